@@ -1,0 +1,114 @@
+/*
+ * conf.h -- the configuration: one table of keys (keys.def), a struct, and errors as file:line:col.
+ *
+ * A file is parsed whole and checked whole: every error is reported, and a
+ * conf is handed out only when there is none. A conf never changes after it
+ * was loaded; a reload makes a new one.
+ */
+#ifndef RLOCKD_CONF_CONF_H
+#define RLOCKD_CONF_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/buf.h"
+#include "daemon/base/kinds.h"
+#include "daemon/base/log.h"
+#include "daemon/base/slice.h"
+
+enum conf_on_loss { CONF_LOSS_NOTIFY, CONF_LOSS_CLOSE };
+
+/* The keys of `locks`, and of each rule over it. Durations in microseconds, sizes in bytes, text owned by the conf. */
+struct conf_locks {
+    int64_t lease_us;
+    int64_t wait_us; /* DURATION_FOREVER */
+    int64_t owner_grace_us, place_grace_us;
+    int64_t linger_us;
+    enum kind kind;
+    enum value_format value;
+    enum conf_on_loss on_loss;
+    const char *key;    /* how the Redis key is made: "{name}" stands for prefix + name */
+    const char *prefix; /* put before the name in the key */
+    int64_t limit;      /* permits of a semaphore; other kinds do not look at it */
+    int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
+};
+
+struct conf_rule {
+    const char *match;       /* a glob over the name */
+    struct conf_locks locks; /* complete: what the rule does not say is taken from `locks` */
+};
+
+struct conf_list {
+    char **item; /* NUL-terminated */
+    size_t n;
+};
+
+struct conf {
+    struct conf_list listen;
+
+    char *redis_url;
+    char *redis_user, *redis_password; /* NULL = not set; password_file is read at load */
+    char *redis_password_file;
+    int64_t redis_timeout_us, redis_connect_us, redis_backoff_min_us, redis_backoff_max_us;
+    int64_t redis_links, redis_batch;
+
+    struct conf_locks locks;
+    struct conf_rule *rules; /* first match wins */
+    size_t rules_n;
+
+    int64_t handoff_max, handoff_time_us;
+    int64_t max_poll_us; /* locks are asked for at least that often while somebody waits */
+
+    int64_t limit_sessions, limit_waiters, limit_locks;         /* locks: held or wanted by one owner */
+    int64_t limit_name_bytes, limit_line_bytes, limit_words;
+    int64_t limit_output_bytes, limit_pipeline;                 /* per session: unread output; requests not answered yet */
+
+    char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
+    char *auth_password_file, *auth_admin_password_file;
+    bool auth_unix;                                             /* Unix sockets too must AUTH */
+    int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
+
+    int64_t dead_peer_us;  /* a TCP peer that does not answer for so long has gone */
+    int64_t drain_us;      /* TERM: holders get so long */
+    int64_t socket_mode;   /* of Unix sockets, 0660 */
+    enum log_level log_level;
+    char *http_listen;     /* "" = none */
+    char *run_dir;         /* of --redis embedded */
+};
+
+/* What the command line says over the file; NULL / n == 0 = nothing. */
+struct conf_overrides {
+    struct conf_list listen;
+    const char *redis_url;
+    const char *log_level;
+};
+
+/*
+ * Loads `path` (NULL: no file, the defaults) and the overrides. NULL when
+ * anything is wrong: `errors` then holds one line per error, each
+ * "file:line:col: message" (overrides: "--option: message").
+ */
+struct conf *conf_load(const char *path, const struct conf_overrides *over, struct buf *errors);
+void conf_free(struct conf **cf);
+
+/* The settings for a name: of the first rule that matches, or `locks`. Borrowed from cf. */
+const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name);
+
+/* Writes the Redis key of `name` by these settings. */
+void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out);
+
+/* The effective configuration as YAML, each key with its default in a comment (-T). Passwords as "***". */
+void conf_print(const struct conf *cf, struct buf *out);
+
+/* conf/rlockd.yaml: every key, commented, with its default, unit, range and help. */
+void conf_print_sample(struct buf *out);
+
+/* Every key as "path" -> value text, for CONFIG GET and INFO config; passwords as "***". */
+typedef void conf_key_fn(void *ctx, const char *path, const char *value, bool reloadable);
+void conf_each(const struct conf *cf, conf_key_fn *fn, void *ctx);
+
+/* Calls fn for each key that differs and needs a restart; a reload takes the others. */
+void conf_each_restart(const struct conf *was, const struct conf *now, conf_key_fn *fn, void *ctx);
+
+#endif

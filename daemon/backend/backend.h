@@ -1,0 +1,110 @@
+/*
+ * backend.h -- Redis, as the core sees it: verbs in, DONE, HINT and WATCHING events out.
+ *
+ * A backend is a topology (single node; later sentinel, cluster, quorum): it
+ * finds the node of a key and hands the verb to one of that node's links. It
+ * never calls back from inside a verb: events are posted in a later turn of
+ * the loop. Every operation handed in ends in exactly one DONE, whatever
+ * happens to the connection: OK or another plain outcome if Redis answered,
+ * UNKNOWN if it may have run, DOWN if it has not and will not.
+ */
+#ifndef RLOCKD_BACKEND_BACKEND_H
+#define RLOCKD_BACKEND_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/buf.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/log.h"
+#include "daemon/base/metrics.h"
+#include "daemon/core/core.h"
+
+struct event_base;
+struct backend; /* opaque; begins with its ops */
+
+struct backend_conf {
+    const char *url;          /* "unix:PATH[?db=N]", "redis://[user:pass@]host:port[/db]"; copied */
+    const char *user;         /* or NULL; the URL's wins */
+    const char *password;     /* or NULL; the URL's wins; copied, wiped on free */
+    int64_t timeout_us;       /* a command unanswered that long is UNKNOWN */
+    int64_t connect_us;       /* a connection attempt may take so long */
+    int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
+    unsigned links;           /* for lock traffic; a key always uses the same one */
+    unsigned batch_max;       /* names per script call */
+};
+
+struct backend_seen;
+
+struct backend_env {
+    struct event_base *base;  /* borrowed */
+    const struct log *log;    /* borrowed */
+    struct metrics *metrics;  /* borrowed */
+    char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
+    struct hash_key secret;   /* values of `simple` locks are derived from it and the claim's id */
+    /* Events for the core; called from the loop, never from inside a backend_ call. */
+    void (*post)(void *ctx, const struct core_event *ev);
+    /* What LOCKINFO asked for; `id` is the caller's. ok false = Redis did not answer. */
+    void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
+    /* The state of the connection as a whole has changed. */
+    void (*state)(void *ctx, bool up);
+    void *ctx;
+};
+
+/* A name as Redis has it. */
+struct backend_seen {
+    bool ok;            /* Redis answered */
+    bool exists;
+    char type[16];      /* "hash", "string", ...: as TYPE says */
+    char owner[160];    /* hash: the field; string: its value; cut to fit, bytes escaped as \xHH */
+    int64_t holds;      /* hash: the count */
+    int64_t pttl_ms;    /* -1 = no expiry */
+};
+
+/* For INFO redis and the ready line. */
+struct backend_status {
+    bool up;
+    char address[160];
+    char version[32], run_id[48], role[16], maxmemory_policy[32];
+    int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
+    int64_t rtt_us;       /* of the last command */
+    unsigned links, links_up;
+    uint64_t in_flight, queued, watched;
+    char last_error[160]; /* "" = none */
+};
+
+struct backend_ops {
+    const char *scheme; /* which URLs are its: "single" takes unix: redis: rediss: */
+    struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
+    void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
+    void (*look)(struct backend *b, uint64_t id, struct slice key);
+    void (*flush)(struct backend *b);
+    bool (*idle)(const struct backend *b);
+    void (*status)(const struct backend *b, struct backend_status *out);
+    void (*close)(struct backend *b);
+};
+
+/*
+ * Opens the backend that the URL names and starts connecting; NULL with a
+ * message in `error` for a bad URL. Being down is no error: it keeps trying.
+ */
+struct backend *backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
+
+/* Takes ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH. The op is copied. */
+void backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
+
+/* Asks Redis what it has under `key`; ends in one env.seen(id). */
+void backend_look(struct backend *b, uint64_t id, struct slice key);
+
+/* The turn is over: what was gathered goes out. */
+void backend_flush(struct backend *b);
+
+/* Nothing queued, nothing in flight. */
+bool backend_idle(const struct backend *b);
+
+void backend_status(const struct backend *b, struct backend_status *out);
+
+/* Ends all links; posts nothing more. */
+void backend_close(struct backend **b);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * buf.h -- a growing byte buffer with a sticky error.
+ *
+ * Writers append without checking; when memory runs out or `max` is passed,
+ * `failed` is set, later appends do nothing, and the owner looks once at the end.
+ */
+#ifndef RLOCKD_BASE_BUF_H
+#define RLOCKD_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/base/slice.h"
+
+struct buf {
+    char *p;     /* owned */
+    size_t n;    /* bytes used */
+    size_t room; /* bytes allocated */
+    size_t max;  /* cap in bytes; 0 = none */
+    bool failed; /* sticky: out of memory or past max */
+};
+
+void buf_init(struct buf *b, size_t max);
+void buf_fini(struct buf *b);
+
+/* Appends n bytes. */
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_adds(struct buf *b, const char *text);
+void buf_add_slice(struct buf *b, struct slice s);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Appends s with every byte outside 0x20..0x7e, and `"` and `\`, as \xHH: for logs and MONITOR. */
+void buf_add_escaped(struct buf *b, struct slice s);
+
+/* Makes room for n more bytes and returns where they go (then add to b->n), or NULL. */
+char *buf_space(struct buf *b, size_t n);
+
+/* Drops the first n bytes. */
+void buf_drop(struct buf *b, size_t n);
+
+/* Empties it; keeps the memory when `keep` is at least the room, else frees it. Clears `failed`. */
+void buf_clear(struct buf *b, size_t keep);
+
+static inline struct slice
+buf_slice(const struct buf *b)
+{
+    return (struct slice){b->p, b->n};
+}
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * clock.h -- the only file (clock.c) that asks the kernel for the time.
+ *
+ * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts
+ * suspend and is never stepped. Wall time is for people (logs) only.
+ */
+#ifndef RLOCKD_BASE_CLOCK_H
+#define RLOCKD_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define US_PER_MS INT64_C(1000)
+#define US_PER_S INT64_C(1000000)
+
+/* Microseconds of CLOCK_BOOTTIME. */
+int64_t clock_now_us(void);
+
+/* Microseconds of CLOCK_REALTIME; for print only, never for a decision. */
+int64_t clock_wall_us(void);
+
+#endif

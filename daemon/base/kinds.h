@@ -1,0 +1,44 @@
+/*
+ * kinds.h -- kinds of lock and shapes of their values, as tables (kinds.def, values.def).
+ */
+#ifndef RLOCKD_BASE_KINDS_H
+#define RLOCKD_BASE_KINDS_H
+
+#include <stdbool.h>
+
+#include "daemon/base/slice.h"
+
+enum {
+    KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
+};
+
+enum kind {
+#define KIND(id, name, flags, help) KIND_##id,
+#include "daemon/base/kinds.def"
+#undef KIND
+    KINDS
+};
+
+enum value_format {
+#define VALUE(id, name, help) VALUE_##id,
+#include "daemon/base/values.def"
+#undef VALUE
+    VALUES
+};
+
+struct kind_row {
+    const char *name;
+    unsigned flags;
+    const char *help;
+};
+
+extern const struct kind_row kind_rows[KINDS];
+
+/* Names are compared without regard to case; false when there is no such kind. */
+bool kind_parse(struct slice word, enum kind *out);
+
+/* The name of a value format, and back. */
+const char *value_format_name(enum value_format f);
+bool value_format_parse(struct slice word, enum value_format *out);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * list.h -- intrusive doubly linked list.
+ *
+ * A node lives inside its record and is on at most one list at a time. An
+ * initialised node that is on no list points at itself, so list_remove() of it
+ * is harmless and list_linked() tells.
+ */
+#ifndef RLOCKD_BASE_LIST_H
+#define RLOCKD_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *next, *prev;
+};
+
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Safe against removal of the current node (not of the following one). */
+#define list_each(pos, nxt, head)                                                                  \
+    for ((pos) = (head)->next, (nxt) = (pos)->next; (pos) != (head); (pos) = (nxt), (nxt) = (pos)->next)
+
+static inline void
+list_init(struct list *l)
+{
+    l->next = l->prev = l;
+}
+
+static inline bool
+list_empty(const struct list *head)
+{
+    return head->next == head;
+}
+
+static inline bool
+list_linked(const struct list *node)
+{
+    return node->next != node;
+}
+
+/* Puts node in front of pos; with pos the head: at the tail of the list. */
+static inline void
+list_insert_before(struct list *pos, struct list *node)
+{
+    node->prev = pos->prev;
+    node->next = pos;
+    pos->prev->next = node;
+    pos->prev = node;
+}
+
+static inline void
+list_push_back(struct list *head, struct list *node)
+{
+    list_insert_before(head, node);
+}
+
+static inline void
+list_push_front(struct list *head, struct list *node)
+{
+    list_insert_before(head->next, node);
+}
+
+static inline void
+list_remove(struct list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    list_init(node);
+}
+
+#endif

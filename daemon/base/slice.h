@@ -1,0 +1,42 @@
+/*
+ * slice.h -- a view of bytes somebody else owns.
+ *
+ * A slice dies with the call that it was passed to; whoever wants the bytes
+ * longer copies them. Bytes, not text: a slice may hold NUL and is not
+ * terminated.
+ */
+#ifndef RLOCKD_BASE_SLICE_H
+#define RLOCKD_BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+struct slice {
+    const char *p; /* borrowed; may be NULL when n == 0 */
+    size_t n;      /* bytes */
+};
+
+#define SLICE_LIT(s) ((struct slice){(s), sizeof(s) - 1})
+
+static inline struct slice
+slice_of(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
+
+static inline bool
+slice_eq(struct slice a, struct slice b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/* Equal without regard to ASCII case: how verbs and options are compared. */
+static inline bool
+slice_is(struct slice a, const char *word)
+{
+    return a.n == strlen(word) && (a.n == 0 || strncasecmp(a.p, word, a.n) == 0);
+}
+
+#endif

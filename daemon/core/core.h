@@ -1,0 +1,220 @@
+/*
+ * core.h -- the lock manager without the world: events in, actions out.
+ *
+ * core_step() takes one event and the time; it calls the sink once per action.
+ * core_next_us() says when it wants to be called again if nothing happens. The
+ * core does not talk, wait, log or look at a clock, and the sink must not call
+ * back into it: what comes of an action is a later event.
+ *
+ * Times are microseconds of one never-stepping clock (CLOCK_BOOTTIME in the
+ * daemon, a virtual one in tests). Slices in events and actions are borrowed
+ * for the call. Ids (sessions, claims, locks, operations) are never used twice.
+ *
+ * Memory: a request allocates what its whole life needs when it arrives, or is
+ * answered CORE_NO_MEMORY; no later step allocates.
+ */
+#ifndef RLOCKD_CORE_CORE_H
+#define RLOCKD_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/kinds.h"
+#include "daemon/base/metrics.h"
+#include "daemon/base/slice.h"
+
+#define CORE_FOREVER INT64_MAX
+
+struct core; /* opaque; one per daemon */
+
+struct core_conf {
+    int64_t op_timeout_us;   /* a Redis operation unanswered that long is UNKNOWN (redis.timeout) */
+    int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
+    int64_t handoff_time_us; /* while others wait elsewhere, at most so long ... */
+    uint32_t handoff_max;    /* ... and so many grants in a row here */
+    uint32_t waiters_max;    /* waiting requests in all */
+    uint32_t locks_max;      /* locks held or wanted by one owner */
+};
+
+/* What the rules (and the request's own options) say about a name. */
+struct core_spec {
+    enum kind kind;
+    enum value_format value;
+    uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
+    int64_t lease_us;     /* the watchdog's lease */
+    int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
+    int64_t place_grace_us; /* ... and its place in the queue so long */
+    struct slice key;       /* the key in Redis */
+};
+
+enum core_event_type {
+    CORE_LOCK,
+    CORE_UNLOCK,
+    CORE_RENEW,
+    CORE_BREAK,    /* free the name whoever holds it */
+    CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
+    CORE_GONE,     /* the session has ended */
+    CORE_DONE,     /* an operation has an outcome */
+    CORE_HINT,     /* something moved on a watched name */
+    CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
+    CORE_TIME,     /* nothing but the time */
+    CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
+};
+
+/* One request about a lock. `id` is the session's own number for it, echoed in the reply. */
+struct core_request {
+    uint64_t session, id;
+    struct slice name;     /* 1..limit bytes, checked by the caller */
+    struct slice owner;    /* n == 0: the session is the owner */
+    struct core_spec spec; /* LOCK and BREAK */
+    int64_t wait_us;       /* LOCK: 0 = NOWAIT, CORE_FOREVER */
+    int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
+    uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
+    bool once;             /* LOCK: held or waiting already is not counted again */
+    bool full;             /* echoed in the reply */
+};
+
+enum core_outcome {
+    CORE_OK,
+    CORE_TAKEN,   /* somebody else holds it: pttl_us */
+    CORE_GONE_IN_REDIS, /* renew, release: it is not ours (any more) */
+    CORE_UNKNOWN, /* may have run, may yet run until guard_us */
+    CORE_DOWN,    /* has not run and will not; ask again later */
+    CORE_FOREIGN, /* the key is of another kind */
+    CORE_FULL,    /* Redis is out of memory; nothing was written */
+};
+
+/* The outcome of one operation; `claim` (or `lock` for BREAK) and `op` are those of the action. */
+struct core_done {
+    uint64_t claim, op;
+    enum core_outcome outcome;
+    int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
+    int64_t guard_us;   /* UNKNOWN acquire: from then on it cannot run any more */
+    int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
+    uint64_t token;     /* acquire OK, BREAK OK */
+    int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock */
+    int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
+};
+
+struct core_event {
+    enum core_event_type type;
+    union {
+        struct core_request request; /* LOCK UNLOCK RENEW BREAK */
+        uint64_t session;            /* EOF GONE */
+        uint64_t lock;               /* HINT WATCHING */
+        struct core_done done;       /* DONE */
+    };
+};
+
+enum core_action_type {
+    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op */
+    CORE_EXTEND,
+    CORE_RELEASE,
+    CORE_BREAK_KEY,
+    CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, until UNWATCH */
+    CORE_UNWATCH,
+    CORE_REPLY,
+    CORE_PUBLISH,
+};
+
+/* A verb for the backend. */
+struct core_op {
+    uint64_t op;      /* serial of this operation */
+    uint64_t lock;    /* id of the name's record */
+    uint64_t claim;   /* id of the owner's claim on it; in DONE */
+    struct slice key; /* in Redis */
+    enum kind kind;
+    enum value_format value;
+    uint64_t owner;     /* decimal number behind the daemon's uuid */
+    uint32_t holds;     /* count to be set: ACQUIRE 1.., RELEASE what is left (0 = free) */
+    bool reentry;       /* ACQUIRE: only if this owner has it */
+    int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
+    uint64_t token_floor; /* every token given here so far is at most this */
+    int64_t stamp;      /* last stamp of this claim, 0 = none */
+};
+
+enum core_answer {
+    CORE_GRANTED,     /* token (and the rest) */
+    CORE_NOT_GRANTED, /* not in time */
+    CORE_LEFT,        /* UNLOCK: holds left; RENEW: ms left; BREAK: 1 if there was anything */
+    CORE_NOT_HELD,
+    CORE_STALE,
+    CORE_WAS_LOST,
+    CORE_WRONG_KIND,
+    CORE_DEADLOCK,
+    CORE_TOO_MANY_WAITERS,
+    CORE_TOO_MANY_LOCKS,
+    CORE_DRAINING,
+    CORE_UNAVAILABLE,
+    CORE_REDIS_FULL,
+    CORE_NO_MEMORY,
+    CORE_ANSWERS
+};
+
+struct core_reply {
+    uint64_t session, id;
+    enum core_answer answer;
+    struct slice name;
+    uint64_t token;
+    uint64_t owner; /* its number */
+    enum kind kind;
+    uint32_t holds;
+    int64_t left;      /* LEFT: see core_answer */
+    int64_t lease_us;  /* GRANTED: until the deadline */
+    int64_t waited_us; /* GRANTED */
+    bool full;
+};
+
+enum core_news { CORE_NEWS_GRANTED, CORE_NEWS_RELEASED, CORE_NEWS_LOST, CORE_NEWS_WANTED };
+
+/* For lock:<name> and session:<id> subscribers, and for the log. */
+struct core_publish {
+    enum core_news news;
+    struct slice name;
+    uint64_t token;
+    uint64_t owner;          /* its number; WANTED: of the one who holds it */
+    struct slice owner_name; /* n == 0 for a session's own owner */
+    uint64_t session;        /* that was granted the lock last */
+    const char *reason;      /* LOST: static text */
+};
+
+struct core_action {
+    enum core_action_type type;
+    union {
+        struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
+        struct core_reply reply;
+        struct core_publish publish;
+    };
+};
+
+/* Where actions go; must not call back into the core. */
+struct core_sink {
+    void (*act)(void *ctx, const struct core_action *a);
+    void *ctx;
+};
+
+/* NULL when out of memory. conf is copied, metrics borrowed for the core's life. */
+struct core *core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics,
+                      struct core_sink sink);
+void core_free(struct core **c);
+
+/* New settings; what is held or waiting keeps what it was granted under. */
+void core_configure(struct core *c, const struct core_conf *conf);
+
+/* A session begins. Returns its id, which is also the number of the owner it is; 0 = out of memory. */
+uint64_t core_session_open(struct core *c);
+
+/* One event. First everything that is due at now_us happens, then the event. */
+void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
+
+/* When core_step(CORE_TIME) is wanted next; CORE_FOREVER = not at all. */
+int64_t core_next_us(const struct core *c);
+
+/* The deadline that may be told for a lease handed to the socket at sent_us: 1 % + 2 ms early. */
+int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
+
+/* Asserts every invariant; slow, for tests. */
+void core_check(const struct core *c, int64_t now_us);
+
+#endif

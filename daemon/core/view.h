@@ -1,0 +1,62 @@
+/*
+ * view.h -- looking at the core: read-only, nothing changes, nothing is kept.
+ *
+ * Slices in views are borrowed for the callback. The order is the order of
+ * creation (locks, sessions) or of the queue (waiters).
+ */
+#ifndef RLOCKD_CORE_VIEW_H
+#define RLOCKD_CORE_VIEW_H
+
+#include "daemon/core/core.h"
+
+struct core_owner_view {
+    uint64_t number;
+    struct slice name; /* n == 0: a session's own owner */
+    uint64_t session;  /* that acted for it last */
+};
+
+struct core_lock_view {
+    struct slice name, key;
+    enum kind kind;
+    const char *state;            /* "held", "taken" (elsewhere), "trying", "freeing", "lost", "idle" */
+    struct core_owner_view owner; /* number 0 when no owner here holds it */
+    uint64_t token;               /* 0 when not held here */
+    uint32_t holds;
+    int64_t deadline_us; /* held: when we stop saying so; taken: when Redis may drop it; else 0 */
+    bool renewed;        /* by the watchdog */
+    int64_t held_us;     /* since the grant */
+    uint32_t waiters;
+    int64_t oldest_wait_us;
+};
+
+struct core_waiter_view {
+    struct slice name;
+    struct core_owner_view owner;
+    uint32_t position;      /* 1 = next */
+    int64_t waited_us;
+    int64_t deadline_us;    /* CORE_FOREVER */
+    bool kept;              /* nobody asks at the moment; the place is kept */
+};
+
+struct core_session_counts {
+    uint32_t held, waiting; /* by the session's own owner and by named owners it granted for */
+};
+
+struct core_totals {
+    uint64_t locks, held, waiters, owners, sessions, freeing;
+};
+
+typedef void core_lock_fn(void *ctx, const struct core_lock_view *v);
+typedef void core_waiter_fn(void *ctx, const struct core_waiter_view *v);
+
+/* glob n == 0: all. */
+void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
+void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
+
+/* False when this daemon has no record of the name. The view's slices live until the next step. */
+bool core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out);
+
+struct core_session_counts core_session_count(const struct core *c, uint64_t session);
+struct core_totals core_totals(const struct core *c);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * commands.h -- what each command does.
+ *
+ * A handler gets the words of one request and a writer for its reply. It
+ * either writes its one whole reply and returns CMD_DONE, or returns CMD_LATER
+ * after it has seen to it that session_answer() will be called with `slot`.
+ */
+#ifndef RLOCKD_SERVE_COMMANDS_H
+#define RLOCKD_SERVE_COMMANDS_H
+
+#include "daemon/serve/session.h"
+
+enum cmd_result { CMD_DONE, CMD_LATER };
+
+struct cmd {
+    struct session *session;
+    const struct words *words;
+    uint64_t slot;      /* for CMD_LATER */
+    enum command_id id;
+    struct writer *out;
+};
+
+typedef enum cmd_result cmd_fn(struct cmd *c);
+
+/*
+ * Looks the verb up and checks arity, authentication and role. CMD_NONE: the error is
+ * in `out` (or, for a cross-protocol verb, *close is set and nothing must be written).
+ */
+#define CMD_NONE (-1)
+int command_admit(struct session *s, const struct words *w, struct writer *out, bool *close);
+
+/* Runs it. */
+enum cmd_result command_run(struct cmd *c);
+
+/* The core's reply as bytes (commands_lock.c). */
+void command_write_reply(struct engine *e, struct writer *out, const struct core_reply *r);
+
+/* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */
+void command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen);
+
+/* One handler per row of commands.def. */
+#define COMMAND(name, least, most, role, when, handler, group, usage, summary) cmd_fn cmd_##handler;
+#include "proto/commands.def"
+#undef COMMAND
+
+#endif

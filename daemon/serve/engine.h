@@ -1,0 +1,80 @@
+/*
+ * engine.h -- the middle of the house: sessions on one side, core and backend on the other.
+ *
+ * A turn of the loop: libevent reports what is ready; sessions read and hand
+ * requests in, the backend posts outcomes; each becomes one core_step() at
+ * once, whose actions are only *noted* (an operation in the backend's batch, a
+ * reply in its slot, news in the outboxes). engine_turn_end() then lets
+ * sessions go on, flushes the backend, writes each session's output once, and
+ * frees what died. So nothing re-enters: a sink never steps, a step never
+ * writes a socket.
+ */
+#ifndef RLOCKD_SERVE_ENGINE_H
+#define RLOCKD_SERVE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+#include "daemon/backend/backend.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/list.h"
+#include "daemon/base/log.h"
+#include "daemon/base/metrics.h"
+#include "daemon/core/core.h"
+#include "daemon/core/view.h"
+
+struct event;
+struct event_base;
+struct session;
+struct pubsub;
+
+struct engine {
+    struct event_base *base;  /* borrowed */
+    const struct conf *conf;  /* borrowed; exchanged by engine_reload */
+    struct log *log;          /* borrowed */
+    struct metrics metrics;
+    struct core *core;        /* owned */
+    struct backend *backend;  /* owned */
+    struct pubsub *pubsub;    /* owned */
+    char uuid[37];            /* of this daemon */
+    struct hash_key hash;
+    int64_t started_us;
+
+    struct session *by_id;    /* uthash, all open sessions; owned */
+    uint32_t sessions_n;
+    struct list sessions;     /* session.node, in order of arrival */
+    struct list ready;        /* session.ready_node: something to run or to write this turn */
+    struct list dying;        /* session.node: closed, freed at the end of the turn */
+    struct list monitors;     /* session.monitor_node */
+
+    struct event *timer;      /* owned; armed to core_next_us */
+    int64_t timer_at_us;
+    bool stepping;            /* inside core_step: nobody may step again */
+    bool draining;
+};
+
+/* NULL with a message in `error`. */
+struct engine *engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160]);
+void engine_free(struct engine **e);
+
+/* One event into the core, at the time it is now. */
+void engine_step(struct engine *e, const struct core_event *ev);
+
+/* Fills the spec of a name from the rules; the key is written into `key` (emptied first). */
+void engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key);
+
+/* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is more to do. */
+bool engine_turn_end(struct engine *e);
+
+/* Takes a new configuration (owned by the caller, who keeps it until the next one). */
+void engine_reload(struct engine *e, const struct conf *conf);
+
+/* No new grants; idle tells when nothing is held and nothing is in flight any more. */
+void engine_drain(struct engine *e);
+bool engine_idle(const struct engine *e);
+
+/* Closes every session (what they hold is released). */
+void engine_close_sessions(struct engine *e, const char *reason);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * pubsub.h -- who hears what. Channels `lock:<name>` and `session:<id>`, patterns by glob.
+ */
+#ifndef RLOCKD_SERVE_PUBSUB_H
+#define RLOCKD_SERVE_PUBSUB_H
+
+#include "daemon/serve/session.h"
+
+struct pubsub;
+
+struct pubsub *pubsub_new(struct engine *e);
+void pubsub_free(struct pubsub **p);
+
+/* Returns the number of subscriptions the session has then; -1 = out of memory. Twice is once. */
+int pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
+int pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
+int pubsub_count(const struct session *s);
+
+/* Calls fn for each subscription of the session (for UNSUBSCRIBE without arguments). */
+void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, struct slice channel), void *ctx);
+
+/* The session is going. */
+void pubsub_drop(struct pubsub *p, struct session *s);
+
+/* News from the core, to lock:<name> and session:<id>; does nothing quickly when nobody listens. */
+void pubsub_news(struct pubsub *p, const struct core_publish *news);
+
+#endif

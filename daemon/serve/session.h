@@ -1,0 +1,103 @@
+/*
+ * session.h -- one connection: bytes, requests in order, replies in order.
+ *
+ * Owns the socket, the reader, the output and the slots. A slot is one request
+ * whose reply is not out yet: WAITING for the core or for Redis, READY with its
+ * bytes, or DEFERRED: a command that runs in its turn (see WHEN_TURN), its words
+ * copied. Replies leave in slot order, and not one byte leaves unasked: pushes go
+ * only to sessions that subscribed or monitor, and they too wait behind a
+ * half-written reply, never inside one.
+ *
+ * A session is found by id across every asynchronous gap; closing is final,
+ * tells the core GONE, and the memory goes at the end of the turn.
+ */
+#ifndef RLOCKD_SERVE_SESSION_H
+#define RLOCKD_SERVE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/serve/engine.h"
+#include "proto/commands.h"
+#include "proto/reader.h"
+#include "proto/writer.h"
+
+enum slot_state { SLOT_WAITING, SLOT_READY, SLOT_DEFERRED };
+
+struct slot {
+    struct list node;     /* in session.slots */
+    uint64_t id;          /* the request's number within the session; core_request.id */
+    enum slot_state state;
+    enum command_id cmd;
+    struct buf bytes;     /* READY: the reply; DEFERRED: the words, packed */
+    unsigned words_n;     /* DEFERRED */
+};
+
+enum close_reason {
+#define CLOSE_REASON(id, text) CLOSE_##id,
+#include "daemon/serve/close_reasons.def"
+#undef CLOSE_REASON
+    CLOSE_REASONS
+};
+
+struct session {
+    uint64_t id;
+    struct engine *engine;     /* borrowed */
+    UT_hash_handle hh;         /* engine.by_id */
+    struct list node;          /* engine.sessions or engine.dying */
+    struct list ready_node;    /* engine.ready */
+    struct list monitor_node;  /* engine.monitors */
+    struct list slots;         /* slot.node, oldest first */
+    uint32_t slots_n;
+    uint64_t next_slot;
+
+    int fd;
+    struct event *read_ev, *write_ev; /* owned */
+    struct reader reader;
+    struct buf out;            /* replies of this turn and what the socket did not take */
+    int proto;                 /* 2 or 3 */
+    bool authed, admin;        /* roles */
+    bool eof;                  /* the peer sends nothing more */
+    bool quit;                 /* close when the output is out */
+    bool closed;               /* on engine.dying */
+    bool reading;              /* read_ev is added */
+
+    char peer[96];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
+    char addr[96];             /* the listener's address */
+    bool is_unix;
+    pid_t pid;                 /* Unix peers; 0 = unknown */
+    uid_t uid;
+    gid_t gid;
+    int64_t opened_us, active_us; /* active: last request */
+    uint64_t requests_n;
+    const char *last_command;
+    char *name, *lib_name, *lib_ver; /* owned, CLIENT SETNAME / SETINFO; NULL = none */
+    void *subscriptions;       /* owned by pubsub; NULL = none */
+};
+
+/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
+struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
+
+/* By id; NULL when it has gone. */
+struct session *session_find(struct engine *e, uint64_t id);
+
+/* Ends it now: the core is told, output not yet written is given one last try, memory goes at the end of the turn. */
+void session_close(struct session *s, enum close_reason reason);
+
+/* Stop reading, write what is there, then close. */
+void session_quit(struct session *s);
+
+/* The reply of slot `id` is complete: the bytes are copied. Unknown ids (a closed session's) are ignored. */
+void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes);
+
+/* A push for a subscriber or monitor: whole frames only. */
+void session_push(struct session *s, struct slice bytes);
+
+/* Runs what may run now (deferred commands, buffered input), then writes once. From engine_turn_end. True: more to do. */
+bool session_turn(struct session *s);
+
+/* Puts it on engine.ready. */
+void session_wake(struct session *s);
+
+#endif

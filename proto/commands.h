@@ -1,0 +1,32 @@
+/*
+ * commands.h -- the command table without its handlers (commands.def).
+ */
+#ifndef RLOCKD_PROTO_COMMANDS_H
+#define RLOCKD_PROTO_COMMANDS_H
+
+#include "daemon/base/slice.h"
+
+enum command_role { ROLE_ANY, ROLE_CLIENT, ROLE_ADMIN };
+enum command_when { WHEN_NOW, WHEN_TURN, WHEN_OWNER };
+
+enum command_id {
+#define COMMAND(name, least, most, role, when, handler, group, usage, summary) CMD_##name,
+#include "proto/commands.def"
+#undef COMMAND
+    COMMANDS
+};
+
+struct command_row {
+    const char *name;
+    unsigned words_min, words_max; /* the verb counted; max 0 = any number */
+    enum command_role role;
+    enum command_when when;
+    const char *group, *usage, *summary;
+};
+
+extern const struct command_row command_rows[COMMANDS];
+
+/* The command of that name in any case; -1 = none. */
+int command_find(struct slice verb);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * options.h -- the words of LOCK, UNLOCK and RENEW as a struct.
+ */
+#ifndef RLOCKD_PROTO_OPTIONS_H
+#define RLOCKD_PROTO_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/kinds.h"
+#include "daemon/base/slice.h"
+#include "proto/commands.h"
+#include "proto/reader.h"
+
+#define OPTIONS_OWNER_BYTES_MAX 128
+
+struct lock_options {
+    struct slice name;  /* into the words */
+    struct slice owner; /* n == 0: none given */
+    bool has_wait, has_lease, has_kind, once, full;
+    int64_t wait_us;  /* NOWAIT = 0; "WAIT forever" = DURATION_FOREVER */
+    int64_t lease_us; /* LEASE, or RENEW's duration; > 0 */
+    enum kind kind;
+    uint64_t token; /* 0 = none given */
+};
+
+/*
+ * Reads the words of the command (LOCK, UNLOCK or RENEW). False: `error` holds the sentence for
+ * `-ERR …`, which names the word that is wrong and ends with the usage line.
+ */
+bool options_parse(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out,
+                   char error[256]);
+
+#endif
