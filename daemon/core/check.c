@@ -1,0 +1,163 @@
+/*
+ * check.c -- the invariants of core.c as asserts. Slow: for tests and the simulator.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+static void
+check_home(const struct list *home, unsigned states)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, home)
+    {
+        assert(states & (1u << container_of(pos, struct claim, node)->state));
+    }
+}
+
+static uint32_t
+check_claim(const struct claim *cl, int64_t now_us)
+{
+    bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
+
+    switch (cl->state) {
+    case CLAIM_IDLE:
+        assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
+        break;
+    case CLAIM_QUEUED:
+        assert(cl->op == 0 && (wanted || armed)); /* I3 */
+        break;
+    case CLAIM_TRYING:
+        assert(cl->op != 0 && cl->lock->trying == cl); /* I3, I5 */
+        break;
+    case CLAIM_HELD:
+        assert(armed && now_us < cl->deadline_us && cl->timer.node.at_us <= cl->deadline_us); /* I2, I3 */
+        assert(cl->token != 0 && cl->holds > 0);
+        break;
+    case CLAIM_FREEING:
+        assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
+        break;
+    case CLAIM_SWEEP:
+        assert(armed && cl->op == 0); /* I3 */
+        break;
+    case CLAIM_LOST:
+        assert(cl->op == 0 && !cl->owner->ending && !wanted);
+        break;
+    case CLAIM_STATES:
+        assert(false);
+    }
+    return cl->state == CLAIM_HELD;
+}
+
+/* Claims, and the order of places in the queue. */
+static uint32_t
+check_claims(const struct lock *l, int64_t now_us)
+{
+    const struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
+    uint32_t held = 0, n = 0;
+    struct list *pos, *nxt;
+    uint64_t place = 0;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        list_each(pos, nxt, lists[i])
+        {
+            const struct claim *cl = container_of(pos, struct claim, node);
+
+            assert(cl->lock == l);
+            held += check_claim(cl, now_us);
+            n++;
+        }
+    }
+    assert(n == l->claims_n && n > 0);
+    assert(held <= 1); /* I1 */
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        assert(cl->place > place);
+        place = cl->place;
+    }
+    return held;
+}
+
+static void
+check_lock(const struct lock *l)
+{
+    struct list *pos, *nxt;
+    bool wanted = false, freeing = false;
+
+    check_home(&l->idle, 1u << CLAIM_IDLE);
+    check_home(&l->queue, 1u << CLAIM_QUEUED | 1u << CLAIM_TRYING);
+    check_home(&l->holders, 1u << CLAIM_HELD);
+    check_home(&l->leaving, 1u << CLAIM_FREEING | 1u << CLAIM_SWEEP);
+    check_home(&l->lost, 1u << CLAIM_LOST);
+    list_each(pos, nxt, &l->queue)
+    {
+        wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
+    }
+    list_each(pos, nxt, &l->leaving)
+    {
+        freeing = freeing || container_of(pos, struct claim, node)->state == CLAIM_FREEING;
+    }
+    if (wanted) { /* I4 */
+        assert(l->trying != NULL || l->timer.node.pos != 0 || freeing || !list_empty(&l->holders));
+    }
+    if (l->trying != NULL) { /* I5 */
+        assert(l->trying->state == CLAIM_TRYING && list_empty(&l->holders));
+    }
+}
+
+/* I9: only the first of an owner's requests may have started. */
+static void
+check_order(const struct owner *o)
+{
+    struct list *pos, *nxt;
+
+    assert(!o->ending || list_empty(&o->fifo));
+    list_each(pos, nxt, &o->fifo)
+    {
+        const struct request *r = container_of(pos, struct request, fifo_node);
+
+        assert(r->owner == o && r->started == (pos == o->fifo.next));
+    }
+}
+
+void
+core_check(const struct core *c, int64_t now_us)
+{
+    struct list *pos, *nxt;
+    struct peer *p, *next_p;
+    struct owner *o, *next_o;
+    uint64_t held = 0, locks = 0;
+    uint32_t waiting = 0;
+
+    assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
+    assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
+    list_each(pos, nxt, &c->locks)
+    {
+        const struct lock *l = container_of(pos, struct lock, all);
+
+        if (l->claims_n > 0) {
+            held += check_claims(l, now_us);
+            check_lock(l);
+        } else {
+            assert(!list_empty(&l->breaks));
+        }
+        locks++;
+    }
+    assert(held == c->held_n && locks == c->locks_n);
+    HASH_ITER(hh, c->peers, p, next_p)
+    {
+        check_order(p->owner);
+        list_each(pos, nxt, &p->requests)
+        {
+            waiting += container_of(pos, struct request, peer_node)->verb == CORE_LOCK;
+        }
+    }
+    HASH_ITER(hh, c->owners, o, next_o)
+    {
+        check_order(o);
+    }
+    assert(waiting == c->waiting_n);
+}

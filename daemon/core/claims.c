@@ -1,0 +1,468 @@
+/*
+ * claims.c -- one owner's interest in one lock, from the first wish to the last release.
+ *
+ *            LOCK            first in the queue          OK
+ *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+
+ *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
+ *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
+ *    |  |              |  | unsure, nobody waits    | waits      |     v
+ *    |  +--- SWEEP <-- FREEING <--------------------+------------+   LOST --> IDLE
+ *    |                  |  |      UNLOCK, owner gone, deadline           told
+ *    +------------------+  +------------------------------------------> LOST
+ *
+ * Owns the moves, the operations a claim sends to Redis, and its timer. What
+ * the answers of Redis mean stands in outcomes.c.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+#define MAY(s) (1u << CLAIM_##s)
+
+static const unsigned claim_next[CLAIM_STATES] = {
+    [CLAIM_IDLE] = MAY(QUEUED),
+    [CLAIM_QUEUED] = MAY(TRYING) | MAY(FREEING) | MAY(IDLE),
+    [CLAIM_TRYING] = MAY(QUEUED) | MAY(HELD) | MAY(FREEING),
+    [CLAIM_HELD] = MAY(FREEING) | MAY(LOST) | MAY(IDLE),
+    [CLAIM_FREEING] = MAY(IDLE) | MAY(SWEEP) | MAY(LOST) | MAY(QUEUED),
+    [CLAIM_SWEEP] = MAY(QUEUED) | MAY(FREEING),
+    [CLAIM_LOST] = MAY(IDLE),
+};
+
+/* Looks through the shorter of the two sides: a hot name has many claims, but then their owners have few. */
+struct claim *
+claim_find(const struct lock *l, const struct owner *o)
+{
+    struct list *pos, *nxt;
+
+    if (o->claims_n <= l->claims_n) {
+        list_each(pos, nxt, &o->claims)
+        {
+            struct claim *cl = container_of(pos, struct claim, owner_node);
+
+            if (cl->lock == l) {
+                return cl;
+            }
+        }
+        return NULL;
+    }
+    const struct list *lists[] = {&l->holders, &l->leaving, &l->queue, &l->lost, &l->idle};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        list_each(pos, nxt, lists[i])
+        {
+            struct claim *cl = container_of(pos, struct claim, node);
+
+            if (cl->owner == o) {
+                return cl;
+            }
+        }
+    }
+    return NULL;
+}
+
+struct claim *
+claim_get(struct core *c, struct lock *l, struct owner *o)
+{
+    struct claim *cl = claim_find(l, o);
+
+    if (cl != NULL) {
+        return cl;
+    }
+    cl = calloc(1, sizeof(*cl));
+    if (cl == NULL) {
+        return NULL;
+    }
+    if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
+        free(cl);
+        return NULL;
+    }
+    cl->id = ++c->serial;
+    HASH_ADD(hh, c->claims, id, sizeof(cl->id), cl);
+    if (cl->hh.tbl == NULL) {
+        timer_fini(c, &cl->timer);
+        free(cl);
+        return NULL;
+    }
+    cl->lock = l;
+    cl->owner = o;
+    cl->state = CLAIM_IDLE;
+    list_init(&cl->node);
+    list_init(&cl->requests);
+    list_push_back(&l->idle, &cl->node);
+    list_push_back(&o->claims, &cl->owner_node);
+    l->claims_n++;
+    o->claims_n++;
+    return cl;
+}
+
+void
+claim_free(struct core *c, struct claim *cl)
+{
+    assert(list_empty(&cl->requests) && cl->refs == 0);
+    c->held_n -= cl->state == CLAIM_HELD;
+    c->freeing_n -= cl->state == CLAIM_FREEING;
+    HASH_DELETE(hh, c->claims, cl);
+    list_remove(&cl->node);
+    list_remove(&cl->owner_node);
+    cl->lock->claims_n--;
+    cl->owner->claims_n--;
+    owner_wake(c, cl->owner);
+    timer_fini(c, &cl->timer);
+    free(cl);
+}
+
+static struct list *
+home_of(struct claim *cl)
+{
+    switch (cl->state) {
+    case CLAIM_IDLE:
+        return &cl->lock->idle;
+    case CLAIM_QUEUED:
+    case CLAIM_TRYING:
+        return &cl->lock->queue;
+    case CLAIM_HELD:
+        return &cl->lock->holders;
+    case CLAIM_FREEING:
+    case CLAIM_SWEEP:
+        return &cl->lock->leaving;
+    case CLAIM_LOST:
+        return &cl->lock->lost;
+    case CLAIM_STATES:
+        break;
+    }
+    abort();
+}
+
+/* The only place that changes a claim's state; keeps the queue in the order of places. */
+void
+claim_move(struct core *c, struct claim *cl, enum claim_state to)
+{
+    struct list *from = home_of(cl), *home, *pos;
+
+    assert(claim_next[cl->state] & (1u << to));
+    c->held_n += (to == CLAIM_HELD) - (cl->state == CLAIM_HELD);
+    c->freeing_n += (to == CLAIM_FREEING) - (cl->state == CLAIM_FREEING);
+    cl->state = to;
+    home = home_of(cl);
+    lock_wake(c, cl->lock);
+    if (home == from) {
+        return;
+    }
+    list_remove(&cl->node);
+    pos = home;
+    if (to == CLAIM_QUEUED) {
+        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place > cl->place) {
+            pos = pos->prev;
+        }
+    }
+    list_insert_before(pos, &cl->node);
+}
+
+/* An expiry that is the only proof of ownership must not move under another operation. */
+static bool
+op_blocked(const struct claim *cl)
+{
+    return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
+}
+
+static int64_t
+earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+/* Arms the timer for what comes next in this state. */
+void
+claim_arm(struct core *c, struct claim *cl)
+{
+    int64_t at_us = CORE_FOREVER;
+
+    switch (cl->state) {
+    case CLAIM_QUEUED:
+    case CLAIM_TRYING:
+        at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
+        break;
+    case CLAIM_HELD:
+        at_us = cl->deadline_us;
+        if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
+            at_us = earlier(at_us, cl->renew_us);
+        }
+        if (cl->retry_us != 0 && !op_blocked(cl) && !list_empty(&cl->requests)) {
+            at_us = earlier(at_us, cl->retry_us);
+        }
+        break;
+    case CLAIM_FREEING:
+        at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
+        break;
+    case CLAIM_SWEEP:
+        at_us = cl->zombie_until_us;
+        break;
+    case CLAIM_IDLE:
+    case CLAIM_LOST:
+    case CLAIM_STATES:
+        break;
+    }
+    timer_set(c, &cl->timer, at_us);
+}
+
+bool
+claim_renew_is_next(const struct claim *cl)
+{
+    return cl->state == CLAIM_HELD && cl->watchdog && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
+}
+
+static void
+emit(struct core *c, const struct claim *cl, uint64_t op, enum core_action_type verb, uint32_t holds, int64_t lease_us)
+{
+    struct core_action a = {.type = verb};
+
+    a.op = (struct core_op){.op = op,
+                            .lock = cl->lock->id,
+                            .claim = cl->id,
+                            .key = {cl->lock->key, cl->lock->key_n},
+                            .kind = cl->lock->kind,
+                            .value = cl->lock->value,
+                            .owner = cl->owner->number,
+                            .holds = holds,
+                            .reentry = cl->state == CLAIM_HELD,
+                            .lease_us = lease_us,
+                            .token_floor = c->token_max,
+                            .stamp = cl->stamp};
+    core_act(c, &a);
+}
+
+/* The claim's operation; r is the request it is done for, or NULL. */
+void
+claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, int64_t lease_us,
+         struct request *r)
+{
+    cl->op = ++c->serial;
+    cl->op_verb = verb;
+    cl->op_request = r;
+    cl->op_holds = holds;
+    cl->op_lease_us = lease_us;
+    cl->retry_us = 0;
+    emit(c, cl, cl->op, verb, holds, lease_us);
+    claim_arm(c, cl);
+}
+
+void
+claim_enqueue(struct core *c, struct claim *cl)
+{
+    struct lock *l = cl->lock;
+    bool first = list_empty(&l->queue);
+
+    cl->place = ++c->serial;
+    cl->place_until_us = 0;
+    cl->queued_us = c->now_us;
+    claim_move(c, cl, CLAIM_QUEUED);
+    claim_arm(c, cl);
+    if (first && !list_empty(&l->holders)) {
+        lock_news(c, container_of(l->holders.next, struct claim, node), CORE_NEWS_WANTED, NULL);
+    }
+}
+
+/* The head of the queue asks Redis. */
+void
+claim_try(struct core *c, struct claim *cl)
+{
+    const struct request *r = container_of(cl->requests.next, struct request, claim_node);
+
+    assert(cl->lock->trying == NULL && cl->op == 0);
+    c->metrics->attempts++;
+    cl->lock->trying = cl;
+    cl->lock->again = false;
+    cl->tried_us = c->now_us;
+    cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+    claim_move(c, cl, CLAIM_TRYING);
+    claim_op(c, cl, CORE_ACQUIRE, 1, cl->lease_us, NULL);
+}
+
+/* Nobody asks for it any more. A named owner keeps its place for a while; what Redis may have of it goes at once. */
+void
+claim_deserted(struct core *c, struct claim *cl)
+{
+    const struct owner *o = cl->owner;
+    bool keep = o->name != NULL && !o->ending && !c->draining && cl->place_grace_us > 0;
+
+    cl->place_until_us = keep ? after_us(c->now_us, cl->place_grace_us) : 0;
+    if (cl->state == CLAIM_QUEUED && cl->unsure) {
+        claim_release(c, cl, NULL);
+    } else if (cl->state == CLAIM_QUEUED && !keep) {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+    claim_arm(c, cl);
+    lock_wake(c, cl->lock);
+}
+
+/* HELD: serves the next request that came for it, one operation at a time. */
+void
+claim_serve(struct core *c, struct claim *cl)
+{
+    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !op_blocked(cl) && !list_empty(&cl->requests)) {
+        struct request *r = container_of(cl->requests.next, struct request, claim_node);
+        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
+
+        if (r->verb == CORE_LOCK && r->once) {
+            request_grant(c, r);
+        } else if (r->verb == CORE_LOCK) {
+            /* A re-entry never takes time away from the holds before it. */
+            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+            claim_op(c, cl, CORE_ACQUIRE, cl->holds + 1, lease_us > left_us ? lease_us : left_us, r);
+        } else if (r->token != 0 && r->token != cl->token) {
+            request_finish(c, r, CORE_STALE, 0);
+        } else if (r->verb == CORE_RENEW) {
+            claim_op(c, cl, CORE_EXTEND, cl->holds, r->lease_us, r);
+        } else if (cl->holds > 1) {
+            claim_op(c, cl, CORE_RELEASE, cl->holds - 1, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+        } else {
+            claim_release(c, cl, r);
+        }
+    }
+    claim_arm(c, cl);
+}
+
+/*
+ * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
+ * was in flight for it is overtaken: its outcome is dropped.
+ */
+void
+claim_release(struct core *c, struct claim *cl, struct request *r)
+{
+    cl->op = 0;
+    cl->op_request = r;
+    cl->retry_us = 0;
+    if (cl->state != CLAIM_FREEING) {
+        claim_move(c, cl, CLAIM_FREEING);
+        cl->backoff_us = 0;
+    }
+    if (op_blocked(cl)) {
+        claim_arm(c, cl);
+        return; /* the renewal's outcome comes first, see claim_done() */
+    }
+    claim_op(c, cl, CORE_RELEASE, 0, cl->lease_us, r);
+}
+
+/* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
+void
+claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
+{
+    assert(cl->state == CLAIM_HELD);
+    c->metrics->lost++;
+    lock_news(c, cl, CORE_NEWS_LOST, reason);
+    cl->op = 0;
+    cl->op_request = NULL;
+    cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
+    if (!list_empty(&cl->requests)) {
+        request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
+    }
+    if (in_redis) {
+        claim_freed(c, cl, false);
+    } else {
+        claim_release(c, cl, NULL);
+    }
+}
+
+/*
+ * Redis has nothing of it any more. What was asked about it meanwhile is asked
+ * again in the new state; `news`: it was held until now and was given back.
+ */
+void
+claim_freed(struct core *c, struct claim *cl, bool news)
+{
+    struct list rest;
+
+    if (news && cl->token != 0) {
+        lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
+    }
+    cl->op = 0;
+    cl->op_request = NULL;
+    cl->unsure = cl->doubtful = false;
+    cl->holds = 0;
+    cl->stamp = 0;
+    cl->retry_us = cl->backoff_us = 0;
+    if (cl->lost && !cl->owner->ending) {
+        claim_move(c, cl, CLAIM_LOST);
+    } else {
+        cl->token = 0;
+        if (cl->state == CLAIM_FREEING && cl->zombie_until_us > c->now_us) {
+            claim_move(c, cl, CLAIM_SWEEP);
+        } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
+            claim_move(c, cl, CLAIM_QUEUED);
+        } else {
+            claim_move(c, cl, CLAIM_IDLE);
+        }
+    }
+    cl->lost = false;
+    claim_arm(c, cl);
+
+    list_init(&rest);
+    while (!list_empty(&cl->requests)) {
+        struct list *n = cl->requests.next;
+
+        list_remove(n);
+        list_push_back(&rest, n);
+    }
+    while (!list_empty(&rest)) {
+        struct request *r = container_of(rest.next, struct request, claim_node);
+
+        list_remove(&r->claim_node);
+        request_run(c, r);
+    }
+}
+
+void
+claim_owner_ends(struct core *c, struct claim *cl)
+{
+    cl->place_until_us = 0;
+    cl->lost = false;
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
+        claim_release(c, cl, NULL);
+    } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+    claim_arm(c, cl);
+}
+
+static void
+held_timer(struct core *c, struct claim *cl)
+{
+    if (c->now_us >= cl->deadline_us) {
+        claim_lose(c, cl, cl->watchdog ? "not renewed in time" : "lease over", false);
+        return;
+    }
+    if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
+        cl->retry_us = 0;
+        claim_serve(c, cl);
+    } else if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
+        cl->renew_op = ++c->serial;
+        emit(c, cl, cl->renew_op, CORE_EXTEND, cl->holds, cl->lease_us);
+    }
+    claim_arm(c, cl);
+}
+
+void
+claim_timer(struct core *c, struct claim *cl)
+{
+    switch (cl->state) {
+    case CLAIM_QUEUED: /* nobody came back for the place */
+        claim_move(c, cl, CLAIM_IDLE);
+        break;
+    case CLAIM_HELD:
+        held_timer(c, cl);
+        break;
+    case CLAIM_FREEING:
+        claim_release(c, cl, cl->op_request);
+        break;
+    case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more */
+        cl->zombie_until_us = 0;
+        claim_release(c, cl, NULL);
+        break;
+    case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */
+    case CLAIM_IDLE:
+    case CLAIM_LOST:
+    case CLAIM_STATES:
+        break;
+    }
+}

@@ -1,0 +1,317 @@
+/*
+ * core.c -- one step: what is due, then the event, then the work that both left behind.
+ *
+ * Owns the step, the timers and the clock of the step. What locks, claims,
+ * owners and requests do with an event stands in their own files; this one
+ * only brings them the event and the time.
+ *
+ * The invariants of the whole core; core_check() (check.c) asserts each:
+ *
+ * I1  At most one owner is told that it holds a name: lock.holders has at most one claim, and it is HELD.
+ * I2  HELD implies now < deadline when a step ends.
+ * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
+ *     deadline armed; FREEING has an operation in flight or a retry armed; SWEEP has its timer armed.
+ * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
+ * I5  At most one attempt per name is in flight, and none while the name is held or being freed here.
+ * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
+ * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
+ * I8  An acquire without an answer is asked again by the same owner, or released; its owner is never taken to hold.
+ * I9  Requests of one owner run one after the other, in order of arrival.
+ * I10 When a step ends no work is left over: lock_work and owner_work are empty.
+ */
+#include "daemon/core/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+int64_t
+core_deadline_us(int64_t sent_us, int64_t lease_us)
+{
+    return after_us(sent_us, lease_us - lease_us / 100 - 2 * US_PER_MS);
+}
+
+int64_t
+after_us(int64_t now_us, int64_t delay_us)
+{
+    return delay_us >= CORE_FOREVER - now_us ? CORE_FOREVER : now_us + delay_us;
+}
+
+int64_t
+backoff_next(int64_t *backoff_us)
+{
+    *backoff_us = *backoff_us == 0 ? BACKOFF_MIN_US : *backoff_us * 2;
+    if (*backoff_us > BACKOFF_MAX_US) {
+        *backoff_us = BACKOFF_MAX_US;
+    }
+    return *backoff_us;
+}
+
+struct core *
+core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics, struct core_sink sink)
+{
+    struct core *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        return NULL;
+    }
+    c->conf = *conf;
+    c->key = *key;
+    c->metrics = metrics;
+    c->sink = sink;
+    heap_init(&c->timers);
+    list_init(&c->locks);
+    list_init(&c->lock_work);
+    list_init(&c->owner_work);
+    return c;
+}
+
+/* Takes everything apart without a word to anybody: the process is ending. */
+void
+core_free(struct core **cp)
+{
+    struct core *c = *cp;
+    struct peer *p, *next_p;
+
+    if (c == NULL) {
+        return;
+    }
+    c->sink.act = NULL;
+    HASH_ITER(hh, c->peers, p, next_p)
+    {
+        while (!list_empty(&p->requests)) {
+            request_drop(c, container_of(p->requests.next, struct request, peer_node));
+        }
+    }
+    while (!list_empty(&c->locks)) {
+        lock_free(c, container_of(c->locks.next, struct lock, all));
+    }
+    HASH_ITER(hh, c->peers, p, next_p)
+    {
+        peer_gone(c, p);
+    }
+    while (!list_empty(&c->owner_work)) {
+        owner_work(c, container_of(c->owner_work.next, struct owner, work));
+    }
+    heap_fini(&c->timers);
+    free(c);
+    *cp = NULL;
+}
+
+void
+core_configure(struct core *c, const struct core_conf *conf)
+{
+    c->conf = *conf;
+}
+
+void
+core_act(struct core *c, const struct core_action *a)
+{
+    if (c->sink.act != NULL) {
+        c->sink.act(c->sink.ctx, a);
+    }
+}
+
+bool
+timer_init(struct core *c, struct timer *t, enum timer_kind kind)
+{
+    t->kind = kind;
+    t->node.pos = 0;
+    if (!heap_reserve(&c->timers, c->timers_n + 1)) {
+        return false;
+    }
+    c->timers_n++;
+    return true;
+}
+
+void
+timer_fini(struct core *c, struct timer *t)
+{
+    heap_remove(&c->timers, &t->node);
+    assert(c->timers_n > 0);
+    c->timers_n--;
+}
+
+void
+timer_set(struct core *c, struct timer *t, int64_t at_us)
+{
+    if (at_us == CORE_FOREVER) {
+        heap_remove(&c->timers, &t->node);
+    } else if (t->node.pos == 0 || t->node.at_us != at_us) {
+        heap_set(&c->timers, &t->node, at_us);
+    }
+}
+
+static void
+timer_fire(struct core *c, struct timer *t)
+{
+    heap_remove(&c->timers, &t->node);
+    switch (t->kind) {
+    case TIMER_REQUEST:
+        request_timer(c, container_of(t, struct request, timer));
+        break;
+    case TIMER_CLAIM:
+        claim_timer(c, container_of(t, struct claim, timer));
+        break;
+    case TIMER_LOCK:
+        lock_timer(c, container_of(t, struct lock, timer));
+        break;
+    case TIMER_OWNER:
+        owner_timer(c, container_of(t, struct owner, timer));
+        break;
+    }
+}
+
+/* A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. */
+static int64_t
+renew_slack_us(struct timer *t)
+{
+    struct claim *cl;
+    int64_t slack_us;
+
+    if (t->kind != TIMER_CLAIM) {
+        return 0;
+    }
+    cl = container_of(t, struct claim, timer);
+    slack_us = claim_renew_is_next(cl) ? cl->lease_us / 60 : 0;
+    return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
+}
+
+/* Everything that is due. A timer that fires never arms itself again for a time that has passed, so this ends. */
+static void
+fire_due(struct core *c)
+{
+    bool renewing = false;
+    struct heap_node *n;
+
+    while ((n = heap_min(&c->timers)) != NULL) {
+        struct timer *t = container_of(n, struct timer, node);
+        int64_t slack_us = renew_slack_us(t);
+
+        if (n->at_us > c->now_us && !(renewing && n->at_us <= c->now_us + slack_us)) {
+            return;
+        }
+        renewing = renewing || slack_us > 0;
+        timer_fire(c, t);
+    }
+}
+
+/* What events and timers left behind; each round may leave more, for other records. */
+static void
+work_off(struct core *c)
+{
+    for (;;) {
+        if (!list_empty(&c->owner_work)) {
+            struct owner *o = container_of(c->owner_work.next, struct owner, work);
+
+            list_remove(&o->work);
+            owner_work(c, o);
+        } else if (!list_empty(&c->lock_work)) {
+            struct lock *l = container_of(c->lock_work.next, struct lock, work);
+
+            list_remove(&l->work);
+            lock_work(c, l);
+        } else {
+            return;
+        }
+    }
+}
+
+static void
+drain(struct core *c)
+{
+    struct list *pos, *nxt;
+
+    c->draining = true;
+    list_each(pos, nxt, &c->locks)
+    {
+        lock_refuse(c, container_of(pos, struct lock, all), CORE_DRAINING);
+    }
+}
+
+static void
+done(struct core *c, const struct core_done *d)
+{
+    struct claim *cl = NULL;
+    struct lock *l;
+
+    if (d->token > c->token_max) {
+        c->token_max = d->token;
+    }
+    HASH_FIND(hh, c->claims, &d->claim, sizeof(d->claim), cl);
+    if (cl != NULL) {
+        claim_done(c, cl, d);
+        return;
+    }
+    l = lock_by_id(c, d->claim);
+    if (l != NULL && l->break_op == d->op) {
+        lock_break_done(c, l, d);
+    }
+}
+
+static void
+dispatch(struct core *c, const struct core_event *ev)
+{
+    struct peer *p;
+    struct lock *l;
+
+    switch (ev->type) {
+    case CORE_LOCK:
+    case CORE_UNLOCK:
+    case CORE_RENEW:
+    case CORE_BREAK:
+        request_arrive(c, ev);
+        break;
+    case CORE_EOF:
+    case CORE_GONE:
+        p = peer_find(c, ev->session);
+        if (p != NULL && ev->type == CORE_EOF) {
+            peer_eof(c, p);
+        } else if (p != NULL) {
+            peer_gone(c, p);
+        }
+        break;
+    case CORE_HINT:
+    case CORE_WATCHING:
+        l = lock_by_id(c, ev->lock);
+        if (l != NULL) {
+            lock_hint(c, l, ev->type == CORE_WATCHING);
+        }
+        break;
+    case CORE_DONE:
+        done(c, &ev->done);
+        break;
+    case CORE_TIME:
+        break;
+    case CORE_DRAIN:
+        drain(c);
+        break;
+    }
+}
+
+void
+core_step(struct core *c, int64_t now_us, const struct core_event *ev)
+{
+    assert(!c->stepping);
+    c->stepping = true;
+    if (now_us > c->now_us) {
+        c->now_us = now_us; /* the clock never steps back; if it seems to, time stands still */
+    }
+    /* What is over is over before anything new is looked at, however long we slept. */
+    fire_due(c);
+    work_off(c);
+    dispatch(c, ev);
+    work_off(c);
+    fire_due(c); /* an outcome may have come when its lease was over */
+    work_off(c);
+    c->stepping = false;
+}
+
+int64_t
+core_next_us(const struct core *c)
+{
+    const struct heap_node *n = heap_min(&c->timers);
+
+    return n == NULL ? CORE_FOREVER : n->at_us;
+}

@@ -1,0 +1,418 @@
+/*
+ * locks.c -- names: the queue here, and when to ask Redis again.
+ *
+ * Owns the lock records: finding and making them, who tries next, the watch on
+ * the name's channel, the pause after an attempt that failed, fairness towards
+ * waiters elsewhere, BREAK. What an owner has of a lock is a claim (claims.c).
+ *
+ * One attempt is in flight per name, for the first in the queue whom somebody
+ * waits for, so Redis sees one asker per daemon however many wait here. While
+ * the name is taken elsewhere we hear its channel and have a timer at its PTTL;
+ * both only say "try again".
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+struct lock *
+lock_find(struct core *c, struct slice name)
+{
+    struct lock *l = NULL;
+    unsigned hash = hash_name(&c->key, name.p, name.n);
+
+    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
+    return l;
+}
+
+struct lock *
+lock_by_id(struct core *c, uint64_t id)
+{
+    struct lock *l = NULL;
+
+    HASH_FIND(id_hh, c->by_id, &id, sizeof(id), l);
+    return l;
+}
+
+/* The key shares the name's memory when they are equal, and follows it otherwise. */
+static bool
+lock_set_names(struct lock *l, struct slice name, struct slice key)
+{
+    bool same = slice_eq(name, key);
+
+    l->name = malloc(name.n + (same ? 0 : key.n));
+    if (l->name == NULL) {
+        return false;
+    }
+    memcpy(l->name, name.p, name.n);
+    l->name_n = name.n;
+    l->key = l->name + (same ? 0 : name.n);
+    l->key_n = key.n;
+    if (!same) {
+        memcpy(l->key, key.p, key.n);
+    }
+    return true;
+}
+
+static struct lock *
+lock_new(struct core *c, struct slice name, const struct core_spec *spec)
+{
+    struct lock *l = calloc(1, sizeof(*l));
+
+    if (l == NULL) {
+        return NULL;
+    }
+    l->id = ++c->serial;
+    l->kind = spec->kind;
+    l->value = spec->value;
+    l->hash = hash_name(&c->key, name.p, name.n);
+    list_init(&l->work);
+    list_init(&l->idle);
+    list_init(&l->queue);
+    list_init(&l->holders);
+    list_init(&l->leaving);
+    list_init(&l->lost);
+    list_init(&l->hurried);
+    list_init(&l->breaks);
+    l->trouble = CORE_NOT_GRANTED;
+    if (!lock_set_names(l, name, spec->key)) {
+        goto fail;
+    }
+    if (!timer_init(c, &l->timer, TIMER_LOCK)) {
+        goto fail_names;
+    }
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->by_name, l->name, l->name_n, l->hash, l);
+    if (l->hh.tbl == NULL) {
+        goto fail_timer;
+    }
+    HASH_ADD(id_hh, c->by_id, id, sizeof(l->id), l);
+    if (l->id_hh.tbl == NULL) {
+        goto fail_hash;
+    }
+    list_push_back(&c->locks, &l->all);
+    c->locks_n++;
+    return l;
+
+fail_hash:
+    HASH_DELETE(hh, c->by_name, l);
+fail_timer:
+    timer_fini(c, &l->timer);
+fail_names:
+    free(l->name);
+fail:
+    free(l);
+    return NULL;
+}
+
+void
+lock_free(struct core *c, struct lock *l)
+{
+    struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        while (!list_empty(lists[i])) {
+            claim_free(c, container_of(lists[i]->next, struct claim, node));
+        }
+    }
+    HASH_DELETE(hh, c->by_name, l);
+    HASH_DELETE(id_hh, c->by_id, l);
+    list_remove(&l->all);
+    list_remove(&l->work);
+    timer_fini(c, &l->timer);
+    c->locks_n--;
+    free(l->name);
+    free(l);
+}
+
+/*
+ * The record of a name, made when there is none. WRONG_KIND when a LOCK wants
+ * it as another kind than the one it is in use as; a BREAK takes it as it is.
+ */
+enum core_answer
+lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out)
+{
+    struct lock *l = lock_find(c, rq->name);
+
+    if (l == NULL) {
+        l = lock_new(c, rq->name, &rq->spec);
+        if (l == NULL) {
+            return CORE_NO_MEMORY;
+        }
+        lock_wake(c, l); /* freed at the end of the step if nothing comes of it */
+    } else if (!any_kind && l->kind != rq->spec.kind) {
+        return CORE_WRONG_KIND;
+    }
+    *out = l;
+    return CORE_GRANTED;
+}
+
+void
+lock_wake(struct core *c, struct lock *l)
+{
+    if (!list_linked(&l->work)) {
+        list_push_back(&c->lock_work, &l->work);
+    }
+}
+
+/* The first in the queue whom somebody waits for; places kept for nobody are passed over. */
+static struct claim *
+first_wanting(const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (!list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+static bool
+is_freeing(const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->leaving)
+    {
+        if (container_of(pos, struct claim, node)->state == CLAIM_FREEING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+watch_set(struct core *c, struct lock *l, bool on)
+{
+    struct core_action a = {.type = on ? CORE_WATCH : CORE_UNWATCH};
+
+    if (on == (l->watch != WATCH_OFF)) {
+        return;
+    }
+    l->watch = on ? WATCH_ASKED : WATCH_OFF;
+    a.op = (struct core_op){.lock = l->id, .key = {l->key, l->key_n}, .kind = l->kind, .value = l->value};
+    core_act(c, &a);
+}
+
+static void
+idle_free(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->idle)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->refs == 0) {
+            claim_free(c, cl);
+        }
+    }
+}
+
+/* Goes on with a lock that something happened to: the next attempt, the watch, or its end. */
+void
+lock_work(struct core *c, struct lock *l)
+{
+    struct claim *next;
+
+    list_remove(&l->work);
+    idle_free(c, l);
+    next = first_wanting(l);
+    if (next == NULL || l->trying != NULL || !list_empty(&l->holders) || is_freeing(l)) {
+        timer_set(c, &l->timer, CORE_FOREVER);
+    } else if (l->retry_us > c->now_us) {
+        timer_set(c, &l->timer, l->retry_us);
+    } else {
+        timer_set(c, &l->timer, CORE_FOREVER);
+        claim_try(c, next);
+    }
+    if (list_empty(&l->queue)) {
+        watch_set(c, l, false);
+        l->taken_until_us = 0;
+    } else if (l->taken_until_us != 0) {
+        watch_set(c, l, true);
+    }
+    if (l->claims_n == 0 && list_empty(&l->breaks)) {
+        lock_free(c, l);
+    }
+}
+
+void
+lock_timer(struct core *c, struct lock *l)
+{
+    lock_wake(c, l);
+}
+
+/* Something moved on the name: try again. Not while others have their turn, and not for our own release's echo. */
+void
+lock_hint(struct core *c, struct lock *l, bool confirmed)
+{
+    if (confirmed) {
+        l->watch = l->watch == WATCH_ASKED ? WATCH_ON : l->watch;
+    } else {
+        c->metrics->hints++;
+    }
+    if (c->now_us < l->yield_until_us) {
+        return;
+    }
+    l->again = l->trying != NULL;
+    l->retry_us = 0;
+    lock_wake(c, l);
+}
+
+/* Whether a LOCK that does not want to wait has anything but an operation in flight between itself and an answer. */
+bool
+lock_busy_for(const struct core *c, const struct claim *cl)
+{
+    const struct lock *l = cl->lock;
+    struct list *pos, *nxt;
+
+    if (cl->state == CLAIM_TRYING) {
+        return false;
+    }
+    if (!list_empty(&l->holders) || l->retry_us > c->now_us) {
+        return true;
+    }
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *other = container_of(pos, struct claim, node);
+        struct list *rpos, *rnxt;
+
+        if (other == cl) {
+            return false;
+        }
+        list_each(rpos, rnxt, &other->requests)
+        {
+            if (!container_of(rpos, struct request, claim_node)->hurried) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The outcome is known, and it is not theirs. */
+void
+lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
+{
+    while (!list_empty(&l->hurried)) {
+        request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
+    }
+}
+
+/* TAKEN, FOREIGN, UNKNOWN, DOWN or FULL: when to try again, and what those who cannot wait are told. */
+void
+lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
+{
+    l->run = 0;
+    if (d->outcome == CORE_TAKEN) {
+        int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
+
+        c->metrics->attempts_taken++;
+        l->trouble = CORE_NOT_GRANTED;
+        l->backoff_us = 0;
+        l->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
+        /* Redis drops a key when its millisecond is over. */
+        l->retry_us = l->again ? 0 : after_us(c->now_us, poll_us + US_PER_MS);
+    } else {
+        l->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
+        l->retry_us = after_us(c->now_us, backoff_next(&l->backoff_us));
+    }
+    l->again = false;
+    lock_settle_hurried(c, l, l->trouble);
+    lock_wake(c, l);
+}
+
+/*
+ * We freed it. When somebody else hears the channel too and we have had our
+ * run, we let them try first: our own next attempt would nearly always win.
+ */
+void
+lock_released(struct core *c, struct lock *l, int64_t outsiders)
+{
+    int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
+
+    l->retry_us = 0;
+    if (others <= 0) {
+        l->run = 0;
+    } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
+        l->run = 0;
+        l->yield_until_us = after_us(c->now_us, YIELD_US);
+        l->retry_us = l->yield_until_us;
+    }
+    lock_wake(c, l);
+}
+
+void
+lock_break(struct core *c, struct request *r)
+{
+    struct lock *l = r->lock;
+    struct core_action a = {.type = CORE_BREAK_KEY};
+
+    list_push_back(&l->breaks, &r->claim_node);
+    timer_set(c, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
+    if (l->break_op != 0) {
+        return; /* the one in flight answers for this one too */
+    }
+    l->break_op = ++c->serial;
+    a.op = (struct core_op){.op = l->break_op,
+                            .lock = l->id,
+                            .claim = l->id,
+                            .key = {l->key, l->key_n},
+                            .kind = l->kind,
+                            .value = l->value,
+                            .token_floor = c->token_max};
+    core_act(c, &a);
+}
+
+void
+lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
+{
+    bool ok = d->outcome == CORE_OK;
+
+    l->break_op = 0;
+    if (ok && !list_empty(&l->holders)) {
+        claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
+    }
+    while (!list_empty(&l->breaks)) {
+        request_finish(c, container_of(l->breaks.next, struct request, claim_node),
+                       ok ? CORE_LEFT : CORE_UNAVAILABLE, d->stamp);
+    }
+    l->retry_us = ok ? 0 : l->retry_us;
+    lock_wake(c, l);
+}
+
+void
+lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
+{
+    struct core_action a = {.type = CORE_PUBLISH};
+
+    a.publish = (struct core_publish){.news = news,
+                                      .name = lock_name(cl->lock),
+                                      .token = cl->token,
+                                      .owner = cl->owner->number,
+                                      .owner_name = {cl->owner->name, cl->owner->name_n},
+                                      .session = cl->session,
+                                      .reason = reason};
+    core_act(c, &a);
+}
+
+/* Whoever waits is sent away with this answer; who holds is not touched. */
+void
+lock_refuse(struct core *c, struct lock *l, enum core_answer answer)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        while (!list_empty(&cl->requests)) {
+            request_finish(c, container_of(cl->requests.next, struct request, claim_node), answer, 0);
+        }
+    }
+}

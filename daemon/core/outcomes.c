@@ -1,0 +1,278 @@
+/*
+ * outcomes.c -- what the answers of Redis mean for a claim.
+ *
+ * OK is believed only against the clock read before the attempt was sent.
+ * UNKNOWN is an outcome like the others: an acquire that may have run is asked
+ * again by the same owner (which finds itself) or given back; a release that
+ * may have run is asked again and then takes "not yours" for "done". DOWN has
+ * not run and is tried again later.
+ */
+#include "daemon/core/state.h"
+
+static int64_t
+later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
+
+/* Redis has the claim until its lease is over, counted from now at the latest, by clocks that differ a little. */
+static void
+redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
+{
+    cl->redis_until_us = later(cl->redis_until_us, after_us(c->now_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
+}
+
+static void
+grant(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct lock *l = cl->lock;
+    const struct request *first = container_of(cl->requests.next, struct request, claim_node);
+
+    claim_move(c, cl, CLAIM_HELD);
+    cl->holds = 1;
+    cl->token = d->token;
+    cl->session = first->peer->id;
+    cl->granted_us = c->now_us;
+    cl->watchdog = first->lease_us == 0;
+    cl->renew_us = after_us(d->sent_us, cl->lease_us / 3);
+    cl->place_until_us = 0;
+    cl->backoff_us = 0;
+    l->trouble = CORE_NOT_GRANTED;
+    l->taken_until_us = 0;
+    l->backoff_us = 0;
+    l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
+    l->run++;
+    lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
+    c->metrics->grants_waited += cl->tried_us > cl->queued_us;
+    while (!list_empty(&cl->requests)) { /* those that waited together */
+        request_grant(c, container_of(cl->requests.next, struct request, claim_node));
+    }
+    lock_settle_hurried(c, l, CORE_NOT_GRANTED);
+    claim_arm(c, cl);
+}
+
+static void
+acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    cl->unsure = true; /* until it is granted or given back */
+    cl->stamp = d->stamp;
+    cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
+    redis_has_it(c, cl, cl->op_lease_us);
+    if (list_empty(&cl->requests)) {
+        c->metrics->unclaimed++;
+        claim_release(c, cl, NULL);
+    } else if (c->now_us >= cl->deadline_us) {
+        claim_move(c, cl, CLAIM_QUEUED); /* too late to be told; asking again renews it */
+        claim_arm(c, cl);
+    } else {
+        grant(c, cl, d);
+    }
+}
+
+static void
+acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct lock *l = cl->lock;
+
+    cl->op = 0;
+    l->trying = NULL;
+    l->retry_us = 0;
+    if (d->outcome == CORE_OK) {
+        acquire_ok(c, cl, d);
+        return;
+    }
+    if (d->outcome == CORE_UNKNOWN) {
+        c->metrics->unknowns++;
+        cl->unsure = true;
+        cl->zombie_until_us = later(cl->zombie_until_us, d->guard_us);
+        redis_has_it(c, cl, cl->op_lease_us + later(0, d->guard_us - c->now_us));
+    } else if (d->outcome == CORE_TAKEN && cl->zombie_until_us <= c->now_us) {
+        cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
+    }
+    claim_move(c, cl, CLAIM_QUEUED);
+    if (list_empty(&cl->requests) && cl->unsure) {
+        claim_release(c, cl, NULL);
+    } else if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+    claim_arm(c, cl);
+    if (d->outcome == CORE_FOREIGN) {
+        lock_refuse(c, l, CORE_WRONG_KIND);
+        lock_wake(c, l);
+    } else {
+        lock_attempt_failed(c, l, d);
+    }
+}
+
+/* A later deadline is taken, an earlier one only when that is what was asked for. */
+static void
+extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
+{
+    int64_t deadline_us = core_deadline_us(d->sent_us, lease_us);
+
+    cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
+    cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+    cl->backoff_us = 0;
+    redis_has_it(c, cl, lease_us);
+    cl->renew_us = later(c->now_us, cl->deadline_us - cl->lease_us * 2 / 3);
+}
+
+/* The request that a successful operation was done for gets its answer; it may have gone meanwhile. */
+static void
+served(struct core *c, struct claim *cl, struct request *r, const struct core_done *d)
+{
+    switch (cl->op_verb) {
+    case CORE_ACQUIRE:
+        extended(c, cl, d, cl->op_lease_us, false);
+        if (r != NULL) {
+            cl->holds = cl->op_holds;
+            cl->watchdog = cl->watchdog || r->lease_us == 0;
+            request_grant(c, r);
+        }
+        break;
+    case CORE_RELEASE:
+        extended(c, cl, d, cl->op_lease_us, false);
+        cl->holds = cl->op_holds;
+        if (r != NULL) {
+            request_finish(c, r, CORE_LEFT, cl->holds);
+        }
+        break;
+    default: /* EXTEND */
+        cl->lease_us = cl->watchdog ? cl->lease_us : cl->op_lease_us;
+        extended(c, cl, d, cl->op_lease_us, true);
+        if (r != NULL) {
+            request_finish(c, r, CORE_LEFT, later(0, cl->deadline_us - c->now_us) / US_PER_MS);
+        }
+        break;
+    }
+}
+
+/* HELD: a re-entry, a hold given back, or RENEW. */
+static void
+held_done(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct request *r = cl->op_request;
+
+    cl->op = 0;
+    cl->op_request = NULL;
+    switch (d->outcome) {
+    case CORE_OK:
+        served(c, cl, r, d);
+        break;
+    case CORE_GONE_IN_REDIS:
+    case CORE_FOREIGN:
+    case CORE_TAKEN:
+        claim_lose(c, cl, "gone in Redis", true);
+        return;
+    case CORE_UNKNOWN:
+        c->metrics->unknowns++;
+        if (cl->op_verb == CORE_EXTEND && core_deadline_us(d->sent_us, cl->op_lease_us) < cl->deadline_us) {
+            cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us); /* it may have been shortened */
+        }
+        redis_has_it(c, cl, cl->op_lease_us);
+        cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        break;
+    case CORE_DOWN:
+    case CORE_FULL:
+        cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        break;
+    }
+    if (cl->retry_us != 0 && r != NULL && r->hurried) {
+        request_finish(c, r, CORE_UNAVAILABLE, 0);
+    }
+    if (cl->retry_us == 0 || list_empty(&cl->requests)) {
+        claim_serve(c, cl);
+    }
+    claim_arm(c, cl);
+}
+
+static void
+release_done(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct request *r = cl->op_request;
+    bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
+    bool over = c->now_us >= cl->redis_until_us;
+
+    cl->op = 0;
+    if (d->outcome == CORE_OK || gone || over) {
+        bool lost = gone && r != NULL && !cl->doubtful;
+
+        c->metrics->releases += d->outcome == CORE_OK;
+        if (lost) {
+            c->metrics->lost++;
+            lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
+        }
+        if (r != NULL) {
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, 0);
+        }
+        lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
+        claim_freed(c, cl, !lost && !cl->lost);
+        return;
+    }
+    if (d->outcome == CORE_UNKNOWN) {
+        c->metrics->unknowns++;
+        cl->doubtful = true;
+    }
+    cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+    claim_arm(c, cl);
+}
+
+/* The watchdog's renewal. */
+static void
+renew_done(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    cl->renew_op = 0;
+    if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
+        cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+        claim_release(c, cl, cl->op_request); /* it waited for this */
+        return;
+    }
+    if (cl->state != CLAIM_HELD) {
+        return;
+    }
+    if (d->outcome == CORE_OK) {
+        c->metrics->renewals++;
+        extended(c, cl, d, cl->lease_us, false);
+        cl->renew_us = after_us(d->sent_us, cl->lease_us / 3);
+    } else {
+        int64_t pause_us = cl->lease_us / 30;
+
+        c->metrics->renewals_failed++;
+        if (d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN) {
+            claim_lose(c, cl, "gone in Redis", true);
+            return;
+        }
+        if (d->outcome == CORE_UNKNOWN) {
+            c->metrics->unknowns++;
+            redis_has_it(c, cl, cl->lease_us);
+        }
+        pause_us = later(pause_us, 50 * US_PER_MS);
+        cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
+    }
+    claim_serve(c, cl);
+}
+
+void
+claim_done(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->op == 0) {
+        return;
+    }
+    if (d->op == cl->renew_op) {
+        renew_done(c, cl, d);
+    } else if (d->op == cl->op) {
+        switch (cl->state) {
+        case CLAIM_TRYING:
+            acquire_done(c, cl, d);
+            break;
+        case CLAIM_HELD:
+            held_done(c, cl, d);
+            break;
+        case CLAIM_FREEING:
+            release_done(c, cl, d);
+            break;
+        default:
+            break;
+        }
+    }
+}

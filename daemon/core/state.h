@@ -1,0 +1,269 @@
+/*
+ * state.h -- the records of the core; private to daemon/core.
+ *
+ *   peer  --< link >--  owner  --<  claim  >--  lock
+ *     \______________ request ______/
+ *
+ * peer     a session of the daemon
+ * owner    who holds: a session itself, or an OWNER id that any session may act for
+ * lock     a name this daemon has to do with: its queue and its dealings with Redis
+ * claim    one owner's interest in one lock, from the first wish to the last release
+ * request  one LOCK, UNLOCK, RENEW or BREAK that is not answered yet
+ *
+ * State is location: a claim's state names the list of its lock that it is on, and claim_move() alone changes both.
+ *
+ * Nothing is freed where it falls. A lock or owner that something happened to is put on core.lock_work or
+ * core.owner_work; the end of the step looks at each once, goes on with what it can, and frees what is empty.
+ * So no function has to fear that a record it was handed disappears under it; only request_finish() frees its request.
+ */
+#ifndef RLOCKD_CORE_STATE_H
+#define RLOCKD_CORE_STATE_H
+
+#include "daemon/base/clock.h"
+#include "daemon/base/heap.h"
+#include "daemon/base/list.h"
+#include "daemon/core/core.h"
+
+enum {
+    BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
+    BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
+    YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
+};
+
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER };
+
+struct timer {
+    struct heap_node node; /* core.timers */
+    enum timer_kind kind;
+};
+
+struct peer {
+    uint64_t id;
+    struct owner *owner;   /* itself as an owner; never NULL */
+    struct list requests;  /* request.peer_node, in order of arrival */
+    struct list links;     /* link.peer_node */
+    UT_hash_handle hh;     /* core.peers */
+};
+
+/* This session has used that named owner. */
+struct link {
+    struct peer *peer;
+    struct owner *owner;
+    struct list peer_node, owner_node;
+};
+
+struct owner {
+    uint64_t number;      /* behind the daemon's uuid in Redis */
+    char *name;           /* owned, NUL not counted; NULL: a session's own owner */
+    size_t name_n;
+    uint64_t session;     /* that acted for it last */
+    struct list fifo;     /* request.fifo_node: requests run in this order, the first one is running */
+    struct list claims;   /* claim.owner_node */
+    uint32_t claims_n;
+    struct list links;    /* link.owner_node; named owners only */
+    struct list work;     /* in core.owner_work */
+    struct timer timer;   /* named, no session left: the end of its grace */
+    bool ending;          /* releases what it has, takes no request any more */
+    UT_hash_handle hh;    /* core.owners; named owners that are not ending */
+};
+
+enum claim_state {
+    CLAIM_IDLE,    /* lock.idle:    nothing in Redis, no place; freed when no request refers to it */
+    CLAIM_QUEUED,  /* lock.queue:   waits for its turn; without requests its place is kept for a while */
+    CLAIM_TRYING,  /* lock.queue:   its acquire is in flight */
+    CLAIM_HELD,    /* lock.holders: granted, now < deadline */
+    CLAIM_FREEING, /* lock.leaving: its release is in flight, or to be tried again */
+    CLAIM_SWEEP,   /* lock.leaving: released, but an old attempt may still run until zombie_until */
+    CLAIM_LOST,    /* lock.lost:    was held, was lost, its owner does not know yet */
+    CLAIM_STATES
+};
+
+struct claim {
+    uint64_t id;
+    struct lock *lock;
+    struct owner *owner;
+    enum claim_state state;
+    struct list node;       /* on the list that the state names */
+    struct list owner_node; /* owner.claims */
+    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
+                               the first is being served */
+    uint32_t refs;          /* requests that name this claim, run or not */
+    struct timer timer;     /* what comes next in this state, see claim_arm() */
+
+    uint64_t op;            /* operation in flight; 0 = none */
+    enum core_action_type op_verb;
+    struct request *op_request; /* that it is done for; NULL when that one has gone */
+    uint32_t op_holds;      /* holds when it succeeds */
+    int64_t op_lease_us;
+    uint64_t renew_op;      /* watchdog's renewal in flight, beside `op`; 0 = none */
+
+    uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
+    int64_t place_until_us; /* QUEUED or TRYING without requests */
+    int64_t queued_us;      /* since when */
+    int64_t tried_us;       /* TRYING: since when */
+
+    uint64_t session;       /* that was granted it */
+    uint64_t token;
+    uint32_t holds;
+    bool watchdog;          /* renewed by us */
+    bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */
+    bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
+    bool lost;              /* FREEING: its owner is still to be told LOST */
+    int64_t granted_us;
+    int64_t lease_us;       /* of the watchdog, or the last explicit one */
+    int64_t deadline_us;    /* HELD: we say "held" only before it */
+    int64_t renew_us;       /* HELD with watchdog: next renewal */
+    int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
+    int64_t backoff_us;
+    int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
+    int64_t zombie_until_us; /* until then an unanswered acquire may still run */
+    int64_t stamp;          /* when Redis drops the key, by its clock, ms */
+    int64_t owner_grace_us, place_grace_us;
+    UT_hash_handle hh;      /* core.claims */
+};
+
+enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
+
+struct lock {
+    uint64_t id;
+    char *name;             /* owned; the key follows it unless they are equal */
+    size_t name_n;
+    char *key;              /* inside name's memory */
+    size_t key_n;
+    unsigned hash;
+    enum kind kind;
+    enum value_format value;
+    uint32_t claims_n, waiting_n; /* claims on it; LOCK requests that wait for it */
+    struct list all;        /* core.locks */
+    struct list work;       /* in core.lock_work */
+    struct list idle, queue, holders, leaving, lost; /* claim.node */
+    struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
+    struct list breaks;     /* request.claim_node of BREAKs */
+    uint64_t break_op;
+    struct timer timer;     /* armed to retry_us while somebody waits */
+    struct claim *trying;   /* the one attempt in flight */
+    enum watch_state watch;
+    bool again;             /* something moved while the attempt was in flight */
+    enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
+    int64_t retry_us;       /* no attempt before it */
+    int64_t taken_until_us; /* somebody elsewhere holds it, at the latest until then; 0 = not that we know */
+    int64_t yield_until_us; /* we let it go to others: wake-ups are ignored until then */
+    int64_t backoff_us;
+    uint32_t run;           /* grants here in a row ... */
+    int64_t run_since_us;   /* ... since */
+    UT_hash_handle hh;      /* core.by_name */
+    UT_hash_handle id_hh;   /* core.by_id */
+};
+
+struct request {
+    uint64_t id;
+    enum core_event_type verb;
+    struct peer *peer;
+    struct owner *owner;
+    struct claim *claim;    /* that it is about; counted in claim.refs. NULL: BREAK */
+    struct lock *lock;      /* BREAK */
+    struct list peer_node;  /* peer.requests */
+    struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
+    struct list claim_node; /* claim.requests or lock.breaks */
+    struct list hurry_node; /* lock.hurried */
+    struct timer timer;
+    bool started;           /* request_run() has seen it */
+    bool once, full, hurried;
+    uint64_t token;
+    int64_t arrived_us, due_us, lease_us, spec_lease_us;
+};
+
+struct core {
+    struct core_conf conf;
+    struct hash_key key;
+    struct metrics *metrics;
+    struct core_sink sink;
+    int64_t now_us;       /* of this step */
+    uint64_t serial;      /* ids of everything */
+    uint64_t token_max;   /* highest token ever seen */
+    bool stepping, draining;
+    struct heap timers;
+    size_t timers_n;      /* records that own a timer: the heap has room for each */
+    struct peer *peers;
+    struct owner *owners;
+    struct claim *claims;
+    struct lock *by_name, *by_id;
+    struct list locks;      /* lock.all, in order of creation */
+    struct list lock_work, owner_work;
+    uint32_t waiting_n;     /* LOCK requests not answered */
+    uint64_t peers_n, owners_n, held_n, freeing_n, locks_n;
+};
+
+/* core.c */
+void core_act(struct core *c, const struct core_action *a);
+bool timer_init(struct core *c, struct timer *t, enum timer_kind kind); /* false: no memory */
+void timer_fini(struct core *c, struct timer *t);
+void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
+int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */
+int64_t backoff_next(int64_t *backoff_us);                              /* doubles, returns the delay */
+
+/* owners.c */
+struct peer *peer_find(struct core *c, uint64_t id);
+void peer_eof(struct core *c, struct peer *p);
+void peer_gone(struct core *c, struct peer *p);
+enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out);
+void owner_timer(struct core *c, struct owner *o);
+void owner_wake(struct core *c, struct owner *o);
+void owner_work(struct core *c, struct owner *o);
+
+/* locks.c */
+struct lock *lock_find(struct core *c, struct slice name);
+struct lock *lock_by_id(struct core *c, uint64_t id);
+enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
+void lock_wake(struct core *c, struct lock *l);
+void lock_work(struct core *c, struct lock *l);
+void lock_timer(struct core *c, struct lock *l);
+void lock_hint(struct core *c, struct lock *l, bool confirmed);
+bool lock_busy_for(const struct core *c, const struct claim *cl);
+void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer);
+void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
+void lock_released(struct core *c, struct lock *l, int64_t outsiders);
+void lock_break(struct core *c, struct request *r);
+void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
+void lock_refuse(struct core *c, struct lock *l, enum core_answer answer);
+void lock_free(struct core *c, struct lock *l);
+
+/* claims.c */
+struct claim *claim_find(const struct lock *l, const struct owner *o);
+struct claim *claim_get(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
+void claim_move(struct core *c, struct claim *cl, enum claim_state to);
+void claim_arm(struct core *c, struct claim *cl);
+void claim_enqueue(struct core *c, struct claim *cl);
+void claim_deserted(struct core *c, struct claim *cl);
+void claim_try(struct core *c, struct claim *cl);
+void claim_serve(struct core *c, struct claim *cl);
+void claim_free(struct core *c, struct claim *cl);
+void claim_release(struct core *c, struct claim *cl, struct request *r);
+void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
+void claim_freed(struct core *c, struct claim *cl, bool news);
+void claim_owner_ends(struct core *c, struct claim *cl);
+void claim_timer(struct core *c, struct claim *cl);
+bool claim_renew_is_next(const struct claim *cl);
+void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, int64_t lease_us,
+              struct request *r);
+
+/* outcomes.c */
+void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
+
+/* requests.c */
+void request_arrive(struct core *c, const struct core_event *ev);
+void request_run(struct core *c, struct request *r);
+void request_hurry(struct core *c, struct request *r);
+void request_timer(struct core *c, struct request *r);
+void request_grant(struct core *c, struct request *r);
+void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
+void request_drop(struct core *c, struct request *r);
+
+static inline struct slice
+lock_name(const struct lock *l)
+{
+    return (struct slice){l->name, l->name_n};
+}
+
+#endif

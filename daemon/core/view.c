@@ -1,0 +1,192 @@
+/*
+ * view.c -- looking at the core: locks, waiters, counts. Changes nothing.
+ */
+#include "daemon/core/view.h"
+
+#include "daemon/base/glob.h"
+#include "daemon/core/state.h"
+
+static struct core_owner_view
+owner_view(const struct owner *o)
+{
+    return (struct core_owner_view){.number = o->number, .name = {o->name, o->name_n}, .session = o->session};
+}
+
+static const struct claim *
+first_claim(const struct list *l)
+{
+    return list_empty(l) ? NULL : container_of(l->next, struct claim, node);
+}
+
+/* Places that somebody waits in, and the longest wait. */
+static void
+count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+        int64_t waited_us = now_us - cl->queued_us;
+
+        if (!list_empty(&cl->requests)) {
+            v->waiters++;
+            v->oldest_wait_us = waited_us > v->oldest_wait_us ? waited_us : v->oldest_wait_us;
+        }
+    }
+}
+
+static void
+lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
+{
+    const struct claim *holder = first_claim(&l->holders);
+    const struct claim *told = holder != NULL ? holder : first_claim(&l->leaving);
+
+    *v = (struct core_lock_view){
+        .name = {l->name, l->name_n}, .key = {l->key, l->key_n}, .kind = l->kind, .state = "idle"};
+    told = told != NULL ? told : first_claim(&l->lost);
+    count_waiters(l, now_us, v);
+    if (told != NULL && told->state != CLAIM_SWEEP) {
+        v->owner = owner_view(told->owner);
+        v->token = told->token;
+    }
+    if (holder != NULL) {
+        v->state = "held";
+        v->holds = holder->holds;
+        v->deadline_us = holder->deadline_us;
+        v->renewed = holder->watchdog;
+        v->held_us = now_us - holder->granted_us;
+    } else if (told != NULL && told->state == CLAIM_FREEING) {
+        v->state = "freeing";
+    } else if (l->taken_until_us != 0) {
+        v->state = "taken";
+        v->deadline_us = l->taken_until_us;
+    } else if (!list_empty(&l->queue)) {
+        v->state = "trying";
+    } else if (told != NULL && told->state == CLAIM_LOST) {
+        v->state = "lost";
+    }
+}
+
+void
+core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx)
+{
+    struct core_lock_view v;
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        const struct lock *l = container_of(pos, struct lock, all);
+
+        if (glob.n == 0 || glob_match(glob, lock_name(l))) {
+            lock_view(l, now_us, &v);
+            fn(ctx, &v);
+        }
+    }
+}
+
+static void
+waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
+{
+    struct list *pos, *nxt, *rpos, *rnxt;
+    uint32_t position = 0;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+        struct core_waiter_view v = {.name = {l->name, l->name_n},
+                                     .owner = owner_view(cl->owner),
+                                     .position = ++position,
+                                     .waited_us = now_us - cl->queued_us,
+                                     .kept = list_empty(&cl->requests)};
+
+        v.deadline_us = v.kept ? cl->place_until_us : 0;
+        list_each(rpos, rnxt, &cl->requests)
+        {
+            const struct request *r = container_of(rpos, struct request, claim_node);
+
+            v.deadline_us = r->due_us > v.deadline_us ? r->due_us : v.deadline_us;
+        }
+        fn(ctx, &v);
+    }
+}
+
+void
+core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        const struct lock *l = container_of(pos, struct lock, all);
+
+        if (glob.n == 0 || glob_match(glob, lock_name(l))) {
+            waiters_of(l, now_us, fn, ctx);
+        }
+    }
+}
+
+bool
+core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out)
+{
+    struct lock *l = NULL;
+    unsigned hash = hash_name(&c->key, name.p, name.n);
+
+    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
+    if (l == NULL) {
+        return false;
+    }
+    lock_view(l, now_us, out);
+    return true;
+}
+
+static uint32_t
+held_by(const struct owner *o, uint64_t session)
+{
+    struct list *pos, *nxt;
+    uint32_t n = 0;
+
+    list_each(pos, nxt, &o->claims)
+    {
+        const struct claim *cl = container_of(pos, struct claim, owner_node);
+
+        n += cl->state == CLAIM_HELD && cl->session == session;
+    }
+    return n;
+}
+
+struct core_session_counts
+core_session_count(const struct core *c, uint64_t session)
+{
+    struct core_session_counts n = {0, 0};
+    struct list *pos, *nxt;
+    struct peer *p = NULL;
+
+    HASH_FIND(hh, c->peers, &session, sizeof(session), p);
+    if (p == NULL) {
+        return n;
+    }
+    n.held = held_by(p->owner, session);
+    list_each(pos, nxt, &p->links)
+    {
+        n.held += held_by(container_of(pos, struct link, peer_node)->owner, session);
+    }
+    list_each(pos, nxt, &p->requests)
+    {
+        const struct request *r = container_of(pos, struct request, peer_node);
+
+        n.waiting += r->verb == CORE_LOCK;
+    }
+    return n;
+}
+
+struct core_totals
+core_totals(const struct core *c)
+{
+    return (struct core_totals){.locks = c->locks_n,
+                                .held = c->held_n,
+                                .waiters = c->waiting_n,
+                                .owners = c->owners_n,
+                                .sessions = c->peers_n,
+                                .freeing = c->freeing_n};
+}
