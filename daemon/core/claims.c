@@ -86,6 +86,7 @@ claim_get(struct core *c, struct lock *l, struct owner *o)
     }
     cl->lock = l;
     cl->owner = o;
+    cl->number = o->number;
     cl->state = CLAIM_IDLE;
     list_init(&cl->node);
     list_init(&cl->requests);
@@ -223,9 +224,10 @@ emit(struct core *c, const struct claim *cl, uint64_t op, enum core_action_type 
                             .key = {cl->lock->key, cl->lock->key_n},
                             .kind = cl->lock->kind,
                             .value = cl->lock->value,
-                            .owner = cl->owner->number,
+                            .owner = cl->number,
                             .holds = holds,
                             .reentry = cl->state == CLAIM_HELD,
+                            .exact = op == cl->op && verb == CORE_EXTEND,
                             .lease_us = lease_us,
                             .token_floor = c->token_max,
                             .stamp = cl->stamp};
@@ -378,8 +380,10 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_request = NULL;
+    cl->number = cl->doubtful ? ++c->serial : cl->number;
     cl->unsure = cl->doubtful = false;
     cl->holds = 0;
+    cl->shrink_until_us = 0;
     cl->stamp = 0;
     cl->retry_us = cl->backoff_us = 0;
     if (cl->lost && !cl->owner->ending) {
@@ -395,8 +399,6 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         }
     }
     cl->lost = false;
-    claim_arm(c, cl);
-
     list_init(&rest);
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;
@@ -404,6 +406,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         list_remove(n);
         list_push_back(&rest, n);
     }
+    claim_arm(c, cl);
     while (!list_empty(&rest)) {
         struct request *r = container_of(rest.next, struct request, claim_node);
 

@@ -178,7 +178,6 @@ renew_slack_us(struct timer *t)
     return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
 }
 
-/* Everything that is due. A timer that fires never arms itself again for a time that has passed, so this ends. */
 static void
 fire_due(struct core *c)
 {
@@ -216,6 +215,16 @@ work_off(struct core *c)
             return;
         }
     }
+}
+
+/* Everything that is due, and what comes of it. Ends: nothing arms itself for a time that has passed for ever. */
+static void
+catch_up(struct core *c)
+{
+    do {
+        fire_due(c);
+        work_off(c);
+    } while (core_next_us(c) <= c->now_us);
 }
 
 static void
@@ -299,12 +308,10 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
         c->now_us = now_us; /* the clock never steps back; if it seems to, time stands still */
     }
     /* What is over is over before anything new is looked at, however long we slept. */
-    fire_due(c);
-    work_off(c);
+    catch_up(c);
     dispatch(c, ev);
     work_off(c);
-    fire_due(c); /* an outcome may have come when its lease was over */
-    work_off(c);
+    catch_up(c); /* an outcome may have come when its lease was over */
     c->stepping = false;
 }
 

@@ -90,7 +90,7 @@ struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
     int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
-    int64_t guard_us;   /* UNKNOWN acquire: from then on it cannot run any more */
+    int64_t guard_us;   /* UNKNOWN acquire or exact extend: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
     int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock */
@@ -129,6 +129,8 @@ struct core_op {
     uint64_t owner;     /* decimal number behind the daemon's uuid */
     uint32_t holds;     /* count to be set: ACQUIRE 1.., RELEASE what is left (0 = free) */
     bool reentry;       /* ACQUIRE: only if this owner has it */
+    bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
+                           expiry, so that one that runs late takes nothing away; a shortening one is guarded */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     int64_t stamp;      /* last stamp of this claim, 0 = none */

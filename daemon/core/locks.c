@@ -394,7 +394,7 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
     a.publish = (struct core_publish){.news = news,
                                       .name = lock_name(cl->lock),
                                       .token = cl->token,
-                                      .owner = cl->owner->number,
+                                      .owner = cl->number,
                                       .owner_name = {cl->owner->name, cl->owner->name_n},
                                       .session = cl->session,
                                       .reason = reason};

@@ -34,7 +34,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     cl->session = first->peer->id;
     cl->granted_us = c->now_us;
     cl->watchdog = first->lease_us == 0;
-    cl->renew_us = after_us(d->sent_us, cl->lease_us / 3);
+    cl->renew_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3;
     cl->place_until_us = 0;
     cl->backoff_us = 0;
     l->trouble = CORE_NOT_GRANTED;
@@ -104,17 +104,34 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* A later deadline is taken, an earlier one only when that is what was asked for. */
+/*
+ * Redis has just set the expiry to `lease_us`, or left a later one: a later
+ * deadline is taken, an earlier one only when that is what was asked for. While
+ * an unanswered RENEW to less may still run, no more than that is counted on.
+ */
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    int64_t deadline_us = core_deadline_us(d->sent_us, lease_us);
+    bool capped = d->sent_us < cl->shrink_until_us && cl->shrink_lease_us < lease_us;
+    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
+    cl->renew_us = later(c->now_us, d->sent_us + (cl->deadline_us - d->sent_us) / 3);
     cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
     cl->backoff_us = 0;
     redis_has_it(c, cl, lease_us);
-    cl->renew_us = later(c->now_us, cl->deadline_us - cl->lease_us * 2 / 3);
+}
+
+/* It may have run, or may run until guard_us: the expiry may be that short from now on. */
+static void
+perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
+    bool pending = c->now_us < cl->shrink_until_us && cl->shrink_lease_us < cl->op_lease_us;
+
+    cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
+    cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
+    cl->shrink_until_us = later(cl->shrink_until_us, d->guard_us);
 }
 
 /* The request that a successful operation was done for gets its answer; it may have gone meanwhile. */
@@ -166,8 +183,8 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
-        if (cl->op_verb == CORE_EXTEND && core_deadline_us(d->sent_us, cl->op_lease_us) < cl->deadline_us) {
-            cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us); /* it may have been shortened */
+        if (cl->op_verb == CORE_EXTEND) {
+            perhaps_shortened(c, cl, d);
         }
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
@@ -233,7 +250,6 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
         extended(c, cl, d, cl->lease_us, false);
-        cl->renew_us = after_us(d->sent_us, cl->lease_us / 3);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 

@@ -345,7 +345,7 @@ request_grant(struct core *c, struct request *r)
                                   .answer = CORE_GRANTED,
                                   .name = lock_name(cl->lock),
                                   .token = cl->token,
-                                  .owner = cl->owner->number,
+                                  .owner = cl->number,
                                   .kind = cl->lock->kind,
                                   .holds = cl->holds,
                                   .lease_us = cl->deadline_us - c->now_us,
@@ -365,7 +365,7 @@ request_finish(struct core *c, struct request *r, enum core_answer answer, int64
                                   .answer = answer,
                                   .name = lock_name(l),
                                   .token = r->claim != NULL ? r->claim->token : 0,
-                                  .owner = r->owner != NULL ? r->owner->number : 0,
+                                  .owner = r->claim != NULL ? r->claim->number : 0,
                                   .kind = l->kind,
                                   .left = left,
                                   .full = r->full});

@@ -53,7 +53,7 @@ struct link {
 };
 
 struct owner {
-    uint64_t number;      /* behind the daemon's uuid in Redis */
+    uint64_t number;      /* of its claims, see claim.number */
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;
     uint64_t session;     /* that acted for it last */
@@ -82,6 +82,8 @@ struct claim {
     uint64_t id;
     struct lock *lock;
     struct owner *owner;
+    uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
+                               may still run, so that it can never hit a later grant */
     enum claim_state state;
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
@@ -117,6 +119,8 @@ struct claim {
     int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
     int64_t zombie_until_us; /* until then an unanswered acquire may still run */
+    int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
+    int64_t shrink_until_us; /* ... until then */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t owner_grace_us, place_grace_us;
     UT_hash_handle hh;      /* core.claims */

@@ -7,9 +7,11 @@
 #include "daemon/core/state.h"
 
 static struct core_owner_view
-owner_view(const struct owner *o)
+owner_view(const struct claim *cl)
 {
-    return (struct core_owner_view){.number = o->number, .name = {o->name, o->name_n}, .session = o->session};
+    const struct owner *o = cl->owner;
+
+    return (struct core_owner_view){.number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
 static const struct claim *
@@ -47,7 +49,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     told = told != NULL ? told : first_claim(&l->lost);
     count_waiters(l, now_us, v);
     if (told != NULL && told->state != CLAIM_SWEEP) {
-        v->owner = owner_view(told->owner);
+        v->owner = owner_view(told);
         v->token = told->token;
     }
     if (holder != NULL) {
@@ -95,7 +97,7 @@ waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
         struct core_waiter_view v = {.name = {l->name, l->name_n},
-                                     .owner = owner_view(cl->owner),
+                                     .owner = owner_view(cl),
                                      .position = ++position,
                                      .waited_us = now_us - cl->queued_us,
                                      .kept = list_empty(&cl->requests)};
