@@ -1,43 +1,134 @@
-# rlockd -- build, test, run, install. Rooms are listed in the order of their arrows.
-CC      ?= gcc
+# rlockd -- build, test, run, install. Rooms are listed in the order of their arrows. `make help` lists the targets.
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 B       ?= build
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
+PREFIX  ?= /usr
+SYSCONF ?= /etc
 PKGS    := libevent_core libevent_extra hiredis yaml-0.1 libsystemd
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 CPPFLAGS += -I. -I$(B)
-PKGCF   := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+ifneq ($(TEST_CLOCK),)
+CPPFLAGS += -DRLOCKD_TEST_CLOCK
+endif
+PKGCF   = $(eval PKGCF := $$(shell pkg-config --cflags $(PKGS)))$(PKGCF)
+LIBS    = $(eval LIBS := $$(shell pkg-config --libs $(PKGS)))$(LIBS)
+CHECKCF = $(eval CHECKCF := $$(shell pkg-config --cflags check))$(CHECKCF)
+CHECKLIBS = $(eval CHECKLIBS := $$(shell pkg-config --libs check))$(CHECKLIBS)
 
 ROOMS   := daemon/base proto conf daemon/core daemon/backend daemon/serve
 SRC     := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
 OBJ     := $(SRC:%.c=$(B)/%.o)
+HDR     := $(foreach r,daemon $(ROOMS),$(wildcard $(r)/*.h))
+RLOCKD  := $(patsubst %.c,$(B)/%.o,$(wildcard daemon/rlockd.c daemon/rlockd_*.c))
+RLOCK   := $(patsubst %.c,$(B)/%.o,$(wildcard daemon/rlock.c daemon/rlock_*.c))
+RLOCK_SEES := $(filter $(B)/daemon/base/% $(B)/proto/%,$(OBJ))
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
-all: $(B)/rlockd $(B)/rlock
+# One tree each: what users get, the same with a clock that tests can move, and the two with other eyes on it.
+SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+IN_TEST  = $(MAKE) B=build/test TEST_CLOCK=1 WERROR=-Werror
+IN_ASAN  = $(MAKE) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"
+IN_CLANG = $(MAKE) B=build/clang CC=clang WERROR=-Werror
+
+all: $(B)/rlockd $(B)/rlock ## build build/rlockd and build/rlock
 
 $(B)/librlockd.a: $(OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
 
-$(B)/rlockd: $(B)/daemon/rlockd.o $(B)/librlockd.a
+$(B)/rlockd: $(RLOCKD) $(B)/librlockd.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/rlock: $(B)/daemon/rlock.o $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/rlock: $(RLOCK) $(RLOCK_SEES)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/unit/%: tests/unit/%.c $(B)/librlockd.a
+$(B)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -o $@ $< $(B)/librlockd.a $(LIBS) $$(pkg-config --cflags --libs check)
+	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CHECKCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-unit: $(UNIT)
-	@for t in $(UNIT); do $$t || exit 1; done
+$(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
-clean:
+run: ## install what is missing, build, and serve with a private Redis until ^C
+	@scripts/setup build
+	@$(MAKE) --no-print-directory all
+	@scripts/run
+
+check: ## everything: install what is missing, build with every warning an error, run every test
+	@scripts/setup test
+	@scripts/check
+
+tests: all $(UNIT) ## build the daemon and its unit tests in B
+.SECONDARY: $(UNIT:=.o)
+
+unit: $(UNIT) ## run the unit tests of B
+	@scripts/check-unit $(UNIT)
+
+test: ## build/test: the daemon with a clock that tests can move, and the unit tests
+	@$(IN_TEST) tests
+
+test-unit: test
+	@$(IN_TEST) unit
+
+asan-build:
+	@$(IN_ASAN) tests
+
+asan-unit: asan-build
+	@$(IN_ASAN) unit
+
+asan: asan-unit ## unit tests and wire scripts under AddressSanitizer and UBSan (build/asan)
+	@/usr/bin/python3 tests/wire/run.py --build build/asan
+
+valgrind: test ## unit tests and a short run of the daemon under valgrind
+	@scripts/check-valgrind build/test
+
+clang: ## build with clang, warnings are errors
+	@$(IN_CLANG) tests
+
+wire: test ## the wire scripts alone
+	@/usr/bin/python3 tests/wire/run.py --build build/test
+
+redis: test ## the tests on a real Redis alone
+	@set -e; for t in tests/redis/test_*.py; do /usr/bin/python3 $$t; done
+
+arrows: ## prove from the includes that the rooms see only what they may
+	@scripts/arrows
+
+headers: ## compile each header alone
+	@set -e; for h in $(HDR); do \
+	    $(CC) $(WARN) -Werror $(CPPFLAGS) $(PKGCF) -fsyntax-only -x c -include $$h /dev/null; \
+	done; echo "headers: each of $(words $(HDR)) compiles alone"
+
+install: all ## install below DESTDIR with PREFIX=/usr
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(SYSCONF)/rlockd \
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d \
+	    $(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/share/doc/rlockd
+	install -m 755 $(B)/rlockd $(DESTDIR)$(PREFIX)/sbin/rlockd
+	install -m 755 $(B)/rlock $(DESTDIR)$(PREFIX)/bin/rlock
+	if [ -e $(DESTDIR)$(SYSCONF)/rlockd/rlockd.yaml ]; then \
+	    install -m 644 conf/rlockd.yaml $(DESTDIR)$(SYSCONF)/rlockd/rlockd.yaml.new; \
+	else \
+	    install -m 644 conf/rlockd.yaml $(DESTDIR)$(SYSCONF)/rlockd/rlockd.yaml; \
+	fi
+	for u in rlockd.service rlockd.socket; do \
+	    sed 's,/usr/sbin/rlockd,$(PREFIX)/sbin/rlockd,' systemd/$$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u; \
+	    chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u; \
+	done
+	install -m 644 systemd/rlockd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/rlockd.conf
+	install -m 644 systemd/rlockd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/rlockd.conf
+	install -m 644 README.md LICENSE proto/PROTOCOL.md $(DESTDIR)$(PREFIX)/share/doc/rlockd
+
+clean: ## remove build/
 	rm -rf $(B)
 
--include $(OBJ:.o=.d)
-.PHONY: all unit clean
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*\#\# \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+
+-include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
+.PHONY: all run check tests unit test test-unit asan-build asan-unit asan valgrind clang wire redis arrows headers install clean help

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
@@ -27,10 +28,12 @@ struct reader {
     size_t at;                   /* start of the current request in `in` */
     size_t scanned;              /* looked at so far, so that 1 byte at a time stays linear */
     const struct reader_limits *limits; /* borrowed; may be exchanged between requests */
-    const char *error;           /* BAD: static text for `-ERR Protocol error: …` */
+    const char *error;           /* BAD: text for `-ERR Protocol error: …`, printable; static or `got` */
     /* progress inside a RESP request, private */
-    int words_left;
-    long bulk_left;
+    unsigned words_left; /* 0 = its header is not read yet */
+    int64_t bulk_left;   /* -1 = a word's header is next */
+    size_t bytes_left;   /* that its words may still take */
+    char got[32];        /* an error that quotes a byte */
 };
 
 struct words {
@@ -55,7 +58,7 @@ bool reader_feed(struct reader *r, const void *p, size_t n);
 /* The next whole request. Blank lines and empty arrays are skipped. */
 enum reader_result reader_next(struct reader *r, struct words *out);
 
-/* Bytes waiting that are not consumed; 0 = between requests, and then no memory is held. */
+/* Bytes waiting that are not consumed; 0 = between requests, and after a MORE no memory is held then. */
 size_t reader_pending(const struct reader *r);
 
 #endif

@@ -29,6 +29,7 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_adds(struct buf *b, const char *text);
 void buf_add_slice(struct buf *b, struct slice s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 
 /* Appends s with every byte outside 0x20..0x7e, and `"` and `\`, as \xHH: for logs and MONITOR. */
 void buf_add_escaped(struct buf *b, struct slice s);

@@ -18,4 +18,9 @@ int64_t clock_now_us(void);
 /* Microseconds of CLOCK_REALTIME; for print only, never for a decision. */
 int64_t clock_wall_us(void);
 
+#ifdef RLOCKD_TEST_CLOCK
+/* Test builds only: from now on both clocks run `us` ahead (DEBUG ADVANCE). */
+void clock_advance_us(int64_t us);
+#endif
+
 #endif

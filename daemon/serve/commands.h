@@ -38,6 +38,9 @@ void command_write_reply(struct engine *e, struct writer *out, const struct core
 /* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */
 void command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen);
 
+/* Drops what LOCKINFO still waits for, unanswered: the engine is going (look.c). */
+void look_forget(struct engine *e);
+
 /* One handler per row of commands.def. */
 #define COMMAND(name, least, most, role, when, handler, group, usage, summary) cmd_fn cmd_##handler;
 #include "proto/commands.def"

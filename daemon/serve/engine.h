@@ -18,16 +18,21 @@
 #include "conf/conf.h"
 #include "daemon/backend/backend.h"
 #include "daemon/base/hash.h"
+#include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/metrics.h"
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
+#include "proto/reader.h"
+
+#define ENGINE_SCRATCH_BYTES (64 * 1024)
 
 struct event;
 struct event_base;
 struct session;
 struct pubsub;
+struct look;
 
 struct engine {
     struct event_base *base;  /* borrowed */
@@ -48,10 +53,19 @@ struct engine {
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
 
-    struct event *timer;      /* owned; armed to core_next_us */
+    struct heap due;          /* session.due: who must have gone on by then */
+    struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
+    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where one recv() puts its bytes */
+    struct buf reply;         /* scratch: one reply of the core */
+    struct buf key;           /* scratch: the Redis key of the request at hand */
+    struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
+    uint64_t looks_last;      /* id of the newest */
+
+    struct event *timer;      /* owned; armed to the earlier of core_next_us and `due` */
     int64_t timer_at_us;
     bool stepping;            /* inside core_step: nobody may step again */
     bool draining;
+    bool redis_up;            /* what the backend said last */
 };
 
 /* NULL with a message in `error`. */

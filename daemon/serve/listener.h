@@ -4,6 +4,8 @@
 #ifndef RLOCKD_SERVE_LISTENER_H
 #define RLOCKD_SERVE_LISTENER_H
 
+#include <sys/types.h>
+
 #include "daemon/serve/engine.h"
 
 struct listener;
@@ -22,5 +24,24 @@ const char *listener_addr(const struct listener *l);
 
 /* Stops accepting; removes the Unix socket's path unless it was adopted. */
 void listener_close(struct listener **l);
+
+/* A bound, listening, non-blocking socket, for listeners and for whoever accepts by himself (http.c). */
+struct listening {
+    int fd;         /* owned by whoever opened it */
+    bool is_unix;
+    char addr[160]; /* where it really is */
+    char *path;     /* owned; the Unix socket's that we made, else NULL */
+    dev_t dev;      /* of that path */
+    ino_t ino;
+};
+
+/* False with a message in `error`; then nothing is left behind. */
+bool listening_open(struct listening *l, const char *addr, unsigned mode, char error[160]);
+
+/* Takes the fd, also when it fails. */
+bool listening_adopt(struct listening *l, int fd, char error[160]);
+
+/* Removes the path if it is still ours. Does not close the fd. */
+void listening_forget(struct listening *l);
 
 #endif

@@ -53,15 +53,26 @@ struct session {
     uint64_t next_slot;
 
     int fd;
-    struct event *read_ev, *write_ev; /* owned */
+    struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
     struct reader reader;
     struct buf out;            /* replies of this turn and what the socket did not take */
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles */
+    unsigned auth_failures;    /* wrong passwords so far; see commands_conn.c */
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool reading;              /* read_ev is added */
+    bool reading;              /* false while too many requests wait for their replies */
+    bool readable;             /* the socket may have more for us */
+    bool buffered;             /* the reader may hold a whole request */
+    bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
+    bool mute;                 /* the peer hears nothing any more: what it asked is still done, replies are dropped */
+    bool bad;                  /* framing is lost: nothing more is read */
+    bool big;                  /* one reply alone is past the output limit: it may drain */
+    uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
+    size_t unauthed_bytes;     /* of requests before AUTH */
+    bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
+    struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
 
     char peer[96];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
@@ -79,6 +90,9 @@ struct session {
 /* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
 struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
 
+/* What the connection may do before it has said a word, by the config; RESET goes back to it. */
+void session_give_roles(struct session *s);
+
 /* By id; NULL when it has gone. */
 struct session *session_find(struct engine *e, uint64_t id);
 
@@ -94,8 +108,17 @@ void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slic
 /* A push for a subscriber or monitor: whole frames only. */
 void session_push(struct session *s, struct slice bytes);
 
-/* Runs what may run now (deferred commands, buffered input), then writes once. From engine_turn_end. True: more to do. */
+/* From engine_turn_end: reads once if there is something to read, and runs a bounded number of requests. */
+void session_input(struct session *s);
+
+/* After all input of the turn: runs deferred commands whose turn has come, then writes once. True: more to do. */
 bool session_turn(struct session *s);
+
+/* Its deadline (engine.due) has passed: closes it. */
+void session_overdue(struct session *s);
+
+/* Frees a closed session; from the end of the turn. */
+void session_free(struct session *s);
 
 /* Puts it on engine.ready. */
 void session_wake(struct session *s);

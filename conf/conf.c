@@ -1,0 +1,76 @@
+/*
+ * conf.c -- a configuration in memory: made, freed, and asked about a name.
+ *
+ * A conf owns every text in it; rules own copies of what they inherit, so that each is whole by itself.
+ */
+#include "conf/conf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf_keys.h"
+#include "daemon/base/glob.h"
+
+#define STAND_IN "{name}"
+
+struct conf *
+conf_new(void)
+{
+    struct conf *cf = calloc(1, sizeof(*cf));
+    bool ok = cf != NULL;
+
+    for (size_t i = 0; i < conf_keys_n && ok; i++) {
+        if (conf_key_in_conf(&conf_keys[i])) {
+            ok = conf_key_reset(&conf_keys[i], conf_key_field(&conf_keys[i], cf, NULL));
+        }
+    }
+    if (!ok) {
+        conf_free(&cf);
+    }
+    return cf;
+}
+
+void
+conf_free(struct conf **cf)
+{
+    if (*cf == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < conf_keys_n; i++) {
+        const struct conf_key *k = &conf_keys[i];
+
+        if (conf_key_in_conf(k)) {
+            conf_key_clear(k, conf_key_field(k, *cf, NULL));
+        }
+        for (size_t r = 0; conf_key_in_rule(k) && r < (*cf)->rules_n; r++) {
+            conf_key_clear(k, conf_key_field(k, *cf, &(*cf)->rules[r]));
+        }
+    }
+    free((*cf)->rules);
+    free(*cf);
+    *cf = NULL;
+}
+
+const struct conf_locks *
+conf_locks_for(const struct conf *cf, struct slice name)
+{
+    for (size_t i = 0; i < cf->rules_n; i++) {
+        if (glob_match(slice_of(cf->rules[i].match), name)) {
+            return &cf->rules[i].locks;
+        }
+    }
+    return &cf->locks;
+}
+
+void
+conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out)
+{
+    const char *at = strstr(cl->key, STAND_IN);
+
+    assert(at != NULL); /* conf_check_key */
+    buf_add(out, cl->key, (size_t)(at - cl->key));
+    buf_adds(out, cl->prefix);
+    buf_add_slice(out, name);
+    buf_adds(out, at + strlen(STAND_IN));
+}

@@ -1,0 +1,262 @@
+/*
+ * conf_check.c -- what some texts must be, beyond their length: addresses, URLs, key formats, and printable at all.
+ *
+ * Checks the form only; nothing is opened, looked up or connected. A complaint never repeats the text,
+ * which may hold a password.
+ */
+#include "conf/conf_keys.h"
+
+#include <string.h>
+
+#include "daemon/base/units.h"
+
+#define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, with its NUL */
+
+#define NOT_A_CHAR UINT32_C(0xffffffff)
+
+/* Takes the next code point off s; NOT_A_CHAR where it is no UTF-8 (the command line is not checked before). */
+static uint32_t
+next_char(struct slice *s)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    unsigned char c = (unsigned char)s->p[0];
+    size_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
+    uint32_t v = more == 0 ? c : c & (0x3fu >> more);
+    bool good = c < 0x80 || (more > 0 && c < 0xf8);
+
+    s->p++;
+    s->n--;
+    for (size_t i = 0; i < more && good; i++) {
+        good = s->n > 0 && ((unsigned char)s->p[0] & 0xc0) == 0x80;
+        if (good) {
+            v = v << 6 | ((unsigned char)s->p[0] & 0x3fu);
+            s->p++;
+            s->n--;
+        }
+    }
+    return good && v >= least[more] && v <= 0x10ffff && (v & 0xfffff800) != 0xd800 ? v : NOT_A_CHAR;
+}
+
+/* What is refused can neither be seen nor be written back as YAML. */
+bool
+conf_check_printable(struct slice text, struct buf *why)
+{
+    while (text.n > 0) {
+        uint32_t c = next_char(&text);
+        bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+        bool separator = c == 0x2028 || c == 0x2029;
+        bool no_char = c == 0xfeff || (c & 0xfffe) == 0xfffe; /* NOT_A_CHAR too */
+
+        if (control || separator || no_char) {
+            buf_adds(why, "has a character that cannot be printed");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes the word off the front. */
+static bool
+skip(struct slice *s, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (s->n < n || memcmp(s->p, word, n) != 0) {
+        return false;
+    }
+    s->p += n;
+    s->n -= n;
+    return true;
+}
+
+/* Everything before the last c; false when there is none. `rest` is what follows. */
+static bool
+split_last(struct slice s, char c, struct slice *front, struct slice *rest)
+{
+    const char *at = s.n > 0 ? memrchr(s.p, c, s.n) : NULL;
+
+    if (at == NULL) {
+        return false;
+    }
+    *front = (struct slice){s.p, (size_t)(at - s.p)};
+    *rest = (struct slice){at + 1, s.n - front->n - 1};
+    return true;
+}
+
+static bool
+check_path(struct slice path, struct buf *why)
+{
+    if (path.n == 0) {
+        buf_adds(why, "has no path behind unix:");
+        return false;
+    }
+    if (path.n > UNIX_PATH_BYTES_MAX) {
+        buf_printf(why, "has a path of %zu bytes; a socket's path has at most %d", path.n, UNIX_PATH_BYTES_MAX);
+        return false;
+    }
+    return true;
+}
+
+/* HOST:PORT, an IPv6 address in brackets. */
+static bool
+check_host_port(struct slice s, int64_t port_min, struct buf *why)
+{
+    struct slice host, digits;
+    bool bracketed;
+    int64_t port;
+
+    if (!split_last(s, ':', &host, &digits) || !number_parse(digits, &port) || port < port_min || port > 65535) {
+        buf_printf(why, "must end in :PORT, a number from %d to 65535", (int)port_min);
+        return false;
+    }
+    bracketed = host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
+    if (host.n == 0) {
+        buf_adds(why, "has no host in front of the port");
+        return false;
+    }
+    for (size_t i = 0; i < host.n; i++) {
+        bool edge = i == 0 || i + 1 == host.n;
+
+        if (strchr(" /@?#\"'", host.p[i]) != NULL || (strchr("[]", host.p[i]) != NULL && !(bracketed && edge)) ||
+            (host.p[i] == ':' && !bracketed)) {
+            buf_adds(why, "has a host that cannot be one; an IPv6 address stands in [brackets]");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+check_db(struct slice digits, struct buf *why)
+{
+    int64_t db;
+
+    if (!number_parse(digits, &db) || db > 1000000) {
+        buf_adds(why, "must name the database by its number");
+        return false;
+    }
+    return true;
+}
+
+bool
+conf_check_address(struct slice text, struct buf *why)
+{
+    if (skip(&text, "unix:")) {
+        return check_path(text, why);
+    }
+    if (skip(&text, "tcp:")) {
+        return check_host_port(text, 0, why);
+    }
+    buf_adds(why, "must be unix:PATH or tcp:HOST:PORT");
+    return false;
+}
+
+static bool
+check_unix_url(struct slice text, struct buf *why)
+{
+    struct slice path, query;
+
+    if (!split_last(text, '?', &path, &query)) {
+        return check_path(text, why);
+    }
+    if (!skip(&query, "db=")) {
+        buf_adds(why, "takes nothing but ?db=N behind the path");
+        return false;
+    }
+    return check_path(path, why) && check_db(query, why);
+}
+
+static bool
+check_redis_url(struct slice text, struct buf *why)
+{
+    struct slice user, rest, host, db;
+
+    if (split_last(text, '@', &user, &rest)) {
+        if (memchr(user.p, ':', user.n) == NULL) {
+            buf_adds(why, "must have user:password in front of the @");
+            return false;
+        }
+        text = rest;
+    }
+    if (split_last(text, '/', &host, &db)) {
+        if (!check_db(db, why)) {
+            return false;
+        }
+        text = host;
+    }
+    return check_host_port(text, 1, why);
+}
+
+bool
+conf_check_url(struct slice text, struct buf *why)
+{
+    static const struct {
+        const char *scheme, *sentence;
+    } later[] = {
+        {"rediss:", "rediss: is not built yet: this rlockd speaks to Redis without TLS"},
+        {"sentinel:", "sentinel: is not built yet: this rlockd speaks to one Redis"},
+        {"cluster:", "cluster: is not built yet: this rlockd speaks to one Redis"},
+        {"quorum:", "quorum: is not built yet: this rlockd speaks to one Redis"},
+    };
+
+    if (slice_eq(text, SLICE_LIT("embedded"))) {
+        return true;
+    }
+    if (skip(&text, "unix:")) {
+        return check_unix_url(text, why);
+    }
+    if (skip(&text, "redis://")) {
+        return check_redis_url(text, why);
+    }
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        if (skip(&text, later[i].scheme)) {
+            buf_adds(why, later[i].sentence);
+            return false;
+        }
+    }
+    buf_adds(why, "must be redis://[user:password@]host:port[/db], unix:PATH[?db=N] or embedded");
+    return false;
+}
+
+struct slice
+conf_url_password(struct slice url)
+{
+    const struct slice none = {NULL, 0};
+    struct slice user, rest;
+    const char *colon;
+
+    if (!skip(&url, "redis://") || !split_last(url, '@', &user, &rest)) {
+        return none;
+    }
+    colon = memchr(user.p, ':', user.n);
+    return colon == NULL ? none : (struct slice){colon + 1, user.n - (size_t)(colon + 1 - user.p)};
+}
+
+bool
+conf_check_key(struct slice text, struct buf *why)
+{
+    static const char stand_in[] = "{name}";
+    size_t braces = 0;
+    bool found = memmem(text.p, text.n, stand_in, sizeof(stand_in) - 1) != NULL;
+
+    for (size_t i = 0; i < text.n; i++) {
+        braces += text.p[i] == '{' || text.p[i] == '}';
+    }
+    if (!found || braces != 2) {
+        buf_adds(why, "must contain {name} once and no other braces");
+        return false;
+    }
+    return true;
+}
+
+bool
+conf_check_linger(struct slice text, struct buf *why)
+{
+    int64_t us = 0;
+
+    if (duration_parse(text, &us) && us != 0) {
+        buf_adds(why, "lingering locks are not built yet: only 0ms");
+        return false;
+    }
+    return true;
+}

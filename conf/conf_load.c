@@ -1,0 +1,340 @@
+/*
+ * conf_load.c -- a file and a command line into a conf, or every reason why not.
+ *
+ * Complaints gather with the place that they are about and leave in the order of the file. A conf is handed
+ * out only when there is none.
+ */
+#include "conf/conf_loader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conf/conf_keys.h"
+
+#define FILE_BYTES_MAX ((size_t)256 * 1024)
+#define SECRET_BYTES_MAX ((size_t)4096)
+
+void
+loader_complain_since(struct loader *ld, struct place at, size_t begin)
+{
+    if (ld->complaints_n == ld->complaints_room) {
+        size_t room = ld->complaints_room > 0 ? 2 * ld->complaints_room : 16;
+        struct complaint *more = realloc(ld->complaints, room * sizeof(*more));
+
+        if (more == NULL) {
+            ld->no_memory = true;
+            return;
+        }
+        ld->complaints = more;
+        ld->complaints_room = room;
+    }
+    ld->no_memory |= ld->texts.failed;
+    ld->complaints[ld->complaints_n] = (struct complaint){at, ld->complaints_n, begin, ld->texts.n - begin};
+    ld->complaints_n++;
+}
+
+void
+loader_complain(struct loader *ld, struct place at, const char *fmt, ...)
+{
+    size_t begin = ld->texts.n;
+    va_list args;
+
+    va_start(args, fmt);
+    buf_vprintf(&ld->texts, fmt, args);
+    va_end(args);
+    loader_complain_since(ld, at, begin);
+}
+
+static int
+compare_complaints(const void *a, const void *b)
+{
+    const struct complaint *x = a, *y = b;
+
+    if (x->at.line != y->at.line) {
+        return x->at.line < y->at.line ? -1 : 1;
+    }
+    if (x->at.col != y->at.col) {
+        return x->at.col < y->at.col ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void
+print_complaints(struct loader *ld, struct buf *errors)
+{
+    if (ld->complaints_n > 0) {
+        qsort(ld->complaints, ld->complaints_n, sizeof(ld->complaints[0]), compare_complaints);
+    }
+    for (size_t i = 0; i < ld->complaints_n; i++) {
+        const struct complaint *c = &ld->complaints[i];
+
+        buf_printf(errors, "%s:%zu:%zu: ", ld->path, c->at.line, c->at.col);
+        buf_add(errors, ld->texts.p + c->begin, c->bytes);
+        buf_adds(errors, "\n");
+    }
+}
+
+/* Reads a whole file of at most max bytes into p. False with a sentence in `why`. */
+static bool
+read_all(int fd, char *p, size_t max, size_t *n, struct buf *why)
+{
+    ssize_t got;
+
+    *n = 0;
+    do {
+        got = read(fd, p + *n, max + 1 - *n);
+        if (got < 0 && errno != EINTR) {
+            buf_printf(why, "cannot be read: %s", strerror(errno));
+            return false;
+        }
+        *n += got > 0 ? (size_t)got : 0;
+        if (*n > max) {
+            buf_printf(why, "is larger than %zu bytes", max);
+            return false;
+        }
+    } while (got != 0);
+    return true;
+}
+
+/* The open file and what it is, or -1 with a sentence in `why`. */
+static int
+open_file(const char *path, int flags, struct stat *st, struct buf *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+
+    if (fd < 0 || fstat(fd, st) < 0) {
+        buf_printf(why, "cannot be opened: %s", strerror(errno));
+        goto fail;
+    }
+    if (S_ISDIR(st->st_mode)) {
+        buf_adds(why, "is a directory");
+        goto fail;
+    }
+    return fd;
+
+fail:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return -1;
+}
+
+/* A password from its file: what stands there but for the newline at the end. */
+static bool
+read_secret(const char *path, char text[SECRET_BYTES_MAX + 1], size_t *n, struct buf *why)
+{
+    struct stat st;
+    int fd = open_file(path, O_NONBLOCK, &st, why);
+    bool ok = false;
+
+    if (fd < 0) {
+        return false;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        buf_adds(why, "is not a regular file");
+    } else if ((st.st_mode & S_IROTH) != 0) {
+        buf_printf(why, "may be read by everyone (mode %04o): chmod o-r", (unsigned)st.st_mode & 07777);
+    } else {
+        ok = read_all(fd, text, SECRET_BYTES_MAX, n, why);
+    }
+    close(fd);
+    if (ok && *n > 0 && text[*n - 1] == '\n') {
+        (*n)--;
+    }
+    if (ok && *n > 0 && text[*n - 1] == '\r') {
+        (*n)--;
+    }
+    if (ok && *n == 0) {
+        buf_adds(why, "has no password in it");
+        ok = false;
+    }
+    return ok;
+}
+
+static void
+read_config(struct loader *ld)
+{
+    const struct place top = {1, 1};
+    size_t begin = ld->texts.n, n = 0;
+    char *p = malloc(FILE_BYTES_MAX + 1);
+    struct stat st;
+    int fd = -1;
+
+    if (p == NULL) {
+        ld->no_memory = true;
+        return;
+    }
+    fd = open_file(ld->path, 0, &st, &ld->texts);
+    if (fd < 0 || !read_all(fd, p, FILE_BYTES_MAX, &n, &ld->texts)) {
+        loader_complain_since(ld, top, begin);
+    } else {
+        ld->mode = st.st_mode;
+        loader_read_yaml(ld, p, n);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    explicit_bzero(p, n);
+    free(p);
+}
+
+/* What holds between keys. */
+
+static const char *
+text_at(const struct loader *ld, const struct conf_key *k)
+{
+    const char *text;
+
+    assert(k != NULL && k->type == CONF_TEXT);
+    memcpy(&text, conf_key_field(k, ld->cf, NULL), sizeof(text));
+    return text != NULL ? text : "";
+}
+
+/* Takes a password from the file that its `..._file` key names. */
+static void
+take_secret(struct loader *ld, const struct conf_key *secret, const struct conf_key *file)
+{
+    struct place at = ld->seen[file - conf_keys];
+    char text[SECRET_BYTES_MAX + 1];
+    size_t begin, n = 0;
+    bool ok;
+
+    if (ld->seen[secret - conf_keys].line != 0 && text_at(ld, secret)[0] != '\0') {
+        loader_complain(ld, at, "%s.%s: %s is given as well; one of them", file->section, file->name, secret->name);
+        return;
+    }
+    begin = ld->texts.n;
+    buf_printf(&ld->texts, "%s.%s: ", file->section, file->name);
+    ok = read_secret(text_at(ld, file), text, &n, &ld->texts) &&
+         conf_key_set(secret, conf_key_field(secret, ld->cf, NULL), (struct slice){text, n}, &ld->texts);
+    if (!ok) {
+        loader_complain_since(ld, at, begin);
+    } else {
+        ld->texts.n = begin;
+    }
+    explicit_bzero(text, sizeof(text));
+}
+
+static void
+take_secrets(struct loader *ld)
+{
+    for (size_t i = 0; i < conf_keys_n; i++) {
+        const struct conf_key *file = conf_key_file_of(&conf_keys[i]);
+
+        if (file != NULL && text_at(ld, file)[0] != '\0') {
+            take_secret(ld, &conf_keys[i], file);
+        }
+    }
+}
+
+/* Where to complain of a pair of keys: at the one that the file sets. */
+static struct place
+place_of_pair(const struct loader *ld, const struct conf_key *a, const struct conf_key *b)
+{
+    struct place at = ld->seen[a - conf_keys];
+
+    return at.line != 0 ? at : ld->seen[b - conf_keys];
+}
+
+static void
+check_pairs(struct loader *ld)
+{
+    static const struct {
+        const char *section, *less, *more;
+    } pairs[] = {
+        {"redis", "backoff_min", "backoff_max"},
+        {"limits", "name_bytes", "line_bytes"},
+    };
+    const struct conf_key *unix_key = conf_key_find("auth", SLICE_LIT("unix"));
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const struct conf_key *less = conf_key_find(pairs[i].section, slice_of(pairs[i].less));
+        const struct conf_key *more = conf_key_find(pairs[i].section, slice_of(pairs[i].more));
+        int64_t a, b;
+
+        memcpy(&a, conf_key_field(less, ld->cf, NULL), sizeof(a));
+        memcpy(&b, conf_key_field(more, ld->cf, NULL), sizeof(b));
+        if (a > b) {
+            loader_complain(ld, place_of_pair(ld, less, more), "%s.%s must not be more than %s.%s", less->section,
+                            less->name, more->section, more->name);
+        }
+    }
+    if (ld->cf->auth_unix && ld->cf->auth_password == NULL && ld->cf->auth_admin_password == NULL) {
+        loader_complain(ld, ld->seen[unix_key - conf_keys], "auth.unix: there is no password to log in with");
+    }
+}
+
+/* The command line. */
+
+static void
+override(struct loader *ld, const char *option, const struct conf_key *k, const char *text, struct buf *errors)
+{
+    size_t begin = errors->n;
+
+    buf_printf(errors, "%s: ", option);
+    if (conf_key_set(k, conf_key_field(k, ld->cf, NULL), slice_of(text), errors)) {
+        errors->n = begin;
+    } else {
+        buf_adds(errors, "\n");
+    }
+}
+
+static void
+override_all(struct loader *ld, const struct conf_overrides *over, struct buf *errors)
+{
+    const struct conf_key *listen = conf_key_find("", SLICE_LIT("listen"));
+
+    if (over->listen.n > 0) {
+        conf_key_clear(listen, conf_key_field(listen, ld->cf, NULL));
+    }
+    for (size_t i = 0; i < over->listen.n; i++) {
+        override(ld, "--listen", listen, over->listen.item[i], errors);
+    }
+    if (over->redis_url != NULL) {
+        override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), over->redis_url, errors);
+    }
+    if (over->log_level != NULL) {
+        override(ld, "--log-level", conf_key_find("log", SLICE_LIT("level")), over->log_level, errors);
+    }
+}
+
+struct conf *
+conf_load(const char *path, const struct conf_overrides *over, struct buf *errors)
+{
+    struct loader ld = {.path = path};
+    size_t begin = errors->n;
+
+    buf_init(&ld.texts, 0);
+    ld.cf = conf_new();
+    ld.seen = calloc(conf_keys_n, sizeof(*ld.seen));
+    ld.no_memory = ld.cf == NULL || ld.seen == NULL;
+    if (!ld.no_memory && path != NULL) {
+        read_config(&ld);
+    }
+    if (!ld.no_memory) {
+        take_secrets(&ld);
+        check_pairs(&ld);
+        print_complaints(&ld, errors);
+    }
+    if (!ld.no_memory && over != NULL) {
+        override_all(&ld, over, errors);
+    }
+    if (ld.no_memory || ld.texts.failed || errors->failed) {
+        errors->n = begin;
+        errors->failed = false;
+        buf_printf(errors, "%s:1:1: out of memory\n", path != NULL ? path : "-");
+    }
+    if (errors->n > begin || errors->failed) {
+        conf_free(&ld.cf);
+    }
+    buf_fini(&ld.texts);
+    free(ld.complaints);
+    free(ld.seen);
+    return ld.cf;
+}

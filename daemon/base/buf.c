@@ -1,0 +1,165 @@
+/*
+ * buf.c -- a growing byte buffer with a sticky error.
+ *
+ * Owns the memory behind struct buf. Refuses to shrink by itself: memory goes
+ * back in buf_clear and buf_fini only. Invariants:
+ *
+ * B1  n <= room, and p holds room + 1 bytes when room > 0: the spare one takes
+ *     the NUL that vsnprintf insists on and never counts.
+ * B2  max == 0, or n <= max.
+ * B3  failed: nothing is appended until buf_clear.
+ */
+#include "daemon/base/buf.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUF_FIRST_BYTES 64
+
+void
+buf_init(struct buf *b, size_t max)
+{
+    *b = (struct buf){.max = max};
+}
+
+void
+buf_fini(struct buf *b)
+{
+    free(b->p);
+    *b = (struct buf){.max = b->max};
+}
+
+/* Makes room for n more bytes; false sets `failed`. */
+static bool
+reserve(struct buf *b, size_t n)
+{
+    size_t size = b->room > 0 ? b->room + 1 : BUF_FIRST_BYTES;
+    char *p;
+
+    assert(b->n <= b->room);
+    if (b->failed || n > SIZE_MAX / 4 - b->n || (b->max > 0 && n > b->max - b->n)) {
+        b->failed = true;
+        return false;
+    }
+    if (b->p != NULL && n <= b->room - b->n) {
+        return true;
+    }
+    while (size <= b->n + n) {
+        size *= 2;
+    }
+    p = realloc(b->p, size);
+    if (p == NULL) {
+        b->failed = true;
+        return false;
+    }
+    b->p = p;
+    b->room = size - 1;
+    return true;
+}
+
+char *
+buf_space(struct buf *b, size_t n)
+{
+    return reserve(b, n) ? b->p + b->n : NULL;
+}
+
+void
+buf_add(struct buf *b, const void *p, size_t n)
+{
+    if (n > 0 && reserve(b, n)) {
+        memcpy(b->p + b->n, p, n);
+        b->n += n;
+    }
+}
+
+void
+buf_adds(struct buf *b, const char *text)
+{
+    buf_add(b, text, strlen(text));
+}
+
+void
+buf_add_slice(struct buf *b, struct slice s)
+{
+    buf_add(b, s.p, s.n);
+}
+
+void
+buf_vprintf(struct buf *b, const char *fmt, va_list args)
+{
+    va_list again;
+    int n;
+
+    if (!reserve(b, 0)) {
+        return;
+    }
+    va_copy(again, args);
+    n = vsnprintf(b->p + b->n, b->room - b->n + 1, fmt, args);
+    assert(n >= 0);
+    if ((size_t)n > b->room - b->n && reserve(b, (size_t)n)) {
+        n = vsnprintf(b->p + b->n, b->room - b->n + 1, fmt, again);
+        assert(n >= 0);
+    }
+    va_end(again);
+    if (reserve(b, (size_t)n)) {
+        b->n += (size_t)n;
+    }
+}
+
+void
+buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    buf_vprintf(b, fmt, args);
+    va_end(args);
+}
+
+static bool
+is_plain(unsigned char c)
+{
+    return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\';
+}
+
+void
+buf_add_escaped(struct buf *b, struct slice s)
+{
+    size_t i, run = 0;
+
+    for (i = 0; i < s.n; i++) {
+        if (!is_plain((unsigned char)s.p[i])) {
+            buf_add(b, s.p + run, i - run);
+            buf_printf(b, "\\x%02x", (unsigned char)s.p[i]);
+            run = i + 1;
+        }
+    }
+    if (run < s.n) {
+        buf_add(b, s.p + run, s.n - run);
+    }
+}
+
+void
+buf_drop(struct buf *b, size_t n)
+{
+    assert(n <= b->n);
+    if (n > 0) {
+        b->n -= n;
+        memmove(b->p, b->p + n, b->n);
+    }
+}
+
+void
+buf_clear(struct buf *b, size_t keep)
+{
+    b->n = 0;
+    b->failed = false;
+    if (b->room > keep) {
+        free(b->p);
+        b->p = NULL;
+        b->room = 0;
+    }
+}

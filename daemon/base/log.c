@@ -1,0 +1,190 @@
+/*
+ * log.c -- one event, one line, one write(2).
+ *
+ * The line is built in a fixed buffer, so logging never fails for want of memory. A text value is cut at
+ * VALUE_BYTES_MAX; a pair that does not fit into the line any more is left out whole and the line ends in
+ * "...". Whatever a client sent stands inside quotes with \xHH escapes: no byte of it can end the value, the
+ * pair or the line.
+ */
+#include "daemon/base/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX 2048
+#define VALUE_BYTES_MAX 256
+#define CUT_MARK "..."
+
+static const struct {
+    const char *name;
+    char priority; /* of syslog */
+} levels[LOG_LEVELS] = {
+    [LOG_ERROR] = {"error", '3'},
+    [LOG_WARN] = {"warn", '4'},
+    [LOG_INFO] = {"info", '6'},
+    [LOG_DEBUG] = {"debug", '7'},
+};
+
+/* Room for " ..." and the newline is kept back, so that a line can always be closed. */
+struct line {
+    char p[LINE_BYTES_MAX];
+    size_t n;
+    bool full; /* sticky: something was left out */
+};
+
+#define LINE_ROOM (LINE_BYTES_MAX - sizeof(" " CUT_MARK "\n"))
+
+static void
+line_add(struct line *l, const char *p, size_t n)
+{
+    if (l->full || n > LINE_ROOM - l->n) {
+        l->full = true;
+        return;
+    }
+    memcpy(l->p + l->n, p, n);
+    l->n += n;
+}
+
+static void
+line_adds(struct line *l, const char *text)
+{
+    line_add(l, text, strlen(text));
+}
+
+static bool
+is_plain(unsigned char c)
+{
+    return c > 0x20 && c < 0x7f && c != '=' && c != '"' && c != '\\';
+}
+
+static void
+line_add_escaped(struct line *l, struct slice s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+
+        if (is_plain(c) || c == ' ' || c == '=') {
+            line_add(l, &s.p[i], 1);
+        } else {
+            char hex[5];
+
+            snprintf(hex, sizeof(hex), "\\x%02x", c);
+            line_add(l, hex, 4);
+        }
+    }
+}
+
+static void
+line_add_text(struct line *l, struct slice s)
+{
+    bool quoted = s.n == 0, cut = s.n > VALUE_BYTES_MAX;
+
+    if (cut) {
+        s.n = VALUE_BYTES_MAX;
+    }
+    for (size_t i = 0; i < s.n && !quoted; i++) {
+        quoted = !is_plain((unsigned char)s.p[i]);
+    }
+    line_adds(l, quoted ? "\"" : "");
+    line_add_escaped(l, s);
+    line_adds(l, cut ? CUT_MARK : "");
+    line_adds(l, quoted ? "\"" : "");
+}
+
+static void
+line_add_pair(struct line *l, const char *key, struct log_value v)
+{
+    size_t before = l->n;
+
+    line_adds(l, " ");
+    line_adds(l, key);
+    line_adds(l, "=");
+    if (v.type == LOG_VALUE_NUMBER) {
+        char digits[24];
+
+        snprintf(digits, sizeof(digits), "%" PRId64, v.number);
+        line_adds(l, digits);
+    } else {
+        line_add_text(l, v.text);
+    }
+    if (l->full) {
+        l->n = before;
+    }
+}
+
+/* A log that cannot be written is no reason to stop: nothing is reported and nothing is tried twice. */
+static void
+line_write(struct line *l, int fd)
+{
+    const char *end = l->full ? " " CUT_MARK "\n" : "\n";
+    ssize_t rc;
+
+    memcpy(l->p + l->n, end, strlen(end));
+    l->n += strlen(end);
+    do {
+        rc = write(fd, l->p, l->n);
+    } while (rc < 0 && errno == EINTR);
+}
+
+void
+log_init(struct log *lg)
+{
+    lg->level = LOG_INFO;
+    lg->priorities = getenv("JOURNAL_STREAM") != NULL;
+    lg->fd = STDERR_FILENO;
+}
+
+bool
+log_level_parse(struct slice word, enum log_level *out)
+{
+    for (int i = 0; i < LOG_LEVELS; i++) {
+        if (slice_is(word, levels[i].name)) {
+            *out = (enum log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *
+log_level_name(enum log_level level)
+{
+    assert((unsigned)level < LOG_LEVELS);
+    return levels[level].name;
+}
+
+void
+log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...)
+{
+    struct line l = {.n = 0, .full = false};
+    const char *key;
+    va_list args;
+    int saved_errno = errno;
+
+    assert((unsigned)level < LOG_LEVELS);
+    if (level > lg->level) {
+        return;
+    }
+    if (lg->priorities) {
+        const char start[3] = {'<', levels[level].priority, '>'};
+
+        line_add(&l, start, sizeof(start));
+    }
+    line_adds(&l, levels[level].name);
+    line_adds(&l, " ");
+    line_adds(&l, room);
+    line_adds(&l, " ");
+    line_adds(&l, event);
+    va_start(args, event);
+    while ((key = va_arg(args, const char *)) != NULL) {
+        line_add_pair(&l, key, va_arg(args, struct log_value));
+    }
+    va_end(args);
+    line_write(&l, lg->fd);
+    errno = saved_errno;
+}

@@ -1,0 +1,247 @@
+/*
+ * rlock.c -- the command line: options, and the verbs that ask one thing and print it.
+ *
+ * Sees base and proto only: it is a client like any other and proves that the wire is enough.
+ */
+#include "daemon/rlock.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/buf.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/units.h"
+#include "daemon/rlock_client.h"
+#include "daemon/version.h"
+
+#define DEFAULT_ADDR "unix:/run/rlockd/rlockd.sock"
+#define ANSWER_US (10 * US_PER_S)
+#define KILL_AFTER_US (5 * US_PER_S)
+
+static const char usage[] =
+    "usage: rlock [-s unix:PATH|tcp:HOST:PORT] VERB ...\n"
+    "\n"
+    "  rlock run NAME [-n | -w DURATION] [--kill-after DURATION] -- COMMAND ...\n"
+    "      lock NAME, run COMMAND, unlock. -n: do not wait. -w: wait so long (30s, 500ms, 2m; a plain number is ms).\n"
+    "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, gets our signals, and is ended (TERM, then KILL\n"
+    "      after --kill-after, 5s) before a lease that cannot be renewed is over.\n"
+    "  rlock ls [GLOB]\n"
+    "      the locks the daemon knows\n"
+    "  rlock ping\n"
+    "      is it there?\n"
+    "\n"
+    "  -s ADDRESS   default: $RLOCK_SOCKET, else " DEFAULT_ADDR "\n"
+    "  RLOCK_PASSWORD in the environment is sent as AUTH.\n"
+    "\n"
+    "Exit: of run, COMMAND's (128+n when signal n ended it); 64 usage, 69 no daemon or none that can grant,\n"
+    "75 not granted in time, 79 the lock was lost, 126 COMMAND cannot be run, 127 COMMAND not found.\n";
+
+static int
+misused(const char *why)
+{
+    fprintf(stderr, "rlock: %s\nTry: rlock --help\n", why);
+    return RLOCK_USAGE;
+}
+
+/* Asks one thing. NULL: it was said on stderr why. The reply lives as long as the client. */
+static const struct value *
+ask_once(struct client *c, const struct rlock_at *at, const char *const *words)
+{
+    const struct value *v = NULL;
+
+    if (client_open(c, at->addr, at->password) && client_send(c, words)) {
+        v = client_wait(c, ANSWER_US);
+    }
+    if (v == NULL) {
+        fprintf(stderr, "rlock: cannot reach rlockd: %s\n", c->error);
+    } else if (v->type == VALUE_ERROR) {
+        fprintf(stderr, "rlock: %.*s\n", (int)v->text.n, v->text.p);
+        v = NULL;
+    }
+    return v;
+}
+
+static int
+ping(const struct rlock_at *at)
+{
+    struct client c;
+    const struct value *v = ask_once(&c, at, (const char *const[]){"PING", NULL});
+
+    if (v != NULL) {
+        printf("%.*s\n", (int)v->text.n, v->text.p);
+    }
+    client_close(&c);
+    return v != NULL ? 0 : RLOCK_UNREACHABLE;
+}
+
+/* The columns of ls and the fields of LOCKS that they show. */
+static const struct column {
+    const char *head, *field;
+    bool number;
+    bool duration; /* the field is in milliseconds */
+} columns[] = {
+    {"NAME", "name", false, false},       {"KIND", "kind", false, false},     {"STATE", "state", false, false},
+    {"OWNER", "owner", false, false},     {"TOKEN", "token", true, false},    {"HOLDS", "holds", true, false},
+    {"LEFT", "lease_ms", true, true},      {"WAITERS", "waiters", true, false},
+};
+
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+/* One cell as it is printed; the caller owns `out`. */
+static void
+print_cell(struct buf *out, const struct column *col, const struct value *row)
+{
+    const struct value *v = value_field(row, col->field);
+
+    buf_clear(out, SIZE_MAX);
+    if (v == NULL || v->type == VALUE_NULL) {
+        buf_adds(out, "-");
+    } else if (col->duration) {
+        buf_printf(out, "%.1fs", (double)value_number(v, 0) / 1000);
+    } else if (v->type == VALUE_INT) {
+        buf_printf(out, "%lld", (long long)v->n);
+    } else {
+        buf_add_escaped(out, v->text);
+    }
+}
+
+/* Prints a line of cells, or (print false) only widens the columns to them. */
+static void
+table_row(const struct value *row, size_t width[COLUMNS], bool print)
+{
+    struct buf cell;
+
+    buf_init(&cell, 0);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        if (row == NULL) {
+            buf_clear(&cell, SIZE_MAX);
+            buf_adds(&cell, columns[i].head);
+        } else {
+            print_cell(&cell, &columns[i], row);
+        }
+        if (!print) {
+            width[i] = cell.n > width[i] ? cell.n : width[i];
+        } else if (i + 1 == COLUMNS || columns[i].number) {
+            printf("%*.*s%s", (int)width[i], (int)cell.n, cell.p, i + 1 == COLUMNS ? "\n" : "  ");
+        } else {
+            printf("%-*.*s  ", (int)width[i], (int)cell.n, cell.p);
+        }
+    }
+    buf_fini(&cell);
+}
+
+static int
+ls(const struct rlock_at *at, const char *glob)
+{
+    struct client c;
+    const struct value *v = ask_once(&c, at, (const char *const[]){"LOCKS", glob, NULL});
+    size_t width[COLUMNS] = {0};
+
+    for (int print = 0; v != NULL && print <= 1; print++) {
+        const struct value *row = v + 1;
+
+        table_row(NULL, width, print == 1);
+        for (int64_t i = 0; i < v->n; i++, row = value_after(row)) {
+            table_row(row, width, print == 1);
+        }
+    }
+    client_close(&c);
+    return v != NULL ? 0 : RLOCK_UNREACHABLE;
+}
+
+/* Takes the options of run from argv; stops at the first word that is none. False: said why. */
+static bool
+run_options(int argc, char **argv, struct rlock_run *r)
+{
+    static const struct option options[] = {
+        {"kill-after", required_argument, NULL, 'k'}, {"wait", required_argument, NULL, 'w'}, {"nowait", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
+    int64_t us;
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "+nw:k:", options, NULL)) != -1) {
+        if (opt == 'n' || opt == 'w') {
+            if (r->wait != NULL) {
+                misused("-n or -w, once");
+                return false;
+            }
+            r->wait = opt == 'n' ? "0" : optarg;
+        }
+        if (opt == '?' || (opt == 'w' && strcasecmp(optarg, "forever") != 0 && !duration_parse(slice_of(optarg), &us)) ||
+            (opt == 'k' && !duration_parse(slice_of(optarg), &r->kill_after_us))) {
+            misused(opt == '?' ? "run does not know that option" : "a duration is like 500ms, 30s, 2m or 1h");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* argv[0] is "run". */
+static int
+run(const struct rlock_at *at, int argc, char **argv)
+{
+    struct rlock_run r = {.at = *at, .kill_after_us = KILL_AFTER_US};
+
+    optind = 1;
+    if (!run_options(argc, argv, &r)) {
+        return RLOCK_USAGE;
+    }
+    if (optind >= argc) {
+        return misused("run needs a name");
+    }
+    r.name = argv[optind];
+    /* Options may follow the name, as they do in the manual; getopt starts again behind it. */
+    argc -= optind;
+    argv += optind;
+    optind = 1;
+    if (!run_options(argc, argv, &r)) {
+        return RLOCK_USAGE;
+    }
+    if (r.name[0] == '\0' || optind >= argc) {
+        return misused(r.name[0] == '\0' ? "run needs a name" : "run needs a command");
+    }
+    r.command = argv + optind;
+    return rlock_run(&r);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"socket", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+    const char *from_env = getenv("RLOCK_SOCKET");
+    struct rlock_at at = {.addr = from_env != NULL && *from_env != '\0' ? from_env : DEFAULT_ADDR,
+                          .password = getenv("RLOCK_PASSWORD")};
+    const char *verb;
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "+s:hV", options, NULL)) != -1) {
+        switch (opt) {
+        case 's':
+            at.addr = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case 'V':
+            puts("rlock " RLOCKD_VERSION);
+            return 0;
+        default:
+            return misused("what is that option?");
+        }
+    }
+    argc -= optind;
+    argv += optind;
+    verb = argc > 0 ? argv[0] : "";
+    if (strcmp(verb, "run") == 0) {
+        return run(&at, argc, argv);
+    }
+    if (strcmp(verb, "ls") == 0 && argc <= 2) {
+        return ls(&at, argc == 2 ? argv[1] : NULL);
+    }
+    if (strcmp(verb, "ping") == 0 && argc == 1) {
+        return ping(&at);
+    }
+    return misused(*verb == '\0' ? "what shall be done?" : "there is no such verb, or it takes other words");
+}

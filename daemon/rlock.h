@@ -1,0 +1,37 @@
+/*
+ * rlock.h -- the command line's verbs and what they end with.
+ */
+#ifndef RLOCKD_RLOCK_H
+#define RLOCKD_RLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum rlock_exit {
+    RLOCK_USAGE = 64,       /* the command line, or a request the daemon calls wrong */
+    RLOCK_UNREACHABLE = 69, /* no daemon, or one that cannot grant now */
+    RLOCK_BUSY = 75,        /* not granted in time */
+    RLOCK_LOST = 79,        /* the lock was lost while the command ran */
+    RLOCK_NO_EXEC = 126,    /* the command cannot be run */
+    RLOCK_NO_COMMAND = 127, /* the command was not found */
+    RLOCK_SIGNAL = 128,     /* plus the signal's number */
+};
+
+/* Where the daemon is and how to be let in. */
+struct rlock_at {
+    const char *addr;
+    const char *password; /* or NULL */
+};
+
+struct rlock_run {
+    struct rlock_at at;
+    const char *name;
+    const char *wait;      /* as LOCK's WAIT takes it; NULL = the daemon's default */
+    int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
+    char **command;        /* ends with NULL */
+};
+
+/* Runs the command while the lock is held; returns what rlock ends with. */
+int rlock_run(const struct rlock_run *r);
+
+#endif

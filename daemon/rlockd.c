@@ -1,0 +1,571 @@
+/*
+ * rlockd.c -- the lock manager's process: options, config, the house, signals, systemd, the loop.
+ *
+ * Owns everything that lives as long as the process, and takes it down in the
+ * opposite order. Knows nothing of locks. One thread: the loop turns, then
+ * the engine ends its turn, then this file looks whether its own state moves.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+#include "daemon/backend/embedded.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/serve/engine.h"
+#include "daemon/serve/http.h"
+#include "daemon/serve/listener.h"
+#include "daemon/rlockd_notify.h"
+#include "daemon/rlockd_options.h"
+#include "daemon/version.h"
+
+#define LISTENERS_MAX OPTIONS_LISTEN_MAX
+#define GRACE_US (5 * US_PER_S)       /* so long the start waits for Redis before it says READY */
+#define LAST_WORDS_US (500 * US_PER_MS) /* so long the end waits for releases to leave */
+#define FILES_BESIDE_SESSIONS 64
+
+/* ---- the process ---- */
+
+enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_ENDING, PHASE_OVER };
+
+struct process {
+    struct options opt;
+    struct conf *conf;
+    struct log log;
+    struct event_base *base;
+    struct engine *engine;
+    struct embedded *embedded;
+    struct listener *listeners[LISTENERS_MAX];
+    size_t listeners_n;
+    struct http *http;
+    struct event *signals[3];
+    struct event *timer;    /* of the phase: grace at the start, drain, last words */
+    struct notify notify;
+    enum phase phase;
+    bool time_up;           /* the timer has fired */
+    bool ready;             /* systemd knows */
+};
+
+static void
+set_timer(struct process *p, int64_t in_us)
+{
+    struct timeval tv = {.tv_sec = (time_t)(in_us / US_PER_S), .tv_usec = (suseconds_t)(in_us % US_PER_S)};
+
+    p->time_up = false;
+    event_add(p->timer, &tv);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct process *p = arg;
+
+    (void)fd;
+    (void)what;
+    p->time_up = true;
+}
+
+/* READY once Redis was reached, or when the grace for that is over: a start must not hang on it. */
+static void
+tell_ready(struct process *p)
+{
+    bool up = p->engine->redis_up;
+
+    if (p->ready || !(up || p->time_up)) {
+        return;
+    }
+    p->ready = true;
+    event_del(p->timer);
+    notify_ready();
+    notify_status(&p->notify, p->engine);
+    log_event(&p->log, up ? LOG_INFO : LOG_WARN, "rlockd", "ready", "redis", LOG_S(up ? "up" : "down"), NULL);
+}
+
+/* ---- config ---- */
+
+/* One line of errors per call of fn. */
+static void
+each_line(const struct buf *errors, void (*fn)(void *ctx, struct slice line), void *ctx)
+{
+    const char *at = errors->p, *end = errors->p + errors->n;
+
+    while (at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+
+        stop = stop != NULL ? stop : end;
+        if (stop > at) {
+            fn(ctx, (struct slice){at, (size_t)(stop - at)});
+        }
+        at = stop + 1;
+    }
+}
+
+static void
+print_error(void *ctx, struct slice line)
+{
+    (void)ctx;
+    fprintf(stderr, "%.*s\n", (int)line.n, line.p);
+}
+
+static void
+log_error(void *ctx, struct slice line)
+{
+    const struct process *p = ctx;
+
+    log_event(&p->log, LOG_ERROR, "conf", "error", "text", LOG_B(line), NULL);
+}
+
+/* The first load. 0, or the status to end with: what is wrong on the command line is a usage error. */
+static int
+load_conf(struct process *p)
+{
+    struct buf errors;
+    int status = 0;
+
+    buf_init(&errors, 0);
+    p->conf = conf_load(p->opt.conf_path, &p->opt.over, &errors);
+    if (p->conf == NULL) {
+        each_line(&errors, print_error, NULL);
+        status = errors.n >= 2 && memcmp(errors.p, "--", 2) == 0 ? EXIT_USAGE : 1;
+    }
+    buf_fini(&errors);
+    return status;
+}
+
+static bool
+is_embedded(const struct conf *cf)
+{
+    return strcmp(cf->redis_url, "embedded") == 0;
+}
+
+/* The backend only knows real addresses. */
+static bool
+put_embedded_url(struct process *p, struct conf *cf)
+{
+    char *url;
+
+    if (p->embedded == NULL || !is_embedded(cf)) {
+        return true;
+    }
+    url = strdup(embedded_url(p->embedded));
+    if (url == NULL) {
+        return false;
+    }
+    free(cf->redis_url);
+    cf->redis_url = url;
+    return true;
+}
+
+static void
+log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
+{
+    const struct process *p = ctx;
+
+    (void)value;
+    (void)reloadable;
+    log_event(&p->log, LOG_WARN, "conf", "needs a restart", "key", LOG_S(path), NULL);
+}
+
+static void
+reload(struct process *p)
+{
+    struct buf errors;
+    struct conf *now;
+
+    notify_reloading();
+    buf_init(&errors, 0);
+    now = conf_load(p->opt.conf_path, &p->opt.over, &errors);
+    if (now != NULL && put_embedded_url(p, now)) {
+        struct conf *was = p->conf;
+
+        conf_each_restart(was, now, log_restart_key, p);
+        p->log.level = now->log_level;
+        engine_reload(p->engine, now);
+        p->conf = now;
+        conf_free(&was);
+        log_event(&p->log, LOG_INFO, "conf", "reloaded", NULL);
+    } else {
+        each_line(&errors, log_error, p);
+        log_event(&p->log, LOG_ERROR, "conf", "not reloaded: the old configuration stays", NULL);
+        p->engine->metrics.config_reload_failures++;
+        conf_free(&now);
+    }
+    buf_fini(&errors);
+    notify_ready();
+}
+
+/* ---- the way out ---- */
+
+static void
+stop_accepting(struct process *p)
+{
+    while (p->listeners_n > 0) {
+        listener_close(&p->listeners[--p->listeners_n]);
+    }
+}
+
+/* Everything that is held is given back; the loop runs on until Redis has heard, or for a moment. */
+static void
+end_now(struct process *p)
+{
+    if (p->phase >= PHASE_ENDING) {
+        return;
+    }
+    p->phase = PHASE_ENDING;
+    stop_accepting(p);
+    engine_drain(p->engine);
+    engine_close_sessions(p->engine, "shutdown");
+    set_timer(p, LAST_WORDS_US);
+}
+
+static void
+drain(struct process *p)
+{
+    p->phase = PHASE_DRAINING;
+    notify_stopping();
+    stop_accepting(p);
+    engine_drain(p->engine);
+    notify_status(&p->notify, p->engine);
+    set_timer(p, p->conf->drain_us);
+}
+
+static void
+on_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct process *p = arg;
+
+    (void)what;
+    log_event(&p->log, LOG_INFO, "rlockd", "signal", "name", LOG_S(strsignal((int)number)), NULL);
+    if (number == SIGHUP) {
+        reload(p);
+    } else if (number == SIGTERM && p->phase == PHASE_SERVING) {
+        drain(p);
+    } else {
+        notify_stopping();
+        end_now(p);
+    }
+}
+
+/* Redis has heard all that there was to say. What named owners hold stays theirs until its lease runs out. */
+static bool
+all_said(const struct process *p)
+{
+    return core_totals(p->engine->core).freeing == 0 && backend_idle(p->engine->backend);
+}
+
+static void
+after_turn(struct process *p)
+{
+    notify_turn(&p->notify, p->engine);
+    switch (p->phase) {
+    case PHASE_SERVING:
+        tell_ready(p);
+        break;
+    case PHASE_DRAINING:
+        if (p->time_up || engine_idle(p->engine)) {
+            end_now(p);
+        }
+        break;
+    case PHASE_ENDING:
+        if (p->time_up || all_said(p)) {
+            p->phase = PHASE_OVER;
+        }
+        break;
+    case PHASE_OVER:
+        break;
+    }
+}
+
+/* ---- building the house ---- */
+
+static bool
+fatal(struct process *p, const char *what, const char *error)
+{
+    log_event(&p->log, LOG_ERROR, "rlockd", "cannot start", "what", LOG_S(what), "error", LOG_S(error), NULL);
+    return false;
+}
+
+/* Sessions cost a descriptor each: takes all that the hard limit allows. */
+static void
+raise_files(struct process *p)
+{
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) {
+        return;
+    }
+    if (r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+        (void)getrlimit(RLIMIT_NOFILE, &r);
+    }
+    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + FILES_BESIDE_SESSIONS ? LOG_WARN : LOG_INFO,
+              "rlockd", "limits", "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), NULL);
+}
+
+/* Where the embedded Redis lives: as configured, as systemd says, beside our own socket, or in the build. */
+static void
+choose_run_dir(const struct conf *cf, char dir[256])
+{
+    const char *systemd = getenv("RUNTIME_DIRECTORY");
+    size_t i;
+
+    snprintf(dir, 256, "%s", cf->run_dir[0] != '\0' ? cf->run_dir : systemd != NULL ? systemd : "");
+    for (i = 0; i < cf->listen.n && dir[0] == '\0'; i++) {
+        const char *addr = cf->listen.item[i], *slash = strrchr(addr, '/');
+
+        if (strncmp(addr, "unix:", 5) == 0 && slash != NULL && slash > addr + 5) {
+            snprintf(dir, 256, "%.*s", (int)(slash - (addr + 5)), addr + 5);
+        }
+    }
+    if (dir[0] == '\0') {
+        snprintf(dir, 256, "build/run");
+    }
+}
+
+static bool
+start_redis(struct process *p)
+{
+    char dir[256], error[160] = "";
+
+    if (!is_embedded(p->conf)) {
+        return true;
+    }
+    choose_run_dir(p->conf, dir);
+    (void)mkdir(dir, 0755);
+    p->embedded = embedded_start(dir, error);
+    if (p->embedded == NULL) {
+        return fatal(p, "embedded redis", error);
+    }
+    if (!put_embedded_url(p, p->conf)) {
+        return fatal(p, "embedded redis", "out of memory");
+    }
+    log_event(&p->log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(p->embedded)), "pid",
+              LOG_N(embedded_pid(p->embedded)), NULL);
+    return true;
+}
+
+static bool
+start_loop(struct process *p)
+{
+    static const int numbers[] = {SIGHUP, SIGTERM, SIGINT};
+    struct event_config *ec = event_config_new();
+    size_t i;
+
+    if (ec != NULL) {
+        (void)event_config_require_features(ec, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE); /* sessions rely on both */
+        (void)event_config_set_flag(ec, EVENT_BASE_FLAG_NOLOCK);
+        p->base = event_base_new_with_config(ec);
+        event_config_free(ec);
+    }
+    if (p->base == NULL) {
+        return fatal(p, "event loop", "not available");
+    }
+    p->timer = event_new(p->base, -1, 0, on_timer, p);
+    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        p->signals[i] = evsignal_new(p->base, numbers[i], on_signal, p);
+        if (p->signals[i] == NULL || event_add(p->signals[i], NULL) != 0) {
+            return fatal(p, "signals", "out of memory");
+        }
+    }
+    if (p->timer == NULL || !notify_start(&p->notify, p->base)) {
+        return fatal(p, "timers", "out of memory");
+    }
+    return true;
+}
+
+/* Sockets that systemd passed; false when one of them is of no use. Sets *n to their number. */
+static bool
+take_passed(struct process *p, int *n)
+{
+    char **names = NULL, error[160];
+    bool ok = true;
+    int i;
+
+    *n = sd_listen_fds_with_names(1, &names);
+    if (*n < 0) {
+        return fatal(p, "passed sockets", strerror(-*n));
+    }
+    for (i = 0; i < *n; i++) {
+        int fd = SD_LISTEN_FDS_START + i;
+
+        if (!ok || p->listeners_n == LISTENERS_MAX) {
+            close(fd);
+        } else if (strcmp(names[i], "http") == 0 && p->http == NULL) {
+            p->http = http_adopt(p->engine, fd, error);
+            ok = p->http != NULL;
+        } else {
+            p->listeners[p->listeners_n] = listener_adopt(p->engine, fd, error);
+            ok = p->listeners[p->listeners_n] != NULL;
+            p->listeners_n += ok;
+        }
+    }
+    for (i = 0; i < *n; i++) {
+        free(names[i]);
+    }
+    free(names);
+    return ok || fatal(p, "passed socket", error);
+}
+
+/* Nobody asked for the default addresses by name: one of them is enough to serve. */
+static bool
+open_listeners(struct process *p)
+{
+    bool asked = p->opt.conf_path != NULL || p->opt.over.listen.n > 0;
+    char error[160];
+    size_t i;
+
+    for (i = 0; i < p->conf->listen.n && p->listeners_n < LISTENERS_MAX; i++) {
+        struct listener *l = listener_open(p->engine, p->conf->listen.item[i], error);
+
+        if (l != NULL) {
+            p->listeners[p->listeners_n++] = l;
+        } else if (asked) {
+            return fatal(p, "listener", error);
+        } else {
+            log_event(&p->log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), NULL);
+        }
+    }
+    return p->listeners_n > 0 || fatal(p, "listener", "none could be opened");
+}
+
+static bool
+start_sockets(struct process *p)
+{
+    char error[160];
+    size_t i;
+    int passed;
+
+    if (!take_passed(p, &passed)) {
+        return false;
+    }
+    if (p->listeners_n == 0 && !open_listeners(p)) {
+        return false;
+    }
+    if (p->http == NULL && p->conf->http_listen[0] != '\0') {
+        p->http = http_open(p->engine, p->conf->http_listen, error);
+        if (p->http == NULL) {
+            return fatal(p, "http", error);
+        }
+    }
+    for (i = 0; i < p->listeners_n; i++) {
+        log_event(&p->log, LOG_INFO, "rlockd", "listening", "addr", LOG_S(listener_addr(p->listeners[i])), NULL);
+    }
+    if (p->http != NULL) {
+        log_event(&p->log, LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(p->http)), NULL);
+    }
+    return true;
+}
+
+static bool
+build(struct process *p)
+{
+    char error[160] = "";
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_files(p);
+    if (!start_loop(p) || !start_redis(p)) {
+        return false;
+    }
+    p->engine = engine_new(p->base, p->conf, &p->log, error);
+    if (p->engine == NULL) {
+        return fatal(p, "engine", error);
+    }
+    log_event(&p->log, LOG_INFO, "rlockd", "start", "version", LOG_S(RLOCKD_VERSION), "pid", LOG_N(getpid()), "uuid",
+              LOG_S(p->engine->uuid), NULL);
+    if (!start_sockets(p)) {
+        return false;
+    }
+    set_timer(p, GRACE_US);
+    return true;
+}
+
+static void
+take_down(struct process *p)
+{
+    size_t i;
+
+    stop_accepting(p);
+    http_close(&p->http);
+    engine_free(&p->engine);
+    if (p->embedded != NULL) {
+        embedded_stop(&p->embedded);
+    }
+    for (i = 0; i < sizeof(p->signals) / sizeof(p->signals[0]); i++) {
+        if (p->signals[i] != NULL) {
+            event_free(p->signals[i]);
+        }
+    }
+    if (p->timer != NULL) {
+        event_free(p->timer);
+    }
+    notify_stop(&p->notify);
+    if (p->base != NULL) {
+        event_base_free(p->base);
+    }
+    conf_free(&p->conf);
+}
+
+static int
+serve(struct process *p)
+{
+    bool ok, more = false;
+
+    log_init(&p->log);
+    p->log.level = p->conf->log_level;
+    ok = build(p);
+    while (ok && p->phase != PHASE_OVER) {
+        if (event_base_loop(p->base, EVLOOP_ONCE | (more ? EVLOOP_NONBLOCK : 0)) < 0) {
+            ok = fatal(p, "event loop", strerror(errno));
+            break;
+        }
+        more = engine_turn_end(p->engine);
+        after_turn(p);
+    }
+    if (ok) {
+        log_event(&p->log, LOG_INFO, "rlockd", "end", NULL);
+    }
+    take_down(p);
+    return ok ? 0 : 1;
+}
+
+static int
+print_conf(struct process *p)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    conf_print(p->conf, &b);
+    fwrite(b.p, 1, b.n, stdout);
+    buf_fini(&b);
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct process p = {.phase = PHASE_SERVING};
+    int status = options_read(argc, argv, &p.opt);
+
+    if (status >= 0) {
+        return status;
+    }
+    status = load_conf(&p);
+    if (status != 0) {
+        return status;
+    }
+    if (p.opt.mode == MODE_SERVE) {
+        return serve(&p);
+    }
+    status = p.opt.mode == MODE_PRINT ? print_conf(&p) : (puts("configuration ok"), 0);
+    conf_free(&p.conf);
+    return status;
+}

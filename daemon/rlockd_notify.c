@@ -1,0 +1,108 @@
+/*
+ * rlockd_notify.c -- what systemd hears of us: READY, STATUS, WATCHDOG, RELOADING, STOPPING.
+ */
+#include "daemon/rlockd_notify.h"
+
+#include <event2/event.h>
+#include <event2/util.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon/base/clock.h"
+
+#define STATUS_US (1 * US_PER_S)
+
+static void
+on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct notify *n = arg;
+
+    (void)fd;
+    (void)what;
+    n->due = true;
+}
+
+bool
+notify_start(struct notify *n, struct event_base *base)
+{
+    uint64_t watchdog_us = 0;
+    int64_t every_us = STATUS_US;
+    struct timeval tv;
+
+    n->watchdog = sd_watchdog_enabled(0, &watchdog_us) > 0;
+    if (!n->watchdog && getenv("NOTIFY_SOCKET") == NULL) {
+        return true;
+    }
+    if (n->watchdog && (int64_t)(watchdog_us / 2) < every_us) {
+        every_us = (int64_t)(watchdog_us / 2);
+    }
+    tv.tv_sec = (time_t)(every_us / US_PER_S);
+    tv.tv_usec = (suseconds_t)(every_us % US_PER_S);
+    n->tick = event_new(base, -1, EV_PERSIST, on_tick, n);
+    return n->tick != NULL && event_add(n->tick, &tv) == 0;
+}
+
+void
+notify_stop(struct notify *n)
+{
+    if (n->tick != NULL) {
+        event_free(n->tick);
+        n->tick = NULL;
+    }
+}
+
+void
+notify_ready(void)
+{
+    sd_notify(0, "READY=1");
+}
+
+void
+notify_stopping(void)
+{
+    sd_notify(0, "STOPPING=1");
+}
+
+void
+notify_reloading(void)
+{
+    struct evutil_monotonic_timer *clock = evutil_monotonic_timer_new();
+    struct timeval tv = {0, 0};
+
+    if (clock != NULL && evutil_configure_monotonic_time(clock, EV_MONOT_PRECISE) == 0) {
+        (void)evutil_gettime_monotonic(clock, &tv);
+    }
+    if (clock != NULL) {
+        evutil_monotonic_timer_free(clock);
+    }
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)tv.tv_sec * US_PER_S + tv.tv_usec);
+}
+
+void
+notify_status(struct notify *n, const struct engine *e)
+{
+    struct core_totals t = core_totals(e->core);
+    char status[sizeof(n->status)];
+
+    snprintf(status, sizeof(status), "%s: %llu locks, %llu waiting, redis %s", e->draining ? "Draining" : "Serving",
+             (unsigned long long)t.held, (unsigned long long)t.waiters, e->redis_up ? "up" : "down");
+    if (strcmp(status, n->status) != 0) {
+        memcpy(n->status, status, sizeof(status));
+        sd_notifyf(0, "STATUS=%s", status);
+    }
+}
+
+void
+notify_turn(struct notify *n, const struct engine *e)
+{
+    if (!n->due) {
+        return;
+    }
+    n->due = false;
+    if (n->watchdog) {
+        sd_notify(0, "WATCHDOG=1");
+    }
+    notify_status(n, e);
+}

@@ -1,0 +1,30 @@
+/*
+ * rlockd_notify.h -- what systemd hears of us. All of it does nothing when nobody listens.
+ */
+#ifndef RLOCKD_NOTIFY_H
+#define RLOCKD_NOTIFY_H
+
+#include "daemon/serve/engine.h"
+
+struct notify {
+    struct event *tick; /* owned; NULL when nobody listens */
+    bool due;           /* the tick has come: told after the turn */
+    bool watchdog;      /* systemd wants to hear that we live */
+    char status[160];   /* told last */
+};
+
+/* False when out of memory. */
+bool notify_start(struct notify *n, struct event_base *base);
+void notify_stop(struct notify *n);
+
+void notify_ready(void);
+void notify_reloading(void); /* notify_ready() ends it */
+void notify_stopping(void);
+
+/* One line of what we are doing, when it has changed. */
+void notify_status(struct notify *n, const struct engine *e);
+
+/* After every turn: the watchdog and the status when they are due, so that only a loop that turns says so. */
+void notify_turn(struct notify *n, const struct engine *e);
+
+#endif

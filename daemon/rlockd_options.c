@@ -1,0 +1,102 @@
+/*
+ * rlockd_options.c -- the command line of rlockd. What the words mean is checked by conf; here only their shape is.
+ */
+#include "daemon/rlockd_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+#include "daemon/version.h"
+
+static const char usage_text[] =
+    "rlockd " RLOCKD_VERSION " -- a lock manager in front of Redis\n"
+    "\n"
+    "usage: rlockd [-c FILE] [-t | -T] [--listen ADDR]... [--redis URL] [--log-level LEVEL]\n"
+    "\n"
+    "  -c, --config FILE    configuration; without it the defaults hold (no file is read)\n"
+    "  -t, --test           check the configuration, print every error, end\n"
+    "  -T, --print          print the effective configuration, end\n"
+    "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
+    "      --redis URL      redis://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
+    "                       or embedded: a private Redis that ends with us\n"
+    "      --log-level L    error, warn, info or debug\n"
+    "      --sample-config  print a configuration with every key explained, end\n"
+    "      --version        print the version, end\n"
+    "  -h, --help           print this, end\n"
+    "\n"
+    "signals: HUP reloads the configuration; TERM drains, then ends; INT or a second TERM ends now\n"
+    "exit:    0 as asked, 1 error, 64 usage\n";
+
+enum { OPT_LISTEN = 256, OPT_REDIS, OPT_LOG_LEVEL, OPT_SAMPLE, OPT_VERSION };
+
+static const struct option long_options[] = {
+    {"config", required_argument, NULL, 'c'},        {"test", no_argument, NULL, 't'},
+    {"print", no_argument, NULL, 'T'},               {"listen", required_argument, NULL, OPT_LISTEN},
+    {"redis", required_argument, NULL, OPT_REDIS},   {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
+    {"sample-config", no_argument, NULL, OPT_SAMPLE}, {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, 'h'},                {NULL, 0, NULL, 0},
+};
+
+static int
+usage_error(const char *message)
+{
+    fprintf(stderr, "rlockd: %s\nTry 'rlockd --help'.\n", message);
+    return EXIT_USAGE;
+}
+
+static int
+print_sample(void)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    conf_print_sample(&b);
+    fwrite(b.p, 1, b.n, stdout);
+    buf_fini(&b);
+    return 0;
+}
+
+int
+options_read(int argc, char **argv, struct options *o)
+{
+    int c;
+
+    o->over.listen.item = o->listen;
+    while ((c = getopt_long(argc, argv, "c:tTh", long_options, NULL)) != -1) {
+        switch (c) {
+        case 'c':
+            o->conf_path = optarg;
+            break;
+        case 't':
+            o->mode = MODE_TEST;
+            break;
+        case 'T':
+            o->mode = MODE_PRINT;
+            break;
+        case OPT_LISTEN:
+            if (o->over.listen.n == OPTIONS_LISTEN_MAX) {
+                return usage_error("too many --listen");
+            }
+            o->listen[o->over.listen.n++] = optarg;
+            break;
+        case OPT_REDIS:
+            o->over.redis_url = optarg;
+            break;
+        case OPT_LOG_LEVEL:
+            o->over.log_level = optarg;
+            break;
+        case OPT_SAMPLE:
+            return print_sample();
+        case OPT_VERSION:
+            printf("rlockd %s\n", RLOCKD_VERSION);
+            return 0;
+        case 'h':
+            fputs(usage_text, stdout);
+            return 0;
+        default:
+            fputs("Try 'rlockd --help'.\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    return optind < argc ? usage_error("unexpected argument") : -1;
+}

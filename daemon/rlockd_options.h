@@ -1,0 +1,22 @@
+/*
+ * rlockd_options.h -- the command line of rlockd.
+ */
+#ifndef RLOCKD_OPTIONS_H
+#define RLOCKD_OPTIONS_H
+
+#include "conf/conf.h"
+
+#define EXIT_USAGE 64
+#define OPTIONS_LISTEN_MAX 32
+
+struct options {
+    const char *conf_path;            /* NULL = none */
+    char *listen[OPTIONS_LISTEN_MAX]; /* borrowed from argv; over.listen points here */
+    struct conf_overrides over;
+    enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;
+};
+
+/* Reads argv into a zeroed `o`. -1: go on; else the process ends with that status, and all is said. */
+int options_read(int argc, char **argv, struct options *o);
+
+#endif

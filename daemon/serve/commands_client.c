@@ -1,0 +1,372 @@
+/*
+ * commands_client.c -- CLIENT: what connections say of themselves, the list of them, and KILL as Redis spells it.
+ *
+ * Owns the subcommands' table. Refuses words that would break the lines of
+ * CLIENT LIST. SESSIONS and KILL are our own forms of the same.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/units.h"
+#include "daemon/serve/pubsub.h"
+
+/* ---- words about itself ---- */
+
+bool
+client_check_word(const char *what, struct slice word, struct writer *out)
+{
+    size_t i;
+
+    for (i = 0; i < word.n; i++) {
+        if (word.p[i] < '!' || word.p[i] > '~') {
+            writer_error(out, ERR_SYNTAX, "%s cannot contain spaces, newlines or special characters.", what);
+            return false;
+        }
+    }
+    if (word.n > CLIENT_WORD_BYTES_MAX) {
+        writer_error(out, ERR_SYNTAX, "%s cannot be longer than %d bytes.", what, CLIENT_WORD_BYTES_MAX);
+        return false;
+    }
+    return true;
+}
+
+bool
+client_set_word(char **owned, struct slice word)
+{
+    char *copy = NULL;
+
+    if (word.n > 0) {
+        copy = strndup(word.p, word.n);
+        if (copy == NULL) {
+            return false;
+        }
+    }
+    free(*owned);
+    *owned = copy;
+    return true;
+}
+
+void
+client_forget_words(struct session *s)
+{
+    /* The library stays what it is; Redis too forgets only the name. */
+    (void)client_set_word(&s->name, SLICE_LIT(""));
+}
+
+static void
+take_word(struct cmd *c, const char *what, char **owned, struct slice word)
+{
+    if (!client_check_word(what, word, c->out)) {
+        return;
+    }
+    if (client_set_word(owned, word)) {
+        writer_simple(c->out, "OK");
+    } else {
+        writer_error(c->out, ERR_LIMIT, "out of memory");
+    }
+}
+
+static void
+client_id(struct cmd *c)
+{
+    writer_int(c->out, (int64_t)c->session->id);
+}
+
+static void
+client_setname(struct cmd *c)
+{
+    take_word(c, "Client names", &c->session->name, c->words->word[2]);
+}
+
+static void
+client_getname(struct cmd *c)
+{
+    if (c->session->name == NULL) {
+        writer_null(c->out);
+    } else {
+        writer_text(c->out, c->session->name);
+    }
+}
+
+static void
+client_setinfo(struct cmd *c)
+{
+    struct slice what = c->words->word[2], value = c->words->word[3];
+
+    if (slice_is(what, "lib-name")) {
+        take_word(c, "lib-name", &c->session->lib_name, value);
+    } else if (slice_is(what, "lib-ver")) {
+        take_word(c, "lib-ver", &c->session->lib_ver, value);
+    } else {
+        writer_error(c->out, ERR_SYNTAX, "Unrecognized option '%.*s'", what.n < 128 ? (int)what.n : 128, what.p);
+    }
+}
+
+/* Nothing is evicted and no key has an age here: as asked. */
+static void
+client_switch(struct cmd *c)
+{
+    if (slice_is(c->words->word[2], "on") || slice_is(c->words->word[2], "off")) {
+        writer_simple(c->out, "OK");
+    } else {
+        writer_error_plain(c->out, ERR_SYNTAX);
+    }
+}
+
+/* ---- the list ---- */
+
+/* Which sessions are meant; what was not said does not count. */
+struct filter {
+    const struct words *words;
+    unsigned ids_from, ids_to; /* words that are ids */
+    const struct slice *addr, *laddr, *type, *user;
+    bool skip_me;
+};
+
+static const char *
+type_of(const struct session *s)
+{
+    return pubsub_count(s) > 0 ? "pubsub" : "normal";
+}
+
+static const char *
+user_of(const struct session *s)
+{
+    return s->admin ? "admin" : "default";
+}
+
+static bool
+id_is_among(const struct filter *f, uint64_t id)
+{
+    unsigned i;
+
+    for (i = f->ids_from; i < f->ids_to; i++) {
+        int64_t n;
+
+        if (number_parse(f->words->word[i], &n) && (uint64_t)n == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+matches(const struct filter *f, const struct session *s)
+{
+    return (f->ids_from == f->ids_to || id_is_among(f, s->id)) &&
+           (f->addr == NULL || slice_is(*f->addr, s->peer)) && (f->laddr == NULL || slice_is(*f->laddr, s->addr)) &&
+           (f->type == NULL || slice_is(*f->type, type_of(s))) && (f->user == NULL || slice_is(*f->user, user_of(s)));
+}
+
+static bool
+known_type(struct slice type)
+{
+    static const char *const types[] = {"normal", "pubsub", "master", "replica", "slave"};
+    size_t i;
+
+    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (slice_is(type, types[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One option and its value at words[*i]; false: the error is written. */
+static bool
+read_option(struct cmd *c, struct filter *f, unsigned *i)
+{
+    const struct words *w = c->words;
+    struct slice option = w->word[*i];
+    const struct slice *value = *i + 1 < w->n ? &w->word[*i + 1] : NULL;
+    int64_t id;
+
+    if (value == NULL) {
+        writer_error_plain(c->out, ERR_SYNTAX);
+        return false;
+    }
+    *i += 2;
+    if (slice_is(option, "ID")) {
+        f->ids_from = *i - 1;
+        f->ids_to = *i;
+        while (f->ids_to < w->n && number_parse(w->word[f->ids_to], &id)) {
+            f->ids_to++;
+        }
+        *i = f->ids_to;
+        if (!number_parse(*value, &id) || id == 0) {
+            writer_error(c->out, ERR_SYNTAX, "client-id should be greater than 0");
+            return false;
+        }
+    } else if (slice_is(option, "TYPE")) {
+        if (!known_type(*value)) {
+            writer_error(c->out, ERR_SYNTAX, "Unknown client type '%.*s'", value->n < 128 ? (int)value->n : 128,
+                         value->p);
+            return false;
+        }
+        f->type = value;
+    } else if (slice_is(option, "ADDR")) {
+        f->addr = value;
+    } else if (slice_is(option, "LADDR")) {
+        f->laddr = value;
+    } else if (slice_is(option, "USER")) {
+        f->user = value;
+    } else if (slice_is(option, "SKIPME") && (slice_is(*value, "yes") || slice_is(*value, "no"))) {
+        f->skip_me = slice_is(*value, "yes");
+    } else {
+        writer_error_plain(c->out, ERR_SYNTAX);
+        return false;
+    }
+    return true;
+}
+
+static bool
+read_filter(struct cmd *c, struct filter *f)
+{
+    unsigned i = 2;
+
+    while (i < c->words->n) {
+        if (!read_option(c, f, &i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *
+or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* One line as in Redis: what does not exist here is left out, except what clients look for. */
+static void
+add_line(const struct session *s, int64_t now_us, struct buf *out)
+{
+    const char *cmd = s->last_command != NULL ? s->last_command : "NULL";
+
+    buf_printf(out, "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRId64 " idle=%" PRId64, s->id, s->peer,
+               s->addr, s->fd, or_empty(s->name), (now_us - s->opened_us) / US_PER_S,
+               (now_us - s->active_us) / US_PER_S);
+    buf_printf(out, " flags=%s%s%s%s", list_linked(&s->monitor_node) ? "O" : "", pubsub_count(s) > 0 ? "P" : "",
+               s->is_unix ? "U" : "", !s->is_unix && pubsub_count(s) == 0 && !list_linked(&s->monitor_node) ? "N" : "");
+    buf_printf(out, " db=0 sub=%d psub=0 ssub=0 multi=-1 qbuf=%zu omem=%zu events=r cmd=", pubsub_count(s),
+               reader_pending(&s->reader), s->out.n);
+    for (; *cmd != '\0'; cmd++) {
+        buf_printf(out, "%c", *cmd >= 'A' && *cmd <= 'Z' && s->last_command != NULL ? *cmd - 'A' + 'a' : *cmd);
+    }
+    buf_printf(out, " user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n", user_of(s), s->proto, or_empty(s->lib_name),
+               or_empty(s->lib_ver));
+}
+
+static void
+client_list(struct cmd *c)
+{
+    struct filter f = {.words = c->words};
+    struct list *node, *next;
+    int64_t now_us = clock_now_us();
+    struct buf text;
+
+    if (!read_filter(c, &f)) {
+        return;
+    }
+    buf_init(&text, command_answer_bytes_max(c));
+    list_each(node, next, &c->session->engine->sessions) {
+        const struct session *s = container_of(node, struct session, node);
+
+        if (matches(&f, s)) {
+            add_line(s, now_us, &text);
+        }
+    }
+    text_send(&text, c->out);
+}
+
+static void
+client_info(struct cmd *c)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    add_line(c->session, clock_now_us(), &text);
+    text_send(&text, c->out);
+}
+
+/* ---- KILL ---- */
+
+static int64_t
+kill_matching(struct cmd *c, const struct filter *f)
+{
+    struct list *node, *next;
+    int64_t n = 0;
+
+    list_each(node, next, &c->session->engine->sessions) {
+        struct session *s = container_of(node, struct session, node);
+
+        if (matches(f, s) && !(f->skip_me && s == c->session)) {
+            command_kill(s, c->session);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void
+client_kill(struct cmd *c)
+{
+    struct filter f = {.words = c->words, .skip_me = true};
+
+    if (!c->session->admin) {
+        writer_error(c->out, ERR_NO_PERM, "CLIENT KILL needs the admin role");
+        return;
+    }
+    if (c->words->n == 3) { /* the old form: CLIENT KILL addr */
+        f.addr = &c->words->word[2];
+        f.skip_me = false;
+        if (kill_matching(c, &f) > 0) {
+            writer_simple(c->out, "OK");
+        } else {
+            writer_error(c->out, ERR_SYNTAX, "No such client");
+        }
+        return;
+    }
+    if (read_filter(c, &f)) {
+        writer_int(c->out, kill_matching(c, &f));
+    }
+}
+
+/* ---- the table ---- */
+
+static const struct {
+    const char *name;
+    unsigned words_min, words_max; /* CLIENT and its own name counted; max 0 = any */
+    void (*run)(struct cmd *c);
+} subcommands[] = {
+    {"ID", 2, 2, client_id},           {"SETNAME", 3, 3, client_setname},  {"GETNAME", 2, 2, client_getname},
+    {"SETINFO", 4, 4, client_setinfo}, {"LIST", 2, 0, client_list},        {"INFO", 2, 2, client_info},
+    {"KILL", 3, 0, client_kill},       {"NO-EVICT", 3, 3, client_switch},  {"NO-TOUCH", 3, 3, client_switch},
+    {"HELP", 2, 2, command_subcommand_help},
+};
+
+enum cmd_result
+cmd_client(struct cmd *c)
+{
+    unsigned n = c->words->n;
+    size_t i;
+
+    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+        if (!slice_is(c->words->word[1], subcommands[i].name)) {
+            continue;
+        }
+        if (n < subcommands[i].words_min || (subcommands[i].words_max != 0 && n > subcommands[i].words_max)) {
+            writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'client|%.*s' command",
+                         (int)c->words->word[1].n, c->words->word[1].p);
+        } else {
+            subcommands[i].run(c);
+        }
+        return CMD_DONE;
+    }
+    command_refuse_subcommand(c);
+    return CMD_DONE;
+}

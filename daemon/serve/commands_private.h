@@ -1,0 +1,66 @@
+/*
+ * commands_private.h -- what the command files share. For daemon/serve/ alone.
+ */
+#ifndef RLOCKD_SERVE_COMMANDS_PRIVATE_H
+#define RLOCKD_SERVE_COMMANDS_PRIVATE_H
+
+#include "daemon/serve/commands.h"
+#include "daemon/serve/fields.h"
+
+#define REDIS_VERSION_SPOKEN "7.2.0" /* whose connection commands we answer like; clients look at it */
+#define COMMAND_NAME_BYTES 32
+#define COMMAND_USAGE_BYTES 256
+#define CLIENT_WORD_BYTES_MAX 255
+#define CLIENT_LIB_BYTES (2 * CLIENT_WORD_BYTES_MAX + 2)
+#define OWNER_BYTES 64 /* "<uuid>:<number>" and some */
+
+/* commands.c: "lock"; "LOCK name [WAIT ...". */
+void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
+void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
+
+/* `-ERR unknown subcommand 'X'. Try CLIENT HELP.` */
+void command_refuse_subcommand(struct cmd *c);
+
+/* So long may one answer of this command be, at most. */
+size_t command_answer_bytes_max(const struct cmd *c);
+
+/* A name in word[1] of 1..limit bytes? False: the error is written. */
+bool command_check_name(struct cmd *c);
+
+/* CLIENT HELP and its like: usage and summary, as an array of lines. */
+void command_subcommand_help(struct cmd *c);
+
+/* commands_lock.c: the error row of a core answer; false for answers that are no errors. */
+bool command_core_error(enum core_answer answer, enum error_code *code);
+
+/* Ends a session; the one that asks still gets its answer. */
+void command_kill(struct session *victim, struct session *by);
+
+/* "<uuid>:<number>", as Redis has it. */
+void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES]);
+
+/*
+ * commands_client.c: what a client says of itself. check: false with the error written (what = "Client names");
+ * set: an empty word unsets, false when out of memory.
+ */
+bool client_check_word(const char *what, struct slice word, struct writer *out);
+bool client_set_word(char **owned, struct slice word);
+void client_forget_words(struct session *s);
+
+/* monitor.c: tells every MONITOR, before the command runs. */
+void monitor_feed(const struct cmd *c);
+
+/* look.c: one record each, for LOCKS, WAITERS, SESSIONS and for the tables of INFO. */
+struct look_text {
+    char owner[OWNER_BYTES], lib[CLIENT_LIB_BYTES]; /* what the fields of one record point at */
+};
+void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
+               struct fields *f);
+void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
+                 struct fields *f);
+void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
+
+/* tree.c: who holds what others wait for; glob n == 0: all; at most rows_max waiters. */
+void tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out);
+
+#endif

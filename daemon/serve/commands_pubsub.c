@@ -1,0 +1,129 @@
+/*
+ * commands_pubsub.c -- SUBSCRIBE and its family, in Redis's own frames.
+ *
+ * Owns the limits on subscriptions. One frame per channel, as a push in RESP3
+ * and without any other reply, which is what every client library expects. A
+ * command that would pass a limit is refused whole, before its first frame.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <inttypes.h>
+
+#include "daemon/serve/pubsub.h"
+
+#define SUBSCRIPTIONS_MAX 1024   /* of one session */
+#define CHANNEL_EXTRA_BYTES 16   /* "lock:" and some: a channel is as long as a name and these */
+
+static void
+write_frame(struct cmd *c, const char *what, const struct slice *channel, int count)
+{
+    writer_push(c->out, 3);
+    writer_text(c->out, what);
+    if (channel != NULL) {
+        writer_bulk(c->out, *channel);
+    } else {
+        writer_null(c->out);
+    }
+    writer_int(c->out, count);
+}
+
+static bool
+within_limits(struct cmd *c)
+{
+    int64_t bytes_max = c->session->engine->conf->limit_name_bytes + CHANNEL_EXTRA_BYTES;
+    unsigned i;
+
+    if ((unsigned)pubsub_count(c->session) + c->words->n - 1 > SUBSCRIPTIONS_MAX) {
+        writer_error(c->out, ERR_LIMIT, "a session may have at most %d subscriptions", SUBSCRIPTIONS_MAX);
+        return false;
+    }
+    for (i = 1; i < c->words->n; i++) {
+        if (c->words->word[i].n > (size_t)bytes_max) {
+            writer_error(c->out, ERR_LIMIT, "a channel may have at most %" PRId64 " bytes", bytes_max);
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum cmd_result
+subscribe(struct cmd *c, const char *what, bool pattern)
+{
+    unsigned i;
+
+    if (!within_limits(c)) {
+        return CMD_DONE;
+    }
+    for (i = 1; i < c->words->n; i++) {
+        int count = pubsub_subscribe(c->session->engine->pubsub, c->session, c->words->word[i], pattern);
+
+        if (count < 0) {
+            writer_error(c->out, ERR_LIMIT, "out of memory");
+        } else {
+            write_frame(c, what, &c->words->word[i], count);
+        }
+    }
+    return CMD_DONE;
+}
+
+struct leaving {
+    struct cmd *c;
+    const char *what;
+    bool pattern;
+};
+
+static void
+leave(void *ctx, struct slice channel)
+{
+    struct leaving *l = ctx;
+    struct session *s = l->c->session;
+
+    /* The frame first: the channel's bytes may go with the subscription. */
+    write_frame(l->c, l->what, &channel, pubsub_count(s) - 1);
+    pubsub_unsubscribe(s->engine->pubsub, s, channel, l->pattern);
+}
+
+static enum cmd_result
+unsubscribe(struct cmd *c, const char *what, bool pattern)
+{
+    struct leaving l = {.c = c, .what = what, .pattern = pattern};
+    size_t before = c->out->out->n;
+    unsigned i;
+
+    for (i = 1; i < c->words->n; i++) {
+        write_frame(c, what, &c->words->word[i],
+                    pubsub_unsubscribe(c->session->engine->pubsub, c->session, c->words->word[i], pattern));
+    }
+    if (c->words->n > 1) {
+        return CMD_DONE;
+    }
+    pubsub_each(c->session, pattern, leave, &l);
+    if (c->out->out->n == before) {
+        write_frame(c, what, NULL, pubsub_count(c->session));
+    }
+    return CMD_DONE;
+}
+
+enum cmd_result
+cmd_subscribe(struct cmd *c)
+{
+    return subscribe(c, "subscribe", false);
+}
+
+enum cmd_result
+cmd_unsubscribe(struct cmd *c)
+{
+    return unsubscribe(c, "unsubscribe", false);
+}
+
+enum cmd_result
+cmd_psubscribe(struct cmd *c)
+{
+    return subscribe(c, "psubscribe", true);
+}
+
+enum cmd_result
+cmd_punsubscribe(struct cmd *c)
+{
+    return unsubscribe(c, "punsubscribe", true);
+}

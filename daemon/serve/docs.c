@@ -1,0 +1,386 @@
+/*
+ * docs.c -- COMMAND and HELP: the command table, told to client libraries and to people.
+ *
+ * Owns the shapes that redis-cli insists on (it aborts on a wrong one): names
+ * and texts are bulk strings, flags are simple strings. Everything is made
+ * from commands.def by usage.c; there is no second table of commands.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+
+#include "daemon/serve/usage.h"
+
+#define SINCE "0.1.0" /* of every command so far */
+
+/* ---- COMMAND DOCS ---- */
+
+/* What an argument of that name is, in Redis's words; any other is a string. */
+static const struct {
+    const char *name, *type;
+} value_types[] = {
+    {"token", "integer"}, {"session", "integer"}, {"index", "integer"}, {"glob", "pattern"}, {"pattern", "pattern"},
+};
+
+static const char *
+type_name(const struct usage_arg *a, bool key)
+{
+    size_t i;
+
+    switch (a->type) {
+    case USAGE_TOKEN:
+        return "pure-token";
+    case USAGE_ONEOF:
+        return "oneof";
+    case USAGE_BLOCK:
+        return "block";
+    case USAGE_VALUE:
+        break;
+    }
+    for (i = 0; i < sizeof(value_types) / sizeof(value_types[0]); i++) {
+        if (slice_is(a->name, value_types[i].name)) {
+            return value_types[i].type;
+        }
+    }
+    return key ? "key" : "string";
+}
+
+/* Commands about one lock say its name first: that is their key. */
+static bool
+is_key(const struct usage *u, int i)
+{
+    return i >= 0 && i == u->first && u->arg[i].type == USAGE_VALUE && slice_is(u->arg[i].name, "name");
+}
+
+static void
+write_lower(struct writer *w, struct slice text)
+{
+    char lower[COMMAND_NAME_BYTES];
+    size_t i;
+
+    assert(text.n < sizeof(lower));
+    for (i = 0; i < text.n; i++) {
+        lower[i] = (char)tolower((unsigned char)text.p[i]);
+    }
+    writer_bulk(w, (struct slice){lower, text.n});
+}
+
+static void write_arguments(const struct usage *u, int first, struct writer *w);
+
+static void
+write_argument(const struct usage *u, int i, struct writer *w)
+{
+    const struct usage_arg *a = &u->arg[i];
+    bool flags = a->optional || a->multiple;
+
+    writer_map(w, 2u + (a->token.n > 0) + flags + (a->child >= 0));
+    writer_text(w, "name");
+    write_lower(w, a->name);
+    writer_text(w, "type");
+    writer_text(w, type_name(a, is_key(u, i)));
+    if (a->token.n > 0) {
+        writer_text(w, "token");
+        writer_bulk(w, a->token);
+    }
+    if (flags) {
+        writer_text(w, "flags");
+        writer_set(w, (size_t)a->optional + a->multiple);
+        if (a->optional) {
+            writer_simple(w, "optional");
+        }
+        if (a->multiple) {
+            writer_simple(w, "multiple");
+        }
+    }
+    if (a->child >= 0) {
+        writer_text(w, "arguments");
+        write_arguments(u, a->child, w);
+    }
+}
+
+static void
+write_arguments(const struct usage *u, int first, struct writer *w)
+{
+    writer_array(w, usage_count(u, first));
+    for (; first >= 0; first = u->arg[first].next) {
+        write_argument(u, first, w);
+    }
+}
+
+static void
+write_name(enum command_id id, struct writer *w)
+{
+    write_lower(w, slice_of(command_rows[id].name));
+}
+
+static void
+read_usage(enum command_id id, struct usage *u)
+{
+    bool whole = usage_parse(command_rows[id].usage, u);
+
+    assert(whole);
+    (void)whole;
+}
+
+/* One pair of a map: the name and what is to be said of it. */
+static void
+write_doc(enum command_id id, struct writer *w)
+{
+    struct usage u;
+
+    read_usage(id, &u);
+    write_name(id, w);
+    writer_map(w, u.first >= 0 ? 4 : 3);
+    writer_text(w, "summary");
+    writer_text(w, command_rows[id].summary);
+    writer_text(w, "since");
+    writer_text(w, SINCE);
+    writer_text(w, "group");
+    writer_text(w, command_rows[id].group);
+    if (u.first >= 0) {
+        writer_text(w, "arguments");
+        write_arguments(&u, u.first, w);
+    }
+}
+
+/* ---- COMMAND INFO ---- */
+
+static void
+write_flags(enum command_id id, bool key, struct writer *w)
+{
+    const struct command_row *row = &command_rows[id];
+    const struct {
+        const char *flag;
+        bool set;
+    } flags[] = {
+        {"write", row->when == WHEN_OWNER},
+        {"readonly", key && row->when != WHEN_OWNER && row->role != ROLE_ADMIN},
+        {"admin", row->role == ROLE_ADMIN},
+        {"pubsub", strcmp(row->group, "events") == 0},
+        {"no_auth", row->role == ROLE_ANY},
+        {"blocking", id == CMD_LOCK},
+    };
+    size_t i, n = 0;
+
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        n += flags[i].set;
+    }
+    writer_set(w, n);
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (flags[i].set) {
+            writer_simple(w, flags[i].flag);
+        }
+    }
+}
+
+static void
+write_info(enum command_id id, struct writer *w)
+{
+    const struct command_row *row = &command_rows[id];
+    char category[COMMAND_NAME_BYTES];
+    struct usage u;
+    bool key;
+
+    read_usage(id, &u);
+    key = is_key(&u, u.first);
+    snprintf(category, sizeof(category), "@%s", row->group);
+    writer_array(w, 10);
+    write_name(id, w);
+    writer_int(w, row->words_min == row->words_max ? (int64_t)row->words_min : -(int64_t)row->words_min);
+    write_flags(id, key, w);
+    writer_int(w, key); /* first key, last key, step */
+    writer_int(w, key);
+    writer_int(w, key);
+    writer_set(w, 1);
+    writer_simple(w, category);
+    writer_array(w, 0); /* tips */
+    writer_array(w, 0); /* key specifications */
+    writer_array(w, 0); /* subcommands */
+}
+
+/* ---- COMMAND ---- */
+
+static void
+command_all(struct cmd *c)
+{
+    int id;
+
+    writer_array(c->out, COMMANDS);
+    for (id = 0; id < COMMANDS; id++) {
+        write_info((enum command_id)id, c->out);
+    }
+}
+
+static void
+command_info(struct cmd *c)
+{
+    unsigned i;
+
+    if (c->words->n == 2) {
+        command_all(c);
+        return;
+    }
+    writer_array(c->out, c->words->n - 2);
+    for (i = 2; i < c->words->n; i++) {
+        int id = command_find(c->words->word[i]);
+
+        if (id < 0) {
+            writer_null(c->out);
+        } else {
+            write_info((enum command_id)id, c->out);
+        }
+    }
+}
+
+static void
+command_docs(struct cmd *c)
+{
+    struct rows rows;
+    unsigned i;
+
+    rows_init(&rows, c->out, 0);
+    if (c->words->n == 2) {
+        for (rows.n = 0; rows.n < COMMANDS; rows.n++) {
+            write_doc((enum command_id)rows.n, &rows.w);
+        }
+    }
+    for (i = 2; i < c->words->n; i++) {
+        int id = command_find(c->words->word[i]);
+
+        if (id >= 0) {
+            write_doc((enum command_id)id, &rows.w);
+            rows.n++;
+        }
+    }
+    rows_send(&rows, c->out, true);
+}
+
+static void
+command_count(struct cmd *c)
+{
+    writer_int(c->out, COMMANDS);
+}
+
+static void
+command_list(struct cmd *c)
+{
+    int id;
+
+    writer_array(c->out, COMMANDS);
+    for (id = 0; id < COMMANDS; id++) {
+        write_name((enum command_id)id, c->out);
+    }
+}
+
+enum cmd_result
+cmd_command(struct cmd *c)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct cmd *c);
+    } subcommands[] = {
+        {"DOCS", command_docs}, {"INFO", command_info}, {"COUNT", command_count},
+        {"LIST", command_list}, {"HELP", command_subcommand_help},
+    };
+    size_t i;
+
+    if (c->words->n == 1) {
+        command_all(c);
+        return CMD_DONE;
+    }
+    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+        if (slice_is(c->words->word[1], subcommands[i].name)) {
+            subcommands[i].run(c);
+            return CMD_DONE;
+        }
+    }
+    command_refuse_subcommand(c);
+    return CMD_DONE;
+}
+
+/* ---- HELP ---- */
+
+static void __attribute__((format(printf, 2, 3)))
+add_line(struct rows *rows, const char *fmt, ...)
+{
+    char line[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    writer_simple(&rows->w, line);
+    rows->n++;
+}
+
+static void
+add_summary(struct rows *rows, enum command_id id)
+{
+    char usage[COMMAND_USAGE_BYTES];
+
+    command_print_usage(id, usage);
+    add_line(rows, "%s", usage);
+    add_line(rows, "    %s", command_rows[id].summary);
+}
+
+static void
+add_error(struct rows *rows, enum error_code code)
+{
+    const struct error_row *row = &error_rows[code];
+
+    add_line(rows, "    -%s %s: %s", row->prefix, row->text, row->meaning);
+}
+
+/* What it may be refused with, besides a syntax error. */
+static void
+add_errors(struct rows *rows, enum command_id id)
+{
+    const struct command_row *row = &command_rows[id];
+    bool may[ERRORS] = {[ERR_NO_PERM] = row->role == ROLE_ADMIN};
+    enum error_code code;
+    int i;
+
+    for (i = 0; i < CORE_ANSWERS && row->when == WHEN_OWNER; i++) {
+        if (command_core_error((enum core_answer)i, &code)) {
+            may[code] = true;
+        }
+    }
+    for (i = 0; i < ERRORS; i++) {
+        if (may[i]) {
+            add_error(rows, (enum error_code)i);
+        }
+    }
+}
+
+enum cmd_result
+cmd_help(struct cmd *c)
+{
+    const char *group = "";
+    struct rows rows;
+    int id;
+
+    rows_init(&rows, c->out, 0);
+    if (c->words->n == 2) {
+        id = command_find(c->words->word[1]);
+        if (id < 0) {
+            struct slice word = c->words->word[1];
+
+            writer_error(c->out, ERR_SYNTAX, "no help for '%.*s'; HELP lists the commands",
+                         word.n < 128 ? (int)word.n : 128, word.p);
+            return CMD_DONE;
+        }
+        add_summary(&rows, (enum command_id)id);
+        add_errors(&rows, (enum command_id)id);
+    }
+    for (id = 0; id < COMMANDS && c->words->n == 1; id++) {
+        if (strcmp(group, command_rows[id].group) != 0) {
+            group = command_rows[id].group;
+            add_line(&rows, "# %s", group);
+        }
+        add_summary(&rows, (enum command_id)id);
+    }
+    rows_send(&rows, c->out, false);
+    return CMD_DONE;
+}

@@ -1,0 +1,463 @@
+/*
+ * engine.c -- the middle of the house: sessions on one side, core and backend on the other.
+ *
+ * Owns the core, the backend, the sessions' lists and the one timer. Does not
+ * read, write or parse. All times are clock_now_us(); libevent's timer runs
+ * on a coarser clock and only wakes us.
+ *
+ * I1  The core is stepped by engine_step() alone, and never from inside a step: the sink only notes.
+ * I2  What is due happens before any input of the same turn is looked at.
+ * I3  A closed session is freed at the end of the turn, never inside it.
+ */
+#include "daemon/serve/engine.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/units.h"
+#include "daemon/serve/commands.h"
+#include "daemon/serve/pubsub.h"
+#include "daemon/serve/session.h"
+
+#define REPLY_KEEP_BYTES 4096
+
+/* ---- what the core wants: noted, never acted upon inside the step ---- */
+
+static void
+note_reply(struct engine *e, const struct core_reply *r)
+{
+    struct session *s = session_find(e, r->session);
+    struct writer w;
+
+    if (s == NULL) {
+        return;
+    }
+    buf_clear(&e->reply, REPLY_KEEP_BYTES);
+    w = (struct writer){.out = &e->reply, .proto = s->proto};
+    command_write_reply(e, &w, r);
+    if (e->reply.failed) {
+        s->out.failed = true; /* closed for want of memory at the end of the turn */
+    }
+    session_answer(e, r->session, r->id, buf_slice(&e->reply));
+}
+
+static const struct {
+    const char *event;
+    enum log_level level;
+} news_log[] = {
+    [CORE_NEWS_GRANTED] = {"granted", LOG_DEBUG},
+    [CORE_NEWS_RELEASED] = {"released", LOG_DEBUG},
+    [CORE_NEWS_LOST] = {"lost", LOG_WARN},
+    [CORE_NEWS_WANTED] = {"wanted", LOG_DEBUG},
+};
+
+static void
+note_news(struct engine *e, const struct core_publish *news)
+{
+    struct session *s;
+
+    pubsub_news(e->pubsub, news);
+    if (news_log[news->news].level <= e->log->level) {
+        log_event(e->log, news_log[news->news].level, "lock", news_log[news->news].event, "name", LOG_B(news->name),
+                  "token", LOG_N(news->token), "owner", LOG_N(news->owner), "owner_name", LOG_B(news->owner_name),
+                  "session", LOG_N(news->session), news->reason != NULL ? "reason" : NULL,
+                  LOG_S(news->reason != NULL ? news->reason : ""), NULL);
+    }
+    if (news->news != CORE_NEWS_LOST || conf_locks_for(e->conf, news->name)->on_loss != CONF_LOSS_CLOSE) {
+        return;
+    }
+    s = session_find(e, news->session);
+    if (s != NULL) {
+        s->lost = true;
+        session_wake(s);
+    }
+}
+
+static void
+sink(void *ctx, const struct core_action *a)
+{
+    struct engine *e = ctx;
+
+    switch (a->type) {
+    case CORE_ACQUIRE:
+    case CORE_EXTEND:
+    case CORE_RELEASE:
+    case CORE_BREAK_KEY:
+    case CORE_WATCH:
+    case CORE_UNWATCH:
+        backend_perform(e->backend, &a->op, a->type);
+        break;
+    case CORE_REPLY:
+        note_reply(e, &a->reply);
+        break;
+    case CORE_PUBLISH:
+        note_news(e, &a->publish);
+        break;
+    }
+}
+
+void
+engine_step(struct engine *e, const struct core_event *ev)
+{
+    assert(!e->stepping);
+    e->stepping = true;
+    core_step(e->core, clock_now_us(), ev);
+    e->stepping = false;
+}
+
+/* ---- what the backend tells ---- */
+
+static void
+on_post(void *ctx, const struct core_event *ev)
+{
+    engine_step(ctx, ev);
+}
+
+static void
+on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    command_seen(ctx, id, seen);
+}
+
+static void
+on_state(void *ctx, bool up)
+{
+    struct engine *e = ctx;
+
+    e->redis_up = up;
+}
+
+/* ---- settings ---- */
+
+static struct core_conf
+core_settings(const struct conf *cf)
+{
+    return (struct core_conf){
+        .op_timeout_us = cf->redis_timeout_us,
+        .max_poll_us = cf->max_poll_us,
+        .handoff_time_us = cf->handoff_time_us,
+        .handoff_max = (uint32_t)cf->handoff_max,
+        .waiters_max = (uint32_t)cf->limit_waiters,
+        .locks_max = (uint32_t)cf->limit_locks,
+    };
+}
+
+/* In place: readers keep their pointers. */
+static void
+set_limits(struct engine *e, const struct conf *cf)
+{
+    size_t line = (size_t)cf->limit_line_bytes, unauthed = (size_t)cf->auth_bytes;
+
+    e->limits = (struct reader_limits){line, line, (unsigned)cf->limit_words};
+    e->limits_unauthed = (struct reader_limits){unauthed, unauthed, (unsigned)cf->limit_words};
+}
+
+void
+engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key)
+{
+    const struct conf_locks *cl = conf_locks_for(e->conf, name);
+
+    buf_clear(key, key->room);
+    conf_key_of(cl, name, key);
+    *spec = (struct core_spec){
+        .kind = cl->kind,
+        .value = cl->value,
+        .waiters_max = (uint32_t)cl->waiters,
+        .lease_us = cl->lease_us,
+        .owner_grace_us = cl->owner_grace_us,
+        .place_grace_us = cl->place_grace_us,
+        .key = buf_slice(key),
+    };
+}
+
+void
+engine_reload(struct engine *e, const struct conf *conf)
+{
+    struct core_conf cc = core_settings(conf);
+
+    e->conf = conf;
+    set_limits(e, conf);
+    core_configure(e->core, &cc);
+    e->metrics.config_reloads++;
+}
+
+/* ---- begin and end ---- */
+
+static bool
+draw(void *p, size_t n)
+{
+    return getrandom(p, n, 0) == (ssize_t)n;
+}
+
+/* A version 4 uuid: nobody, here or elsewhere, has been given it before. */
+static bool
+draw_uuid(char uuid[37])
+{
+    unsigned char b[16];
+
+    if (!draw(b, sizeof(b))) {
+        return false;
+    }
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    snprintf(uuid, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
+             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return true;
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct engine *e = arg;
+
+    (void)fd;
+    (void)what;
+    e->timer_at_us = CORE_FOREVER; /* what is due is done in engine_turn_end() */
+}
+
+static bool
+open_backend(struct engine *e, char error[160])
+{
+    const struct conf *cf = e->conf;
+    struct backend_conf bc = {
+        .url = cf->redis_url,
+        .user = cf->redis_user,
+        .password = cf->redis_password,
+        .timeout_us = cf->redis_timeout_us,
+        .connect_us = cf->redis_connect_us,
+        .backoff_min_us = cf->redis_backoff_min_us,
+        .backoff_max_us = cf->redis_backoff_max_us,
+        .links = (unsigned)cf->redis_links,
+        .batch_max = (unsigned)cf->redis_batch,
+    };
+    struct backend_env env = {
+        .base = e->base,
+        .log = e->log,
+        .metrics = &e->metrics,
+        .post = on_post,
+        .seen = on_seen,
+        .state = on_state,
+        .ctx = e,
+    };
+
+    memcpy(env.uuid, e->uuid, sizeof(env.uuid));
+    if (!draw(&env.secret, sizeof(env.secret))) {
+        snprintf(error, 160, "no random bytes");
+        return false;
+    }
+    e->backend = backend_open(&bc, &env, error);
+    return e->backend != NULL;
+}
+
+struct engine *
+engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160])
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    struct core_conf cc = core_settings(conf);
+
+    snprintf(error, 160, "out of memory");
+    if (e == NULL) {
+        return NULL;
+    }
+    e->base = base;
+    e->conf = conf;
+    e->log = log;
+    e->started_us = clock_now_us();
+    e->timer_at_us = CORE_FOREVER;
+    list_init(&e->sessions);
+    list_init(&e->ready);
+    list_init(&e->dying);
+    list_init(&e->monitors);
+    heap_init(&e->due);
+    buf_init(&e->reply, 0);
+    buf_init(&e->key, 0);
+    set_limits(e, conf);
+    if (!draw_uuid(e->uuid) || !draw(&e->hash, sizeof(e->hash))) {
+        snprintf(error, 160, "no random bytes");
+        goto fail;
+    }
+    e->scratch = malloc(ENGINE_SCRATCH_BYTES);
+    e->timer = event_new(base, -1, 0, on_timer, e);
+    e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});
+    e->pubsub = pubsub_new(e);
+    if (e->scratch == NULL || e->timer == NULL || e->core == NULL || e->pubsub == NULL) {
+        goto fail;
+    }
+    if (!open_backend(e, error)) {
+        goto fail;
+    }
+    return e;
+
+fail:
+    engine_free(&e);
+    return NULL;
+}
+
+static void
+reap(struct engine *e)
+{
+    while (!list_empty(&e->dying)) {
+        session_free(container_of(e->dying.next, struct session, node));
+    }
+}
+
+void
+engine_free(struct engine **ep)
+{
+    struct engine *e = *ep;
+
+    if (e == NULL) {
+        return;
+    }
+    engine_close_sessions(e, "end");
+    reap(e);
+    if (e->backend != NULL) {
+        backend_close(&e->backend);
+    }
+    if (e->pubsub != NULL) {
+        pubsub_free(&e->pubsub);
+    }
+    if (e->core != NULL) {
+        core_free(&e->core);
+    }
+    if (e->timer != NULL) {
+        event_free(e->timer);
+    }
+    look_forget(e);
+    heap_fini(&e->due);
+    buf_fini(&e->reply);
+    buf_fini(&e->key);
+    free(e->scratch);
+    free(e);
+    *ep = NULL;
+}
+
+/* ---- the turn ---- */
+
+/* I2. After a gap in the clock this is what keeps us from saying "held" too late. */
+static void
+do_due(struct engine *e)
+{
+    int64_t now_us = clock_now_us();
+    struct heap_node *n;
+
+    if (core_next_us(e->core) <= now_us) {
+        engine_step(e, &(struct core_event){.type = CORE_TIME});
+    }
+    for (n = heap_min(&e->due); n != NULL && n->at_us <= now_us; n = heap_min(&e->due)) {
+        session_overdue(container_of(n, struct session, due));
+    }
+}
+
+static int64_t
+next_us(const struct engine *e)
+{
+    const struct heap_node *n = heap_min(&e->due);
+    int64_t at_us = core_next_us(e->core);
+
+    return n != NULL && n->at_us < at_us ? n->at_us : at_us;
+}
+
+static void
+arm_timer(struct engine *e)
+{
+    int64_t at_us = next_us(e), in_us;
+    struct timeval tv;
+
+#ifdef RLOCKD_TEST_CLOCK
+    e->timer_at_us = -1; /* the clock may have been moved since: arm anew */
+#endif
+    if (at_us == e->timer_at_us) {
+        return;
+    }
+    e->timer_at_us = at_us;
+    if (at_us == CORE_FOREVER) {
+        event_del(e->timer);
+        return;
+    }
+    in_us = at_us - clock_now_us();
+    in_us = in_us > 0 ? in_us : 0;
+    tv.tv_sec = (time_t)(in_us / US_PER_S);
+    tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
+    event_add(e->timer, &tv);
+}
+
+static struct session *
+ready_session(struct list *node)
+{
+    return container_of(node, struct session, ready_node);
+}
+
+/*
+ * Three passes. Input first: nothing leaves engine.ready meanwhile (closed sessions stay on it until they are freed),
+ * and who is woken joins at its end. Then Redis is given its work, and only then, while Redis has it, the replies are
+ * written.
+ */
+bool
+engine_turn_end(struct engine *e)
+{
+    struct list again, *node;
+
+    do_due(e);
+    for (node = e->ready.next; node != &e->ready; node = node->next) {
+        session_input(ready_session(node));
+    }
+    backend_flush(e->backend);
+    list_init(&again);
+    while (!list_empty(&e->ready)) {
+        struct session *s = ready_session(e->ready.next);
+
+        list_remove(&s->ready_node);
+        if (session_turn(s)) {
+            list_remove(&s->ready_node); /* it may have woken itself */
+            list_push_back(&again, &s->ready_node);
+        }
+    }
+    while (!list_empty(&again)) {
+        node = again.next;
+        list_remove(node);
+        list_push_back(&e->ready, node);
+    }
+    backend_flush(e->backend); /* what sessions left behind that ended meanwhile */
+    reap(e);
+    arm_timer(e);
+    return !list_empty(&e->ready) || next_us(e) <= clock_now_us();
+}
+
+/* ---- the way out ---- */
+
+void
+engine_drain(struct engine *e)
+{
+    if (e->draining) {
+        return;
+    }
+    e->draining = true;
+    log_event(e->log, LOG_INFO, "engine", "draining", "sessions", LOG_N(e->sessions_n), NULL);
+    engine_step(e, &(struct core_event){.type = CORE_DRAIN});
+}
+
+bool
+engine_idle(const struct engine *e)
+{
+    struct core_totals t = core_totals(e->core);
+
+    return t.held == 0 && t.waiters == 0 && t.freeing == 0 && backend_idle(e->backend);
+}
+
+void
+engine_close_sessions(struct engine *e, const char *reason)
+{
+    if (e->sessions_n > 0) {
+        log_event(e->log, LOG_INFO, "engine", "closing sessions", "sessions", LOG_N(e->sessions_n), "reason",
+                  LOG_S(reason), NULL);
+    }
+    while (!list_empty(&e->sessions)) {
+        session_close(container_of(e->sessions.next, struct session, node), CLOSE_SHUTDOWN);
+    }
+}

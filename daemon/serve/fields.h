@@ -1,0 +1,92 @@
+/*
+ * fields.h -- one record for two readers: a map for programs, a row of an aligned table for people.
+ *
+ * Private to the commands that look. Each kind of record is described once, as
+ * a short array of fields; fields_write_map() and table_add() print it.
+ */
+#ifndef RLOCKD_SERVE_FIELDS_H
+#define RLOCKD_SERVE_FIELDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/buf.h"
+#include "proto/writer.h"
+
+#define FIELDS_MAX 24
+#define FIELD_NAME_SHOWN 64 /* bytes of a name in a table */
+
+enum field_type { FIELD_NONE, FIELD_TEXT, FIELD_NUMBER, FIELD_MS };
+
+struct field {
+    const char *key; /* in the map; in capitals and without "_ms" the head of the column */
+    enum field_type type;
+    struct slice text; /* borrowed */
+    int64_t number;
+    bool map_only;     /* too wide for a table */
+    const char *brief; /* what a table shows instead; NULL = the value */
+};
+
+struct fields {
+    struct field field[FIELDS_MAX];
+    unsigned n;
+};
+
+void fields_text(struct fields *f, const char *key, struct slice text);
+void fields_number(struct fields *f, const char *key, int64_t n);
+void fields_ms(struct fields *f, const char *key, int64_t us); /* whole ms; below zero: -1, "-" */
+void fields_none(struct fields *f, const char *key);
+/* The field added last does not go into tables. */
+void fields_map_only(struct fields *f);
+/* ... or stands there as this static text. */
+void fields_brief(struct fields *f, const char *text);
+
+void fields_write_map(const struct fields *f, struct writer *w);
+
+/* Values whose number is known only at the end: written aside, then sent behind their header. */
+struct rows {
+    struct buf buf;  /* owned */
+    struct writer w; /* into buf */
+    size_t n;        /* counted by the caller */
+};
+
+/*
+ * One answer may be this many times limits.output_bytes (the session lets one long reply drain); what is longer still
+ * is answered -LIMIT, so that nobody makes us hold any amount of memory.
+ */
+#define ANSWER_TIMES_OUTPUT 64
+
+/* bytes_max 0 = any. */
+void rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
+
+/* Sends them as an array of n values, or as a map of n pairs, and frees. */
+void rows_send(struct rows *r, struct writer *out, bool map);
+
+/* Sends text for people, verbatim in RESP3, and frees it. */
+void text_send(struct buf *text, struct writer *out);
+
+/* Rows are gathered, then printed with every column as wide as its widest cell. */
+struct table {
+    struct buf cells; /* owned: each cell NUL-terminated, row after row, the heads first */
+    size_t width[FIELDS_MAX];
+    unsigned columns;
+    size_t rows, left_out;
+    size_t rows_max;
+};
+
+void table_init(struct table *t, size_t rows_max);
+void table_fini(struct table *t);
+
+/* The first row gives the columns. Past rows_max it is only counted. */
+void table_add(struct table *t, const struct fields *f);
+
+/* CRLF lines; nothing but `empty` when there is no row. */
+void table_print(const struct table *t, const char *empty, struct buf *out);
+
+/* "850ms", "21.4s", "12m34s", "5h12m", "3d4h"; "-" below zero. */
+void span_print(int64_t ms, char out[24]);
+
+/* Escaped, cut after FIELD_NAME_SHOWN bytes (then with "..."). */
+void name_print(struct slice name, struct buf *out);
+
+#endif

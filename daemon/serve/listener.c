@@ -1,0 +1,455 @@
+/*
+ * listener.c -- listening sockets: unix:PATH and tcp:HOST:PORT, or passed by systemd.
+ *
+ * Owns the sockets and the paths it made; removes only a path that is still
+ * its own. When file descriptors run out, a spare one is spent to refuse the
+ * caller in words, and the listener rests for a moment: a full table must not
+ * make the loop spin.
+ */
+#include "daemon/serve/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/serve/session.h"
+
+#define BACKLOG 511
+#define ACCEPTS_PER_TURN 64
+#define REST_US (100 * 1000)
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_un un;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_storage room;
+};
+
+struct listener {
+    struct engine *engine; /* borrowed */
+    struct listening on;   /* owned, with its fd */
+    int spare_fd;          /* owned; -1 = spent */
+    struct event *ev;      /* owned: somebody calls */
+    struct event *rest;    /* owned: the rest is over */
+};
+
+/* ---- sockets ---- */
+
+static int
+fail(char error[160], const char *addr, const char *what)
+{
+    snprintf(error, 160, "%.100s: %s", addr, what);
+    return -1;
+}
+
+static int
+fail_errno(char error[160], const char *addr)
+{
+    return fail(error, addr, strerror(errno));
+}
+
+static bool
+unix_address(const char *path, struct sockaddr_un *un)
+{
+    size_t n = strlen(path);
+
+    memset(un, 0, sizeof(*un));
+    un->sun_family = AF_UNIX;
+    if (n == 0 || n >= sizeof(un->sun_path)) {
+        return false;
+    }
+    memcpy(un->sun_path, path, n);
+    return true;
+}
+
+/* 1 = the path is free now, 0 = somebody answers there, -1 = errno. */
+static int
+clear_path(const struct sockaddr_un *un)
+{
+    struct stat st;
+    int fd, res, why;
+
+    if (lstat(un->sun_path, &st) != 0) {
+        return errno == ENOENT ? 1 : -1;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        errno = EEXIST;
+        return -1;
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    res = connect(fd, (const struct sockaddr *)un, sizeof(*un));
+    why = errno;
+    close(fd);
+    if (res == 0 || why == EAGAIN) {
+        return 0;
+    }
+    if (why != ECONNREFUSED && why != ENOENT) {
+        errno = why;
+        return -1;
+    }
+    return unlink(un->sun_path) == 0 || errno == ENOENT ? 1 : -1;
+}
+
+/* The directory of the path, if only that is missing: /run is empty after a boot. bind() tells if it was no use. */
+static void
+make_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+    if (slash != NULL && slash > path) {
+        snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
+        (void)mkdir(dir, 0755);
+    }
+}
+
+static int
+listen_unix(const char *addr, const char *path, unsigned mode, char error[160])
+{
+    struct sockaddr_un un;
+    mode_t mask;
+    int fd, res;
+
+    if (!unix_address(path, &un)) {
+        return fail(error, addr, "the path is empty or too long for a Unix socket");
+    }
+    res = clear_path(&un);
+    if (res <= 0) {
+        return res == 0 ? fail(error, addr, "already running: somebody answers there") : fail_errno(error, addr);
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return fail_errno(error, addr);
+    }
+    /* The mask, not a chmod() afterwards: at no moment is the socket more open than it should be. */
+    make_directory(path);
+    mask = umask(0777 & ~(mode_t)mode);
+    res = bind(fd, (const struct sockaddr *)&un, sizeof(un));
+    (void)umask(mask);
+    if (res != 0 || listen(fd, BACKLOG) != 0) {
+        fail_errno(error, addr);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int
+listen_at(const struct addrinfo *ai)
+{
+    int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
+    int one = 1, why;
+
+    if (fd < 0) {
+        return -1;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        return fd;
+    }
+    why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+/* Splits "HOST:PORT" or "[HOST]:PORT"; an empty host or "*" means every address. */
+static bool
+split_host(const char *text, char host[256], char port[16])
+{
+    const char *colon = strrchr(text, ':');
+    size_t n;
+
+    if (colon == NULL || colon[1] == '\0' || strlen(colon + 1) >= 16) {
+        return false;
+    }
+    n = (size_t)(colon - text);
+    if (n >= 2 && text[0] == '[' && colon[-1] == ']') {
+        text++;
+        n -= 2;
+    }
+    if (n >= 256) {
+        return false;
+    }
+    memcpy(host, text, n);
+    host[n] = '\0';
+    snprintf(port, 16, "%s", colon + 1);
+    return true;
+}
+
+static int
+listen_tcp(const char *addr, const char *text, char error[160])
+{
+    static const int families[] = {AF_INET, AF_INET6}; /* "localhost" means 127.0.0.1 to most people */
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *all = NULL, *ai;
+    char host[256], port[16];
+    size_t i;
+    int fd = -1, why;
+
+    if (!split_host(text, host, port)) {
+        return fail(error, addr, "not HOST:PORT");
+    }
+    why = getaddrinfo(host[0] == '\0' || strcmp(host, "*") == 0 ? NULL : host, port, &hints, &all);
+    if (why != 0) {
+        return fail(error, addr, gai_strerror(why));
+    }
+    errno = EADDRNOTAVAIL;
+    for (i = 0; i < sizeof(families) / sizeof(families[0]) && fd < 0; i++) {
+        for (ai = all; ai != NULL && fd < 0; ai = ai->ai_next) {
+            if (ai->ai_family == families[i]) {
+                fd = listen_at(ai);
+            }
+        }
+    }
+    if (fd < 0) {
+        fail_errno(error, addr);
+    }
+    freeaddrinfo(all);
+    return fd;
+}
+
+/* Writes where the socket really is. False when it is neither a Unix nor a TCP socket. */
+static bool
+describe(struct listening *l)
+{
+    union address a;
+    socklen_t n = sizeof(a);
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    memset(&a, 0, sizeof(a));
+    if (getsockname(l->fd, &a.any, &n) != 0) {
+        return false;
+    }
+    l->is_unix = a.any.sa_family == AF_UNIX;
+    switch (a.any.sa_family) {
+    case AF_UNIX:
+        snprintf(l->addr, sizeof(l->addr), "unix:%.*s", (int)sizeof(a.un.sun_path), a.un.sun_path);
+        return true;
+    case AF_INET:
+        inet_ntop(AF_INET, &a.v4.sin_addr, host, sizeof(host));
+        snprintf(l->addr, sizeof(l->addr), "tcp:%s:%u", host, (unsigned)ntohs(a.v4.sin_port));
+        return true;
+    case AF_INET6:
+        inet_ntop(AF_INET6, &a.v6.sin6_addr, host, sizeof(host));
+        snprintf(l->addr, sizeof(l->addr), "tcp:[%s]:%u", host, (unsigned)ntohs(a.v6.sin6_port));
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool
+listening_open(struct listening *l, const char *addr, unsigned mode, char error[160])
+{
+    struct stat st;
+
+    memset(l, 0, sizeof(*l));
+    l->fd = -1;
+    if (strncmp(addr, "unix:", 5) == 0) {
+        l->fd = listen_unix(addr, addr + 5, mode, error);
+    } else if (strncmp(addr, "tcp:", 4) == 0) {
+        l->fd = listen_tcp(addr, addr + 4, error);
+    } else {
+        fail(error, addr, "not unix:PATH or tcp:HOST:PORT");
+    }
+    if (l->fd < 0) {
+        return false;
+    }
+    if (!describe(l)) {
+        close(l->fd);
+        fail(error, addr, "has no address");
+        return false;
+    }
+    if (l->is_unix && lstat(addr + 5, &st) == 0) {
+        l->path = strdup(addr + 5);
+        l->dev = st.st_dev;
+        l->ino = st.st_ino;
+    }
+    return true;
+}
+
+bool
+listening_adopt(struct listening *l, int fd, char error[160])
+{
+    int yes = 0;
+    socklen_t n = sizeof(yes);
+
+    memset(l, 0, sizeof(*l));
+    l->fd = fd;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &n) != 0 || !yes || !describe(l)) {
+        close(fd);
+        fail(error, "passed socket", "is not a listening Unix or TCP socket");
+        return false;
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    return true;
+}
+
+void
+listening_forget(struct listening *l)
+{
+    struct stat st;
+
+    /* Somebody may have put another socket there meanwhile: that one is not ours to remove. */
+    if (l->path != NULL && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino) {
+        (void)unlink(l->path);
+    }
+    free(l->path);
+    l->path = NULL;
+}
+
+/* ---- accepting ---- */
+
+static void
+open_spare(struct listener *l)
+{
+    if (l->spare_fd < 0) {
+        l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+}
+
+/* No descriptor is left: the spare one lets us say so to one caller, then nobody is called in for a moment. */
+static void
+refuse_and_rest(struct listener *l)
+{
+    static const char line[] = "-ERR max number of clients reached\r\n";
+    struct timeval rest = {.tv_sec = 0, .tv_usec = REST_US};
+    int why = errno, fd;
+
+    l->engine->metrics.connections_refused++;
+    if (l->spare_fd >= 0) {
+        close(l->spare_fd);
+        l->spare_fd = -1;
+        fd = accept4(l->on.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            (void)send(fd, line, sizeof(line) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+            close(fd);
+        }
+        open_spare(l);
+    }
+    log_event(l->engine->log, LOG_WARN, "listener", "resting", "addr", LOG_S(l->on.addr), "error", LOG_S(strerror(why)),
+              "ms", LOG_N(REST_US / 1000), NULL);
+    event_del(l->ev);
+    event_add(l->rest, &rest);
+}
+
+static void
+on_rested(evutil_socket_t fd, short what, void *arg)
+{
+    struct listener *l = arg;
+
+    (void)fd;
+    (void)what;
+    open_spare(l);
+    event_add(l->ev, NULL);
+}
+
+static void
+on_call(evutil_socket_t lfd, short what, void *arg)
+{
+    struct listener *l = arg;
+    int i, fd;
+
+    (void)what;
+    for (i = 0; i < ACCEPTS_PER_TURN; i++) {
+        fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            (void)session_open(l->engine, fd, l->on.is_unix, l->on.addr);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            refuse_and_rest(l);
+            return;
+        }
+        /* Anything else is the end of that caller alone (accept(2) says so of the network's errors). */
+    }
+}
+
+/* ---- life ---- */
+
+/* Takes what listens, also when it fails. */
+static struct listener *
+start(struct engine *e, struct listening *on, char error[160])
+{
+    struct listener *l = calloc(1, sizeof(*l));
+
+    if (l == NULL) {
+        close(on->fd);
+        listening_forget(on);
+        fail(error, on->addr, "out of memory");
+        return NULL;
+    }
+    l->engine = e;
+    l->on = *on;
+    l->spare_fd = -1;
+    open_spare(l);
+    l->ev = event_new(e->base, on->fd, EV_READ | EV_PERSIST, on_call, l);
+    l->rest = event_new(e->base, -1, 0, on_rested, l);
+    if (l->ev == NULL || l->rest == NULL || event_add(l->ev, NULL) != 0) {
+        fail(error, on->addr, "out of memory");
+        listener_close(&l);
+        return NULL;
+    }
+    return l;
+}
+
+struct listener *
+listener_open(struct engine *e, const char *addr, char error[160])
+{
+    struct listening on;
+
+    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? start(e, &on, error) : NULL;
+}
+
+struct listener *
+listener_adopt(struct engine *e, int fd, char error[160])
+{
+    struct listening on;
+
+    return listening_adopt(&on, fd, error) ? start(e, &on, error) : NULL;
+}
+
+const char *
+listener_addr(const struct listener *l)
+{
+    return l->on.addr;
+}
+
+void
+listener_close(struct listener **lp)
+{
+    struct listener *l = *lp;
+
+    if (l == NULL) {
+        return;
+    }
+    if (l->ev != NULL) {
+        event_free(l->ev);
+    }
+    if (l->rest != NULL) {
+        event_free(l->rest);
+    }
+    listening_forget(&l->on);
+    close(l->on.fd);
+    if (l->spare_fd >= 0) {
+        close(l->spare_fd);
+    }
+    free(l);
+    *lp = NULL;
+}

@@ -1,0 +1,413 @@
+/*
+ * look.c -- LOCKS, WAITERS, SESSIONS, LOCKINFO: the state for programs.
+ *
+ * Owns the description of each record (also INFO's tables are made of it), and
+ * the questions to Redis that LOCKINFO waits for. Changes nothing. What is not
+ * known is null, never a made-up number.
+ *
+ * I1  A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/pubsub.h"
+
+/* ---- the records ---- */
+
+/* The id that the client chose, or the session's own owner as Redis has it. */
+static void
+add_owner(const struct engine *e, const struct core_owner_view *v, struct look_text *text, struct fields *f)
+{
+    if (v->number == 0) {
+        fields_none(f, "owner");
+    } else if (v->name.n > 0) {
+        fields_text(f, "owner", v->name);
+    } else {
+        owner_print(e, v->number, text->owner);
+        fields_text(f, "owner", slice_of(text->owner));
+        fields_brief(f, "(session)"); /* its number is in the column beside */
+    }
+}
+
+/* 0 = there is none. */
+static void
+add_id(struct fields *f, const char *key, uint64_t id)
+{
+    if (id == 0) {
+        fields_none(f, key);
+    } else {
+        fields_number(f, key, (int64_t)id);
+    }
+}
+
+static int64_t
+left_us(int64_t deadline_us, int64_t now_us)
+{
+    return deadline_us > now_us ? deadline_us - now_us : 0;
+}
+
+void
+look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
+          struct fields *f)
+{
+    fields_text(f, "name", v->name);
+    fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
+    fields_text(f, "state", slice_of(v->state));
+    add_owner(e, &v->owner, text, f);
+    add_id(f, "session", v->owner.number == 0 ? 0 : v->owner.session);
+    add_id(f, "token", v->token);
+    fields_number(f, "holds", v->holds);
+    if (v->deadline_us == 0 || v->deadline_us == CORE_FOREVER) {
+        fields_none(f, "lease_ms");
+    } else {
+        fields_ms(f, "lease_ms", left_us(v->deadline_us, now_us));
+    }
+    fields_ms(f, "held_ms", v->held_us);
+    fields_number(f, "waiters", v->waiters);
+    fields_ms(f, "oldest_wait_ms", v->oldest_wait_us);
+    fields_text(f, "key", v->key);
+    fields_map_only(f);
+}
+
+void
+look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
+            struct fields *f)
+{
+    fields_text(f, "name", v->name);
+    add_owner(e, &v->owner, text, f);
+    add_id(f, "session", v->owner.session);
+    fields_number(f, "position", v->position);
+    fields_ms(f, "waited_ms", v->waited_us);
+    fields_ms(f, "deadline_ms", v->deadline_us == CORE_FOREVER ? -1 : left_us(v->deadline_us, now_us));
+    fields_number(f, "kept", v->kept);
+}
+
+static void
+add_text_or_none(struct fields *f, const char *key, const char *text)
+{
+    if (text == NULL || text[0] == '\0') {
+        fields_none(f, key);
+    } else {
+        fields_text(f, key, slice_of(text));
+    }
+}
+
+static void
+add_peer_ids(const struct session *s, struct fields *f)
+{
+    const struct {
+        const char *key;
+        int64_t id;
+        bool known;
+    } ids[] = {
+        {"pid", s->pid, s->is_unix && s->pid != 0},
+        {"uid", s->uid, s->is_unix && s->uid != (uid_t)-1},
+        {"gid", s->gid, s->is_unix && s->gid != (gid_t)-1},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        if (ids[i].known) {
+            fields_number(f, ids[i].key, ids[i].id);
+        } else {
+            fields_none(f, ids[i].key);
+        }
+        fields_map_only(f); /* the peer says it */
+    }
+}
+
+void
+look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f)
+{
+    struct core_session_counts counts = core_session_count(s->engine->core, s->id);
+
+    fields_number(f, "id", (int64_t)s->id);
+    fields_text(f, "peer", slice_of(s->peer));
+    add_peer_ids(s, f);
+    fields_text(f, "addr", slice_of(s->addr));
+    fields_map_only(f);
+    add_text_or_none(f, "name", s->name);
+    snprintf(text->lib, sizeof(text->lib), "%s%s%s", s->lib_name != NULL ? s->lib_name : "",
+             s->lib_ver != NULL ? "/" : "", s->lib_ver != NULL ? s->lib_ver : "");
+    add_text_or_none(f, "lib", text->lib);
+    fields_ms(f, "age_ms", now_us - s->opened_us);
+    fields_ms(f, "idle_ms", now_us - s->active_us);
+    fields_number(f, "requests", (int64_t)s->requests_n);
+    fields_number(f, "held", counts.held);
+    fields_number(f, "waiting", counts.waiting);
+    fields_number(f, "subscriptions", pubsub_count(s));
+    fields_number(f, "proto", s->proto);
+    fields_text(f, "role", slice_of(s->admin ? "admin" : s->authed ? "client" : "none"));
+    add_text_or_none(f, "last_command", s->last_command);
+}
+
+/* ---- the lists ---- */
+
+struct looking {
+    const struct engine *engine;
+    int64_t now_us;
+    struct rows rows;
+};
+
+static struct looking
+begin(const struct cmd *c)
+{
+    struct looking l = {.engine = c->session->engine, .now_us = clock_now_us()};
+
+    return l;
+}
+
+static void
+send_row(struct looking *l, const struct fields *f)
+{
+    fields_write_map(f, &l->rows.w);
+    l->rows.n++;
+}
+
+static void
+send_lock(void *ctx, const struct core_lock_view *v)
+{
+    struct looking *l = ctx;
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    if (!l->rows.buf.failed) {
+        look_lock(l->engine, v, l->now_us, &text, &f);
+        send_row(l, &f);
+    }
+}
+
+static void
+send_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    struct looking *l = ctx;
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    if (!l->rows.buf.failed) {
+        look_waiter(l->engine, v, l->now_us, &text, &f);
+        send_row(l, &f);
+    }
+}
+
+static struct slice
+glob_of(const struct cmd *c)
+{
+    return c->words->n > 1 ? c->words->word[1] : SLICE_LIT("");
+}
+
+enum cmd_result
+cmd_locks(struct cmd *c)
+{
+    struct looking l = begin(c);
+
+    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
+    core_each_lock(l.engine->core, l.now_us, glob_of(c), send_lock, &l);
+    rows_send(&l.rows, c->out, false);
+    return CMD_DONE;
+}
+
+enum cmd_result
+cmd_waiters(struct cmd *c)
+{
+    struct looking l = begin(c);
+
+    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
+    core_each_waiter(l.engine->core, l.now_us, glob_of(c), send_waiter, &l);
+    rows_send(&l.rows, c->out, false);
+    return CMD_DONE;
+}
+
+enum cmd_result
+cmd_sessions(struct cmd *c)
+{
+    struct looking l = begin(c);
+    struct list *node, *next;
+
+    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
+    list_each(node, next, &c->session->engine->sessions) {
+        struct look_text text;
+        struct fields f = {.n = 0};
+
+        look_session(container_of(node, struct session, node), l.now_us, &text, &f);
+        send_row(&l, &f);
+    }
+    rows_send(&l.rows, c->out, false);
+    return CMD_DONE;
+}
+
+/* ---- LOCKINFO ---- */
+
+struct look {
+    UT_hash_handle hh; /* engine.looks, by id */
+    uint64_t id, session, slot;
+    size_t name_n;
+    char name[];
+};
+
+/* NULL when out of memory. */
+static struct look *
+add_look(struct cmd *c, struct slice name)
+{
+    struct engine *e = c->session->engine;
+    struct look *lk = malloc(sizeof(*lk) + name.n);
+
+    if (lk == NULL) {
+        return NULL;
+    }
+    memset(lk, 0, sizeof(*lk));
+    lk->id = ++e->looks_last;
+    lk->session = c->session->id;
+    lk->slot = c->slot;
+    lk->name_n = name.n;
+    memcpy(lk->name, name.p, name.n);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->looks, &lk->id, sizeof(lk->id), (unsigned)lk->id, lk);
+    if (lk->hh.tbl == NULL) {
+        free(lk);
+        return NULL;
+    }
+    return lk;
+}
+
+static void
+drop_look(struct engine *e, struct look *lk)
+{
+    HASH_DEL(e->looks, lk);
+    free(lk);
+}
+
+void
+look_forget(struct engine *e)
+{
+    while (e->looks != NULL) {
+        drop_look(e, e->looks);
+    }
+}
+
+/* Does the daemon say anything about the name? A record that is only remembered says nothing. */
+static bool
+known_here(const struct engine *e, int64_t now_us, struct slice name, struct core_lock_view *v)
+{
+    return core_lock_info(e->core, now_us, name, v) && (v->waiters > 0 || strcmp(v->state, "idle") != 0);
+}
+
+enum cmd_result
+cmd_lockinfo(struct cmd *c)
+{
+    struct engine *e = c->session->engine;
+    struct slice name = c->words->word[1], key;
+    struct core_lock_view v;
+    struct core_spec spec;
+    struct look *lk;
+
+    if (!command_check_name(c)) {
+        return CMD_DONE;
+    }
+    lk = add_look(c, name);
+    if (lk == NULL) {
+        writer_error(c->out, ERR_LIMIT, "out of memory");
+        return CMD_DONE;
+    }
+    if (core_lock_info(e->core, clock_now_us(), name, &v)) {
+        key = v.key; /* of the rules it was locked under */
+    } else {
+        engine_spec(e, name, &spec, &e->key);
+        key = spec.key;
+    }
+    backend_look(e->backend, lk->id, key);
+    return CMD_LATER;
+}
+
+/* Is it somebody else who has it in Redis? */
+static bool
+is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen)
+{
+    size_t n = strlen(e->uuid);
+
+    if (!seen->ok) {
+        return strcmp(v->state, "taken") == 0;
+    }
+    if (!seen->exists) {
+        return false;
+    }
+    if (strcmp(seen->type, "hash") == 0) {
+        return strncmp(seen->owner, e->uuid, n) != 0 || seen->owner[n] != ':';
+    }
+    /* The value of other kinds does not say whose it is, but our own claims we know. */
+    return v->owner.number == 0 && strcmp(v->state, "freeing") != 0 && strcmp(v->state, "trying") != 0;
+}
+
+static void
+add_seen(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen, struct fields *f)
+{
+    bool has = seen->ok && seen->exists;
+
+    if (has) {
+        fields_text(f, "redis_type", slice_of(seen->type));
+        fields_text(f, "redis_owner", slice_of(seen->owner));
+    } else {
+        fields_none(f, "redis_type");
+        fields_none(f, "redis_owner");
+    }
+    if (has && strcmp(seen->type, "hash") == 0) {
+        fields_number(f, "redis_holds", seen->holds);
+    } else {
+        fields_none(f, "redis_holds");
+    }
+    if (has) {
+        fields_number(f, "redis_pttl_ms", seen->pttl_ms);
+    } else {
+        fields_none(f, "redis_pttl_ms");
+    }
+    fields_number(f, "foreign", is_foreign(e, v, seen));
+}
+
+static void
+write_seen(struct engine *e, const struct look *lk, const struct backend_seen *seen, struct writer *w)
+{
+    int64_t now_us = clock_now_us();
+    struct slice name = {lk->name, lk->name_n};
+    struct core_lock_view v;
+    struct core_spec spec;
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    if (!known_here(e, now_us, name, &v)) {
+        if (seen->ok && !seen->exists) {
+            writer_null(w);
+            return;
+        }
+        engine_spec(e, name, &spec, &e->key);
+        v = (struct core_lock_view){.name = name, .key = spec.key, .kind = spec.kind};
+        v.state = seen->ok ? "taken" : "idle";
+    }
+    look_lock(e, &v, now_us, &text, &f);
+    add_seen(e, &v, seen, &f);
+    fields_write_map(&f, w);
+}
+
+void
+command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
+{
+    struct look *lk = NULL;
+    struct session *s;
+    struct buf reply;
+    struct writer w;
+
+    HASH_FIND_BYHASHVALUE(hh, e->looks, &id, sizeof(id), (unsigned)id, lk);
+    assert(lk != NULL); /* I1: exactly one answer */
+    s = session_find(e, lk->session);
+    if (s != NULL) {
+        buf_init(&reply, 0);
+        w = (struct writer){.out = &reply, .proto = s->proto};
+        write_seen(e, lk, seen, &w);
+        s->out.failed = s->out.failed || reply.failed; /* then it is closed at the end of the turn */
+        session_answer(e, lk->session, lk->slot, buf_slice(&reply));
+        buf_fini(&reply);
+    }
+    drop_look(e, lk);
+}

@@ -1,0 +1,87 @@
+/*
+ * monitor.c -- MONITOR: every command, in Redis's own lines, to the admins who asked.
+ *
+ * Owns nothing but the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ...
+ * Refuses to show passwords: what AUTH and HELLO ... AUTH say is "(redacted)".
+ * Costs one comparison while nobody listens.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <inttypes.h>
+
+#include "daemon/base/clock.h"
+
+/* Is word i one that nobody may see? Rather one too many: HELLO hides the two words after every AUTH. */
+static bool
+is_secret(const struct cmd *c, unsigned i)
+{
+    const struct slice *word = c->words->word;
+
+    if (c->id == CMD_AUTH) {
+        return i > 0;
+    }
+    return c->id == CMD_HELLO && ((i > 2 && slice_is(word[i - 1], "AUTH")) || (i > 3 && slice_is(word[i - 2], "AUTH")));
+}
+
+/* As redis-cli --pipe or our own reader would take it back. */
+static void
+add_quoted(struct buf *out, struct slice word)
+{
+    static const char plain[] = "\n\r\t\a\b\"\\", escaped[] = "nrtab\"\\";
+    size_t i;
+
+    buf_add(out, "\"", 1);
+    for (i = 0; i < word.n; i++) {
+        const char *at = word.p[i] != '\0' ? strchr(plain, word.p[i]) : NULL;
+
+        if (at != NULL) {
+            buf_printf(out, "\\%c", escaped[at - plain]);
+        } else {
+            buf_add_escaped(out, (struct slice){word.p + i, 1});
+        }
+    }
+    buf_add(out, "\"", 1);
+}
+
+static void
+add_line(const struct cmd *c, struct buf *out)
+{
+    int64_t now_us = clock_wall_us();
+    unsigned i;
+
+    buf_printf(out, "+%" PRId64 ".%06" PRId64 " [0 %s]", now_us / US_PER_S, now_us % US_PER_S, c->session->peer);
+    for (i = 0; i < c->words->n; i++) {
+        buf_add(out, " ", 1);
+        add_quoted(out, is_secret(c, i) ? SLICE_LIT("(redacted)") : c->words->word[i]);
+    }
+    buf_adds(out, "\r\n");
+}
+
+void
+monitor_feed(const struct cmd *c)
+{
+    struct list *monitors = &c->session->engine->monitors, *node, *next;
+    struct buf line;
+
+    if (list_empty(monitors)) {
+        return;
+    }
+    buf_init(&line, 0);
+    add_line(c, &line);
+    if (!line.failed) {
+        list_each(node, next, monitors) {
+            session_push(container_of(node, struct session, monitor_node), buf_slice(&line));
+        }
+    }
+    buf_fini(&line);
+}
+
+enum cmd_result
+cmd_monitor(struct cmd *c)
+{
+    if (!list_linked(&c->session->monitor_node)) {
+        list_push_back(&c->session->engine->monitors, &c->session->monitor_node);
+    }
+    writer_simple(c->out, "OK");
+    return CMD_DONE;
+}

@@ -1,0 +1,12 @@
+/*
+ * peer.h -- who is at the other end of a session's socket, and whether it is still there. Private to session.c.
+ */
+#ifndef RLOCKD_SERVE_PEER_H
+#define RLOCKD_SERVE_PEER_H
+
+#include "daemon/serve/session.h"
+
+/* Fills session.peer (and pid, uid, gid of a Unix peer); has the kernel watch a TCP peer. */
+void peer_know(struct session *s);
+
+#endif

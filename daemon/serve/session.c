@@ -1,0 +1,549 @@
+/*
+ * session.c -- one connection: its socket, its life and its end. Requests and replies are in slots.c.
+ *
+ * Callbacks of the loop only note that something moved (session_wake); the
+ * work is done in the turn: session_input() reads once and runs a bounded
+ * number of requests, session_turn() writes once and decides whether the
+ * session has to end. The events are edge-triggered: nothing needs to be
+ * deleted while a session is held up, and the end of the peer is heard even
+ * then, so that the locks of a killed client never wait for its own backlog.
+ *
+ * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
+ * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.
+ * I3  No buffer is held while nothing is half read, half written or unanswered.
+ * I4  A session that owes us something (AUTH, reading what it was sent before it may end) has a deadline in engine.due.
+ */
+#include "daemon/serve/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/peer.h"
+#include "daemon/serve/pubsub.h"
+#include "daemon/serve/slots.h"
+
+#define REQUESTS_PER_TURN 256 /* of one session: the others want their turn too */
+#define DRAIN_READS 16        /* of SCRATCH bytes, before a socket with unread input is closed */
+
+static const char *const reason_text[CLOSE_REASONS] = {
+#define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
+#include "daemon/serve/close_reasons.def"
+#undef CLOSE_REASON
+};
+
+/* What everybody does all day is for debugging. */
+static const enum log_level reason_level[CLOSE_REASONS] = {
+    [CLOSE_EOF] = LOG_DEBUG,          [CLOSE_QUIT] = LOG_DEBUG, [CLOSE_ERROR] = LOG_DEBUG,
+    [CLOSE_PROTOCOL] = LOG_INFO,      [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
+    [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
+    [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
+};
+
+/* ---- open ---- */
+
+void
+session_give_roles(struct session *s)
+{
+    const struct conf *cf = s->engine->conf;
+    bool trusted = s->is_unix && !cf->auth_unix;
+
+    s->authed = cf->auth_password == NULL || trusted;
+    s->admin = s->authed && (cf->auth_admin_password == NULL || trusted);
+}
+
+static void
+on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct session *s = arg;
+
+    (void)fd;
+    s->hangup = s->hangup || (what & EV_CLOSED) != 0;
+    s->readable = true;
+    session_wake(s);
+}
+
+static void
+on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    session_wake(arg);
+}
+
+/* Says why not, in the words that client libraries know. */
+static void
+refuse(struct engine *e, int fd, const char *line)
+{
+    e->metrics.connections_refused++;
+    (void)send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+}
+
+/* Ids are ours and count up: nobody can choose colliding ones. */
+static unsigned
+hash_of(uint64_t id)
+{
+    return (unsigned)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* The parts of a new session that may fail, in order; session_open() undoes them. */
+static bool
+enrol(struct session *s)
+{
+    struct engine *e = s->engine;
+
+    s->read_ev = event_new(e->base, s->fd, EV_READ | EV_CLOSED | EV_ET | EV_PERSIST, on_readable, s);
+    if (s->read_ev == NULL || event_add(s->read_ev, NULL) != 0) {
+        return false;
+    }
+    if (!heap_reserve(&e->due, (size_t)e->sessions_n + 1)) {
+        return false;
+    }
+    s->id = core_session_open(e->core);
+    if (s->id == 0) {
+        return false;
+    }
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->by_id, &s->id, sizeof(s->id), hash_of(s->id), s);
+    if (s->hh.tbl == NULL) {
+        struct core_event gone = {.type = CORE_GONE, .session = s->id};
+
+        engine_step(e, &gone);
+        return false;
+    }
+    return true;
+}
+
+struct session *
+session_open(struct engine *e, int fd, bool is_unix, const char *addr)
+{
+    struct session *s;
+
+    if (e->sessions_n >= (uint64_t)e->conf->limit_sessions) {
+        refuse(e, fd, "-ERR max number of clients reached\r\n");
+        return NULL;
+    }
+    s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        refuse(e, fd, "-ERR out of memory\r\n");
+        return NULL;
+    }
+    s->engine = e;
+    s->fd = fd;
+    s->is_unix = is_unix;
+    s->proto = 2;
+    s->reading = true;
+    s->opened_us = s->active_us = clock_now_us();
+    list_init(&s->node);
+    list_init(&s->ready_node);
+    list_init(&s->monitor_node);
+    list_init(&s->slots);
+    buf_init(&s->out, 0);
+    session_give_roles(s);
+    reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
+    snprintf(s->addr, sizeof(s->addr), "%s", addr);
+    peer_know(s);
+    if (!enrol(s)) {
+        if (s->read_ev != NULL) {
+            event_free(s->read_ev);
+        }
+        reader_fini(&s->reader);
+        free(s);
+        refuse(e, fd, "-ERR out of memory\r\n");
+        return NULL;
+    }
+    list_push_back(&e->sessions, &s->node);
+    e->sessions_n++;
+    e->metrics.connections++;
+    if (!s->authed) {
+        heap_set(&e->due, &s->due, s->opened_us + e->conf->auth_timeout_us);
+    }
+    log_event(e->log, LOG_DEBUG, "session", "open", "session", LOG_N(s->id), "peer", LOG_S(s->peer), "on",
+              LOG_S(s->addr), NULL);
+    return s;
+}
+
+struct session *
+session_find(struct engine *e, uint64_t id)
+{
+    struct session *s = NULL;
+
+    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_of(id), s);
+    return s;
+}
+
+void
+session_wake(struct session *s)
+{
+    if (!s->closed && !list_linked(&s->ready_node)) {
+        list_push_back(&s->engine->ready, &s->ready_node);
+    }
+}
+
+/* ---- the end ---- */
+
+/* close() with unread input would reset a TCP connection, and the reset could overtake our last words. */
+static void
+discard_input(struct session *s)
+{
+    int i;
+
+    for (i = 0; i < DRAIN_READS; i++) {
+        if (recv(s->fd, s->engine->scratch, ENGINE_SCRATCH_BYTES, MSG_DONTWAIT) <= 0) {
+            return;
+        }
+    }
+}
+
+void
+session_close(struct session *s, enum close_reason reason)
+{
+    struct engine *e = s->engine;
+    struct core_event gone = {.type = CORE_GONE, .session = s->id};
+
+    if (s->closed) {
+        return;
+    }
+    s->closed = true;
+    log_event(e->log, reason_level[reason], "session", "closed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
+              "reason", LOG_S(reason_text[reason]), "requests", LOG_N(s->requests_n), NULL);
+    event_free(s->read_ev);
+    if (s->write_ev != NULL) {
+        event_free(s->write_ev);
+    }
+    if (!s->mute) {
+        if (s->out.n > 0) {
+            (void)send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+        discard_input(s);
+    }
+    close(s->fd);
+    s->fd = -1;
+    heap_remove(&e->due, &s->due);
+    list_remove(&s->monitor_node);
+    pubsub_drop(e->pubsub, s);
+    HASH_DEL(e->by_id, s);
+    list_remove(&s->node);
+    list_push_back(&e->dying, &s->node);
+    e->sessions_n--;
+    engine_step(e, &gone);
+}
+
+void
+session_free(struct session *s)
+{
+    assert(s->closed);
+    list_remove(&s->node);
+    list_remove(&s->ready_node);
+    slots_fini(s);
+    reader_fini(&s->reader);
+    buf_fini(&s->out);
+    free(s->name);
+    free(s->lib_name);
+    free(s->lib_ver);
+    free(s);
+}
+
+void
+session_quit(struct session *s)
+{
+    s->quit = true;
+    session_wake(s);
+}
+
+/* ---- in ---- */
+
+static bool
+over_limit(const struct session *s)
+{
+    return s->out.n > (size_t)s->engine->conf->limit_output_bytes;
+}
+
+/* We do not read on before earlier requests are answered, which may take as long as they wait. */
+static bool
+held_up(struct session *s)
+{
+    uint64_t limit = (uint64_t)s->engine->conf->limit_pipeline;
+
+    if (s->slots_n >= limit) {
+        s->reading = false;
+    } else if (s->slots_n <= limit / 2) {
+        s->reading = true;
+    }
+    return !s->reading || slots_ending(s);
+}
+
+/* May it hand in another request now? */
+static bool
+may_run(struct session *s)
+{
+    return !s->closed && !s->quit && !s->bad && !over_limit(s) && !held_up(s);
+}
+
+static void
+lose_framing(struct session *s, const char *why)
+{
+    s->buffered = false;
+    s->bad = true;
+    s->engine->metrics.protocol_errors++;
+    slots_protocol_error(s, why);
+}
+
+static void
+take(struct session *s, const struct words *w)
+{
+    slots_take(s, w);
+    if (s->closed || s->authed) {
+        return;
+    }
+    s->unauthed_bytes += w->bytes;
+    if (s->unauthed_bytes > (size_t)s->engine->conf->auth_bytes) {
+        lose_framing(s, "too much before AUTH");
+    }
+}
+
+/* Runs what is whole in the reader; returns the budget that is left. */
+static unsigned
+run_requests(struct session *s, unsigned budget)
+{
+    struct words w;
+
+    while (budget > 0 && s->buffered && may_run(s)) {
+        switch (reader_next(&s->reader, &w)) {
+        case READER_READY:
+            take(s, &w);
+            budget--;
+            break;
+        case READER_MORE:
+            s->buffered = false;
+            break;
+        case READER_BAD:
+            lose_framing(s, s->reader.error);
+            break;
+        }
+    }
+    return budget;
+}
+
+/* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
+static void
+lose_peer(struct session *s)
+{
+    s->mute = s->hangup = s->readable = true;
+    session_wake(s);
+}
+
+/* One recv(). A short one has emptied the socket: the next edge tells when there is more. */
+static void
+receive(struct session *s)
+{
+    ssize_t n = recv(s->fd, s->engine->scratch, ENGINE_SCRATCH_BYTES, MSG_DONTWAIT);
+
+    if (n > 0) {
+        s->readable = n == ENGINE_SCRATCH_BYTES || s->hangup;
+        s->buffered = true;
+        if (!reader_feed(&s->reader, s->engine->scratch, (size_t)n)) {
+            session_close(s, CLOSE_MEMORY);
+        }
+    } else if (n == 0) {
+        s->readable = false;
+        s->eof = true;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        s->readable = false;
+        s->eof = s->mute;
+    } else if (errno != EINTR) {
+        s->readable = false;
+        s->eof = s->mute = true;
+    }
+}
+
+/* Nothing more will be asked: everything that came is handed in. */
+static bool
+input_ended(const struct session *s)
+{
+    return s->bad || (s->eof && !s->buffered);
+}
+
+/* The connection is broken, and unread input keeps recv() from telling. */
+static bool
+broken(const struct session *s)
+{
+    int error = 0;
+    socklen_t n = sizeof(error);
+
+    return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error != 0;
+}
+
+/* Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits. */
+static void
+tell_eof(struct session *s)
+{
+    struct core_event eof = {.type = CORE_EOF, .session = s->id};
+
+    if (s->eof_told == s->next_slot || s->slots_n == 0 || !(input_ended(s) || (s->hangup && held_up(s)))) {
+        return;
+    }
+    s->eof_told = s->next_slot;
+    engine_step(s->engine, &eof);
+}
+
+void
+session_input(struct session *s)
+{
+    unsigned budget = REQUESTS_PER_TURN;
+
+    if (s->closed) {
+        return;
+    }
+    slots_settle(s);
+    budget = run_requests(s, budget);
+    if (budget > 0 && s->readable && !s->buffered && !s->eof && may_run(s)) {
+        receive(s);
+        (void)run_requests(s, budget);
+    }
+    if (!s->closed && s->readable && !s->mute && held_up(s) && broken(s)) {
+        lose_peer(s);
+    }
+    if (!s->closed) {
+        tell_eof(s);
+    }
+}
+
+/* ---- out ---- */
+
+/* Hears when the socket takes bytes again, or stops listening. False when out of memory. */
+static bool
+want_writable(struct session *s, bool want)
+{
+    if (want && s->write_ev == NULL) {
+        s->write_ev = event_new(s->engine->base, s->fd, EV_WRITE | EV_ET | EV_PERSIST, on_writable, s);
+        return s->write_ev != NULL && event_add(s->write_ev, NULL) == 0;
+    }
+    if (!want && s->write_ev != NULL) {
+        event_free(s->write_ev);
+        s->write_ev = NULL;
+    }
+    return true;
+}
+
+/* One send(). True when the socket took something. */
+static bool
+write_out(struct session *s)
+{
+    ssize_t n;
+
+    if (s->out.failed) {
+        session_close(s, CLOSE_MEMORY);
+        return false;
+    }
+    if (s->out.n == 0) {
+        return false;
+    }
+    n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        lose_peer(s);
+        n = (ssize_t)s->out.n;
+    }
+    if (n > 0) {
+        buf_drop(&s->out, (size_t)n);
+    }
+    if (s->out.n == 0) {
+        buf_clear(&s->out, 0);
+    }
+    if (!want_writable(s, s->out.n > 0)) {
+        session_close(s, CLOSE_MEMORY);
+        return false;
+    }
+    return n > 0;
+}
+
+/* Keeps I4 for output: who is to end, or is past the limit, must take bytes. */
+static void
+set_deadline(struct session *s, bool ending, bool moved)
+{
+    struct engine *e = s->engine;
+
+    if (!s->authed) {
+        return; /* the deadline for AUTH stands */
+    }
+    if (s->out.n == 0 || !(ending || over_limit(s))) {
+        heap_remove(&e->due, &s->due);
+    } else if (moved || s->due.pos == 0) {
+        heap_set(&e->due, &s->due, clock_now_us() + e->conf->dead_peer_us);
+    }
+}
+
+static enum close_reason
+ending_reason(const struct session *s)
+{
+    return s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
+}
+
+/* After the write: does it have to end? */
+static void
+judge(struct session *s, bool moved)
+{
+    bool ending = s->quit || (input_ended(s) && s->slots_n == 0);
+
+    if (!over_limit(s)) {
+        s->big = false;
+    }
+    if (s->lost) {
+        session_close(s, CLOSE_LOST);
+    } else if (s->overflow || (over_limit(s) && !s->big)) {
+        s->engine->metrics.output_overflows++;
+        session_close(s, CLOSE_OUTPUT);
+    } else if (ending && s->out.n == 0) {
+        session_close(s, ending_reason(s));
+    } else {
+        set_deadline(s, ending, moved);
+    }
+}
+
+void
+session_push(struct session *s, struct slice bytes)
+{
+    if (s->closed || s->quit) {
+        return;
+    }
+    if (over_limit(s)) {
+        s->overflow = true;
+    } else {
+        buf_add_slice(&s->out, bytes);
+    }
+    session_wake(s);
+}
+
+bool
+session_turn(struct session *s)
+{
+    bool moved;
+
+    if (s->closed) {
+        return false;
+    }
+    slots_settle(s);
+    if (s->closed) {
+        return false;
+    }
+    moved = write_out(s);
+    if (!s->closed) {
+        judge(s, moved);
+    }
+    return slots_can_settle(s) || (may_run(s) && (s->buffered || s->readable));
+}
+
+void
+session_overdue(struct session *s)
+{
+    if (s->authed) {
+        s->engine->metrics.output_overflows++;
+    }
+    session_close(s, s->authed ? CLOSE_OUTPUT : CLOSE_AUTH);
+}

@@ -1,0 +1,27 @@
+/*
+ * slots.h -- one session's requests: run when they may, answered in order. Private to session.c.
+ */
+#ifndef RLOCKD_SERVE_SLOTS_H
+#define RLOCKD_SERVE_SLOTS_H
+
+#include "daemon/serve/session.h"
+
+/* Takes one request that was read: runs it, or notes it for its turn. The session may be closed afterwards. */
+void slots_take(struct session *s, const struct words *w);
+
+/* Runs the deferred commands at the head, as long as nothing before them is open. */
+void slots_settle(struct session *s);
+
+/* Answers a request that could not be framed: behind all replies before it. */
+void slots_protocol_error(struct session *s, const char *why);
+
+/* True when the last request read ends the session: what comes behind it is not run. */
+bool slots_ending(const struct session *s);
+
+/* True when slots_settle() would run something. */
+bool slots_can_settle(const struct session *s);
+
+/* Frees them all, unanswered. */
+void slots_fini(struct session *s);
+
+#endif

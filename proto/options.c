@@ -1,0 +1,259 @@
+/*
+ * options.c -- the words of LOCK, UNLOCK and RENEW as a struct.
+ *
+ * Owns the table of options: which commands take a word, whether a value
+ * follows, and what it means. Refuses everything that is not in the table, and
+ * everything twice; nothing is guessed and nothing ignored. The struct is whole
+ * only when options_parse returns true.
+ *
+ * The first words of a command are positional: the name, then (RENEW) a
+ * duration; how many there are is words_min of the command's row.
+ */
+#include "proto/options.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/units.h"
+
+#define ERROR_BYTES 256
+#define SHOWN_BYTES 32 /* of a wrong word */
+
+#define FOR(cmd) (1u << CMD_##cmd)
+
+/* Reads a value into the struct; false when it does not make sense. */
+typedef bool take_fn(struct lock_options *o, struct slice value);
+
+struct option_row {
+    const char *word;
+    unsigned commands; /* FOR bits */
+    unsigned group;    /* at most one option of a group may be given */
+    take_fn *take;
+    const char *takes; /* what the value is, for errors; NULL = no value follows */
+};
+
+static bool
+take_wait(struct lock_options *o, struct slice value)
+{
+    o->has_wait = true;
+    if (slice_is(value, "forever")) {
+        o->wait_us = DURATION_FOREVER;
+        return true;
+    }
+    return duration_parse(value, &o->wait_us);
+}
+
+static bool
+take_nowait(struct lock_options *o, struct slice value)
+{
+    (void)value;
+    o->has_wait = true;
+    o->wait_us = 0;
+    return true;
+}
+
+static bool
+take_lease(struct lock_options *o, struct slice value)
+{
+    o->has_lease = true;
+    return duration_parse(value, &o->lease_us) && o->lease_us > 0 && o->lease_us < DURATION_FOREVER;
+}
+
+static bool
+take_kind(struct lock_options *o, struct slice value)
+{
+    o->has_kind = true;
+    return kind_parse(value, &o->kind);
+}
+
+static bool
+take_owner(struct lock_options *o, struct slice value)
+{
+    o->owner = value;
+    return value.n >= 1 && value.n <= OPTIONS_OWNER_BYTES_MAX;
+}
+
+static bool
+take_token(struct lock_options *o, struct slice value)
+{
+    int64_t n = 0;
+
+    if (!number_parse(value, &n) || n <= 0) {
+        return false;
+    }
+    o->token = (uint64_t)n;
+    return true;
+}
+
+static bool
+take_once(struct lock_options *o, struct slice value)
+{
+    (void)value;
+    o->once = true;
+    return true;
+}
+
+static bool
+take_full(struct lock_options *o, struct slice value)
+{
+    (void)value;
+    o->full = true;
+    return true;
+}
+
+static const char takes_kind[] = "one of:"
+#define KIND(id, name, flags, help) " " name
+#include "daemon/base/kinds.def"
+#undef KIND
+    ;
+
+#define TAKES_LEASE "a duration above 0 such as 1500 (ms), 250ms, 5s, 2m or 1h"
+
+enum { GROUP_WAIT, GROUP_LEASE, GROUP_KIND, GROUP_OWNER, GROUP_TOKEN, GROUP_ONCE, GROUP_FULL, GROUPS };
+
+static const struct option_row option_rows[] = {
+    {"WAIT", FOR(LOCK), GROUP_WAIT, take_wait, "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"},
+    {"NOWAIT", FOR(LOCK), GROUP_WAIT, take_nowait, NULL},
+    {"LEASE", FOR(LOCK), GROUP_LEASE, take_lease, TAKES_LEASE},
+    {"KIND", FOR(LOCK), GROUP_KIND, take_kind, takes_kind},
+    {"OWNER", FOR(LOCK) | FOR(UNLOCK) | FOR(RENEW), GROUP_OWNER, take_owner, "1 to 128 bytes"},
+    {"TOKEN", FOR(UNLOCK) | FOR(RENEW), GROUP_TOKEN, take_token, "a whole number above 0"},
+    {"ONCE", FOR(LOCK), GROUP_ONCE, take_once, NULL},
+    {"FULL", FOR(LOCK), GROUP_FULL, take_full, NULL},
+};
+
+#define OPTION_ROWS (sizeof(option_rows) / sizeof(option_rows[0]))
+
+static const struct option_row renew_duration = {"the new lease", FOR(RENEW), 0, take_lease, TAKES_LEASE};
+
+/* A foreign word as an error may show it: escaped, and cut when it is long. */
+struct shown {
+    char text[SHOWN_BYTES + 8];
+};
+
+static struct shown
+show(struct slice word)
+{
+    struct shown s = {""};
+    size_t i, n = 0;
+
+    for (i = 0; i < word.n && n < SHOWN_BYTES; i++) {
+        unsigned char c = (unsigned char)word.p[i];
+
+        n += (size_t)snprintf(s.text + n, sizeof(s.text) - n, c >= 0x20 && c <= 0x7e ? "%c" : "\\x%02x", c);
+    }
+    if (i < word.n) {
+        snprintf(s.text + n, sizeof(s.text) - n, "...");
+    }
+    return s;
+}
+
+/* Writes the sentence and the usage line, and gives the sentence way when both do not fit. */
+static bool __attribute__((format(printf, 3, 4)))
+fail(char error[ERROR_BYTES], enum command_id cmd, const char *fmt, ...)
+{
+    char usage[ERROR_BYTES];
+    va_list args;
+    int n = snprintf(usage, sizeof(usage), "; usage: %s %s", command_rows[cmd].name, command_rows[cmd].usage);
+
+    assert(n > 0 && n < ERROR_BYTES - 32);
+    va_start(args, fmt);
+    vsnprintf(error, (size_t)(ERROR_BYTES - n), fmt, args);
+    va_end(args);
+    strcat(error, usage);
+    return false;
+}
+
+/* One value that has to be there. */
+static bool
+take_value(enum command_id cmd, const struct option_row *row, struct slice value, struct lock_options *out,
+           char error[ERROR_BYTES])
+{
+    return row->take(out, value) ||
+           fail(error, cmd, "%s must be %s, not '%s'", row->word, row->takes, show(value).text);
+}
+
+static bool
+take_name(enum command_id cmd, struct slice name, size_t name_bytes_max, struct lock_options *out,
+          char error[ERROR_BYTES])
+{
+    out->name = name;
+    if (name.n == 0) {
+        return fail(error, cmd, "the name is empty");
+    }
+    if (name.n > name_bytes_max) {
+        return fail(error, cmd, "the name '%s' has %zu bytes, at most %zu are allowed", show(name).text, name.n,
+                    name_bytes_max);
+    }
+    return true;
+}
+
+static const struct option_row *
+find_option(enum command_id cmd, struct slice word)
+{
+    size_t i;
+
+    for (i = 0; i < OPTION_ROWS; i++) {
+        if ((option_rows[i].commands & 1u << cmd) != 0 && slice_is(word, option_rows[i].word)) {
+            return &option_rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* The words from the first option on. */
+static bool
+take_options(enum command_id cmd, const struct words *w, unsigned at, struct lock_options *out, char error[ERROR_BYTES])
+{
+    const struct option_row *seen[GROUPS] = {NULL};
+
+    while (at < w->n) {
+        const struct option_row *row = find_option(cmd, w->word[at]);
+        struct slice value = {NULL, 0};
+
+        if (row == NULL) {
+            return fail(error, cmd, "%s has no option '%s'", command_rows[cmd].name, show(w->word[at]).text);
+        }
+        if (seen[row->group] == row) {
+            return fail(error, cmd, "%s is given twice", row->word);
+        }
+        if (seen[row->group] != NULL) {
+            return fail(error, cmd, "%s cannot be given with %s", row->word, seen[row->group]->word);
+        }
+        seen[row->group] = row;
+        at++;
+        if (row->takes != NULL && at == w->n) {
+            return fail(error, cmd, "%s lacks its value, %s", row->word, row->takes);
+        }
+        if (row->takes != NULL) {
+            value = w->word[at++];
+        }
+        if (!take_value(cmd, row, value, out, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+options_parse(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out,
+              char error[256])
+{
+    const struct command_row *row = &command_rows[cmd];
+
+    assert(cmd == CMD_LOCK || cmd == CMD_UNLOCK || cmd == CMD_RENEW);
+    *out = (struct lock_options){.kind = KIND_REENTRANT};
+    if (w->n < row->words_min) {
+        return fail(error, cmd, "%s lacks %s", row->name, w->n < 2 ? "its name" : renew_duration.word);
+    }
+    if (!take_name(cmd, w->word[1], name_bytes_max, out, error)) {
+        return false;
+    }
+    if (row->words_min > 2 && !take_value(cmd, &renew_duration, w->word[2], out, error)) {
+        return false;
+    }
+    return take_options(cmd, w, row->words_min, out, error);
+}

@@ -1,0 +1,84 @@
+-- common.lua -- what surrounds every verb of every kind: the time, the guard, the token, the loop over the names.
+--
+-- scripts/embed puts a script together as: this file up to "-- @verb", the kind's own locals and one of its
+-- functions, and the rest of this file. One call is one verb of one kind over N names:
+--
+--   KEYS   rlock:clock, then the N keys
+--   ARGV   guard, then for each key the function's parameters behind `key`, in their order
+--   reply  { TIME in us, then for each key: outcome, a, b }
+--
+-- Only integers go back (an error reply apart). Outcomes, with a and b:
+--   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
+--            release: subscribers woken, expiry if holds are left   clear: token, subscribers woken
+--   TAKEN    PTTL of whoever has it       FOREIGN  PTTL; the key is of another type
+--   GONE     this owner does not have it  FULL     Redis is out of memory; nothing was written for this name
+--   STALE    the guard has passed; nothing was done
+--
+-- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
+-- given it up; past the guard it does nothing.
+-- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
+-- so that a command which runs late takes nothing away.
+-- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
+-- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
+-- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
+local OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now / 1000)
+local failed, last
+
+-- Runs a command that may be refused. nil: the key is of another type, or Redis refused, which `failed` then says.
+local function try(...)
+    local reply = redis.pcall(...)
+    if type(reply) == 'table' and reply.err then
+        if not reply.err:find('^-?WRONGTYPE') then
+            failed = reply
+        end
+        return nil
+    end
+    return reply
+end
+
+-- The next token: above every token of this Redis, above its time, above what the daemon has seen.
+local function token(floor)
+    if not last then
+        last = tonumber(redis.pcall('GET', KEYS[1])) or 0
+        if not (last >= 0 and last < 2 ^ 53) then
+            last = 0
+        end
+    end
+    last = math.max(last + 1, now, floor + 1)
+    return last
+end
+
+-- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write. pttl: if known.
+local function lengthen(key, lease, pttl)
+    local ms = math.max(pttl or redis.call('PTTL', key), lease)
+    redis.call('PEXPIRE', key, ms)
+    return now_ms + ms
+end
+
+-- @verb
+
+local reply = {now}
+local stale = ARGV[1] ~= '0' and now > tonumber(ARGV[1])
+local at, to = 2, 2
+for i = 2, #KEYS do
+    local outcome, a, b = STALE, 0, 0
+    if not stale then
+        outcome, a, b = verb(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+        if failed then
+            if not failed.err:find('^-?OOM') then
+                return failed
+            end
+            outcome, a, b, failed = FULL, 0, 0, nil
+        end
+    end
+    reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
+    at, to = at + columns, to + 3
+end
+if last then
+    redis.call('SET', KEYS[1], string.format('%.0f', last))
+end
+return reply

@@ -1,0 +1,53 @@
+-- counter.lua -- INCR == 1 wins; whoever wins sets the expiry, a loser touches nothing.
+--
+-- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
+-- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
+-- stamp: it finds the lock taken until that expires.
+local TYPE = 'string'
+
+-- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it.
+local function ours(key, stamp)
+    local pttl = redis.call('PTTL', key)
+    if stamp == '0' or pttl < 0 then
+        return false
+    end
+    local early = stamp - (now_ms + pttl)
+    if early > 2 then -- a long call, perhaps: look at the clock again
+        local later = redis.call('TIME')
+        local gone_ms = math.floor((later[1] * 1000000 + later[2]) / 1000) - now_ms
+        early = math.max(early - gone_ms, 0)
+    end
+    return early >= -2 and early <= 2
+end
+
+local function acquire(key, lease, floor)
+    local kind = redis.call('TYPE', key).ok
+    if kind ~= 'none' then
+        return kind == TYPE and TAKEN or FOREIGN, redis.call('PTTL', key)
+    end
+    if not try('INCR', key) then
+        return
+    end
+    redis.call('PEXPIREAT', key, now_ms + lease)
+    return OK, token(floor), now_ms + lease
+end
+
+local function renew(key, stamp, lease, exact)
+    if not ours(key, stamp) then
+        return GONE
+    end
+    local expiry = now_ms + lease
+    if exact == '0' then
+        expiry = math.max(expiry, stamp)
+    end
+    redis.call('PEXPIREAT', key, expiry)
+    return OK, 0, expiry
+end
+
+local function release(key, stamp, channel)
+    if not ours(key, stamp) then
+        return GONE
+    end
+    redis.call('DEL', key)
+    return OK, redis.call('PUBLISH', channel, '0')
+end

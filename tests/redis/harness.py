@@ -1,0 +1,415 @@
+"""harness.py -- a private Redis, a private rlockd and a small client, for tests on the real thing.
+
+Everything lives in a directory of its own under /tmp and listens on Unix sockets or ports that the kernel chose.
+Every process is started here and ended here by its pid, and dies with the test that started it. Nothing sleeps for
+luck: what is waited for is asked for, again and again, until a deadline.
+"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("RLOCKD_BUILD", os.path.join(TOP, "build", "test"))
+RLOCK = os.path.join(BUILD, "rlock")
+SLOW = float(os.environ.get("RLOCKD_SLOW", "1"))  # deadlines times this: for sanitizers and valgrind
+DEADLINE = 10 * SLOW
+
+_libc = ctypes.CDLL(None)
+
+
+def die_with_us():
+    """In a child, before exec: KILL when the test process goes."""
+    _libc.prctl(1, int(signal.SIGKILL))
+
+
+def until(what, deadline=None, pause=0.005):
+    """Asks until the answer is true, and returns it; fails after the deadline."""
+    end = time.monotonic() + (DEADLINE if deadline is None else deadline * SLOW)
+    while True:
+        answer = what()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError("not within the deadline: %s" % getattr(what, "__doc__", None) or what)
+        time.sleep(pause)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def alive(pid):
+    """Runs, and is no zombie."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+class RError(str):
+    """An error reply."""
+
+
+class Push(list):
+    """A RESP3 push."""
+
+
+class Closed(Exception):
+    """The peer ended the connection."""
+
+
+class Conn:
+    """One connection, by Unix path or (host, port). Values come back as int, str, None, list, dict, RError."""
+
+    def __init__(self, where, timeout=None):
+        if isinstance(where, str):
+            self.sock = socket.socket(socket.AF_UNIX)
+        else:
+            self.sock = socket.socket()
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.settimeout(DEADLINE if timeout is None else timeout)
+        try:
+            self.sock.connect(where)
+        except OSError:
+            self.sock.close()
+            raise
+        self.buf = b""
+        self.monitors = False  # it has said MONITOR
+
+    def fileno(self):
+        return self.sock.fileno()
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, data):
+        self.sock.sendall(data if isinstance(data, bytes) else data.encode())
+
+    def line(self, text):
+        """Sends one text line."""
+        self.send(text + "\r\n")
+
+    def ask(self, *words):
+        """Sends one request as RESP."""
+        out = [b"*%d\r\n" % len(words)]
+        for w in words:
+            w = w if isinstance(w, bytes) else str(w).encode()
+            out.append(b"$%d\r\n%s\r\n" % (len(w), w))
+        self.send(b"".join(out))
+
+    def fill(self):
+        try:
+            got = self.sock.recv(1 << 16)
+        except ConnectionResetError:
+            got = b""
+        if not got:
+            raise Closed("after %r" % self.buf[:200])
+        self.buf += got
+
+    def read_line(self):
+        while b"\n" not in self.buf:
+            self.fill()
+        text, self.buf = self.buf.split(b"\n", 1)
+        return text[:-1] if text.endswith(b"\r") else text
+
+    def read_bytes(self, n):
+        while len(self.buf) < n:
+            self.fill()
+        out, self.buf = self.buf[:n], self.buf[n:]
+        return out
+
+    def read(self):
+        """One whole value."""
+        head = self.read_line().decode("utf-8", "surrogateescape")
+        kind, rest = head[:1], head[1:]
+        if kind == "+":
+            return rest
+        if kind == "-":
+            return RError(rest)
+        if kind == ":":
+            return int(rest)
+        if kind == "_":
+            return None
+        if kind in "$=":
+            if rest == "-1":
+                return None
+            body = self.read_bytes(int(rest) + 2)[:-2].decode("utf-8", "surrogateescape")
+            return body[4:] if kind == "=" else body
+        if kind in "*~>":
+            if rest == "-1":
+                return None
+            items = [self.read() for _ in range(int(rest))]
+            return Push(items) if kind == ">" else items
+        if kind == "%":
+            return {k: v for k, v in [(self.read(), self.read()) for _ in range(int(rest))]}
+        raise AssertionError("not RESP: %r" % head)
+
+    def cmd(self, *words):
+        """Sends one request and reads one reply."""
+        self.ask(*words)
+        return self.read()
+
+    def map(self, *words):
+        return as_map(self.cmd(*words))
+
+    def maps(self, *words):
+        return [as_map(m) for m in self.cmd(*words)]
+
+    def quiet(self):
+        """True when nothing waits to be read now."""
+        if self.buf:
+            return False
+        self.sock.settimeout(0)
+        try:
+            self.buf += self.sock.recv(1 << 16)
+        except (BlockingIOError, ConnectionResetError):
+            pass
+        finally:
+            self.sock.settimeout(DEADLINE)
+        return not self.buf
+
+
+def as_map(value):
+    """A flat array as a dict."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list) or len(value) % 2:
+        raise AssertionError("not a map: %r" % (value,))
+    return dict(zip(value[::2], value[1::2]))
+
+
+class Process:
+    """A child of the test with its output in a file."""
+
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, args, directory, name, env=None, pass_fds=(), **more):
+        self.log_path = os.path.join(directory, name + ".log")
+        self.log_file = open(self.log_path, "ab")
+        full = dict(os.environ)
+        full.pop("NOTIFY_SOCKET", None)
+        full.update(env or {})
+        self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=full,
+                                     preexec_fn=die_with_us, pass_fds=pass_fds, cwd=directory, **more)
+        self.pid = self.proc.pid
+
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    def signal(self, sig):
+        self.proc.send_signal(sig)
+
+    def running(self):
+        return self.proc.poll() is None
+
+    def wait(self, deadline=None):
+        """Waits for its end and returns the status."""
+        return self.proc.wait(DEADLINE if deadline is None else deadline * SLOW)
+
+    def stop(self):
+        """Ends it: politely, and by KILL when that is not heard."""
+        if self.running():
+            self.signal(signal.SIGCONT)
+            self.signal(self.stop_signal)
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.signal(signal.SIGKILL)
+                self.wait()
+        self.log_file.close()
+        return self.proc.returncode
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+
+class Redis(Process):
+    """A private redis-server on a Unix socket (and, when asked, on a port)."""
+
+    def __init__(self, directory, name="redis", tcp=False, args=()):
+        self.path = os.path.join(directory, name + ".sock")
+        self.port = free_port() if tcp else 0
+        super().__init__(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path,
+                          "--save", "", "--appendonly", "no", "--dir", directory, *args], directory, name)
+        self.directory = directory
+        self.password = None
+        until(self.answers)
+
+    def answers(self):
+        """redis-server answers"""
+        try:
+            with Conn(self.path) as c:
+                reply = c.cmd("PING")
+                return reply == "PONG" or isinstance(reply, RError)
+        except (OSError, Closed):
+            return False
+
+    def conn(self):
+        return Conn(self.path)
+
+    def cmd(self, *words):
+        with self.conn() as c:
+            return c.cmd(*words)
+
+    @property
+    def url(self):
+        return "unix:" + self.path
+
+
+class Rlockd(Process):
+    """A private rlockd. `conf` is YAML put into its file; `redis` a URL or "embedded"."""
+
+    stop_signal = signal.SIGINT  # without a drain
+
+    def __init__(self, directory, redis="embedded", name="rlockd", conf="", args=(), tcp=False, build=None, under=(), env=None,
+                 listen=True, wait=True, pass_fds=(), **more):
+        self.path = os.path.join(directory, name + ".sock")
+        self.directory = directory
+        self.conf_path = os.path.join(directory, name + ".yaml")
+        self.write_conf(conf)
+        binary = os.path.join(build or BUILD, "rlockd")
+        words = [*under, binary, "-c", self.conf_path]
+        if redis is not None:
+            words += ["--redis", redis]
+        if listen:
+            words += ["--listen", "unix:" + self.path]
+            if tcp:
+                words += ["--listen", "tcp:127.0.0.1:0"]
+        words += args
+        super().__init__(words, directory, name, env, pass_fds, **more)
+        if wait:
+            until(self.ready)
+        self.port = self.tcp_port() if tcp else None
+
+    def write_conf(self, text):
+        with open(os.open(self.conf_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+            f.write('run_dir: "%s"\n' % self.directory + text)
+
+    def tcp_port(self):
+        def found():
+            """the port in the log"""
+            return re.search(r"tcp:127\.0\.0\.1:([1-9][0-9]*)", self.log())
+        return int(until(found).group(1))
+
+    def ready(self):
+        """rlockd answers and has its Redis"""
+        if not self.running():
+            raise AssertionError("rlockd ended with %s:\n%s" % (self.proc.returncode, self.log()))
+        try:
+            with self.conn() as c:
+                return self.redis_up(c)
+        except (OSError, Closed):
+            return False
+
+    @staticmethod
+    def redis_up(c):
+        return re.search(r"^redis_state:up\r?$", c.cmd("INFO", "redis"), re.M) is not None
+
+    def conn(self):
+        return Conn(self.path)
+
+    def tcp_conn(self):
+        return Conn(("127.0.0.1", self.port))
+
+    def cmd(self, *words):
+        with self.conn() as c:
+            return c.cmd(*words)
+
+    def advance(self, duration):
+        assert self.cmd("DEBUG", "ADVANCE", duration) == "OK"
+
+    def info(self, section):
+        """The `key:value` lines of an INFO section."""
+        lines = self.cmd("INFO", section).split("\r\n")
+        return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("#"))
+
+    def embedded_redis(self):
+        """(pid, socket path) of its embedded Redis."""
+        for pid in children(self.pid):
+            with open("/proc/%d/cmdline" % pid) as f:
+                if "redis-server" in f.read().split("\0")[0]:
+                    return pid, until(lambda: find_socket(self.directory))
+        raise AssertionError("it has no Redis of its own")
+
+    @property
+    def addr(self):
+        return "unix:" + self.path
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(p) for p in f.read().split()]
+
+
+def find_socket(directory):
+    """The Unix socket below the directory on which a Redis answers."""
+    for base, _, files in os.walk(directory):
+        for f in files:
+            path = os.path.join(base, f)
+            if not f.startswith("rlockd") and os.path.exists(path) and (os.stat(path).st_mode & 0o170000) == 0o140000:
+                return path
+    return None
+
+
+class Case(unittest.TestCase):
+    """A test with a directory of its own; what it started is ended, newest first."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="rlockd-test.")
+        self.addCleanup(shutil.rmtree, self.dir, True)
+        self.failed_log = []
+        self.addCleanup(self.show_logs)
+
+    def show_logs(self):
+        outcome = self._outcome
+        wrong = any(error for _, error in getattr(outcome, "errors", []) if error)
+        for p in self.failed_log if wrong else []:
+            sys.stderr.write("--- %s\n%s" % (p.log_path, p.log()[-4000:]))
+
+    def _keep(self, p):
+        self.addCleanup(p.stop)
+        self.failed_log.append(p)
+        return p
+
+    def redis(self, **more):
+        return self._keep(Redis(self.dir, **more))
+
+    def rlockd(self, **more):
+        return self._keep(Rlockd(self.dir, **more))
+
+    def conn(self, daemon, tcp=False):
+        c = daemon.tcp_conn() if tcp else daemon.conn()
+        self.addCleanup(c.close)
+        return c
+
+    def run_words(self, words, stdin=b"", env=None, timeout=30, cwd=None):
+        """Runs a command to its end; (status, stdout, stderr)."""
+        full = dict(os.environ)
+        full.update(env or {})
+        p = subprocess.run(words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=full, timeout=timeout * SLOW,
+                           cwd=cwd or self.dir, preexec_fn=die_with_us)
+        return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
+
+
+def main():
+    """For `if __name__ == "__main__"`: one summary that scripts/check-count reads."""
+    unittest.main(verbosity=1)

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The README, as written: every block of it is run or checked, in a directory that looks like the one after `make run`.
+
+    console   typed and answered lines of a dialogue      sh      run line by line; a text block after it is its output
+    python    run                                         js      run, when node has the library
+    sql       run on SQLite, with and against a token     yaml    checked by rlockd -t
+"""
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+import harness
+from harness import Case, until
+
+
+def blocks():
+    """(language, text, line) of each fenced block."""
+    out, language, lines, where = [], None, [], 0
+    with open(os.path.join(harness.TOP, "README.md")) as f:
+        for number, line in enumerate(f.read().split("\n"), 1):
+            if language is None and line.startswith("```"):
+                language, lines, where = line[3:], [], number
+            elif language is not None and line == "```":
+                out.append((language, "\n".join(lines), where))
+                language = None
+            elif language is not None:
+                lines.append(line)
+    return out
+
+
+BLOCKS = blocks()
+
+
+def plain(text):
+    """Tokens differ from run to run."""
+    return re.sub(r"\d{12,}", "TOKEN", text.replace("\r", ""))
+
+
+class Readme(Case):
+    def setUp(self):
+        super().setUp()
+        os.makedirs(os.path.join(self.dir, "build", "run"))
+        for name in ("rlock", "rlockd"):
+            os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
+        # As scripts/run does it, but for the port: two runs of the tests must not meet.
+        self.d = self._keep(harness.Process([os.path.join(self.dir, "build", "rlockd"), "--redis", "embedded", "--listen",
+                                             "unix:build/run/rlockd.sock", "--listen", "tcp:127.0.0.1:0"], self.dir, "rlockd"))
+        until(lambda: self.run_words(["build/rlock", "-s", "unix:build/run/rlockd.sock", "ping"])[0] == 0)
+        until(lambda: "redis_state:up" in self.run_words(["redis-cli", "-s", "build/run/rlockd.sock", "INFO", "redis"])[1])
+
+    def of(self, language):
+        found = [(text, where) for lang, text, where in BLOCKS if lang == language]
+        self.assertTrue(found, "the README has no %s" % language)
+        return found
+
+    def test_console(self):
+        for text, where in self.of("console"):
+            lines = text.split("\n")
+            self.assertTrue(lines[0].startswith("$ "))
+            p = subprocess.Popen(lines[0][2:], shell=True, cwd=self.dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 preexec_fn=harness.die_with_us)
+            for line in lines[1:]:
+                if line == "^C":
+                    p.terminate()
+                elif line[0] in ":+-$*":
+                    self.assertEqual(plain(p.stdout.readline().decode()), plain(line + "\n"), "README.md:%d" % where)
+                else:
+                    p.stdin.write(line.encode() + b"\n")
+                    p.stdin.flush()
+            p.stdin.close()
+            p.stdout.close()
+            p.wait(harness.DEADLINE)
+
+    def test_sh(self):
+        for i, (language, text, where) in enumerate(BLOCKS):
+            if language != "sh":
+                continue
+            status, out, err = self.run_words(["bash", "-euc", text])
+            self.assertEqual((status, err), (0, ""), "README.md:%d" % where)
+            self.assertNotRegex(out, r"(?m)^(-|ERR|\(error\))", "README.md:%d" % where)
+            if i + 1 < len(BLOCKS) and BLOCKS[i + 1][0] == "text":
+                self.assertEqual(plain(out), plain(BLOCKS[i + 1][1] + "\n"), "README.md:%d" % where)
+
+    def test_python(self):
+        try:
+            import redis  # noqa: F401
+        except ImportError:
+            self.skipTest("python3-redis is not installed")
+        for text, where in self.of("python"):
+            status, out, err = self.run_words([sys.executable, "-c", text])
+            self.assertEqual(status, 0, "README.md:%d\n%s" % (where, err))
+            self.assertEqual(plain(out), "working, with token TOKEN\n")
+
+    def test_node(self):
+        node = shutil.which("node")
+        missing = []
+        for text, where in self.of("js"):
+            library = re.search(r"from '(\w+)'", text).group(1)
+            path = os.path.join(self.dir, "%s.mjs" % library)
+            with open(path, "w") as f:
+                f.write(text)
+            if node is None or self.run_words([node, "-e", "require.resolve('%s')" % library])[0] != 0:
+                missing.append(library)
+                continue
+            # import does not look at NODE_PATH; a link does.
+            found = self.run_words([node, "-p", "require.resolve('%s')" % library])[1].strip()
+            root = found[:found.rindex("/node_modules/") + len("/node_modules")]
+            if not os.path.exists(os.path.join(self.dir, "node_modules")):
+                os.symlink(root, os.path.join(self.dir, "node_modules"))
+            status, out, err = self.run_words([node, path])
+            self.assertEqual(status, 0, "README.md:%d\n%s" % (where, err))
+            self.assertEqual(plain(out), "working, with token TOKEN\n")
+        if missing:
+            self.skipTest("not for node here: %s" % ", ".join(missing))
+
+    def test_sql(self):
+        for text, where in self.of("sql"):
+            db = sqlite3.connect(":memory:")
+            db.execute("CREATE TABLE account (id, balance, fence)")
+            db.execute("INSERT INTO account VALUES (1, 100, 0)")
+            for token, changed in ((7, 1), (7, 1), (9, 1), (8, 0), (10, 1)):
+                cur = db.execute(text, {"balance": token, "token": token, "id": 1})
+                self.assertEqual(cur.rowcount, changed, "README.md:%d, token %d" % (where, token))
+            self.assertEqual(db.execute("SELECT balance, fence FROM account").fetchone(), (10, 10))
+            db.close()
+
+    def test_yaml(self):
+        for text, where in self.of("yaml"):
+            path = os.path.join(self.dir, "readme.yaml")
+            with open(path, "w") as f:
+                f.write(text + "\n")
+            status, _, err = self.run_words(["build/rlockd", "-t", "-c", path])
+            self.assertEqual(status, 0, err)
+
+    def test_no_block_is_left_out(self):
+        tested = {"console", "sh", "text", "python", "js", "sql", "yaml"}
+        self.assertEqual({language for language, _, _ in BLOCKS} - tested, set())
+
+    def test_commands_and_files_exist(self):
+        with open(os.path.join(harness.TOP, "README.md")) as f:
+            text = f.read()
+        with open(os.path.join(harness.TOP, "Makefile")) as f:
+            makefile = f.read()
+        for target in set(re.findall(r"(?:^    |`|sudo )make (\w+)", text, re.M)):
+            self.assertRegex(makefile, r"(?m)^%s:" % target)
+        for path in re.findall(r"\]\(([^)#:]+)\)", text):
+            self.assertTrue(os.path.exists(os.path.join(harness.TOP, path)), path)
+
+
+class MakeRun(unittest.TestCase):
+    def test_what_make_run_says_works(self):
+        """The three lines that scripts/run prints are those that this test runs: they need no port."""
+        with open(os.path.join(harness.TOP, "scripts", "run")) as f:
+            text = f.read()
+        lines = re.search(r"from here:\n(.*?)\n\n", text, re.S).group(1).split("\n")
+        self.assertEqual(len(lines), 3)
+        case = Readme("test_console")
+        case.setUp()
+        try:
+            for line in lines:
+                status, out, err = case.run_words(["bash", "-euc", line.replace("$sock", "build/run/rlockd.sock")])
+                self.assertEqual((status, err), (0, ""), line)
+                self.assertTrue(out)
+        finally:
+            case.doCleanups()
+
+
+if __name__ == "__main__":
+    harness.main()

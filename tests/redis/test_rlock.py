@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""rlock, the command line: exit codes, signals, and that a command never outlives its lock.
+
+The cases come from what went wrong in its relatives over the years: deaf while waiting, QUIT and HUP not passed on,
+children of `sh -c` that survive, a daemon that is restarted, a lock that is taken away.
+"""
+import os
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Case, RLOCK, alive, until
+from test_clients import Terminal
+
+SHORT = "locks: { lease: 3s }\nredis: { timeout: 200ms, backoff_max: 50ms }\n"
+
+
+class Rlock(Case):
+    def setUp(self):
+        super().setUp()
+        self.procs = []
+
+    def start_daemon(self, **more):
+        self.d = self.rlockd(**more)
+        self.c = self.conn(self.d)
+        return self.d
+
+    def rlock(self, *words, stdin=b"", env=None):
+        return self.run_words([RLOCK, "-s", self.d.addr, *words], stdin=stdin, env=env)
+
+    def spawn(self, *words, **more):
+        p = subprocess.Popen([RLOCK, "-s", self.d.addr, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, preexec_fn=harness.die_with_us, **more)
+        self.addCleanup(self.reap, p)
+        return p
+
+    @staticmethod
+    def reap(p):
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+        p.stdout.close()
+        p.stderr.close()
+
+    def state(self, name):
+        locks = self.c.maps("LOCKS", name)
+        return (locks[0]["state"], locks[0]["waiters"]) if locks else None
+
+    def held(self, name):
+        until(lambda: self.state(name) and self.state(name)[0] == "held")
+
+    def free(self, name):
+        until(lambda: self.state(name) is None)
+
+
+class Ending(Rlock):
+    def test_the_childs_status(self):
+        self.start_daemon()
+        for code, script in ((0, "true"), (9, "exit 9"), (143, "kill -TERM $$"), (137, "kill -KILL $$"), (79, "exit 79")):
+            self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", script)[0], code)
+        self.free("x")
+
+    def test_not_found_and_not_executable(self):
+        self.start_daemon()
+        path = os.path.join(self.dir, "plain")
+        open(path, "w").close()
+        status, _, err = self.rlock("run", "x", "--", "no-such-command")
+        self.assertEqual(status, 127)
+        self.assertIn("no-such-command", err)
+        self.assertEqual(self.rlock("run", "x", "--", path)[0], 126)
+        self.assertEqual(self.rlock("run", "x", "--", self.dir)[0], 126)
+        self.free("x")
+
+    def test_usage(self):
+        self.d = None
+        for words in ([], ["run"], ["run", "x"], ["run", "x", "--"], ["run", "-w", "soon", "x", "--", "true"], ["frob"], ["--frob"],
+                      ["run", "-n", "-w", "1s", "x", "--", "true"], ["run", "", "--", "true"], ["run", "x", "--frob", "--", "true"], ["ping", "x"]):
+            status, out, err = self.run_words([RLOCK, *words])
+            self.assertEqual(status, 64, words)
+            self.assertTrue(err)
+        status, out, _ = self.run_words([RLOCK, "--help"])
+        self.assertEqual(status, 0)
+        for code in ("64", "69", "75", "79", "126", "127"):
+            self.assertIn(code, out)
+        self.assertRegex(self.run_words([RLOCK, "--version"])[1], r"^rlock \d")
+
+    def test_a_name_that_is_refused(self):
+        self.start_daemon()
+        status, _, err = self.rlock("run", "x" * 600, "--", "true")
+        self.assertEqual(status, 64)
+        self.assertTrue(err)
+
+    def test_unreachable(self):
+        for addr in ("unix:" + os.path.join(self.dir, "none"), "tcp:127.0.0.1:1", "nonsense", "tcp:nonsense"):
+            for words in (["run", "x", "--", "true"], ["ping"], ["ls"]):
+                self.assertEqual(self.run_words([RLOCK, "-s", addr, *words])[0], 69, addr)
+
+    def test_where(self):
+        self.start_daemon(tcp=True)
+        self.assertEqual(self.run_words([RLOCK, "-s", "tcp:127.0.0.1:%d" % self.d.port, "ping"])[:2], (0, "PONG\n"))
+        self.assertEqual(self.run_words([RLOCK, "ping"], env={"RLOCK_SOCKET": self.d.addr})[:2], (0, "PONG\n"))
+        self.assertEqual(self.run_words([RLOCK, "ping"], env={"RLOCK_SOCKET": self.d.path})[:2], (0, "PONG\n"))
+
+    def test_password(self):
+        self.start_daemon(tcp=True, conf="auth: { password: sesame }\n")
+        words = [RLOCK, "-s", "tcp:127.0.0.1:%d" % self.d.port, "run", "x", "--", "true"]
+        self.assertEqual(self.run_words(words)[0], 69)
+        self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": "wrong"})[0], 69)
+        self.assertEqual(self.run_words(words, env={"RLOCK_PASSWORD": "sesame"})[0], 0)
+
+
+class Holding(Rlock):
+    def test_held_while_it_runs_and_no_longer(self):
+        self.start_daemon()
+        status, out, _ = self.rlock("run", "x", "--", "sh", "-c", "echo $RLOCK_NAME $RLOCK_TOKEN; redis-cli -s %s LOCKS x" % self.d.path)
+        self.assertEqual(status, 0)
+        lines = out.split("\n")
+        name, token = lines[0].split()
+        self.assertEqual(name, "x")
+        self.assertIn("held", lines)
+        self.assertIn(token, lines)
+        self.assertGreater(self.c.cmd("LOCK", "x", "NOWAIT"), int(token))
+
+    def test_busy(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        mark = os.path.join(self.dir, "ran")
+        for words in (["run", "x", "-n"], ["run", "-n", "x"], ["run", "x", "-w", "50ms"], ["run", "-w", "50", "x"]):
+            status, _, err = self.rlock(*words, "--", "touch", mark)
+            self.assertEqual(status, 75)
+            self.assertIn("busy", err)
+        self.assertFalse(os.path.exists(mark))
+
+    def test_waits_its_turn(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        p = self.spawn("run", "x", "-w", "1h", "--", "echo", "now")
+        until(lambda: self.state("x") == ("held", 1))
+        self.assertIsNone(p.poll())
+        self.c.cmd("UNLOCK", "x")
+        self.assertEqual(p.wait(harness.DEADLINE), 0)
+        self.assertEqual(p.stdout.read(), b"now\n")
+
+    def test_many_exclude_each_other(self):
+        self.start_daemon()
+        path = os.path.join(self.dir, "n")
+        with open(path, "w") as f:
+            f.write("0\n")
+        ps = [self.spawn("run", "x", "--", "sh", "-c", "read n <%s; sleep 0.01; echo $((n+1)) >%s" % (path, path)) for _ in range(20)]
+        for p in ps:
+            self.assertEqual(p.wait(30 * harness.SLOW), 0)
+        with open(path) as f:
+            self.assertEqual(f.read(), "20\n")
+
+    def test_stdin_and_descriptors(self):
+        self.start_daemon()
+        self.assertEqual(self.rlock("run", "x", "--", "cat", stdin=b"a\nb\n")[:2], (0, "a\nb\n"))
+        out = self.rlock("run", "x", "--", "ls", "/proc/self/fd")[1].split()
+        self.assertEqual(len(out), 4, "0, 1, 2 and the directory itself: %s" % out)
+
+    def test_signals_are_passed_on(self):
+        self.start_daemon()
+        for name in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH"):
+            with self.subTest(signal=name):
+                p = self.spawn("run", "x", "--", "sh", "-c", "trap 'echo got; exit 7' %s; echo ready; while :; do sleep 0.01; done" % name)
+                self.assertEqual(p.stdout.readline(), b"ready\n")
+                p.send_signal(getattr(signal, "SIG" + name))
+                self.assertEqual(p.wait(harness.DEADLINE), 7)
+                self.assertEqual(p.stdout.read(), b"got\n")
+        p = self.spawn("run", "x", "--", "sleep", "1000")
+        self.held("x")
+        until(lambda: harness.children(p.pid))
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(harness.DEADLINE), 143)
+        self.free("x")
+
+    def test_signals_while_it_waits(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        mark = os.path.join(self.dir, "ran")
+        for name in ("TERM", "INT", "HUP", "QUIT", "USR1"):
+            p = self.spawn("run", "x", "--", "touch", mark)
+            until(lambda: self.state("x") == ("held", 1))
+            p.send_signal(signal.SIGWINCH)
+            p.send_signal(getattr(signal, "SIG" + name))
+            self.assertEqual(p.wait(harness.DEADLINE), 128 + getattr(signal, "SIG" + name))
+            until(lambda: self.state("x") == ("held", 0))
+        self.assertFalse(os.path.exists(mark))
+
+    def test_ignored_signals_stay_ignored(self):
+        self.start_daemon()
+        p = subprocess.Popen(
+            ["nohup", RLOCK, "-s", self.d.addr, "run", "x", "--", "sleep", "1000"], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        self.held("x")
+        p.send_signal(signal.SIGHUP)
+        self.assertEqual(self.c.cmd("PING"), "PONG")
+        self.assertIsNone(p.poll())
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(harness.DEADLINE), 143)
+
+    def test_kill_9_of_rlock_ends_the_child_and_frees(self):
+        self.start_daemon()
+        p = self.spawn("run", "x", "--", "sleep", "1000")
+        self.held("x")
+        child = until(lambda: harness.children(p.pid))[0]
+        p.kill()
+        self.assertGreater(self.c.cmd("LOCK", "x", "WAIT", "10s"), 0)
+        until(lambda: not alive(child))
+
+    def test_renewed_while_it_runs(self):
+        self.start_daemon(conf="locks: { lease: 1s }\n")
+        status, _, err = self.rlock("run", "x", "--", "sleep", "2.5")
+        self.assertEqual(status, 0, err)
+
+
+class Losing(Rlock):
+    def run_trap(self, *options, trap="trap 'echo term; exit 0' TERM", **more):
+        p = self.spawn("run", "x", *options, "--", "sh", "-c", trap + "; echo ready; while :; do sleep 0.01; done", **more)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        return p
+
+    def assert_lost(self, p, said=b"term\n"):
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        self.assertEqual(p.stdout.read(), said)
+        self.assertIn(b"lock lost", p.stderr.read())
+
+    def test_taken_away(self):
+        self.start_daemon()
+        p = self.run_trap()
+        self.assertEqual(self.c.cmd("BREAK", "x"), 1)
+        self.assert_lost(p)
+
+    def test_our_session_is_killed(self):
+        self.start_daemon()
+        p = self.run_trap()
+        self.c.cmd("KILL", self.c.maps("LOCKS", "x")[0]["session"])
+        self.assert_lost(p)
+
+    def test_the_daemon_is_killed(self):
+        self.start_daemon()
+        p = self.run_trap()
+        self.d.kill()
+        self.assert_lost(p)
+
+    def test_a_child_that_does_not_listen_is_killed(self):
+        self.start_daemon()
+        p = self.run_trap("--kill-after", "200ms", trap="trap '' TERM")
+        child = harness.children(p.pid)[0]
+        self.c.cmd("BREAK", "x")
+        self.assert_lost(p, b"")
+        self.assertFalse(alive(child))
+
+    def test_grandchildren_too(self):
+        self.start_daemon()
+        p = self.spawn("run", "x", "--", "sh", "-c", "sleep 1000 & echo $!; wait")
+        grandchild = int(p.stdout.readline())
+        self.c.cmd("BREAK", "x")
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        until(lambda: not alive(grandchild))
+
+    def test_a_stopped_child_too(self):
+        self.start_daemon()
+        p = self.run_trap()
+        os.kill(harness.children(p.pid)[0], signal.SIGSTOP)
+        self.c.cmd("BREAK", "x")
+        self.assert_lost(p)
+
+    def before_the_lease_ends(self, stop):
+        """After `stop` nothing renews any more: TERM must come before the lease of 3 s is over."""
+        p = self.run_trap("--kill-after", "1s")
+        began = time.monotonic()
+        stop()
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        self.assertLess(time.monotonic() - began, 3.0)
+        self.assertEqual(p.stdout.read(), b"term\n")
+
+    def test_redis_is_gone(self):
+        r = self.redis()
+        self.start_daemon(redis=r.url, conf=SHORT)
+        self.before_the_lease_ends(r.kill)
+
+    def test_the_daemon_is_paused(self):
+        self.start_daemon(conf=SHORT)
+        self.before_the_lease_ends(lambda: self.d.signal(signal.SIGSTOP))
+
+    def test_a_deaf_child_is_dead_when_the_lease_is_over(self):
+        self.start_daemon(conf=SHORT)
+        p = self.run_trap(trap="trap '' TERM")
+        began = time.monotonic()
+        self.d.signal(signal.SIGSTOP)
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        self.assertLess(time.monotonic() - began, 3.1)
+
+    def test_the_daemon_ends_while_we_wait(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        p = self.spawn("run", "x", "--", "true")
+        until(lambda: self.state("x") == ("held", 1))
+        self.d.kill()
+        self.assertEqual(p.wait(harness.DEADLINE), 69)
+
+    def test_drain_lets_it_finish(self):
+        self.start_daemon(conf="drain_timeout: 1h\nlocks: { lease: 1s }\n")
+        fifo = os.path.join(self.dir, "go")
+        os.mkfifo(fifo)
+        p = self.spawn("run", "x", "--", "sh", "-c", "echo ready; read a <%s; exit 5" % fifo)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        self.d.signal(signal.SIGTERM)
+        until(lambda: "draining:1" in self.c.cmd("INFO", "server"))
+        time.sleep(1.2)  # longer than the lease: it is renewed, and rlock must know
+        self.assertIsNone(p.poll())
+        with open(fifo, "w") as f:
+            f.write("\n")
+        self.assertEqual(p.wait(harness.DEADLINE), 5)
+        self.assertEqual(self.d.wait(), 0)
+
+
+class OnATerminal(Rlock):
+    def terminal(self, *words):
+        t = Terminal([RLOCK, "-s", self.d.addr, *words], self.dir)
+        return t
+
+    def test_reads_writes_and_interrupt(self):
+        self.start_daemon()
+        t = self.terminal("run", "x", "--", "sh", "-c", "read a; echo heard $a; cat")
+        t.type("hello\n")
+        t.wait_for("heard hello")
+        t.type("\x03")
+        self.assertEqual(t.end(), 130)
+        self.free("x")
+
+    def test_reads_the_terminal_with_its_output_elsewhere(self):
+        self.start_daemon()
+        out = os.path.join(self.dir, "out")
+        t = Terminal(["sh", "-c", "%s -s %s run x -- sh -c 'read a; echo heard $a' >%s" % (RLOCK, self.d.addr, out)], self.dir)
+        t.type("hello\n")
+        self.assertEqual(t.end(), 0)
+        with open(out) as f:
+            self.assertEqual(f.read(), "heard hello\n")
+
+    def test_stop_and_go_on(self):
+        self.start_daemon()
+        t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
+        t.type("PS1='ready> '; %s -s %s run x -- cat\n" % (RLOCK, self.d.addr))
+        self.held("x")
+        t.type("one\n")
+        t.wait_for("one\r\none\r\n")
+        group = os.tcgetpgrp(t.fd)
+        t.type("\x1a")
+        t.wait_for("Stopped")
+        self.assertNotEqual(os.tcgetpgrp(t.fd), group)
+        self.held("x")
+        t.type("fg\n")
+        until(lambda: os.tcgetpgrp(t.fd) == group)
+        t.type("two\n")
+        t.wait_for("two\r\n.*two\r\n")
+        t.type("\x04")
+        t.type("echo status=$?\n")
+        t.wait_for("status=0")
+        t.type("exit\n")
+        t.end()
+
+    def test_interrupted_while_it_waits(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        t = self.terminal("run", "x", "--", "true")
+        until(lambda: self.state("x") == ("held", 1))
+        t.type("\x03")
+        self.assertEqual(t.end(), 130)
+
+
+class Ls(Rlock):
+    def test_table(self):
+        self.start_daemon()
+        self.assertRegex(self.rlock("ls")[1], r"^NAME +KIND +STATE +OWNER +TOKEN +HOLDS +LEFT +WAITERS\n$")
+        token = self.c.cmd("LOCK", "orders:42", "OWNER", "me")
+        self.c.cmd("LOCK", "orders:42", "OWNER", "me")
+        self.c.cmd("LOCK", "a \n\x7f", "OWNER", "you", "KIND", "simple")
+        status, out, err = self.rlock("ls")
+        self.assertEqual(status, 0, err)
+        lines = out.rstrip("\n").split("\n")
+        self.assertEqual(len(lines), 3)
+        self.assertRegex(lines[1], r"^orders:42 +reentrant +held +me +%d +2 +\d+\.\ds +0$" % token)
+        self.assertRegex(lines[2], r"^a \\x0A\\x7F +simple|^a \\x0a\\x7f +simple")
+        self.assertEqual(len({len(line) for line in lines}), 1, "aligned")
+        self.assertEqual(len(self.rlock("ls", "orders*")[1].split("\n")), 3)
+
+    def test_many(self):
+        self.start_daemon(conf="limits: { output_bytes: 64MiB }\n")
+        self.c.send(b"".join(b"LOCK name-%d OWNER me\n" % i for i in range(5000)))
+        for _ in range(5000):
+            self.c.read()
+        status, out, err = self.rlock("ls")
+        self.assertEqual(status, 0, err)
+        self.assertEqual(len(out.rstrip("\n").split("\n")), 5001)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Two daemons on one Redis: one owner at a time, no lost update, rising tokens, and a dead holder's lock is free at once."""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import harness
+from harness import Case, until
+
+ROUNDS = int(os.environ.get("RLOCKD_ROUNDS", "20000"))
+SESSIONS = 100  # on each
+
+
+class TwoDaemons(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.a = self.rlockd(redis=self.r.url, name="a")
+        self.b = self.rlockd(redis=self.r.url, name="b")
+
+    def cli(self, *words):
+        """redis-cli, as an operator would look."""
+        out = subprocess.run(["redis-cli", "-s", self.r.path, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
+        return out.stdout.decode().split("\n")[:-1]
+
+    def contend(self, name, options=()):
+        contend = os.path.join(harness.TOP, "tests", "bench", "contend.py")
+        return [subprocess.Popen([sys.executable, contend, d.path, self.r.path, name, str(SESSIONS), str(ROUNDS // 2)],
+                                 stdout=subprocess.PIPE, preexec_fn=harness.die_with_us) for d in (self.a, self.b)]
+
+    def test_no_lost_update(self):
+        drivers = self.contend("hot")
+        samples = owned = 0
+        owners = set()
+        while any(p.poll() is None for p in drivers):
+            fields = [f for f in self.cli("HGETALL", "hot") if f]
+            ttl = int(self.cli("PTTL", "hot")[0])
+            self.assertIn(len(fields), (0, 2), "more than one owner: %r" % fields)
+            self.assertTrue(ttl == -2 or 0 < ttl <= 30000, "a lock without an expiry: %d" % ttl)
+            if fields:
+                self.assertEqual(fields[1], "1")
+                owners.add(fields[0].split(":")[0])
+                owned += 1
+            samples += 1
+        for p in drivers:
+            out = p.stdout.read().decode()
+            p.stdout.close()
+            self.assertEqual(p.wait(), 0)
+            print("contend: %s" % out.strip(), file=sys.stderr)
+            self.assertEqual(json.loads(out)["rounds"], ROUNDS // 2)
+        self.assertEqual(int(self.r.cmd("GET", "hot:counter")), ROUNDS, "updates were lost")
+        tokens = [int(t) for t in self.r.cmd("LRANGE", "hot:tokens", "0", "-1")]
+        self.assertEqual(len(tokens), ROUNDS)
+        falls = [i for i in range(1, ROUNDS) if tokens[i] <= tokens[i - 1]]
+        self.assertEqual(falls, [], "tokens do not rise")
+        self.assertEqual(len(owners), 2, "both daemons were seen as owners")
+        self.assertGreater(samples, 20)
+        self.assertGreater(owned, 10)
+        until(lambda: self.r.cmd("EXISTS", "hot") == 0)
+
+    def test_a_killed_holder_frees_for_the_other_daemon(self):
+        took = []
+        waiter = self.conn(self.b)
+        for i in range(20):
+            name = "k%d" % (i % 3)
+            holder = subprocess.Popen(["nc", "-U", self.a.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+            holder.stdin.write(b"LOCK %s\n" % name.encode())
+            holder.stdin.flush()
+            token = int(holder.stdout.readline()[1:])
+            waiter.ask("LOCK", name)
+            until(lambda: self.r.cmd("PUBSUB", "NUMSUB", "redisson_lock__channel:{%s}" % name)[1] >= 1)
+            with self.b.conn() as c:
+                until(lambda: [w for w in c.maps("LOCKS", name) if w["state"] == "taken"])
+            began = time.monotonic()
+            holder.kill()
+            after = waiter.read()
+            took.append(time.monotonic() - began)
+            self.assertGreater(after, token)
+            self.assertEqual(waiter.cmd("UNLOCK", name), 0)
+            holder.wait()
+            holder.stdin.close()
+            holder.stdout.close()
+        print("after kill -9: median %.1f ms, worst %.1f ms" % (statistics.median(took) * 1000, max(took) * 1000), file=sys.stderr)
+        self.assertLess(statistics.median(took), 0.050 * harness.SLOW)
+
+    def test_a_killed_daemon_frees_within_the_lease(self):
+        with open(self.a.conf_path, "a") as f:
+            f.write("locks: { lease: 2s }\n")
+        self.a.stop()
+        self.a = self.rlockd(redis=self.r.url, name="a2", conf="locks: { lease: 2s }\n")
+        holder = self.conn(self.a)
+        token = holder.cmd("LOCK", "x")
+        waiter = self.conn(self.b)
+        waiter.ask("LOCK", "x")
+        with self.b.conn() as c:
+            until(lambda: [w for w in c.maps("LOCKS", "x") if w["state"] == "taken"])
+        began = time.monotonic()
+        self.a.kill()
+        self.assertGreater(waiter.read(), token)
+        self.assertLess(time.monotonic() - began, 2.5 * harness.SLOW)
+
+
+if __name__ == "__main__":
+    harness.main()

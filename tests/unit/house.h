@@ -1,0 +1,311 @@
+/*
+ * house.h -- a whole house on one thread for a test: real engine, commands and core, clients over socket pairs, and
+ * a Redis that answers when the test says so. The file that includes it *is* the backend.
+ */
+#ifndef RLOCKD_TESTS_HOUSE_H
+#define RLOCKD_TESTS_HOUSE_H
+
+#include <check.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/engine.h"
+#include "daemon/serve/session.h"
+
+#define PATIENCE_US (5 * US_PER_S) /* for what must come; never waited out when all is well */
+
+/* ---- a Redis that is always reached, and answers on demand: this file is the backend ---- */
+
+#define OPS_MAX 4096
+
+struct backend {
+    struct backend_env env;
+    struct core_op op[OPS_MAX]; /* slices in them are dead */
+    enum core_action_type verb[OPS_MAX];
+    unsigned first, n;          /* asked and not answered */
+    unsigned acquires, releases;
+    enum core_outcome extends;  /* how renewals end */
+    struct backend_seen seen;   /* what LOCKINFO is told; ok false at first */
+    uint64_t token;
+};
+
+static struct backend *redis; /* the one of the running test */
+
+struct backend *
+backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
+{
+    (void)conf;
+    (void)error;
+    redis = calloc(1, sizeof(*redis));
+    ck_assert_ptr_nonnull(redis);
+    redis->env = *env;
+    redis->token = 100;
+    return redis;
+}
+
+void
+backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
+{
+    ck_assert_uint_lt(b->n, OPS_MAX);
+    if (verb == CORE_WATCH || verb == CORE_UNWATCH) {
+        return;
+    }
+    b->op[b->n] = *op;
+    b->verb[b->n++] = verb;
+    b->acquires += verb == CORE_ACQUIRE;
+    b->releases += verb == CORE_RELEASE;
+}
+
+void
+backend_look(struct backend *b, uint64_t id, struct slice key)
+{
+    (void)key;
+    b->env.seen(b->env.ctx, id, &b->seen);
+}
+
+void
+backend_flush(struct backend *b)
+{
+    (void)b;
+}
+
+bool
+backend_idle(const struct backend *b)
+{
+    return b->first == b->n;
+}
+
+void
+backend_status(const struct backend *b, struct backend_status *out)
+{
+    (void)b;
+    memset(out, 0, sizeof(*out));
+    out->up = true;
+}
+
+void
+backend_close(struct backend **b)
+{
+    free(*b);
+    *b = NULL;
+}
+
+/* Redis answers everything it was asked: granted, renewed, freed. */
+static inline bool
+answer_all(void)
+{
+    bool any = false;
+
+    while (redis->first < redis->n) {
+        const struct core_op *op = &redis->op[redis->first];
+        enum core_action_type verb = redis->verb[redis->first++];
+        int64_t now_us = clock_now_us();
+        struct core_event ev = {.type = CORE_DONE};
+
+        ev.done = (struct core_done){
+            .claim = verb == CORE_BREAK_KEY ? op->lock : op->claim,
+            .op = op->op,
+            .outcome = verb == CORE_EXTEND ? redis->extends : CORE_OK,
+            .sent_us = now_us,
+            .guard_us = now_us,
+            .pttl_us = -1,
+            .token = verb == CORE_ACQUIRE ? ++redis->token : 0,
+            .stamp = verb == CORE_BREAK_KEY ? 1 : (now_us + op->lease_us) / 1000,
+        };
+        redis->env.post(redis->env.ctx, &ev);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- the house ---- */
+
+static struct event_base *base;
+static struct conf *conf;
+static struct log quiet;
+static struct engine *engine;
+
+static inline void
+build(void)
+{
+    char error[160] = "";
+    struct buf errors;
+
+    buf_init(&errors, 0);
+    conf = conf_load(NULL, NULL, &errors);
+    ck_assert_msg(conf != NULL, "%.*s", (int)errors.n, errors.p);
+    buf_fini(&errors);
+    base = event_base_new();
+    log_init(&quiet);
+    quiet.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    quiet.level = LOG_DEBUG;
+    engine = engine_new(base, conf, &quiet, error);
+    ck_assert_msg(engine != NULL, "%s", error);
+}
+
+static inline void
+take_down(void)
+{
+    engine_free(&engine);
+    event_base_free(base);
+    conf_free(&conf);
+    close(quiet.fd);
+}
+
+/* One turn, and all that follow from it without Redis. */
+static inline void
+turn(void)
+{
+    int i;
+
+    for (i = 0; i < 10000; i++) {
+        event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        if (!engine_turn_end(engine) && i >= 2) {
+            return;
+        }
+    }
+    ck_abort_msg("the loop spins");
+}
+
+/* Until nothing moves any more, Redis included. */
+static inline void
+settle(void)
+{
+    do {
+        turn();
+    } while (answer_all());
+    turn();
+}
+
+/* ---- clients ---- */
+
+struct client {
+    int fd;
+    struct session *s;
+    uint64_t id;
+};
+
+static inline struct client
+come(void)
+{
+    struct client c;
+    int fd[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+    c.fd = fd[0];
+    c.s = session_open(engine, fd[1], true, "unix:test");
+    c.id = c.s != NULL ? c.s->id : 0;
+    return c;
+}
+
+static inline void
+say(const struct client *c, const char *text)
+{
+    ck_assert_int_eq(send(c->fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static inline void
+say_times(const struct client *c, const char *text, int times)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    while (times-- > 0) {
+        buf_adds(&b, text);
+    }
+    ck_assert_int_eq(send(c->fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
+    buf_fini(&b);
+}
+
+/* What there is to read now: bytes, and "<end>" when the connection is over. */
+static inline void
+hear(const struct client *c, struct buf *b)
+{
+    char piece[4096];
+    ssize_t n;
+
+    while ((n = recv(c->fd, piece, sizeof(piece), 0)) > 0) {
+        buf_add(b, piece, (size_t)n);
+    }
+    if (n == 0) {
+        buf_adds(b, "<end>");
+    }
+    buf_add(b, "", 1);
+}
+
+static inline void
+expect_at(int line, const struct client *c, const char *want)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    hear(c, &b);
+    ck_assert_msg(strcmp(b.p, want) == 0, "line %d: heard \"%s\", want \"%s\"", line, b.p, want);
+    buf_fini(&b);
+}
+#define expect(c, want) expect_at(__LINE__, c, want)
+
+static inline void
+leave(struct client *c)
+{
+    close(c->fd);
+    settle();
+    ck_assert_ptr_null(session_find(engine, c->id));
+}
+
+/* Lets real time pass, but only until `done`. */
+static inline bool
+wait_for(bool (*done)(void))
+{
+    int64_t end_us = clock_now_us() + PATIENCE_US;
+
+    while (!done()) {
+        if (clock_now_us() > end_us) {
+            return false;
+        }
+        event_base_loop(base, EVLOOP_ONCE);
+        (void)engine_turn_end(engine);
+        (void)answer_all();
+        settle();
+    }
+    return true;
+}
+
+/* ---- running it ---- */
+
+static inline TCase *
+house_tcase(const TTest *const *tests, size_t n)
+{
+    TCase *tc = tcase_create("house");
+    size_t i;
+
+    tcase_add_checked_fixture(tc, build, take_down);
+    tcase_set_timeout(tc, 60);
+    for (i = 0; i < n; i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    return tc;
+}
+
+static inline int
+house_run(const char *name, TCase *tc)
+{
+    Suite *suite = suite_create(name);
+    SRunner *runner;
+    int failed;
+
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
+
+#endif

@@ -1,0 +1,770 @@
+/*
+ * test_core_lease.c -- leases: the deadline that is told, the watchdog, RENEW, and the end: LOST.
+ */
+#include "tests/unit/core_world.h"
+
+static int64_t
+told(int64_t lease_us)
+{
+    return lease_us - lease_us / 100 - MS(2);
+}
+
+/* s takes "a" with its own lease. */
+static uint64_t
+take_for(struct world *w, uint64_t s, int64_t lease_us)
+{
+    uint64_t id = lock(w, s, "a", .lease_us = lease_us);
+
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    return expect_reply(w, id, CORE_GRANTED)->token;
+}
+
+/* ---- the end of a lease ---- */
+
+/* LOST is told once, to whatever is asked first; then it is as if it had never been held. */
+START_TEST(lost_is_told_once)
+{
+    for (int verb = 0; verb < 4; verb++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id, token;
+        const struct core_publish *n;
+
+        world_open(&w);
+        s = session(&w);
+        token = take_for(&w, s, SEC(1));
+        pass(&w, told(SEC(1)) - 1);
+        expect_state(&w, "a", "held");
+        pass(&w, 1);
+        n = expect_news(&w, CORE_NEWS_LOST, "a");
+        ck_assert_str_eq(n->reason, "lease over");
+        ck_assert(n->token == token && n->session == s);
+        op = expect_op(&w, CORE_RELEASE, "a"); /* Redis may have it a little longer */
+        redis_says(&w, op, CORE_OK);
+        expect_state(&w, "a", "lost");
+        ck_assert_uint_eq(look(&w, "a").token, token);
+        id = verb == 0   ? unlock(&w, s, "a")
+             : verb == 1 ? renew(&w, s, "a", SEC(1))
+             : verb == 2 ? lock(&w, s, "a")
+                         : unlock(&w, session(&w), "a", .token = token);
+        expect_reply(&w, id, CORE_WAS_LOST);
+        ck_assert(!known(&w, "a"));
+        expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_NOT_HELD);
+        take(&w, s, "a");
+        ck_assert_uint_eq(w.metrics.lost, 1);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It is told without waiting for Redis, which has nothing to say about it. */
+START_TEST(lost_is_told_at_once)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(1));
+    pass(&w, told(SEC(1)));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    id = unlock(&w, s, "a");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    id = lock(&w, s, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A request under way when the lease ends is the one that is told. */
+START_TEST(lost_under_a_request)
+{
+    for (int verb = 0; verb < 3; verb++) {
+        struct world w;
+        struct flight op, last;
+        uint64_t s, id, token;
+
+        world_open(&w);
+        s = session(&w);
+        token = take_for(&w, s, SEC(1));
+        pass(&w, MS(900));
+        id = lock(&w, s, "a", .lease_us = SEC(1));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        pass(&w, MS(900));
+        id = verb == 0 ? lock(&w, s, "a") : verb == 1 ? renew(&w, s, "a", SEC(5)) : unlock(&w, s, "a");
+        op = expect_op(&w, verb == 0 ? CORE_ACQUIRE : verb == 1 ? CORE_EXTEND : CORE_RELEASE, "a");
+        {
+            uint64_t other = unlock(&w, session(&w), "a", .token = token);
+
+            pass(&w, MS(88));
+            expect_reply(&w, id, CORE_WAS_LOST);
+            last = expect_op(&w, CORE_RELEASE, "a");
+            redis_says(&w, op, CORE_OK); /* too late, dropped */
+            expect_state(&w, "a", "freeing");
+            redis_says(&w, last, CORE_OK);
+            expect_reply(&w, other, CORE_NOT_HELD);
+        }
+        expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Nobody looked for an hour: what is over is over before anything new is looked at. */
+START_TEST(clock_gap)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    other = lock(&w, t, "b", .wait_us = SEC(10));
+    op = expect_op(&w, CORE_ACQUIRE, "b");
+    stall(&w, SEC(3600));
+    id = lock(&w, s, "a", .once = true); /* not "held" */
+    expect_reply(&w, other, CORE_UNAVAILABLE);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_GONE_IN_REDIS);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(clock_never_steps_back)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    w.now_us -= SEC(500);
+    w.unchecked = true;
+    expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
+    ck_assert_int_eq(look(&w, "a").deadline_us, SEC(1000) + TOLD_30S);
+    w.now_us += SEC(500);
+    w.unchecked = false;
+    world_close(&w);
+}
+END_TEST
+
+/* ---- granted or not ---- */
+
+/* The deadline is counted from the moment the attempt was handed to the socket. */
+START_TEST(deadline_from_sending)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(1));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(600));
+    redis_says(&w, op, CORE_OK, .sent_us = op.at_us + MS(50));
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, told(SEC(1)) - MS(550));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + MS(50) + told(SEC(1)));
+    ck_assert_int_eq(core_deadline_us(100, SEC(100)), 100 + SEC(99) - MS(2));
+    world_close(&w);
+}
+END_TEST
+
+/* An answer that comes when the lease is over grants nothing; the same owner asks again, after a pause. */
+START_TEST(late_grant)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(1));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, told(SEC(1)));
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_GRANTED), 0);
+    pass(&w, MS(20) - 1);
+    quiet(&w); /* else a lease shorter than the way to Redis would keep both busy for nothing */
+    pass(&w, 1);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.owner == s && !op.op.reentry);
+    pass(&w, told(SEC(1)) - 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Given up after a late answer: Redis has it, so it is released. */
+START_TEST(late_grant_given_up)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = MS(1), .nowait = true); /* never long enough to be told */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ---- the watchdog ---- */
+
+/* A third of the time after each renewal, for as long as it is held. */
+START_TEST(watchdog_renews)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (int i = 1; i <= 50; i++) {
+        pass(&w, TOLD_30S / 3 - 1);
+        quiet(&w);
+        pass(&w, 1);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == SEC(30) && !op.op.exact && op.op.holds == 1 && op.op.owner == s);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+    }
+    ck_assert_uint_eq(w.metrics.renewals, 50);
+    give(&w, s, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Renewals that cannot be confirmed are tried again each second; LOST at the deadline, not before and not after. */
+START_TEST(watchdog_fails)
+{
+    static const enum core_outcome outcomes[] = {CORE_DOWN, CORE_UNKNOWN, CORE_FULL};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, token;
+        int64_t deadline_us;
+
+        world_open(&w);
+        s = session(&w);
+        token = take(&w, s, "a");
+        deadline_us = w.now_us + TOLD_30S;
+        pass(&w, TOLD_30S / 3);
+        while (w.now_us + SEC(1) < deadline_us) {
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), outcomes[i]);
+            pass(&w, SEC(1) - 1);
+            quiet(&w);
+            pass(&w, 1);
+        }
+        op = expect_op(&w, CORE_EXTEND, "a");
+        pass(&w, deadline_us - w.now_us - 1);
+        expect_state(&w, "a", "held");
+        expect_reply(&w, lock(&w, s, "a", .once = true), CORE_GRANTED);
+        pass(&w, 1);
+        ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "not renewed in time");
+        ck_assert_uint_ge(w.metrics.renewals_failed, 19);
+        {
+            struct flight last = expect_op(&w, CORE_RELEASE, "a");
+
+            redis_says(&w, op, CORE_OK); /* too late */
+            redis_says(&w, last, CORE_OK);
+        }
+        expect_reply(&w, unlock(&w, s, "a", .token = token), CORE_WAS_LOST);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The last moment is early enough. */
+START_TEST(watchdog_recovers)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+    int64_t deadline_us;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    deadline_us = w.now_us + TOLD_30S;
+    pass(&w, TOLD_30S / 3);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, deadline_us - w.now_us - 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S); /* counted from when it was sent */
+    expect_op(&w, CORE_EXTEND, "a");                                  /* so the next is due already */
+    pass(&w, 1);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(watchdog_finds_it_gone)
+{
+    static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct world w;
+        uint64_t s, t, next;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        take(&w, s, "a");
+        next = lock(&w, t, "a");
+        pass(&w, TOLD_30S / 3);
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), outcomes[i]);
+        ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "gone in Redis");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, next, CORE_GRANTED);
+        expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_WAS_LOST);
+        expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Renewals due close together leave together, the later ones a little early: 250 ms, or less for short leases. */
+START_TEST(watchdog_batches)
+{
+    static const struct {
+        int64_t lease_us, apart_us;
+        int together;
+    } rows[] = {{SEC(30), MS(60), 5}, {SEC(30), MS(250), 2}, {SEC(30), MS(251), 1}, {SEC(3), MS(10), 6}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w;
+        uint64_t s;
+        char name[] = "a";
+
+        world_open(&w);
+        s = session(&w);
+        for (; name[0] < 'h'; name[0]++) {
+            uint64_t id = lock(&w, s, name, .spec_lease_us = rows[i].lease_us);
+
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, name), CORE_OK);
+            expect_reply(&w, id, CORE_GRANTED);
+            pass(&w, rows[i].apart_us);
+        }
+        pass(&w, SEC(1000) + told(rows[i].lease_us) / 3 - w.now_us);
+        name[0] = 'a';
+        for (int n = 0; n < rows[i].together; n++, name[0]++) {
+            expect_op(&w, CORE_EXTEND, name);
+        }
+        quiet(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A renewed hold makes the whole claim renewed, by the lease of the rules; no hold takes time from another. */
+START_TEST(reentry_leases)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "b");
+    pass(&w, SEC(1));
+    id = lock(&w, s, "b", .lease_us = SEC(2));
+    op = expect_op(&w, CORE_ACQUIRE, "b");
+    ck_assert_int_eq(op.op.lease_us, TOLD_30S - SEC(1));
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, TOLD_30S - SEC(1));
+    ck_assert(look(&w, "b").renewed);
+    id = unlock(&w, s, "b");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    give(&w, s, "b");
+
+    take_for(&w, s, SEC(1));
+    ck_assert(!look(&w, "a").renewed);
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_int_eq(op.op.lease_us, SEC(30));
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, TOLD_30S);
+    ck_assert(look(&w, "a").renewed);
+    for (int i = 0; i < 5; i++) {
+        pass(&w, TOLD_30S / 3 - 1);
+        quiet(&w);
+        pass(&w, 1);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert_int_eq(op.op.lease_us, SEC(30));
+        redis_says(&w, op, CORE_OK);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* An attempt with a lease of its own that another request of its owner takes over is renewed like any other. */
+START_TEST(attempt_taken_over)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", .owner = "alice", .lease_us = SEC(1));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_int_eq(op.op.lease_us, SEC(1));
+    gone(&w, s);
+    id = lock(&w, t, "a", .owner = "alice");
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, told(SEC(1)));
+    pass(&w, told(SEC(1)) / 3);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_int_eq(op.op.lease_us, SEC(30));
+    world_close(&w);
+}
+END_TEST
+
+/* A hold given back leaves the rest at least what it had. */
+START_TEST(unlock_keeps_time)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(1));
+    id = lock(&w, s, "a", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.holds == 1 && op.op.lease_us == told(SEC(60)));
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(60)));
+    world_close(&w);
+}
+END_TEST
+
+/* ---- RENEW ---- */
+
+START_TEST(renew_own_lease)
+{
+    static const int64_t leases[] = {SEC(20), SEC(2)};
+
+    for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take_for(&w, s, SEC(10));
+        pass(&w, SEC(1));
+        id = renew(&w, s, "a", leases[i]);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == leases[i] && op.op.exact && op.op.holds == 1);
+        pass(&w, MS(100));
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, (told(leases[i]) - MS(100)) / MS(1));
+        pass(&w, told(leases[i]) - MS(100) - 1);
+        expect_state(&w, "a", "held");
+        pass(&w, 1);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The watchdog goes on from what RENEW said: after a third of it, with its own lease. */
+START_TEST(renew_with_watchdog)
+{
+    static const int64_t leases[] = {SEC(60), SEC(3)};
+
+    for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = renew(&w, s, "a", leases[i]);
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(leases[i]));
+        pass(&w, told(leases[i]) / 3 - 1);
+        quiet(&w);
+        pass(&w, 1);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(look(&w, "a").deadline_us,
+                         i == 0 ? SEC(1000) + told(leases[i]) : w.now_us + TOLD_30S); /* never less than RENEW said */
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* So short that it is over at once. */
+START_TEST(renew_to_nothing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(10));
+    id = renew(&w, s, "a", MS(1));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody knows when it runs: from its sending on, no more is believed than it may leave. */
+START_TEST(renew_in_flight)
+{
+    struct world w;
+    struct flight op, last;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = renew(&w, s, "a", MS(500));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(MS(500)));
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_DOWN); /* it has not run and will not */
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, told(MS(500)) - 1);
+    expect_state(&w, "a", "held");
+    pass(&w, 1);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    last = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, last, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* RENEW and the watchdog at once: whichever way their answers come, no more is believed than RENEW allows. */
+START_TEST(renew_beside_a_renewal)
+{
+    struct world w;
+    struct flight renewal, op;
+    uint64_t s, id;
+    size_t before;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    pass(&w, TOLD_30S / 3);
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    before = w.flights_n;
+    id = renew(&w, s, "a", SEC(2));
+    if (w.flights_n > before) { /* both under way; Redis runs the renewal first, the answers cross */
+        op = expect_op(&w, CORE_EXTEND, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        redis_says(&w, renewal, CORE_OK);
+    } else {
+        redis_says(&w, renewal, CORE_OK);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+    }
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(2)));
+    world_close(&w);
+}
+END_TEST
+
+/* Redis does not answer: tried again, then UNAVAILABLE; what may have been shortened counts as shortened. */
+START_TEST(renew_unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(10));
+    id = renew(&w, s, "a", SEC(5));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(10))); /* has not run */
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(500));
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, MS(40));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1) - MS(560));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
+    id = renew(&w, s, "a", SEC(60));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK); /* the one to 5 s may still run after it */
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, SEC(1));
+    id = renew(&w, s, "a", SEC(60)); /* now it can not */
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(60)));
+    world_close(&w);
+}
+END_TEST
+
+/* The shortest of those that may still run is what counts. */
+START_TEST(renew_unanswered_twice)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(20));
+    id = renew(&w, s, "a", SEC(3));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    id = renew(&w, s, "a", SEC(6));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(40));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(3)));
+    world_close(&w);
+}
+END_TEST
+
+/* The watchdog sees to a lease that may have been shortened in good time. */
+START_TEST(renew_unanswered_with_watchdog)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = renew(&w, s, "a", SEC(5));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, SEC(3));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    world_close(&w);
+}
+END_TEST
+
+/* One that may still shorten must not find the same owner's next hold. */
+START_TEST(renew_runs_late)
+{
+    for (int how = 0; how < 2; how++) {
+        struct world w;
+        struct flight op, late;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take_for(&w, s, SEC(1));
+        if (how == 0) { /* unanswered, then unlocked */
+            id = renew(&w, s, "a", MS(800));
+            late = expect_op(&w, CORE_EXTEND, "a");
+            redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+            pass(&w, MS(20));
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+            expect_reply(&w, id, CORE_LEFT);
+            give(&w, s, "a");
+        } else { /* under way when the lease ends */
+            pass(&w, MS(900));
+            id = renew(&w, s, "a", MS(500));
+            late = expect_op(&w, CORE_EXTEND, "a");
+            pass(&w, MS(88));
+            expect_reply(&w, id, CORE_WAS_LOST);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        }
+        id = lock(&w, s, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_ne(op.op.owner, late.op.owner);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        world_close(&w);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        lost_is_told_once,
+        lost_is_told_at_once,
+        lost_under_a_request,
+        clock_gap,
+        clock_never_steps_back,
+        deadline_from_sending,
+        late_grant,
+        late_grant_given_up,
+        watchdog_renews,
+        watchdog_fails,
+        watchdog_recovers,
+        watchdog_finds_it_gone,
+        watchdog_batches,
+        reentry_leases,
+        attempt_taken_over,
+        unlock_keeps_time,
+        renew_own_lease,
+        renew_with_watchdog,
+        renew_to_nothing,
+        renew_in_flight,
+        renew_beside_a_renewal,
+        renew_unanswered,
+        renew_unanswered_twice,
+        renew_unanswered_with_watchdog,
+        renew_runs_late,
+    };
+
+    return world_main("core, lease", tests, sizeof(tests) / sizeof(tests[0]));
+}

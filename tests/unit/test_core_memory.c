@@ -1,0 +1,324 @@
+/*
+ * test_core_memory.c -- the core when memory runs out: at each allocation of each request in turn.
+ *
+ * The core and what it allocates with (heap.c) are compiled into this file, with allocators that fail when told to
+ * and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
+ */
+#include "tests/unit/core_world.h"
+
+static long alive;       /* allocations that were not freed */
+static long failing = -1; /* so many more succeed; -1 = all */
+
+static bool
+may_allocate(void)
+{
+    if (failing == 0) {
+        return false;
+    }
+    failing -= failing > 0;
+    return true;
+}
+
+static void *
+test_calloc(size_t n, size_t size)
+{
+    void *p = may_allocate() ? calloc(n, size) : NULL;
+
+    alive += p != NULL;
+    return p;
+}
+
+static void *
+test_malloc(size_t n)
+{
+    return test_calloc(1, n);
+}
+
+static void *
+test_realloc(void *old, size_t n)
+{
+    void *p = may_allocate() ? realloc(old, n) : NULL;
+
+    alive += p != NULL && old == NULL;
+    return p;
+}
+
+static void
+test_free(void *p)
+{
+    alive -= p != NULL;
+    free(p);
+}
+
+#define malloc test_malloc
+#define calloc test_calloc
+#define realloc test_realloc
+#define free test_free
+#include "daemon/base/heap.c"
+#include "daemon/core/check.c"
+#include "daemon/core/claims.c"
+#include "daemon/core/core.c"
+#include "daemon/core/locks.c"
+#include "daemon/core/outcomes.c"
+#include "daemon/core/owners.c"
+#include "daemon/core/requests.c"
+#include "daemon/core/view.c"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+
+/* What there is, to be compared. */
+struct sum {
+    struct core_totals t;
+    unsigned claims, names;
+    size_t timers;
+};
+
+static struct sum
+sum_of(const struct core *c)
+{
+    return (struct sum){.t = core_totals(c),
+                        .claims = HASH_COUNT(c->claims),
+                        .names = HASH_CNT(hh, c->by_name) + HASH_CNT(id_hh, c->by_id) + HASH_COUNT(c->owners),
+                        .timers = c->timers_n};
+}
+
+static bool
+same(struct sum a, struct sum b)
+{
+    return a.t.locks == b.t.locks && a.t.held == b.t.held && a.t.waiters == b.t.waiters && a.t.owners == b.t.owners &&
+           a.t.sessions == b.t.sessions && a.t.freeing == b.t.freeing && a.claims == b.claims && a.names == b.names &&
+           a.timers == b.timers;
+}
+
+static void
+fill(struct world *w, uint64_t s, int n)
+{
+    char name[] = "n0000";
+
+    for (int i = 0; i < n; i++) {
+        name[1] = (char)('0' + i / 1000 % 10);
+        name[2] = (char)('0' + i / 100 % 10);
+        name[3] = (char)('0' + i / 10 % 10);
+        name[4] = (char)('0' + i % 10);
+        take(w, s, name);
+    }
+}
+
+struct asked {
+    enum core_event_type type;
+    bool stranger; /* not by the session that holds "held" */
+    const char *name;
+    struct ask ask;
+};
+
+/* Refused at every allocation before it is let through, and nothing is left of that. Returns how often. */
+static int
+starve(struct world *w, uint64_t s, const struct asked *a)
+{
+    struct sum before = sum_of(w->core);
+    long out = alive;
+    uint64_t id;
+
+    for (int n = 0;; n++) {
+        ck_assert_int_lt(n, 100);
+        failing = n;
+        id = world_ask(w, a->type, s, a->name, a->ask);
+        failing = -1;
+        if (w->answers_seen == w->answers_n || w->answers[w->answers_seen].reply.answer != CORE_NO_MEMORY) {
+            return n;
+        }
+        expect_reply(w, id, CORE_NO_MEMORY);
+        ck_assert_msg(same(before, sum_of(w->core)), "failed at allocation %d: something is left", n);
+        ck_assert_msg(alive == out, "failed at allocation %d: %ld are out", n, alive - out);
+    }
+}
+
+/* What is there before: tables and arrays are made and grow at one moment or another. */
+enum setting { EMPTY, OTHER_NAMES, OTHER_SESSIONS, SETTINGS };
+
+static void
+starve_in(const struct asked *a, enum setting setting, int others)
+{
+    struct world w;
+    uint64_t s, t;
+
+    if (setting == EMPTY && strcmp(a->name, "held") == 0) {
+        return;
+    }
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    if (setting == OTHER_NAMES) {
+        fill(&w, t, others);
+    }
+    if (setting != EMPTY) {
+        take(&w, s, "held");
+    }
+    for (int i = 0; i < others && setting != OTHER_NAMES; i++) {
+        session(&w);
+    }
+    ck_assert_int_ge(starve(&w, a->stranger ? t : s, a), 1);
+    if (w.flights_n > w.flights_seen) {
+        w.flights[w.flights_n - 1].seen = true; /* what it did in the end */
+    }
+    world_close(&w);
+    ck_assert_msg(alive == 0, "%ld leaked", alive);
+}
+
+START_TEST(requests)
+{
+    static const struct asked rows[] = {
+        {CORE_LOCK, true, "new", {.key = "{new}"}},
+        {CORE_LOCK, true, "own", {.owner = "alice"}},
+        {CORE_LOCK, true, "held", {.lease_us = SEC(5)}},
+        {CORE_LOCK, true, "held", {.owner = "alice"}},
+        {CORE_LOCK, false, "held", {.lease_us = SEC(5)}},
+        {CORE_UNLOCK, false, "held", {.full = true}},
+        {CORE_RENEW, false, "held", {.lease_us = SEC(5)}},
+        {CORE_BREAK, true, "broken", {.full = true}},
+        {CORE_BREAK, true, "held", {.full = true}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int round = 0; round < 120; round++) {
+            starve_in(&rows[i], (enum setting)(round % SETTINGS), round / SETTINGS);
+        }
+    }
+}
+END_TEST
+
+START_TEST(sessions)
+{
+    for (int full = 0; full < 40; full++) {
+        struct world w;
+        struct sum before;
+        int n;
+
+        world_open(&w);
+        for (int i = 0; i < full; i++) {
+            session(&w);
+        }
+        before = sum_of(w.core);
+        for (n = 0; n < 100; n++) {
+            uint64_t id;
+
+            failing = n;
+            id = core_session_open(w.core);
+            failing = -1;
+            core_check(w.core, w.now_us);
+            if (id != 0) {
+                w.session[w.sessions_n++] = id;
+                break;
+            }
+            ck_assert(same(before, sum_of(w.core)));
+        }
+        ck_assert(n >= 2 && n < 100);
+        world_close(&w);
+        ck_assert_int_eq(alive, 0);
+    }
+}
+END_TEST
+
+START_TEST(the_core)
+{
+    static const struct hash_key key = {1, 2};
+    struct core *c = NULL;
+    struct metrics metrics;
+
+    failing = 0;
+    ck_assert_ptr_null(core_new(&world_conf, &key, &metrics, (struct core_sink){NULL, NULL}));
+    failing = -1;
+    core_free(&c);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* Once it has arrived, nothing that happens to a request allocates. */
+START_TEST(later_steps)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, id[6];
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    id[0] = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    id[1] = lock(&w, s, "a");
+    id[2] = unlock(&w, s, "a");
+    id[3] = renew(&w, s, "a", SEC(40));
+    id[4] = lock(&w, t, "a", .owner = "alice", .wait_us = SEC(20));
+    lock(&w, u, "a");
+    id[5] = lock(&w, s, "a", .nowait = true);
+    failing = 0;
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
+    op = expect_op(&w, CORE_WATCH, "a");
+    watching(&w, op.op.lock);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[1], CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id[2], CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    expect_reply(&w, id[3], CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, id[5], CORE_WAS_LOST);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, SEC(20));
+    expect_reply(&w, id[4], CORE_UNAVAILABLE);
+    gone(&w, t);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    eof(&w, u);
+    gone(&w, s);
+    drains(&w);
+    w.answers_seen = w.answers_n;
+    world_close(&w);
+    failing = -1;
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* The end of the process, in the middle of everything: without a word, and nothing leaks. */
+START_TEST(the_end)
+{
+    struct world w;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "held");
+    lock(&w, t, "held");
+    lock(&w, t, "held", .owner = "alice");
+    lock(&w, t, "held", .owner = "alice", .once = true);
+    unlock(&w, t, "held");
+    lock(&w, s, "tried");
+    expect_op(&w, CORE_ACQUIRE, "tried");
+    break_name(&w, s, "broken");
+    expect_op(&w, CORE_BREAK_KEY, "broken");
+    core_free(&w.core);
+    ck_assert_ptr_null(w.core);
+    quiet(&w);
+    free(w.flights);
+    free(w.answers);
+    free(w.news);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {requests, sessions, the_core, later_steps, the_end};
+
+    return world_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
+}

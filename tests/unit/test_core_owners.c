@@ -1,0 +1,818 @@
+/*
+ * test_core_owners.c -- protocol.md, "Owners and sessions": the order of an owner's requests, sessions that end in
+ * every state of what they have, half-closed ones, named owners, the grace of what they hold and of their places.
+ */
+#include "tests/unit/core_world.h"
+
+/* ---- order ---- */
+
+START_TEST(pipelined)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id[5];
+
+    world_open(&w);
+    s = session(&w);
+    id[0] = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    id[1] = lock(&w, s, "a");
+    id[2] = unlock(&w, s, "a");
+    id[3] = unlock(&w, s, "a");
+    id[4] = unlock(&w, s, "a");
+    redis_says(&w, op, CORE_OK); /* one operation at a time, one reply after the other */
+    expect_reply(&w, id[0], CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->holds, 2);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id[2], CORE_LEFT)->left, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id[3], CORE_LEFT)->left, 0);
+    expect_reply(&w, id[4], CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* UNLOCK and LOCK again in one breath: behind those who wait already. */
+START_TEST(unlock_then_lock)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, freed, again, other, alone;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    freed = unlock(&w, s, "a"); /* nobody waits */
+    op = expect_op(&w, CORE_RELEASE, "a");
+    alone = lock(&w, s, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, alone, CORE_GRANTED);
+
+    other = lock(&w, t, "a");
+    freed = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    again = lock(&w, s, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, again, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A LOCK that waits holds up its own owner only; else the last UNLOCK here would wait for itself. */
+START_TEST(other_owners_go_on)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, held, waits, behind, freed;
+
+    world_open(&w);
+    s = session(&w);
+    held = lock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, held, CORE_GRANTED);
+    waits = lock(&w, s, "a", .owner = "bob");
+    behind = lock(&w, s, "b", .owner = "bob");
+    take(&w, s, "c");
+    give(&w, s, "c");
+    freed = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, waits, CORE_GRANTED);
+    op = expect_op(&w, CORE_ACQUIRE, "b");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, behind, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A request's patience with Redis begins when its turn comes, not while it waits behind another. */
+START_TEST(patience_begins_with_the_turn)
+{
+    struct world w;
+    uint64_t s, t, granted, renewed, freed;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    granted = lock(&w, t, "a");
+    renewed = renew(&w, t, "a", SEC(40));
+    freed = unlock(&w, t, "a");
+    pass(&w, SEC(5)); /* more than redis.timeout */
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, granted, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    expect_reply(&w, renewed, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Any session may act for an owner. */
+START_TEST(owner_over_sessions)
+{
+    struct world w;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    ck_assert(slice_eq(expect_news(&w, CORE_NEWS_GRANTED, "a")->owner_name, SLICE_LIT("alice")));
+    id = lock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+    ck_assert_uint_eq(look(&w, "a").owner.session, t);
+    gone(&w, s); /* the other session is still there */
+    pass(&w, TOLD_30S / 3);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    for (int left = 1; left >= 0; left--) {
+        id = unlock(&w, t, "a", .owner = "alice");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left);
+    }
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* What comes to nothing leaves no owner behind. */
+START_TEST(owners_leave_nothing)
+{
+    struct world w;
+    uint64_t s, t, first, second, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    give(&w, s, "a");
+    t = session(&w);
+    first = lock(&w, t, "a", .owner = "x");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    first = expect_reply(&w, first, CORE_GRANTED)->owner;
+    id = unlock(&w, t, "a", .owner = "x");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    second = lock(&w, t, "a", .owner = "x");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    second = expect_reply(&w, second, CORE_GRANTED)->owner;
+    ck_assert_uint_ne(first, second); /* numbers are never used twice */
+    world_close(&w);
+}
+END_TEST
+
+/* ---- sessions that end ---- */
+
+START_TEST(gone_holding)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    id = lock(&w, t, "a");
+    gone(&w, s); /* all at once */
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.holds, 0);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    redis_says(&w, op, CORE_OK, .outsiders = 0);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 2);
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    gone(&w, s); /* a second time, and what still comes of it: nobody is there */
+    lock(&w, s, "a");
+    eof(&w, s);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(gone_waiting)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    take(&w, s, "a");
+    lock(&w, t, "a");
+    lock(&w, t, "a", .once = true);
+    unlock(&w, t, "a");
+    id = lock(&w, u, "a");
+    gone(&w, t);
+    ck_assert_uint_eq(w.metrics.cancelled, 2);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 1);
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, u);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Also what was still being acquired is freed, whatever comes of it. */
+START_TEST(gone_trying)
+{
+    static const struct {
+        enum core_outcome outcome;
+        bool released;
+    } rows[] = {{CORE_OK, true}, {CORE_UNKNOWN, true}, {CORE_TAKEN, false}, {CORE_DOWN, false}, {CORE_FOREIGN, false}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, t, id;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        lock(&w, s, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        id = lock(&w, t, "a");
+        gone(&w, s);
+        redis_says(&w, op, rows[i].outcome, .pttl_us = MS(10));
+        if (rows[i].outcome == CORE_FOREIGN) {
+            expect_reply(&w, id, CORE_WRONG_KIND);
+            world_close(&w);
+            continue;
+        }
+        if (rows[i].outcome == CORE_TAKEN) {
+            expect_op(&w, CORE_WATCH, "a");
+        }
+        if (rows[i].released) {
+            op = expect_op(&w, CORE_RELEASE, "a");
+            ck_assert_uint_eq(op.op.owner, s);
+            redis_says(&w, op, CORE_OK);
+        } else {
+            pass(&w, MS(20));
+        }
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_eq(op.op.owner, t);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        if (rows[i].outcome == CORE_TAKEN) {
+            expect_op(&w, CORE_UNWATCH, "a");
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+START_TEST(gone_freeing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    lock(&w, s, "a");
+    gone(&w, s);
+    id = lock(&w, t, "a");
+    redis_says(&w, op, CORE_DOWN); /* it is tried again for nobody */
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* In the middle of a re-entry, of a hold given back, of a renewal: all of it goes. */
+START_TEST(gone_in_an_operation)
+{
+    for (int what = 0; what < 3; what++) {
+        struct world w;
+        struct flight op, last;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = lock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        if (what == 0) {
+            lock(&w, s, "a");
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+        } else if (what == 1) {
+            unlock(&w, s, "a");
+            op = expect_op(&w, CORE_RELEASE, "a");
+        } else {
+            pass(&w, TOLD_30S / 3);
+            op = expect_op(&w, CORE_EXTEND, "a");
+        }
+        gone(&w, s);
+        last = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(last.op.holds, 0);
+        redis_says(&w, op, CORE_OK); /* overtaken: its outcome is dropped */
+        expect_state(&w, "a", "freeing");
+        redis_says(&w, last, CORE_OK);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+START_TEST(gone_lost)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_state(&w, "a", "lost");
+    gone(&w, s); /* nobody to tell any more */
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* While the release of what it lost is under way: nobody to tell either. */
+START_TEST(gone_losing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, SEC(1));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ---- EOF ---- */
+
+/* printf 'LOCK a\nUNLOCK a\n' | nc -N: both are executed and answered. */
+START_TEST(eof_in_flight)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, granted, freed;
+
+    world_open(&w);
+    s = session(&w);
+    granted = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    freed = unlock(&w, s, "a");
+    eof(&w, s);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, granted, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    gone(&w, s);
+    world_close(&w);
+}
+END_TEST
+
+/* What waits is answered null at once; also what would have waited when its turn came. */
+START_TEST(eof_waiting)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id[4], other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    id[0] = lock(&w, t, "a");
+    id[1] = lock(&w, t, "a");
+    id[2] = unlock(&w, t, "a");
+    id[3] = lock(&w, t, "b");
+    other = lock(&w, t, "a", .owner = "x");
+    eof(&w, t);
+    expect_reply(&w, id[0], CORE_NOT_GRANTED);
+    expect_reply(&w, id[1], CORE_NOT_GRANTED);
+    expect_reply(&w, id[2], CORE_NOT_HELD);
+    expect_reply(&w, other, CORE_NOT_GRANTED);
+    op = expect_op(&w, CORE_ACQUIRE, "b"); /* one try, as with NOWAIT */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
+    expect_reply(&w, id[3], CORE_NOT_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(eof_reentry)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, freed;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    freed = unlock(&w, s, "a");
+    eof(&w, s);
+    redis_says(&w, op, CORE_DOWN);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* of its only hold */
+    ck_assert_int_eq(expect_reply(&w, freed, CORE_LEFT)->left, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- places ---- */
+
+/* A named owner that timed out is still before those who came later: short waits in a loop stay fair. */
+START_TEST(place_is_kept)
+{
+    struct world w;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    other = lock(&w, session(&w), "a");
+    for (int i = 0; i < 5; i++) {
+        pass(&w, MS(100));
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        pass(&w, SEC(2) - 1);
+        id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    }
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody is kept from a free lock by a place that nobody waits in; and it is there when its owner comes back. */
+START_TEST(place_is_passed_over)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, v, id, second, third;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    v = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    second = lock(&w, u, "a");
+    third = lock(&w, v, "a");
+    gone(&w, t); /* lost its connection; the wait is over, the place is not */
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, u);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, second, CORE_GRANTED);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
+    id = lock(&w, s, "a", .owner = "alice");
+    give(&w, u, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, third, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(place_expires)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    expect_reply(&w, lock(&w, t, "a", .owner = "alice", .nowait = true), CORE_NOT_GRANTED);
+    other = lock(&w, t, "a");
+    pass(&w, SEC(2));
+    ck_assert_uint_eq(core_totals(w.core).owners, 2);
+    id = lock(&w, t, "a", .owner = "alice");
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Its attempt was in flight when it left: what that brings is given back, the place stays. */
+START_TEST(place_of_an_attempt)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    other = lock(&w, t, "a", .lease_us = SEC(5));
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, t);
+    id = lock(&w, t, "a", .owner = "alice"); /* back in time, but the other's attempt is under way */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = MS(10));
+    expect_op(&w, CORE_WATCH, "a");
+    pass(&w, MS(11));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_ne(op.op.owner, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* The place ends before the attempt does, or after it. */
+START_TEST(place_ends_around_an_attempt)
+{
+    static const int64_t answered_after[] = {MS(2100), MS(1900)};
+
+    for (size_t i = 0; i < sizeof(answered_after) / sizeof(answered_after[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        lock(&w, s, "a", .owner = "alice");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        gone(&w, s);
+        pass(&w, answered_after[i]);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+        skip_watches(&w);
+        ck_assert_int_eq(known(&w, "a"), answered_after[i] < SEC(2));
+        pass(&w, MS(100));
+        skip_watches(&w);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ---- the grace of a named owner ---- */
+
+START_TEST(grace_then_released)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, next;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gone(&w, s);
+    expect_state(&w, "a", "held");
+    next = lock(&w, t, "a");
+    pass(&w, SEC(10) - 1); /* renewed meanwhile */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.holds, 0);
+    id = lock(&w, t, "b", .owner = "alice"); /* too late: a new one of that name */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    ck_assert_uint_ne(expect_reply(&w, id, CORE_GRANTED)->owner, op.op.owner);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, next, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(grace_came_back)
+{
+    struct world w;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    gone(&w, s);
+    pass(&w, SEC(10) - 1);
+    id = lock(&w, t, "a", .owner = "alice", .once = true, .lease_us = SEC(60));
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+    pass(&w, SEC(20));
+    expect_state(&w, "a", "held");
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Without grace a named owner ends with its last session, and its place with it. */
+START_TEST(grace_of_nothing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    lock(&w, t, "a", .owner = "bob", .no_owner_grace = true);
+    gone(&w, t);
+    ck_assert_uint_eq(core_totals(w.core).owners, 2);
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(core_totals(w.core).owners, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* The longest grace of what it has counts for all. */
+START_TEST(grace_of_several)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, s, "b", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gone(&w, s);
+    pass(&w, SEC(10) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* A token's bearer acts for an owner whose grace ends under it. */
+START_TEST(grace_ends_under_a_token)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    id = renew(&w, t, "a", SEC(30), .token = token);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, s);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_NOT_HELD);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* The session that asked has gone, its owner has not. */
+START_TEST(asker_gone_owner_stays)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    lock(&w, s, "a", .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s); /* its re-entry does not count: nobody knows of it */
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    s = session(&w);
+    renew(&w, s, "a", SEC(60), .owner = "alice");
+    op = expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + SEC(60) - MS(602));
+    s = session(&w);
+    unlock(&w, s, "a", .token = token);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    gone(&w, s); /* its UNLOCK does */
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(expect_news(&w, CORE_NEWS_RELEASED, "a")->token, token);
+    expect_reply(&w, unlock(&w, t, "a", .owner = "alice"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        pipelined,
+        unlock_then_lock,
+        other_owners_go_on,
+        patience_begins_with_the_turn,
+        owner_over_sessions,
+        owners_leave_nothing,
+        gone_holding,
+        gone_waiting,
+        gone_trying,
+        gone_freeing,
+        gone_in_an_operation,
+        gone_lost,
+        gone_losing,
+        eof_in_flight,
+        eof_waiting,
+        eof_reentry,
+        place_is_kept,
+        place_is_passed_over,
+        place_expires,
+        place_of_an_attempt,
+        place_ends_around_an_attempt,
+        grace_then_released,
+        grace_came_back,
+        grace_of_nothing,
+        grace_of_several,
+        grace_ends_under_a_token,
+        asker_gone_owner_stays,
+    };
+
+    return world_main("core, owners", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,453 @@
+/*
+ * test_core_queue.c -- waiting for what others hold: the watch, when Redis is asked again, turns between daemons,
+ * ten thousand waiters, and what the views show of all this.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+/* Somebody else has it: watch, be confirmed, ask again, and again when its time there is over. */
+START_TEST(taken_elsewhere)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3));
+    op = expect_op(&w, CORE_WATCH, "a");
+    expect_state(&w, "a", "taken");
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + SEC(3));
+    pass(&w, MS(10));
+    watching(&w, op.op.lock);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3) - MS(10));
+    pass(&w, SEC(3) - MS(10));
+    quiet(&w);
+    pass(&w, MS(1)); /* Redis drops a key when its millisecond is over */
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert_uint_eq(w.metrics.attempts, 3);
+    ck_assert_uint_eq(w.metrics.attempts_taken, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* However long the other may hold it (or for ever), Redis is asked every max_poll. */
+START_TEST(polls)
+{
+    static const int64_t pttls[] = {-1, SEC(3600)};
+
+    for (size_t i = 0; i < sizeof(pttls) / sizeof(pttls[0]); i++) {
+        struct world w;
+
+        world_open(&w);
+        lock(&w, session(&w), "a");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = pttls[i]);
+        expect_op(&w, CORE_WATCH, "a");
+        ck_assert_int_eq(look(&w, "a").deadline_us, pttls[i] < 0 ? CORE_FOREVER : w.now_us + pttls[i]);
+        for (int n = 0; n < 3; n++) {
+            pass(&w, SEC(5));
+            quiet(&w);
+            pass(&w, MS(1));
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = pttls[i]);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+START_TEST(hints)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    expect_op(&w, CORE_WATCH, "a");
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    hint(&w, op.op.lock); /* while the attempt is in flight: its answer may be old by then */
+    hint(&w, op.op.lock);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30)); /* nothing moved since: no further one */
+    quiet(&w);
+    ck_assert_uint_eq(w.metrics.hints, 3);
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    hint(&w, op.op.lock); /* held here: nothing to try */
+    watching(&w, op.op.lock);
+    hint(&w, 123456); /* a record that is gone */
+    world_close(&w);
+}
+END_TEST
+
+/* The watch lasts as long as somebody waits, across grants here, and no longer. */
+START_TEST(one_watch)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, first, second, third;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    first = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    second = lock(&w, t, "a");
+    third = lock(&w, u, "a", .wait_us = SEC(1));
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    op = expect_op(&w, CORE_WATCH, "a");
+    watching(&w, op.op.lock);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    pass(&w, SEC(1));
+    expect_reply(&w, third, CORE_NOT_GRANTED);
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, second, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    third = lock(&w, u, "a"); /* what is held here needs no watch */
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, third, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Pauses while Redis is away double up to half a second; the same head asks again, the queue stands still. */
+START_TEST(backoff)
+{
+    static const int64_t pauses[] = {MS(20), MS(40), MS(80), MS(160), MS(320), MS(500), MS(500)};
+    struct world w;
+    struct flight op;
+    uint64_t first;
+
+    world_open(&w);
+    first = lock(&w, session(&w), "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    lock(&w, session(&w), "a");
+    for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+        redis_says(&w, op, CORE_DOWN);
+        pass(&w, pauses[i] - 1);
+        quiet(&w);
+        pass(&w, 1);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_eq(op.op.owner, w.session[0]);
+    }
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* n sessions that wait for "a", watched and confirmed; the first has it. */
+static void
+crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
+{
+    struct flight op;
+
+    s[0] = session(w);
+    id[0] = lock(w, s[0], "a");
+    op = expect_op(w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < n; i++) {
+        s[i] = session(w);
+        id[i] = lock(w, s[i], "a");
+    }
+    redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    op = expect_op(w, CORE_WATCH, "a");
+    watching(w, op.op.lock);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, id[0], CORE_GRANTED);
+}
+
+static void
+free_heard_by(struct world *w, uint64_t s, int64_t listeners)
+{
+    uint64_t id = unlock(w, s, "a");
+
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK, .outsiders = listeners);
+    expect_reply(w, id, CORE_LEFT);
+}
+
+/* Others hear the channel too: after handoff_max grants in a row here they get a little time before us. */
+START_TEST(turns_by_count)
+{
+    enum { N = 9 };
+    struct world w;
+    struct flight op;
+    uint64_t s[N], id[N];
+
+    world_open(&w);
+    crowd(&w, s, id, N);
+    for (int i = 1; i < N; i++) {
+        free_heard_by(&w, s[i - 1], 2);
+        if (i % 4 == 0) {
+            hint(&w, w.flights[0].op.lock); /* the echo of our own release */
+            pass(&w, MS(5) - 1);
+            quiet(&w);
+            expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
+            pass(&w, 1);
+        }
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[i], CORE_GRANTED);
+    }
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(turns_by_time)
+{
+    struct world w;
+    uint64_t s[4], id[4];
+
+    world_open(&w);
+    crowd(&w, s, id, 4);
+    pass(&w, MS(10) - 1);
+    free_heard_by(&w, s[0], 2);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[1], CORE_GRANTED);
+    pass(&w, 1);
+    free_heard_by(&w, s[1], 2);
+    quiet(&w);
+    pass(&w, MS(5));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* they took it: a new run */
+    pass(&w, SEC(1) + MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[2], CORE_GRANTED);
+    free_heard_by(&w, s[2], 2);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[3], CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody but us hears it: no turn to give. */
+START_TEST(turns_alone)
+{
+    enum { N = 9 };
+    struct world w;
+    uint64_t s[N], id[N];
+
+    world_open(&w);
+    crowd(&w, s, id, N);
+    for (int i = 1; i < N; i++) {
+        pass(&w, MS(20));
+        free_heard_by(&w, s[i - 1], 1);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id[i], CORE_GRANTED);
+    }
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* One watch, and one attempt per release, however many wait. */
+START_TEST(ten_thousand_waiters)
+{
+    enum { N = 10000 };
+    static struct world w;
+    static uint64_t s[N], id[N];
+    uint64_t holder, token = 0;
+    struct flight op;
+
+    world_open(&w);
+    w.unchecked = true;
+    holder = session(&w);
+    take(&w, holder, "a");
+    for (int i = 0; i < N; i++) {
+        s[i] = session(&w);
+        id[i] = lock(&w, s[i], "a");
+    }
+    ck_assert_uint_eq(look(&w, "a").waiters, N);
+    ck_assert_uint_eq(w.metrics.attempts, 1);
+    core_check(w.core, w.now_us);
+    give(&w, holder, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
+    op = expect_op(&w, CORE_WATCH, "a");
+    watching(&w, op.op.lock);
+    for (int i = 0; i < N; i++) {
+        const struct core_reply *r;
+
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        r = expect_reply(&w, id[i], CORE_GRANTED);
+        ck_assert_msg(r->token > token, "token %d", i);
+        token = r->token;
+        if (i == N - 1) {
+            expect_op(&w, CORE_UNWATCH, "a");
+        }
+        if (i % 2 == 0) {
+            give(&w, s[i], "a");
+        } else {
+            gone(&w, s[i]); /* freed at once, the same as UNLOCK */
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
+        }
+    }
+    ck_assert_uint_eq(w.metrics.attempts, N + 2);
+    ck_assert_uint_eq(w.metrics.releases, N + 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Half of them leave, the others wait in vain; the one attempt, which is for nobody then, is given back. */
+START_TEST(ten_thousand_leave)
+{
+    enum { N = 10000 };
+    static struct world w;
+    static uint64_t id[N];
+    struct flight op;
+
+    world_open(&w);
+    w.unchecked = true;
+    for (int i = 0; i < N; i++) {
+        id[i] = lock(&w, session(&w), "a", .wait_us = SEC(1));
+        if (i == 0) {
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+        }
+    }
+    for (int i = 0; i < N / 2; i++) {
+        gone(&w, w.session[w.sessions_n - 1]);
+    }
+    ck_assert_uint_eq(w.metrics.cancelled, N / 2);
+    pass(&w, SEC(1));
+    expect_reply(&w, id[0], CORE_UNAVAILABLE);
+    pass(&w, MS(250)); /* only an attempt stands between them and an answer, but it takes too long */
+    for (int i = 1; i < N / 2; i++) {
+        expect_reply(&w, id[i], CORE_UNAVAILABLE);
+    }
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ---- views ---- */
+
+struct seen {
+    char text[512];
+};
+
+static void
+see_lock(void *ctx, const struct core_lock_view *v)
+{
+    struct seen *s = ctx;
+    size_t n = strlen(s->text);
+
+    snprintf(s->text + n, sizeof(s->text) - n, "%.*s:%s:%d ", (int)v->name.n, v->name.p, v->state, (int)v->waiters);
+}
+
+static void
+see_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    struct seen *s = ctx;
+    size_t n = strlen(s->text);
+
+    snprintf(s->text + n, sizeof(s->text) - n, "%.*s:%d:%.*s:%lld:%lld%s ", (int)v->name.n, v->name.p, (int)v->position,
+             (int)v->owner.name.n, v->owner.name.p, (long long)(v->waited_us / 1000),
+             v->deadline_us == CORE_FOREVER ? -1 : (long long)(v->deadline_us / 1000), v->kept ? ":kept" : "");
+}
+
+
+static const char *
+waiters(const struct world *w, const char *glob, struct seen *s)
+{
+    s->text[0] = '\0';
+    core_each_waiter(w->core, w->now_us, slice_of(glob), see_waiter, s);
+    return s->text;
+}
+
+static const char *
+locks(const struct world *w, const char *glob, struct seen *s)
+{
+    s->text[0] = '\0';
+    core_each_lock(w->core, w->now_us, slice_of(glob), see_lock, s);
+    return s->text;
+}
+
+START_TEST(views)
+{
+    struct world w;
+    struct seen seen;
+    struct core_lock_view v;
+    struct core_session_counts n;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    token = take(&w, s, "k:1");
+    id = lock(&w, s, "k:2", .owner = "alice", .lease_us = SEC(60), .key = "{k:2}");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "{k:2}"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, SEC(1));
+    id = lock(&w, t, "k:1", .wait_us = SEC(3), .owner = "bob");
+    pass(&w, SEC(2));
+    lock(&w, t, "k:1");
+    lock(&w, t, "x", .owner = "carol");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "x"), CORE_TAKEN, .pttl_us = SEC(20));
+    expect_op(&w, CORE_WATCH, "x");
+    lock(&w, t, "y", .owner = "dave");
+    expect_op(&w, CORE_ACQUIRE, "y");
+
+    ck_assert_str_eq(locks(&w, "", &seen), "k:1:held:2 k:2:held:0 x:taken:1 y:trying:1 ");
+    ck_assert_str_eq(locks(&w, "k*", &seen), "k:1:held:2 k:2:held:0 ");
+    ck_assert_str_eq(waiters(&w, "", &seen), "k:1:1:bob:2000:1004000 k:1:2::0:-1 x:1:carol:0:-1 y:1:dave:0:-1 ");
+    ck_assert_str_eq(waiters(&w, "x", &seen), "x:1:carol:0:-1 ");
+    v = look(&w, "k:1");
+    ck_assert(v.renewed && v.owner.number == s && v.owner.session == s && v.token == token);
+    ck_assert_int_eq(v.held_us, SEC(3));
+    ck_assert_int_eq(v.oldest_wait_us, SEC(2));
+    ck_assert_int_eq(v.deadline_us, SEC(1000) + TOLD_30S);
+    ck_assert_uint_eq(v.holds, 1);
+    v = look(&w, "k:2");
+    ck_assert(!v.renewed && slice_eq(v.owner.name, SLICE_LIT("alice")) && slice_eq(v.key, SLICE_LIT("{k:2}")));
+    n = core_session_count(w.core, s);
+    ck_assert(n.held == 2 && n.waiting == 0);
+    n = core_session_count(w.core, t);
+    ck_assert(n.held == 0 && n.waiting == 4);
+    n = core_session_count(w.core, 999);
+    ck_assert(n.held == 0 && n.waiting == 0);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 4);
+    ck_assert_uint_eq(core_totals(w.core).owners, 6);
+
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* bob's place is kept */
+    ck_assert_str_eq(waiters(&w, "k:1", &seen), "k:1:1:bob:3000:1006000:kept k:1:2::1000:-1 ");
+    ck_assert_str_eq(locks(&w, "k:1", &seen), "k:1:held:1 ");
+
+    unlock(&w, s, "k:1");
+    expect_op(&w, CORE_RELEASE, "k:1");
+    ck_assert_uint_eq(core_totals(w.core).freeing, 1);
+    v = look(&w, "k:1");
+    ck_assert_str_eq(v.state, "freeing");
+    ck_assert(v.owner.number == s && v.token == token && v.holds == 0 && v.deadline_us == 0);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        taken_elsewhere, polls,       hints,       one_watch,            backoff,
+        turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
+        views,
+    };
+
+    return world_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
+}

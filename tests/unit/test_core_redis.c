@@ -1,0 +1,651 @@
+/*
+ * test_core_redis.c -- answers that are lost, late, or do not come, and what may run long after it was given up.
+ */
+#include "tests/unit/core_world.h"
+
+START_TEST(dropped_outcomes)
+{
+    struct world w;
+    struct flight op, none = {.verb = CORE_ACQUIRE};
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    redis_says(&w, none, CORE_OK);
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    none = op;
+    none.op.op = 0;
+    redis_says(&w, none, CORE_OK);
+    none.op.op = 12345;
+    redis_says(&w, none, CORE_OK);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* twice */
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* ---- an acquire without an answer ---- */
+
+/* The same owner asks again and finds itself. What may still run late is swept when it can run no more. */
+START_TEST(unknown_acquire)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+    int64_t guard_us;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    other = lock(&w, t, "a");
+    guard_us = w.now_us + SEC(1);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = guard_us);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, s);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* the sweep keeps nobody waiting */
+    ck_assert_uint_eq(op.op.owner, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    give(&w, t, "a");
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    pass(&w, guard_us - w.now_us - 1);
+    quiet(&w);
+    ck_assert(known(&w, "a"));
+    pass(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.owner == s && op.op.holds == 0);
+    redis_says(&w, op, CORE_GONE_IN_REDIS);
+    ck_assert(!known(&w, "a"));
+    ck_assert_uint_eq(w.metrics.unknowns, 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 2);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody waits for it any more: released, and swept. */
+START_TEST(unknown_acquire_given_up)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+    int64_t guard_us;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .wait_us = MS(10));
+    guard_us = w.now_us + SEC(1);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = guard_us);
+    pass(&w, MS(10));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_GONE_IN_REDIS);
+    pass(&w, guard_us - w.now_us);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 0); /* it did run */
+    ck_assert(!known(&w, "a"));
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED) + count_news(&w, CORE_NEWS_LOST), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Asked for again, in vain, while the old attempt may still run: it is swept all the same. */
+START_TEST(unknown_acquire_asked_again)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+    int64_t guard_us;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .nowait = true);
+    guard_us = w.now_us + SEC(1);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = guard_us);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    id = lock(&w, s, "a", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(5));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_GONE_IN_REDIS);
+    pass(&w, guard_us - w.now_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.owner, s);
+    redis_says(&w, op, CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody else has it. Before the guard our attempt may yet run after them; afterwards it can not have. */
+START_TEST(unknown_then_taken)
+{
+    for (int after = 0; after < 2; after++) {
+        struct world w;
+        struct flight op;
+        uint64_t id;
+
+        world_open(&w);
+        id = lock(&w, session(&w), "a", .wait_us = SEC(1));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN,
+                   .guard_us = w.now_us + (after == 1 ? MS(10) : SEC(2)));
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+        expect_op(&w, CORE_WATCH, "a");
+        pass(&w, MS(980));
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        if (after == 0) {
+            op = expect_op(&w, CORE_RELEASE, "a");
+            expect_op(&w, CORE_UNWATCH, "a");
+            redis_says(&w, op, CORE_GONE_IN_REDIS);
+            pass(&w, SEC(1));
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+        } else {
+            expect_op(&w, CORE_UNWATCH, "a");
+        }
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The release of it went unanswered as well. The sweep must name whom the late attempt would have written. */
+START_TEST(unknown_acquire_unknown_release)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, number;
+    int64_t guard_us;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .nowait = true);
+    guard_us = w.now_us + SEC(1);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    number = op.op.owner;
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = guard_us);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    pass(&w, guard_us - w.now_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.owner, number);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* A LOCK of the same owner meanwhile: it gets its turn, and neither the sweep nor what may still run can hit it. */
+START_TEST(unknown_acquire_unknown_release_again)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, again, number;
+    int64_t guard_us;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .nowait = true);
+    guard_us = w.now_us + SEC(1);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    number = op.op.owner;
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = guard_us);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    again = lock(&w, s, "a");
+    id = unlock(&w, s, "a");
+    pass(&w, guard_us - w.now_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.owner, number);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_ne(op.op.owner, number);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, again, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- a release without an answer ---- */
+
+/* "Not yours" is the expected answer to the second asking. */
+START_TEST(unknown_release)
+{
+    static const enum core_outcome then[] = {CORE_OK, CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
+
+    for (size_t i = 0; i < sizeof(then) / sizeof(then[0]); i++) {
+        struct world w;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = unlock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), then[i]);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
+        expect_news(&w, CORE_NEWS_RELEASED, "a");
+        ck_assert_uint_eq(w.metrics.lost, 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The first one may still run. It must never hit a later hold of the same owner. */
+START_TEST(unknown_release_runs_late)
+{
+    for (int pipelined = 0; pipelined < 2; pipelined++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id, again, number;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = unlock(&w, s, "a");
+        op = expect_op(&w, CORE_RELEASE, "a");
+        number = op.op.owner;
+        redis_says(&w, op, CORE_UNKNOWN);
+        again = pipelined ? lock(&w, s, "a") : 0;
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        again = pipelined ? again : lock(&w, s, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_ne(op.op.owner, number);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_uint_eq(expect_reply(&w, again, CORE_GRANTED)->owner, op.op.owner);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It was not ours when it was asked for the first time. */
+START_TEST(release_finds_nothing)
+{
+    static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct world w;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = unlock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), outcomes[i]);
+        expect_reply(&w, id, CORE_WAS_LOST);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        ck_assert_uint_eq(w.metrics.lost, 1);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
+        expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Redis is away: UNLOCK is told so after a while; the release goes on until the lease is over there as well. */
+START_TEST(release_while_redis_is_away)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+    int64_t over_us;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* by clocks that differ a little */
+    other = lock(&w, t, "a");
+    id = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_DOWN);
+    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_UNAVAILABLE);
+    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
+    for (int n = 0; w.now_us < over_us; n++) {
+        ck_assert_int_le(core_next_us(w.core) - w.now_us, MS(500));
+        pass(&w, core_next_us(w.core) - w.now_us);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), n % 2 == 0 ? CORE_DOWN : CORE_UNKNOWN);
+    }
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* A LOCK of the same owner waits for the release, in time or not. */
+START_TEST(lock_behind_own_release)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, freed, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    freed = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, freed, CORE_UNAVAILABLE);
+    id = lock(&w, s, "a", .wait_us = SEC(1)); /* in flight when its time is over: a little longer */
+    pass(&w, SEC(1) + MS(250) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    id = lock(&w, s, "a", .nowait = true); /* now it comes in time */
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- what is held, while Redis does not answer ---- */
+
+/* Operations on what is held are repeated as they were: the counts are set, not added to. */
+START_TEST(holds_are_set)
+{
+    static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN, CORE_FULL};
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, s, "a");
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_eq(op.op.holds, 2);
+        redis_says(&w, op, outcomes[i]);
+        pass(&w, MS(20) << i);
+    }
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    id = unlock(&w, s, "a");
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        op = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(op.op.holds, 1);
+        redis_says(&w, op, outcomes[i]);
+        pass(&w, MS(20) << i);
+    }
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(patience_while_holding)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, s, "a", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    id = lock(&w, s, "a", .wait_us = MS(500));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(750) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN);
+    expect_state(&w, "a", "held");
+    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    id = lock(&w, s, "a", .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
+    pass(&w, MS(10));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    /* Redis is back; what failed long ago is no reason to refuse. */
+    pass(&w, SEC(3));
+    id = lock(&w, s, "a", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* The pause after an operation that failed belongs to the request it was for. */
+START_TEST(pause_ends_with_its_request)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    token = take(&w, s, "a");
+    renew(&w, t, "a", SEC(60), .token = token);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, t);
+    redis_says(&w, op, CORE_DOWN);
+    pass(&w, SEC(3));
+    id = lock(&w, s, "a", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Gone in Redis, whatever asks: LOST, and nothing to give back. */
+START_TEST(gone_in_redis)
+{
+    static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_TAKEN, CORE_FOREIGN};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        for (int verb = 0; verb < 3; verb++) {
+            struct world w;
+            struct flight op;
+            uint64_t s, t, id, next;
+
+            world_open(&w);
+            s = session(&w);
+            t = session(&w);
+            take(&w, s, "a");
+            id = lock(&w, s, "a");
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            expect_reply(&w, id, CORE_GRANTED);
+            next = lock(&w, t, "a");
+            id = verb == 0 ? lock(&w, s, "a") : verb == 1 ? renew(&w, s, "a", SEC(5)) : unlock(&w, s, "a");
+            op = expect_op(&w, verb == 0 ? CORE_ACQUIRE : verb == 1 ? CORE_EXTEND : CORE_RELEASE, "a");
+            redis_says(&w, op, outcomes[i], .pttl_us = SEC(1));
+            expect_reply(&w, id, CORE_WAS_LOST);
+            ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "gone in Redis");
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* next, without delay */
+            expect_reply(&w, next, CORE_GRANTED);
+            expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+            world_close(&w);
+        }
+    }
+}
+END_TEST
+
+/* A renewal still under way when its lock was given back says nothing about the owner's next hold. */
+START_TEST(renewal_of_a_former_hold)
+{
+    static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_UNKNOWN, CORE_OK};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct world w;
+        struct flight renewal, op;
+        uint64_t s, freed, id;
+        int64_t since_us;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        pass(&w, TOLD_30S / 3);
+        renewal = expect_op(&w, CORE_EXTEND, "a");
+        freed = unlock(&w, s, "a");
+        op = expect_op(&w, CORE_RELEASE, "a");
+        id = lock(&w, s, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, freed, CORE_LEFT);
+        since_us = w.now_us;
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        redis_says(&w, renewal, outcomes[i]);
+        expect_state(&w, "a", "held");
+        ck_assert_uint_eq(w.metrics.lost, 0);
+        pass(&w, since_us + TOLD_30S / 3 - w.now_us); /* and the new hold is renewed when it should be */
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ---- a kind whose only proof is its expiry: one operation at a time ---- */
+
+START_TEST(stamped)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, freed, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_COUNTER);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_int_eq(op.op.stamp, 0);
+    redis_says(&w, op, CORE_OK, .stamp = 111);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    pass(&w, TOLD_30S / 3);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_int_eq(op.op.stamp, 111);
+    id = renew(&w, t, "a", SEC(60), .token = token); /* waits for the renewal */
+    quiet(&w);
+    redis_says(&w, op, CORE_OK, .stamp = 222);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.stamp == 222 && op.op.exact);
+    freed = unlock(&w, s, "a", .kind = KIND_COUNTER); /* waits for RENEW */
+    quiet(&w);
+    redis_says(&w, op, CORE_OK, .stamp = 333);
+    expect_reply(&w, id, CORE_LEFT);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_int_eq(op.op.stamp, 333);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, freed, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(stamped_release_waits)
+{
+    static const enum core_outcome outcomes[] = {CORE_OK, CORE_DOWN, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        for (int how = 0; how < 3; how++) {
+            struct world w;
+            struct flight op;
+            uint64_t s, id = 0;
+
+            world_open(&w);
+            s = session(&w);
+            id = lock(&w, s, "a", .kind = KIND_COUNTER);
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 111);
+            expect_reply(&w, id, CORE_GRANTED);
+            pass(&w, TOLD_30S / 3);
+            op = expect_op(&w, CORE_EXTEND, "a");
+            if (how == 0) {
+                id = unlock(&w, s, "a");
+            } else if (how == 1) {
+                gone(&w, s);
+            } else {
+                pass(&w, TOLD_30S); /* over, and the renewal is still not answered */
+                expect_news(&w, CORE_NEWS_LOST, "a");
+            }
+            quiet(&w);
+            redis_says(&w, op, outcomes[i], .stamp = outcomes[i] == CORE_OK ? 222 : 0);
+            op = expect_op(&w, CORE_RELEASE, "a");
+            ck_assert_int_eq(op.op.stamp, outcomes[i] == CORE_OK ? 222 : 111);
+            redis_says(&w, op, CORE_OK);
+            if (how == 0) {
+                expect_reply(&w, id, CORE_LEFT);
+            } else if (how == 2) {
+                expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+            }
+            ck_assert(!known(&w, "a"));
+            world_close(&w);
+        }
+    }
+}
+END_TEST
+
+/* UNLOCK is told that Redis does not answer, also when it is the renewal that does not come back. */
+START_TEST(stamped_patience)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_COUNTER);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 111);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, TOLD_30S / 3);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    id = unlock(&w, s, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_DOWN);
+    give(&w, s, "a");
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        dropped_outcomes,
+        unknown_acquire,
+        unknown_acquire_given_up,
+        unknown_acquire_asked_again,
+        unknown_then_taken,
+        unknown_acquire_unknown_release,
+        unknown_acquire_unknown_release_again,
+        unknown_release,
+        unknown_release_runs_late,
+        release_finds_nothing,
+        release_while_redis_is_away,
+        lock_behind_own_release,
+        holds_are_set,
+        patience_while_holding,
+        pause_ends_with_its_request,
+        gone_in_redis,
+        renewal_of_a_former_hold,
+        stamped,
+        stamped_release_waits,
+        stamped_patience,
+    };
+
+    return world_main("core, redis", tests, sizeof(tests) / sizeof(tests[0]));
+}

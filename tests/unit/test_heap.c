@@ -1,0 +1,177 @@
+/*
+ * test_heap.c -- order, ties, moves and removals, against a plain array that is searched.
+ */
+#include "daemon/base/heap.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "tests/unit/rng.h"
+
+#define NODES 200
+
+/* H1 and H2 of heap.c. No ck_assert in inner loops: each one is a system call. */
+static bool
+is_sound(const struct heap *h)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        const struct heap_node *n = h->node[i], *up = h->node[i > 0 ? (i - 1) / 2 : 0];
+
+        if (n->pos != i + 1 || up->at_us > n->at_us || (up->at_us == n->at_us && up->seq > n->seq)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+START_TEST(empty)
+{
+    struct heap h;
+    struct heap_node out = {.pos = 0};
+
+    heap_init(&h);
+    ck_assert_ptr_null(heap_min(&h));
+    heap_remove(&h, &out);
+    heap_fini(&h);
+}
+END_TEST
+
+START_TEST(ties_by_arming)
+{
+    struct heap h;
+    struct heap_node n[50] = {{.pos = 0}};
+
+    heap_init(&h);
+    ck_assert(heap_reserve(&h, 50));
+    for (int i = 0; i < 50; i++) {
+        heap_set(&h, &n[(i * 7) % 50], 1000);
+    }
+    /* Arming again, even for the same time, goes to the end. */
+    heap_set(&h, &n[0], 1000);
+    for (int i = 1; i < 50; i++) {
+        ck_assert_ptr_eq(heap_min(&h), &n[(i * 7) % 50]);
+        heap_remove(&h, heap_min(&h));
+    }
+    ck_assert_ptr_eq(heap_min(&h), &n[0]);
+    heap_fini(&h);
+}
+END_TEST
+
+START_TEST(extremes)
+{
+    struct heap h;
+    struct heap_node n[3] = {{.pos = 0}};
+
+    heap_init(&h);
+    ck_assert(heap_reserve(&h, 3));
+    heap_set(&h, &n[0], INT64_MAX);
+    heap_set(&h, &n[1], 0);
+    heap_set(&h, &n[2], INT64_MIN);
+    ck_assert_ptr_eq(heap_min(&h), &n[2]);
+    heap_set(&h, &n[2], INT64_MAX);
+    ck_assert_ptr_eq(heap_min(&h), &n[1]);
+    heap_remove(&h, &n[1]);
+    ck_assert_ptr_eq(heap_min(&h), &n[0]);
+    heap_fini(&h);
+}
+END_TEST
+
+START_TEST(reserve)
+{
+    struct heap h;
+    struct heap_node n = {.pos = 0};
+
+    heap_init(&h);
+    ck_assert(!heap_reserve(&h, SIZE_MAX));
+    ck_assert_uint_eq(h.room, 0);
+    ck_assert(heap_reserve(&h, 1000));
+    ck_assert_uint_ge(h.room, 1000);
+    ck_assert(heap_reserve(&h, 10));
+    ck_assert_uint_ge(h.room, 1000);
+    heap_set(&h, &n, 1);
+    heap_fini(&h);
+    ck_assert_uint_eq(n.pos, 0);
+}
+END_TEST
+
+/* The earliest armed node of the model; NULL when there is none. */
+static struct heap_node *
+model_min(struct heap_node *n, const bool *armed)
+{
+    struct heap_node *min = NULL;
+
+    for (int i = 0; i < NODES; i++) {
+        if (armed[i] && (min == NULL || n[i].at_us < min->at_us ||
+                         (n[i].at_us == min->at_us && n[i].seq < min->seq))) {
+            min = &n[i];
+        }
+    }
+    return min;
+}
+
+START_TEST(random_ops)
+{
+    struct rng r = rng_of(_i);
+    unsigned span = _i % 3 == 0 ? 5 : 100000; /* every third seed: nearly all are ties */
+    struct heap_node n[NODES] = {{.pos = 0}};
+    bool armed[NODES] = {false};
+    struct heap h;
+    size_t count = 0;
+
+    heap_init(&h);
+    for (int step = 0; step < 2000; step++) {
+        unsigned i = rng_below(&r, NODES), what = rng_below(&r, 10);
+        struct heap_node *min;
+
+        if (what < 6) {
+            int64_t at = (int64_t)rng_below(&r, span);
+
+            count += armed[i] ? 0 : 1;
+            armed[i] = true;
+            heap_reserve(&h, count);
+            heap_set(&h, &n[i], at);
+        } else if (what < 9) {
+            count -= armed[i] ? 1 : 0;
+            armed[i] = false;
+            heap_remove(&h, &n[i]);
+        } else if ((min = heap_min(&h)) != NULL) {
+            armed[min - n] = false;
+            count--;
+            heap_remove(&h, min);
+        }
+        ck_assert_msg(h.count == count && heap_min(&h) == model_min(n, armed) && is_sound(&h), "step %d", step);
+    }
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_int_eq(n[i].pos != 0, armed[i]);
+    }
+    while (heap_min(&h) != NULL) {
+        struct heap_node *min = heap_min(&h);
+
+        ck_assert_ptr_eq(min, model_min(n, armed));
+        armed[min - n] = false;
+        heap_remove(&h, min);
+    }
+    heap_fini(&h);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("heap");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, empty);
+    tcase_add_test(tc, ties_by_arming);
+    tcase_add_test(tc, extremes);
+    tcase_add_test(tc, reserve);
+    tcase_add_loop_test(tc, random_ops, 0, 50);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,154 @@
+/*
+ * test_http.c -- the pages for probes and Prometheus, over a real socket.
+ */
+#include <sys/un.h>
+
+#include "tests/unit/house.h"
+
+#include "daemon/serve/http.h"
+
+static char dir[64], path[96];
+static struct http *http;
+
+static void
+move_in(void)
+{
+    char addr[112], error[160] = "";
+
+    build();
+    snprintf(dir, sizeof(dir), "/tmp/rlockd-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/http.sock", dir);
+    snprintf(addr, sizeof(addr), "unix:%s", path);
+    http = http_open(engine, addr, error);
+    ck_assert_msg(http != NULL, "%s", error);
+    ck_assert_str_eq(http_addr(http), addr);
+}
+
+static void
+move_out(void)
+{
+    http_close(&http);
+    take_down();
+    ck_assert_int_eq(rmdir(dir), 0); /* the socket has gone already */
+}
+
+/* What the request is answered, until the server closes. */
+static void
+ask(const char *request, struct buf *answer)
+{
+    int64_t end_us = clock_now_us() + PATIENCE_US;
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct client c = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(connect(c.fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    ck_assert_int_eq(fcntl(c.fd, F_SETFL, O_NONBLOCK), 0);
+    say(&c, request);
+    buf_clear(answer, 0);
+    buf_add(answer, "", 1);
+    while (strstr(answer->p, "<end>") == NULL) {
+        ck_assert_msg(clock_now_us() < end_us, "no answer to %s: %s", request, answer->p);
+        settle();
+        answer->n--; /* the NUL */
+        hear(&c, answer);
+    }
+    close(c.fd);
+    settle();
+}
+
+static void
+must_answer(const char *request, const char *status, const char *text)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    ask(request, &b);
+    ck_assert_msg(strstr(b.p, status) != NULL, "%s: %s", request, b.p);
+    ck_assert_msg(strstr(b.p, text) != NULL, "%s: %s", request, b.p);
+    buf_fini(&b);
+}
+
+START_TEST(health_is_that_it_answers)
+{
+    must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
+    must_answer("GET /healthz?x=1 HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
+    must_answer("GET /other HTTP/1.0\r\n\r\n", " 404 ", "/readyz");
+}
+END_TEST
+
+START_TEST(ready_says_why_not)
+{
+    redis->env.state(redis->env.ctx, false);
+    must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 503 ", "redis: down");
+    redis->env.state(redis->env.ctx, true);
+    must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 200 ", "ok");
+    engine_drain(engine);
+    must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 503 ", "draining");
+}
+END_TEST
+
+START_TEST(metrics_show_every_counter)
+{
+    static const char *const names[] = {
+#define METRIC(id, help) "\nrlockd_" #id "_total ",
+#include "daemon/base/metrics.def"
+#undef METRIC
+        "\nrlockd_locks_held 1\n",    "\nrlockd_waiters 1\n", "\nrlockd_sessions 2\n", "\nrlockd_upstream_up 1\n",
+        "\nrlockd_requests_total 2\n", "\nrlockd_grants_total 1\n", "\nrlockd_build_info{version=",
+    };
+    struct client holder = come(), waiter = come();
+    size_t i;
+
+    redis->env.state(redis->env.ctx, true);
+    say(&holder, "LOCK a-name-of-the-clients\n");
+    settle();
+    say(&waiter, "LOCK a-name-of-the-clients\n");
+    settle();
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        must_answer("GET /metrics HTTP/1.0\r\n\r\n", " 200 ", names[i]);
+    }
+    {
+        struct buf b;
+
+        buf_init(&b, 0);
+        ask("GET /metrics HTTP/1.0\r\n\r\n", &b);
+        ck_assert_ptr_null(strstr(b.p, "a-name")); /* never a name: they are without bound */
+        buf_fini(&b);
+    }
+    leave(&waiter);
+    leave(&holder);
+}
+END_TEST
+
+START_TEST(nothing_but_looking)
+{
+    char big[9000];
+
+    must_answer("POST /metrics HTTP/1.0\r\nContent-Length: 0\r\n\r\n", " 501 ", "");
+    must_answer("GET /metrics HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", " 413 ", "");
+    memset(big, 'x', sizeof(big));
+    memcpy(big, "GET /healthz HTTP/1.0\r\nX: ", 26);
+    memcpy(big + sizeof(big) - 5, "\r\n\r\n", 5);
+    must_answer(big, " 400 ", "");
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        health_is_that_it_answers,
+        ready_says_why_not,
+        metrics_show_every_counter,
+        nothing_but_looking,
+    };
+    TCase *tc = tcase_create("http");
+    size_t i;
+
+    tcase_add_checked_fixture(tc, move_in, move_out);
+    for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    return house_run("http", tc);
+}

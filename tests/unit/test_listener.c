@@ -1,0 +1,240 @@
+/*
+ * test_listener.c -- addresses, stale and foreign socket files, adopted sockets, real connections.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "tests/unit/house.h"
+
+#include "daemon/serve/listener.h"
+
+static char dir[64], path[96], addr[112];
+
+static void
+move_in(void)
+{
+    build();
+    snprintf(dir, sizeof(dir), "/tmp/rlockd-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/sub/l.sock", dir);
+    snprintf(addr, sizeof(addr), "unix:%s", path);
+}
+
+static void
+move_out(void)
+{
+    char sub[96];
+
+    take_down();
+    (void)unlink(path);
+    snprintf(sub, sizeof(sub), "%s/sub", dir);
+    (void)rmdir(sub);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static struct listener *
+must_open(const char *where)
+{
+    char error[160] = "";
+    struct listener *l = listener_open(engine, where, error);
+
+    ck_assert_msg(l != NULL, "%s", error);
+    return l;
+}
+
+static void
+must_refuse(const char *where, const char *why)
+{
+    char error[160] = "";
+
+    ck_assert_ptr_null(listener_open(engine, where, error));
+    ck_assert_msg(strstr(error, why) != NULL, "%s: \"%s\", want \"%s\"", where, error, why);
+}
+
+/* A client that came in through the door; -1 = nobody opens. */
+static int
+call(const struct sockaddr *to, socklen_t n)
+{
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_ge(fd, 0);
+    if (connect(fd, to, n) != 0) {
+        close(fd);
+        return -1;
+    }
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+static int
+call_path(void)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    return call((struct sockaddr *)&un, sizeof(un));
+}
+
+START_TEST(a_unix_socket_serves_with_its_mode_and_goes_with_us)
+{
+    struct listener *l = must_open(addr); /* and makes the missing directory */
+    struct client c = {.fd = -1};
+    struct stat st;
+
+    ck_assert_str_eq(listener_addr(l), addr);
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0660);
+    c.fd = call_path();
+    ck_assert_int_ge(c.fd, 0);
+    settle();
+    ck_assert_uint_eq(engine->sessions_n, 1);
+    say(&c, "PING\n");
+    settle();
+    expect(&c, "+PONG\r\n");
+    c.s = container_of(engine->sessions.next, struct session, node);
+    ck_assert_int_eq(c.s->pid, getpid());
+    ck_assert_uint_eq(c.s->uid, getuid());
+    listener_close(&l);
+    ck_assert_int_eq(lstat(path, &st), -1);
+    say(&c, "PING\n"); /* who is in may stay */
+    settle();
+    expect(&c, "+PONG\r\n");
+    close(c.fd);
+    settle();
+}
+END_TEST
+
+START_TEST(a_stale_socket_is_replaced_and_a_live_one_is_not)
+{
+    struct listener *l = must_open(addr);
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd;
+
+    must_refuse(addr, "already running");
+    listener_close(&l);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    close(fd); /* as a killed daemon leaves it: the file is there, nobody answers */
+    l = must_open(addr);
+    listener_close(&l);
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_socket_is_left_alone)
+{
+    struct listener *l = must_open(addr);
+    struct stat st;
+    int fd;
+
+    listener_close(&l);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    must_refuse(addr, strerror(EEXIST));
+    ck_assert_int_eq(lstat(path, &st), 0);
+}
+END_TEST
+
+START_TEST(another_daemons_socket_is_not_removed)
+{
+    struct listener *l = must_open(addr), *other;
+    struct stat st;
+
+    ck_assert_int_eq(unlink(path), 0);
+    other = must_open(addr);
+    listener_close(&l);
+    ck_assert_int_eq(lstat(path, &st), 0);
+    listener_close(&other);
+    ck_assert_int_eq(lstat(path, &st), -1);
+}
+END_TEST
+
+START_TEST(tcp_finds_a_free_port_and_tells_it)
+{
+    struct listener *l = must_open("tcp:127.0.0.1:0");
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct client c = {.fd = -1};
+    unsigned port = 0;
+
+    ck_assert_int_eq(sscanf(listener_addr(l), "tcp:127.0.0.1:%u", &port), 1);
+    ck_assert_uint_gt(port, 0);
+    must_refuse(listener_addr(l), strerror(EADDRINUSE));
+    in.sin_port = htons((uint16_t)port);
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    c.fd = call((struct sockaddr *)&in, sizeof(in));
+    ck_assert_int_ge(c.fd, 0);
+    say(&c, "PING\n");
+    settle();
+    expect(&c, "+PONG\r\n");
+    close(c.fd);
+    settle();
+    listener_close(&l);
+    ck_assert_int_eq(call((struct sockaddr *)&in, sizeof(in)), -1);
+}
+END_TEST
+
+START_TEST(bad_addresses_are_refused_with_a_reason)
+{
+    must_refuse("udp:127.0.0.1:1", "not unix:PATH or tcp:HOST:PORT");
+    must_refuse("tcp:127.0.0.1", "not HOST:PORT");
+    must_refuse("tcp:127.0.0.1:", "not HOST:PORT");
+    must_refuse("tcp:127.0.0.1:http", "");
+    must_refuse("unix:", "empty or too long");
+    must_refuse("unix:/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/"
+                "0123456789/0123456789",
+                "empty or too long");
+    must_refuse("unix:/proc/no/such/place", "");
+}
+END_TEST
+
+START_TEST(a_passed_socket_is_adopted_and_its_path_stays)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct listener *l = must_open(addr);
+    char error[160] = "";
+    struct stat st;
+    int fd, call_fd;
+
+    listener_close(&l);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    ck_assert_ptr_null(listener_adopt(engine, dup(fd), error)); /* it does not listen */
+    ck_assert_int_eq(listen(fd, 1), 0);
+    l = listener_adopt(engine, fd, error);
+    ck_assert_msg(l != NULL, "%s", error);
+    ck_assert_str_eq(listener_addr(l), addr);
+    call_fd = call_path();
+    settle();
+    ck_assert_uint_eq(engine->sessions_n, 1);
+    close(call_fd);
+    settle();
+    listener_close(&l);
+    ck_assert_int_eq(lstat(path, &st), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        a_unix_socket_serves_with_its_mode_and_goes_with_us,
+        a_stale_socket_is_replaced_and_a_live_one_is_not,
+        a_file_that_is_no_socket_is_left_alone,
+        another_daemons_socket_is_not_removed,
+        tcp_finds_a_free_port_and_tells_it,
+        bad_addresses_are_refused_with_a_reason,
+        a_passed_socket_is_adopted_and_its_path_stays,
+    };
+    TCase *tc = tcase_create("listener");
+    size_t i;
+
+    tcase_add_checked_fixture(tc, move_in, move_out);
+    for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    return house_run("listener", tc);
+}

@@ -1,0 +1,217 @@
+/*
+ * test_log.c -- the exact bytes of log lines, read back from a pipe.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+
+static int ends[2];
+static struct log lg;
+static char got[8192];
+
+static void
+open_pipe(void)
+{
+    /* Packets keep their borders: one read is one write. */
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    unsetenv("JOURNAL_STREAM");
+    log_init(&lg);
+    ck_assert_int_eq(lg.fd, 2);
+    ck_assert_int_eq(lg.level, LOG_INFO);
+    ck_assert(!lg.priorities);
+    lg.fd = ends[1];
+}
+
+static void
+close_pipe(void)
+{
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* The next line as it was written, or "" when nothing was. */
+static const char *
+line(void)
+{
+    ssize_t n = read(ends[0], got, sizeof(got) - 1);
+
+    got[n > 0 ? n : 0] = '\0';
+    return got;
+}
+
+START_TEST(plain)
+{
+    log_event(&lg, LOG_WARN, "link", "down", "redis", LOG_S("unix:/x"), "in_ms", LOG_N(250), NULL);
+    ck_assert_str_eq(line(), "warn link down redis=unix:/x in_ms=250\n");
+    log_event(&lg, LOG_INFO, "loop", "start", NULL);
+    ck_assert_str_eq(line(), "info loop start\n");
+    log_event(&lg, LOG_ERROR, "a", "b", "n", LOG_N(INT64_MIN), NULL);
+    ck_assert_str_eq(line(), "error a b n=-9223372036854775808\n");
+    ck_assert_str_eq(line(), "");
+}
+END_TEST
+
+START_TEST(quoting)
+{
+    static const struct {
+        struct slice in;
+        const char *out;
+    } rows[] = {
+        {{"", 0}, "\"\""},
+        {{NULL, 0}, "\"\""},
+        {{"a-b.c/d:e", 9}, "a-b.c/d:e"},
+        {{"a b", 3}, "\"a b\""},
+        {{"a=b", 3}, "\"a=b\""},
+        {{"a\"b", 3}, "\"a\\x22b\""},
+        {{"a\\b", 3}, "\"a\\x5cb\""},
+        {{"a\nerror x y", 11}, "\"a\\x0aerror x y\""},
+        {{"a\0b", 3}, "\"a\\x00b\""},
+        {{"\xff\x7f\x1b", 3}, "\"\\xff\\x7f\\x1b\""},
+    };
+    char want[128];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        log_event(&lg, LOG_INFO, "r", "e", "k", LOG_B(rows[i].in), "z", LOG_N(1), NULL);
+        snprintf(want, sizeof(want), "info r e k=%s z=1\n", rows[i].out);
+        ck_assert_str_eq(line(), want);
+    }
+}
+END_TEST
+
+START_TEST(levels_and_priorities)
+{
+    static const char *const shown[LOG_LEVELS] = {"<3>error r e\n", "<4>warn r e\n", "<6>info r e\n", "<7>debug r e\n"};
+
+    setenv("JOURNAL_STREAM", "8:1", 1);
+    log_init(&lg);
+    ck_assert(lg.priorities);
+    lg.fd = ends[1];
+    for (int limit = 0; limit < LOG_LEVELS; limit++) {
+        lg.level = (enum log_level)limit;
+        for (int level = 0; level < LOG_LEVELS; level++) {
+            log_event(&lg, (enum log_level)level, "r", "e", NULL);
+            ck_assert_str_eq(line(), level <= limit ? shown[level] : "");
+        }
+    }
+}
+END_TEST
+
+START_TEST(level_names)
+{
+    enum log_level l = LOG_WARN;
+
+    for (int i = 0; i < LOG_LEVELS; i++) {
+        ck_assert(log_level_parse(slice_of(log_level_name((enum log_level)i)), &l));
+        ck_assert_int_eq((int)l, i);
+    }
+    ck_assert(log_level_parse(SLICE_LIT("WARN"), &l) && l == LOG_WARN);
+    ck_assert(!log_level_parse(SLICE_LIT("warning"), &l));
+    ck_assert_int_eq(l, LOG_WARN);
+}
+END_TEST
+
+START_TEST(long_values_are_cut)
+{
+    char value[300], want[400];
+
+    memset(value, 'v', sizeof(value));
+    log_event(&lg, LOG_INFO, "r", "e", "k", LOG_B(((struct slice){value, 256})), NULL);
+    snprintf(want, sizeof(want), "info r e k=%.256s\n", value);
+    ck_assert_str_eq(line(), want);
+    log_event(&lg, LOG_INFO, "r", "e", "k", LOG_B(((struct slice){value, 257})), "z", LOG_N(1), NULL);
+    snprintf(want, sizeof(want), "info r e k=%.256s... z=1\n", value);
+    ck_assert_str_eq(line(), want);
+    value[0] = ' ';
+    log_event(&lg, LOG_INFO, "r", "e", "k", LOG_B(((struct slice){value, 300})), NULL);
+    snprintf(want, sizeof(want), "info r e k=\"%.256s...\"\n", value);
+    ck_assert_str_eq(line(), want);
+}
+END_TEST
+
+/* Three values of 1 KiB after escaping: what does not fit is left out pair by pair, the line is whole. */
+START_TEST(long_lines_are_cut_between_pairs)
+{
+    char value[256];
+    struct slice v = {value, sizeof(value)};
+    const char *p;
+
+    memset(value, '\n', sizeof(value));
+    log_event(&lg, LOG_INFO, "r", "e", "a", LOG_B(v), "b", LOG_B(v), "c", LOG_B(v), "d", LOG_N(1), NULL);
+    p = line();
+    ck_assert_uint_le(strlen(p), 2048);
+    ck_assert_int_eq(strncmp(p, "info r e a=\"\\x0a", 16), 0);
+    ck_assert_str_eq(p + strlen(p) - 10, "\\x0a\" ...\n");
+    ck_assert_ptr_null(strstr(p, " b="));
+    ck_assert_ptr_null(strstr(p, " d="));
+    ck_assert_ptr_eq(strchr(p, '\n'), p + strlen(p) - 1);
+}
+END_TEST
+
+START_TEST(every_length_fits)
+{
+    char value[256];
+    int cut = 0, whole = 0;
+
+    memset(value, ' ', sizeof(value));
+    for (size_t n = 0; n <= sizeof(value); n++) {
+        struct slice v = {value, n};
+        const char *p;
+        size_t bytes;
+
+        log_event(&lg, LOG_INFO, "r", "e", "a", LOG_B(v), "b", LOG_B(v), "c", LOG_B(v), "d", LOG_B(v), "e", LOG_B(v),
+                  "f", LOG_B(v), "g", LOG_B(v), "h", LOG_B(v), NULL);
+        p = line();
+        bytes = strlen(p);
+        ck_assert_uint_le(bytes, 2048);
+        ck_assert_uint_gt(bytes, 8);
+        ck_assert_ptr_eq(strchr(p, '\n'), p + bytes - 1);
+        if (strcmp(p + bytes - 5, " ...\n") == 0) {
+            cut++;
+        } else {
+            whole++;
+            ck_assert_ptr_nonnull(strstr(p, " h=\""));
+        }
+    }
+    ck_assert_int_gt(cut, 0);
+    ck_assert_int_gt(whole, 200);
+}
+END_TEST
+
+START_TEST(a_closed_fd_is_harmless)
+{
+    lg.fd = -1;
+    log_event(&lg, LOG_ERROR, "r", "e", "k", LOG_S("v"), NULL);
+    ck_assert_str_eq(line(), "");
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("log");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_checked_fixture(tc, open_pipe, close_pipe);
+    tcase_add_test(tc, plain);
+    tcase_add_test(tc, quoting);
+    tcase_add_test(tc, levels_and_priorities);
+    tcase_add_test(tc, level_names);
+    tcase_add_test(tc, long_values_are_cut);
+    tcase_add_test(tc, long_lines_are_cut_between_pairs);
+    tcase_add_test(tc, every_length_fits);
+    tcase_add_test(tc, a_closed_fd_is_harmless);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

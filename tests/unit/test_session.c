@@ -1,0 +1,369 @@
+/*
+ * test_session.c -- sessions over socket pairs with the real commands and core behind them: order, ends, limits.
+ */
+#include <check.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/house.h"
+
+/* ---- order ---- */
+
+START_TEST(replies_come_in_order_of_requests)
+{
+    struct client c = come();
+
+    say(&c, "PING one\nLOCK a\nPING two\nLOCK b OWNER x\nNONSENSE\nPING three\n");
+    turn();
+    expect(&c, "$3\r\none\r\n"); /* nothing of what stands behind the LOCK, though NONSENSE is known to be wrong */
+    ck_assert_uint_eq(redis->acquires, 2); /* ... and though b is being locked already */
+    settle();
+    expect(&c, ":101\r\n$3\r\ntwo\r\n:102\r\n-ERR unknown command 'NONSENSE', with args beginning with: \r\n"
+               "$5\r\nthree\r\n");
+    leave(&c);
+    ck_assert_uint_eq(redis->releases, 1); /* b has a named owner: it is kept for owner_grace */
+}
+END_TEST
+
+START_TEST(the_later_reply_waits_for_the_earlier_one)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\n");
+    settle();
+    expect(&holder, ":101\r\n");
+    say(&c, "LOCK a\nLOCK b OWNER x\n");
+    settle();
+    expect(&c, "");
+    say(&holder, "UNLOCK a\n");
+    settle();
+    expect(&holder, ":0\r\n");
+    {
+        struct buf b;
+
+        buf_init(&b, 0);
+        hear(&c, &b);
+        ck_assert_int_eq(b.p[0], ':');
+        ck_assert_ptr_nonnull(strstr(b.p, "\r\n:102\r\n"));
+        buf_fini(&b);
+    }
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+START_TEST(an_unlock_behind_a_waiting_lock_runs)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a OWNER x\n");
+    settle();
+    expect(&c, ":101\r\n");
+    say(&c, "LOCK a OWNER y\nPING\nUNLOCK a OWNER x\n");
+    settle();
+    {
+        struct buf b;
+        char *rest;
+
+        buf_init(&b, 0);
+        hear(&c, &b);
+        ck_assert_int_gt(strtol(b.p + 1, &rest, 10), 101);
+        ck_assert_str_eq(rest, "\r\n+PONG\r\n:0\r\n");
+        buf_fini(&b);
+    }
+    leave(&c);
+}
+END_TEST
+
+START_TEST(hello_behind_a_waiting_lock_changes_what_comes_after)
+{
+    struct client holder = come(), c = come();
+    struct buf b;
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a WAIT 1h\nHELLO 3\nLOCKS nothing\nCLIENT GETNAME\n");
+    settle();
+    expect(&c, "");
+    say(&holder, "UNLOCK a\n");
+    settle();
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_int_eq(b.p[0], ':');
+    ck_assert_ptr_nonnull(strstr(b.p, "\r\n%7\r\n"));
+    ck_assert_ptr_nonnull(strstr(b.p, "*0\r\n_\r\n"));
+    buf_fini(&b);
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+START_TEST(one_byte_at_a_time_gives_the_same)
+{
+    static const char in[] = "PING \"a b\"\r\n*2\r\n$4\r\nPING\r\n$2\r\nhi\r\n\r\nLOCK n\nUNLOCK n\nPING\n";
+    struct client c = come();
+    size_t i;
+
+    for (i = 0; i < sizeof(in) - 1; i++) {
+        ck_assert_int_eq(send(c.fd, in + i, 1, 0), 1);
+        settle();
+    }
+    expect(&c, "$3\r\na b\r\n$2\r\nhi\r\n:101\r\n:0\r\n+PONG\r\n");
+    leave(&c);
+}
+END_TEST
+
+START_TEST(a_long_pipeline_is_answered_whole)
+{
+    struct client c = come();
+    struct buf b;
+    int pongs = 0;
+    const char *at;
+
+    say_times(&c, "PING\n", 3000);
+    settle();
+    buf_init(&b, 0);
+    hear(&c, &b);
+    for (at = b.p; (at = strstr(at, "+PONG\r\n")) != NULL; at += 7) {
+        pongs++;
+    }
+    ck_assert_int_eq(pongs, 3000);
+    ck_assert_uint_eq(b.n, 3000 * 7 + 1);
+    buf_fini(&b);
+    leave(&c);
+}
+END_TEST
+
+START_TEST(one_busy_session_does_not_hold_up_another)
+{
+    struct client busy = come(), other = come();
+
+    say_times(&busy, "PING\n", 3000);
+    say(&other, "PING\n");
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    ck_assert(engine_turn_end(engine)); /* there is more of the busy one ... */
+    expect(&other, "+PONG\r\n");        /* ... and the other one has its answer */
+    ck_assert_uint_lt(busy.s->requests_n, 3000);
+    settle();
+    ck_assert_uint_eq(busy.s->requests_n, 3000);
+    leave(&busy);
+    leave(&other);
+}
+END_TEST
+
+/* ---- the end ---- */
+
+START_TEST(whole_requests_before_eof_are_answered)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a\nPING\nUNLOCK a\nPING half a requ");
+    shutdown(c.fd, SHUT_WR);
+    settle();
+    expect(&c, ":101\r\n+PONG\r\n:0\r\n<end>");
+    ck_assert_ptr_null(session_find(engine, c.id));
+    close(c.fd);
+}
+END_TEST
+
+START_TEST(eof_cancels_what_waits)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a\nPING\n");
+    settle();
+    expect(&c, "");
+    shutdown(c.fd, SHUT_WR);
+    settle();
+    expect(&c, "$-1\r\n+PONG\r\n<end>");
+    ck_assert_ptr_null(session_find(engine, c.id));
+    close(c.fd);
+    leave(&holder);
+}
+END_TEST
+
+START_TEST(a_dead_holder_frees_at_once)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\nLOCK b\n");
+    settle();
+    say(&c, "LOCK a\n");
+    settle();
+    expect(&c, "");
+    close(holder.fd);
+    settle();
+    ck_assert_ptr_null(session_find(engine, holder.id));
+    {
+        struct buf b;
+
+        buf_init(&b, 0);
+        hear(&c, &b);
+        ck_assert_int_eq(b.p[0], ':');
+        buf_fini(&b);
+    }
+    ck_assert_uint_ge(redis->releases, 1);
+    leave(&c);
+}
+END_TEST
+
+static bool
+held(const char *name)
+{
+    struct core_lock_view v;
+
+    return core_lock_info(engine->core, clock_now_us(), slice_of(name), &v) && strcmp(v.state, "held") == 0;
+}
+
+START_TEST(what_a_vanished_peer_asked_is_still_done)
+{
+    struct client c = come(), d = come();
+
+    say(&d, "LOCK a OWNER x\n");
+    settle();
+    ck_assert(held("a"));
+    say(&c, "PING\nLOCK b OWNER x\nUNLOCK a OWNER x\n");
+    close(c.fd); /* nobody hears the PONG; UNLOCK is still to come, behind the LOCK of its owner */
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert(held("b"));
+    ck_assert(!held("a"));
+    leave(&d);
+}
+END_TEST
+
+START_TEST(a_grant_for_nobody_is_released)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a\n");
+    turn();
+    ck_assert_uint_eq(redis->acquires, 1);
+    session_close(session_find(engine, c.id), CLOSE_KILLED);
+    turn();
+    expect(&c, "<end>");
+    settle();
+    ck_assert_uint_eq(redis->releases, 1);
+    ck_assert(engine_idle(engine));
+    close(c.fd);
+}
+END_TEST
+
+START_TEST(quit_ends_it_and_what_follows_is_not_run)
+{
+    struct client c = come(), d = come();
+
+    say(&c, "PING\nQUIT\nLOCK z\n");
+    settle();
+    expect(&c, "+PONG\r\n+OK\r\n<end>");
+    say(&d, "LOCK a\nQUIT\nLOCK z\n");
+    settle();
+    expect(&d, ":101\r\n+OK\r\n<end>");
+    ck_assert_uint_eq(redis->acquires, 1);
+    close(c.fd);
+    close(d.fd);
+}
+END_TEST
+
+START_TEST(draining_sends_waiters_away_and_ends_idle)
+{
+    struct client holder = come(), c = come();
+    struct buf b;
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a\n");
+    settle();
+    engine_drain(engine);
+    settle();
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_msg(strncmp(b.p, "-DRAINING", 9) == 0, "%s", b.p);
+    buf_fini(&b);
+    ck_assert(!engine_idle(engine));
+    say(&holder, "UNLOCK a\n");
+    settle();
+    ck_assert(engine_idle(engine));
+    engine_close_sessions(engine, "test");
+    settle();
+    expect(&c, "<end>");
+    ck_assert_uint_eq(engine->sessions_n, 0);
+    close(c.fd);
+    close(holder.fd);
+}
+END_TEST
+
+/* ---- pushes, memory ---- */
+
+START_TEST(nothing_comes_unasked)
+{
+    struct client watcher = come(), c = come();
+    struct buf b;
+
+    say(&watcher, "SUBSCRIBE lock:a\n");
+    say(&c, "HELLO 3\n");
+    settle();
+    expect(&watcher, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n");
+    buf_init(&b, 0);
+    hear(&c, &b);
+    buf_clear(&b, 0);
+    say(&c, "LOCK a\nUNLOCK a\n");
+    settle();
+    hear(&c, &b);
+    ck_assert_str_eq(b.p, ":101\r\n:0\r\n");
+    buf_clear(&b, 0);
+    hear(&watcher, &b);
+    ck_assert_ptr_nonnull(strstr(b.p, "granted 101"));
+    ck_assert_ptr_nonnull(strstr(b.p, "released 101"));
+    buf_fini(&b);
+    leave(&c);
+    leave(&watcher);
+}
+END_TEST
+
+START_TEST(an_idle_session_holds_no_buffer)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a\nPING\nUNLOCK a\n");
+    settle();
+    ck_assert_uint_eq(c.s->slots_n, 0);
+    ck_assert_ptr_null(c.s->out.p);
+    ck_assert_ptr_null(c.s->reader.in.p);
+    ck_assert_ptr_null(c.s->write_ev);
+    ck_assert_uint_le(sizeof(struct session), 1024);
+    leave(&c);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        replies_come_in_order_of_requests,
+        the_later_reply_waits_for_the_earlier_one,
+        an_unlock_behind_a_waiting_lock_runs,
+        hello_behind_a_waiting_lock_changes_what_comes_after,
+        one_byte_at_a_time_gives_the_same,
+        a_long_pipeline_is_answered_whole,
+        one_busy_session_does_not_hold_up_another,
+        whole_requests_before_eof_are_answered,
+        eof_cancels_what_waits,
+        a_dead_holder_frees_at_once,
+        what_a_vanished_peer_asked_is_still_done,
+        a_grant_for_nobody_is_released,
+        quit_ends_it_and_what_follows_is_not_run,
+        draining_sends_waiters_away_and_ends_idle,
+        nothing_comes_unasked,
+        an_idle_session_holds_no_buffer,
+    };
+    TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
+
+    return house_run("session", tc);
+}
