@@ -44,6 +44,13 @@ $(B)/rlockd: $(RLOCKD) $(B)/librlockd.a
 $(B)/rlock: $(RLOCK) $(RLOCK_SEES)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
+# The Lua scripts as C strings.
+$(B)/gen/scripts.h: scripts/embed $(wildcard scripts/*.lua)
+	@mkdir -p $(@D)
+	scripts/embed >$@.new && mv $@.new $@
+
+$(B)/daemon/backend/call.o: $(B)/gen/scripts.h
+
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<

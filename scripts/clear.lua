@@ -3,11 +3,11 @@
 -- A key of another type than the kind's is somebody's data, not a lock, and stays. GONE: there was nothing. The
 -- token rises either way, so that a holder who does not know yet is refused by whoever looks at tokens. DEL comes
 -- first, so that it goes through in a full Redis.
-local function clear(key, floor, channel)
-    local kind = redis.call('TYPE', key).ok
+local function clear(key, channel)
+    local kind = call('TYPE', key).ok
     if kind ~= 'none' and kind ~= TYPE then
-        return FOREIGN, redis.call('PTTL', key)
+        return FOREIGN, call('PTTL', key)
     end
-    local there = redis.call('DEL', key)
-    return there == 1 and OK or GONE, token(floor), redis.call('PUBLISH', channel, '0')
+    local there = call('DEL', key)
+    return there == 1 and OK or GONE, token(), call('PUBLISH', channel, '0')
 end

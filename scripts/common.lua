@@ -1,36 +1,39 @@
 -- common.lua -- what surrounds every verb of every kind: the time, the guard, the token, the loop over the names.
 --
--- scripts/embed puts a script together as: this file up to "-- @verb", the kind's own locals and one of its
+-- scripts/embed puts a script together: this file down to its mark, the kind's own locals and one of its
 -- functions, and the rest of this file. One call is one verb of one kind over N names:
 --
 --   KEYS   rlock:clock, then the N keys
---   ARGV   guard, then for each key the function's parameters behind `key`, in their order
+--   ARGV   guard, floor, then for each key the function's parameters behind `key`, in their order
 --   reply  { TIME in us, then for each key: outcome, a, b }
 --
 -- Only integers go back (an error reply apart). Outcomes, with a and b:
 --   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
---            release: subscribers woken, expiry if holds are left   clear: token, subscribers woken
---   TAKEN    PTTL of whoever has it       FOREIGN  PTTL; the key is of another type
---   GONE     this owner does not have it  FULL     Redis is out of memory; nothing was written for this name
+--            release: subscribers woken, expiry if holds are left         clear: token, subscribers woken
+--   TAKEN    PTTL of whoever has it
+--   FOREIGN  PTTL; the key is of another type
+--   GONE     this owner does not have it; clear: nobody had, token, subscribers woken
+--   FULL     Redis is out of memory; nothing was written for this name
 --   STALE    the guard has passed; nothing was done
 --
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
+-- floor: the highest token that the daemon has seen.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
 -- so that a command which runs late takes nothing away.
 -- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
 -- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
 -- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+local call, pcall = redis.call, redis.pcall
 
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 local failed, last
 
--- Runs a command that may be refused. nil: the key is of another type, or Redis refused, which `failed` then says.
-local function try(...)
-    local reply = redis.pcall(...)
+-- What a pcall answered, checked: nil when the key is of another type, or when Redis refused (`failed` then says so).
+local function sound(reply)
     if type(reply) == 'table' and reply.err then
         if not reply.err:find('^-?WRONGTYPE') then
             failed = reply
@@ -40,22 +43,32 @@ local function try(...)
     return reply
 end
 
--- The next token: above every token of this Redis, above its time, above what the daemon has seen.
-local function token(floor)
+-- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere.
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+-- The next token: above every token of this Redis and all that the daemon has seen, and not below the time.
+local function token()
     if not last then
-        last = tonumber(redis.pcall('GET', KEYS[1])) or 0
+        last = tonumber(pcall('GETSET', KEYS[1], text(now))) or 0
         if not (last >= 0 and last < 2 ^ 53) then
-            last = 0
+            last = 0 -- somebody else's
         end
+        last = math.max(last, tonumber(ARGV[2]))
     end
-    last = math.max(last + 1, now, floor + 1)
+    last = last < now and now or last + 1
     return last
 end
 
--- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write. pttl: if known.
+-- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write. pttl: what PTTL says.
 local function lengthen(key, lease, pttl)
-    local ms = math.max(pttl or redis.call('PTTL', key), lease)
-    redis.call('PEXPIRE', key, ms)
+    local ms = tonumber(lease)
+    if pttl > ms then
+        ms = pttl
+        lease = text(pttl)
+    end
+    call('PEXPIRE', key, lease)
     return now_ms + ms
 end
 
@@ -63,22 +76,23 @@ end
 
 local reply = {now}
 local stale = ARGV[1] ~= '0' and now > tonumber(ARGV[1])
-local at, to = 2, 2
+local at, to = 3, 2
 for i = 2, #KEYS do
-    local outcome, a, b = STALE, 0, 0
+    local outcome, a, b = STALE
     if not stale then
-        outcome, a, b = verb(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
-        if failed then
-            if not failed.err:find('^-?OOM') then
-                return failed
-            end
-            outcome, a, b, failed = FULL, 0, 0, nil
+        outcome, a, b = verb(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+    end
+    if failed then
+        if not failed.err:find('^-?OOM') then
+            reply = failed
+            break
         end
+        outcome, a, b, failed = FULL, 0, 0, nil
     end
     reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
     at, to = at + columns, to + 3
 end
-if last then
-    redis.call('SET', KEYS[1], string.format('%.0f', last))
+if last and last > now then
+    call('SET', KEYS[1], text(last))
 end
 return reply

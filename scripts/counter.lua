@@ -7,29 +7,29 @@ local TYPE = 'string'
 
 -- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it.
 local function ours(key, stamp)
-    local pttl = redis.call('PTTL', key)
+    local pttl = call('PTTL', key)
     if stamp == '0' or pttl < 0 then
         return false
     end
     local early = stamp - (now_ms + pttl)
     if early > 2 then -- a long call, perhaps: look at the clock again
-        local later = redis.call('TIME')
+        local later = call('TIME')
         local gone_ms = math.floor((later[1] * 1000000 + later[2]) / 1000) - now_ms
         early = math.max(early - gone_ms, 0)
     end
     return early >= -2 and early <= 2
 end
 
-local function acquire(key, lease, floor)
-    local kind = redis.call('TYPE', key).ok
+local function acquire(key, lease)
+    local kind = call('TYPE', key).ok
     if kind ~= 'none' then
-        return kind == TYPE and TAKEN or FOREIGN, redis.call('PTTL', key)
+        return kind == TYPE and TAKEN or FOREIGN, call('PTTL', key)
     end
-    if not try('INCR', key) then
+    if not sound(pcall('INCR', key)) then
         return
     end
-    redis.call('PEXPIREAT', key, now_ms + lease)
-    return OK, token(floor), now_ms + lease
+    call('PEXPIREAT', key, text(now_ms + lease))
+    return OK, token(), now_ms + lease
 end
 
 local function renew(key, stamp, lease, exact)
@@ -40,7 +40,7 @@ local function renew(key, stamp, lease, exact)
     if exact == '0' then
         expiry = math.max(expiry, stamp)
     end
-    redis.call('PEXPIREAT', key, expiry)
+    call('PEXPIREAT', key, text(expiry))
     return OK, 0, expiry
 end
 
@@ -48,6 +48,6 @@ local function release(key, stamp, channel)
     if not ours(key, stamp) then
         return GONE
     end
-    redis.call('DEL', key)
-    return OK, redis.call('PUBLISH', channel, '0')
+    call('DEL', key)
+    return OK, call('PUBLISH', channel, '0')
 end

@@ -3,9 +3,9 @@
 -- The count is set, never incremented, so that a command that runs twice does no harm.
 local TYPE = 'hash'
 
-local function acquire(key, owner, lease, holds, reentry, floor)
-    local pttl = redis.call('PTTL', key)
-    local count = pttl ~= -2 and try('HGET', key, owner) -- false: no key or no field; nil: not a hash
+local function acquire(key, owner, lease, holds, reentry)
+    local pttl = call('PTTL', key)
+    local count = pttl ~= -2 and sound(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
     if not count then
         if reentry == '1' then
             return GONE
@@ -13,36 +13,36 @@ local function acquire(key, owner, lease, holds, reentry, floor)
             return count == nil and FOREIGN or TAKEN, pttl
         end
     end
-    if count ~= holds and not try('HSET', key, owner, holds) then
+    if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then
         return
     end
     local expiry = lengthen(key, lease, pttl)
-    return OK, reentry == '1' and 0 or token(floor), expiry
+    return OK, reentry == '1' and 0 or token(), expiry
 end
 
 local function renew(key, owner, lease, exact)
-    if try('HEXISTS', key, owner) ~= 1 then
+    if sound(pcall('HEXISTS', key, owner)) ~= 1 then
         return GONE
     end
     if exact == '0' then
-        return OK, 0, lengthen(key, lease)
+        return OK, 0, lengthen(key, lease, call('PTTL', key))
     end
-    redis.call('PEXPIRE', key, lease)
+    call('PEXPIRE', key, lease)
     return OK, 0, now_ms + lease
 end
 
 -- HDEL drops the key with its only field, and can not take anybody else's.
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
-        if try('HEXISTS', key, owner) ~= 1 then
+        if sound(pcall('HEXISTS', key, owner)) ~= 1 then
             return GONE
         end
-        local expiry = lengthen(key, lease)
-        redis.call('HSET', key, owner, holds)
+        local expiry = lengthen(key, lease, call('PTTL', key))
+        call('HSET', key, owner, holds)
         return OK, 0, expiry
     end
-    if try('HDEL', key, owner) ~= 1 then
+    if sound(pcall('HDEL', key, owner)) ~= 1 then
         return GONE
     end
-    return OK, redis.call('PUBLISH', channel, '0')
+    return OK, call('PUBLISH', channel, '0')
 end

@@ -41,7 +41,7 @@ struct backend_env {
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
-    struct hash_key secret;   /* values of `simple` locks are derived from it and the claim's id */
+    struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
     /* What LOCKINFO asked for; `id` is the caller's. ok false = Redis did not answer. */
@@ -74,13 +74,13 @@ struct backend_status {
 };
 
 struct backend_ops {
-    const char *scheme; /* which URLs are its: "single" takes unix: redis: rediss: */
+    const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*flush)(struct backend *b);
-    bool (*idle)(const struct backend *b);
-    void (*status)(const struct backend *b, struct backend_status *out);
+    bool (*idle)(struct backend *b);
+    void (*status)(struct backend *b, struct backend_status *out);
     void (*close)(struct backend *b);
 };
 
@@ -100,9 +100,9 @@ void backend_look(struct backend *b, uint64_t id, struct slice key);
 void backend_flush(struct backend *b);
 
 /* Nothing queued, nothing in flight. */
-bool backend_idle(const struct backend *b);
+bool backend_idle(struct backend *b);
 
-void backend_status(const struct backend *b, struct backend_status *out);
+void backend_status(struct backend *b, struct backend_status *out);
 
 /* Ends all links; posts nothing more. */
 void backend_close(struct backend **b);

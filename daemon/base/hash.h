@@ -32,4 +32,11 @@ hash_name(const struct hash_key *key, const void *p, size_t n)
     return (unsigned)(h ^ (h >> 32));
 }
 
+/* Ids are our own and count up: nobody can choose colliding ones. */
+static inline unsigned
+hash_id(uint64_t id)
+{
+    return (unsigned)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
 #endif

@@ -78,7 +78,7 @@ claim_get(struct core *c, struct lock *l, struct owner *o)
         return NULL;
     }
     cl->id = ++c->serial;
-    HASH_ADD(hh, c->claims, id, sizeof(cl->id), cl);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->claims, &cl->id, sizeof(cl->id), hash_id(cl->id), cl);
     if (cl->hh.tbl == NULL) {
         timer_fini(c, &cl->timer);
         free(cl);

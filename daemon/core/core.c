@@ -248,7 +248,7 @@ done(struct core *c, const struct core_done *d)
     if (d->token > c->token_max) {
         c->token_max = d->token;
     }
-    HASH_FIND(hh, c->claims, &d->claim, sizeof(d->claim), cl);
+    HASH_FIND_BYHASHVALUE(hh, c->claims, &d->claim, sizeof(d->claim), hash_id(d->claim), cl);
     if (cl != NULL) {
         claim_done(c, cl, d);
         return;

@@ -30,7 +30,7 @@ lock_by_id(struct core *c, uint64_t id)
 {
     struct lock *l = NULL;
 
-    HASH_FIND(id_hh, c->by_id, &id, sizeof(id), l);
+    HASH_FIND_BYHASHVALUE(id_hh, c->by_id, &id, sizeof(id), hash_id(id), l);
     return l;
 }
 
@@ -85,7 +85,7 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     if (l->hh.tbl == NULL) {
         goto fail_timer;
     }
-    HASH_ADD(id_hh, c->by_id, id, sizeof(l->id), l);
+    HASH_ADD_KEYPTR_BYHASHVALUE(id_hh, c->by_id, &l->id, sizeof(l->id), hash_id(l->id), l);
     if (l->id_hh.tbl == NULL) {
         goto fail_hash;
     }

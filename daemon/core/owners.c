@@ -16,7 +16,7 @@ peer_find(struct core *c, uint64_t id)
 {
     struct peer *p = NULL;
 
-    HASH_FIND(hh, c->peers, &id, sizeof(id), p);
+    HASH_FIND_BYHASHVALUE(hh, c->peers, &id, sizeof(id), hash_id(id), p);
     return p;
 }
 
@@ -66,7 +66,7 @@ core_session_open(struct core *c)
         return 0;
     }
     p->owner->session = p->id;
-    HASH_ADD(hh, c->peers, id, sizeof(p->id), p);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->peers, &p->id, sizeof(p->id), hash_id(p->id), p);
     if (p->hh.tbl == NULL) {
         owner_free(c, p->owner);
         free(p);

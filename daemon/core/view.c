@@ -164,7 +164,7 @@ core_session_count(const struct core *c, uint64_t session)
     struct list *pos, *nxt;
     struct peer *p = NULL;
 
-    HASH_FIND(hh, c->peers, &session, sizeof(session), p);
+    HASH_FIND_BYHASHVALUE(hh, c->peers, &session, sizeof(session), hash_id(session), p);
     if (p == NULL) {
         return n;
     }

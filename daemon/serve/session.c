@@ -86,13 +86,6 @@ refuse(struct engine *e, int fd, const char *line)
     close(fd);
 }
 
-/* Ids are ours and count up: nobody can choose colliding ones. */
-static unsigned
-hash_of(uint64_t id)
-{
-    return (unsigned)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-}
-
 /* The parts of a new session that may fail, in order; session_open() undoes them. */
 static bool
 enrol(struct session *s)
@@ -110,7 +103,7 @@ enrol(struct session *s)
     if (s->id == 0) {
         return false;
     }
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->by_id, &s->id, sizeof(s->id), hash_of(s->id), s);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->by_id, &s->id, sizeof(s->id), hash_id(s->id), s);
     if (s->hh.tbl == NULL) {
         struct core_event gone = {.type = CORE_GONE, .session = s->id};
 
@@ -174,7 +167,7 @@ session_find(struct engine *e, uint64_t id)
 {
     struct session *s = NULL;
 
-    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_of(id), s);
+    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_id(id), s);
     return s;
 }
 

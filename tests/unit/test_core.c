@@ -1,9 +1,10 @@
 /*
- * test_core.c -- LOCK, UNLOCK and BREAK as protocol.md tells them: grants and counts, queues and waits, kinds,
- * tokens, limits, DRAIN, BREAK.
+ * test_core.c -- LOCK, UNLOCK and BREAK as protocol.md tells them: grants and counts, tokens, kinds, limits, BREAK,
+ * DRAIN.
  *
- * Owners and sessions: test_core_owners.c. Leases, and what Redis may do: test_core_redis.c. Turns between daemons
- * and the views: test_core_queue.c. Memory: test_core_memory.c.
+ * Beside it: test_core_wait.c and test_core_queue.c (waiting), test_core_owners.c and test_core_grace.c (sessions
+ * and owners), test_core_lease.c and test_core_renew.c (time), test_core_redis.c (what Redis may do),
+ * test_core_memory.c.
  */
 #include "tests/unit/core_world.h"
 
@@ -291,235 +292,6 @@ START_TEST(unlock_twice)
 }
 END_TEST
 
-START_TEST(nowait_held_here)
-{
-    struct world w;
-    uint64_t s, t;
-
-    world_open(&w);
-    s = session(&w);
-    t = session(&w);
-    take(&w, s, "a");
-    expect_reply(&w, lock(&w, t, "a", .nowait = true), CORE_NOT_GRANTED);
-    lock(&w, t, "a");
-    expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
-    ck_assert_uint_eq(w.metrics.attempts, 1);
-    ck_assert_uint_eq(w.metrics.timeouts, 2);
-    world_close(&w);
-}
-END_TEST
-
-/* Taken elsewhere: one attempt, no watch, no record left. */
-START_TEST(nowait_taken_elsewhere)
-{
-    struct world w;
-    uint64_t id;
-
-    world_open(&w);
-    id = lock(&w, session(&w), "a", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_reply(&w, id, CORE_NOT_GRANTED);
-    ck_assert(!known(&w, "a"));
-    ck_assert_uint_eq(w.metrics.attempts_taken, 1);
-    world_close(&w);
-}
-END_TEST
-
-/* A place kept for a named owner is no answer of Redis: whoever asks without waiting has it asked. */
-START_TEST(nowait_asks_every_time)
-{
-    struct world w;
-    uint64_t s, t, id;
-
-    world_open(&w);
-    s = session(&w);
-    t = session(&w);
-    id = lock(&w, s, "a", .owner = "alice", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_reply(&w, id, CORE_NOT_GRANTED);
-    skip_watches(&w); /* her place is kept; watching for it is allowed */
-    pass(&w, MS(100));
-    id = lock(&w, t, "a", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_reply(&w, id, CORE_NOT_GRANTED);
-    pass(&w, MS(100));
-    id = lock(&w, s, "a", .owner = "alice", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
-    skip_watches(&w);
-    world_close(&w);
-}
-END_TEST
-
-/* An attempt for others who cannot wait is under way: its outcome decides for all of them. */
-START_TEST(nowait_joins_the_attempt)
-{
-    static const struct {
-        enum core_outcome outcome;
-        enum core_answer first, others;
-    } rows[] = {{CORE_OK, CORE_GRANTED, CORE_NOT_GRANTED},
-                {CORE_TAKEN, CORE_NOT_GRANTED, CORE_NOT_GRANTED},
-                {CORE_DOWN, CORE_UNAVAILABLE, CORE_UNAVAILABLE},
-                {CORE_FULL, CORE_REDIS_FULL, CORE_REDIS_FULL},
-                {CORE_FOREIGN, CORE_WRONG_KIND, CORE_WRONG_KIND}};
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct world w;
-        struct flight op;
-        uint64_t id[3];
-
-        world_open(&w);
-        id[0] = lock(&w, session(&w), "a", .nowait = true);
-        op = expect_op(&w, CORE_ACQUIRE, "a");
-        id[1] = lock(&w, session(&w), "a", .nowait = true);
-        id[2] = lock(&w, session(&w), "a", .nowait = true);
-        redis_says(&w, op, rows[i].outcome, .pttl_us = SEC(1));
-        expect_reply(&w, id[0], rows[i].first);
-        expect_reply(&w, id[1], rows[i].others);
-        expect_reply(&w, id[2], rows[i].others);
-        ck_assert_int_eq(known(&w, "a"), rows[i].first == CORE_GRANTED);
-        world_close(&w);
-    }
-}
-END_TEST
-
-/* Somebody who can wait comes first: null at once, whatever the attempt in flight brings. */
-START_TEST(nowait_behind_a_waiter)
-{
-    struct world w;
-    struct flight op;
-
-    world_open(&w);
-    lock(&w, session(&w), "a");
-    op = expect_op(&w, CORE_ACQUIRE, "a");
-    expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
-    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
-    expect_op(&w, CORE_WATCH, "a");
-    expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
-    world_close(&w);
-}
-END_TEST
-
-/* While the pause after a failed attempt lasts, its reason is the answer. */
-START_TEST(nowait_while_redis_is_away)
-{
-    static const struct {
-        enum core_outcome outcome;
-        enum core_answer answer;
-    } rows[] = {{CORE_DOWN, CORE_UNAVAILABLE}, {CORE_UNKNOWN, CORE_UNAVAILABLE}, {CORE_FULL, CORE_REDIS_FULL}};
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct world w;
-
-        world_open(&w);
-        lock(&w, session(&w), "a");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), rows[i].outcome);
-        expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), rows[i].answer);
-        ck_assert_uint_eq(w.metrics.unavailable, 1);
-        world_close(&w);
-    }
-}
-END_TEST
-
-/* An attempt that takes too long for one who cannot wait; what it brings in the end is given back. */
-START_TEST(nowait_patience)
-{
-    struct world w;
-    struct flight op;
-    uint64_t id, behind;
-
-    world_open(&w);
-    id = lock(&w, session(&w), "a", .nowait = true);
-    op = expect_op(&w, CORE_ACQUIRE, "a");
-    behind = lock(&w, session(&w), "a", .nowait = true);
-    pass(&w, MS(250) - 1);
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_UNAVAILABLE);
-    expect_reply(&w, behind, CORE_UNAVAILABLE);
-    redis_says(&w, op, CORE_OK);
-    ck_assert_uint_eq(w.metrics.unclaimed, 1);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert(!known(&w, "a"));
-    ck_assert_uint_eq(count_news(&w, CORE_NEWS_GRANTED) + count_news(&w, CORE_NEWS_RELEASED), 0);
-    world_close(&w);
-}
-END_TEST
-
-START_TEST(wait_times_out)
-{
-    struct world w;
-    uint64_t s, id;
-
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
-    id = lock(&w, session(&w), "a", .wait_us = SEC(1));
-    pass(&w, SEC(1) - 1);
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_NOT_GRANTED);
-
-    id = lock(&w, session(&w), "b", .wait_us = SEC(1)); /* held elsewhere */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_op(&w, CORE_WATCH, "b");
-    pass(&w, SEC(1) - 1);
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_NOT_GRANTED);
-    expect_op(&w, CORE_UNWATCH, "b");
-    ck_assert(!known(&w, "b"));
-
-    id = lock(&w, session(&w), "c", .wait_us = MS(30)); /* Redis is away */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_DOWN);
-    pass(&w, MS(20));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_DOWN);
-    pass(&w, MS(10) - 1);
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_UNAVAILABLE);
-    world_close(&w);
-}
-END_TEST
-
-/* The time is over while an attempt is in flight: its outcome is awaited, but not for long. */
-START_TEST(wait_ends_in_an_attempt)
-{
-    static const struct {
-        enum core_outcome outcome;
-        enum core_answer answer;
-    } rows[] = {{CORE_OK, CORE_GRANTED}, {CORE_TAKEN, CORE_NOT_GRANTED}, {CORE_DOWN, CORE_UNAVAILABLE}};
-    struct world w;
-    struct flight op;
-    uint64_t id;
-
-    world_open(&w);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        id = lock(&w, session(&w), "a", .wait_us = MS(100));
-        op = expect_op(&w, CORE_ACQUIRE, "a");
-        pass(&w, MS(200));
-        redis_says(&w, op, rows[i].outcome, .pttl_us = SEC(1));
-        expect_reply(&w, id, rows[i].answer);
-        if (rows[i].outcome == CORE_OK) {
-            give(&w, w.session[0], "a");
-        }
-    }
-    id = lock(&w, session(&w), "a", .wait_us = MS(100));
-    op = expect_op(&w, CORE_ACQUIRE, "a");
-    pass(&w, MS(250) - 1); /* a quarter of the timeout, since the attempt began */
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_UNAVAILABLE);
-    id = lock(&w, session(&w), "a", .wait_us = MS(100)); /* behind the attempt that still runs for nobody */
-    pass(&w, MS(350) - 1);
-    quiet(&w);
-    pass(&w, 1);
-    expect_reply(&w, id, CORE_UNAVAILABLE);
-    redis_says(&w, op, CORE_DOWN);
-    world_close(&w);
-}
-END_TEST
-
 /* Kinds that are not reentrant: who waits for itself would wait for ever. */
 START_TEST(waiting_for_oneself)
 {
@@ -668,7 +440,7 @@ START_TEST(break_held_elsewhere)
     id = break_name(&w, s, "a");
     op = expect_op(&w, CORE_BREAK_KEY, "a");
     other = break_name(&w, s, "a"); /* the one in flight answers for both */
-    redis_says(&w, op, CORE_GONE_IN_REDIS); /* there was nothing */
+    redis_says(&w, op, CORE_OK, .stamp = 0); /* there was nothing */
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
     ck_assert_int_eq(expect_reply(&w, other, CORE_LEFT)->left, 0);
     ck_assert(!known(&w, "a"));
@@ -804,15 +576,6 @@ main(void)
         token_acts_for_the_holder,
         token_of_an_owner,
         unlock_twice,
-        nowait_held_here,
-        nowait_taken_elsewhere,
-        nowait_asks_every_time,
-        nowait_joins_the_attempt,
-        nowait_behind_a_waiter,
-        nowait_while_redis_is_away,
-        nowait_patience,
-        wait_times_out,
-        wait_ends_in_an_attempt,
         waiting_for_oneself,
         wrong_kind,
         limits,

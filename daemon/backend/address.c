@@ -1,0 +1,150 @@
+/*
+ * address.c -- Redis URLs.
+ */
+#include "daemon/backend/address.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/units.h"
+
+void
+address_free(struct link_address *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    if (a->password != NULL) {
+        explicit_bzero(a->password, strlen(a->password));
+    }
+    free(a->path);
+    free(a->host);
+    free(a->user);
+    free(a->password);
+    free(a);
+}
+
+static int
+hex(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
+}
+
+/* A copy with %XX decoded; NULL when empty. */
+static char *
+decoded(struct slice s)
+{
+    char *out = s.n > 0 ? malloc(s.n + 1) : NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; out != NULL && i < s.n; i++) {
+        if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0) {
+            out[n++] = (char)(hex(s.p[i + 1]) << 4 | hex(s.p[i + 2]));
+            i += 2;
+        } else {
+            out[n++] = s.p[i];
+        }
+        out[n] = '\0';
+    }
+    return out;
+}
+
+static bool
+parse_number(struct slice s, int64_t max, int *out)
+{
+    int64_t n;
+
+    if (!number_parse(s, &n) || n > max) {
+        return false;
+    }
+    *out = (int)n;
+    return true;
+}
+
+static struct slice
+until(struct slice *rest, char stop, bool last)
+{
+    const char *at = last ? memrchr(rest->p, stop, rest->n) : memchr(rest->p, stop, rest->n);
+    struct slice head = *rest;
+
+    if (at == NULL) {
+        *rest = (struct slice){rest->p + rest->n, 0};
+        return head;
+    }
+    head.n = (size_t)(at - rest->p);
+    *rest = (struct slice){at + 1, rest->n - head.n - 1};
+    return head;
+}
+
+static bool
+parse_unix(struct link_address *a, const char *text)
+{
+    struct slice rest = slice_of(text), path = until(&rest, '?', false);
+
+    a->path = decoded(path);
+    snprintf(a->shown, sizeof(a->shown), "unix:%.*s", (int)path.n, path.p);
+    if (a->path == NULL) {
+        return false;
+    }
+    if (rest.n == 0) {
+        return true;
+    }
+    return rest.n > 3 && memcmp(rest.p, "db=", 3) == 0 && parse_number((struct slice){rest.p + 3, rest.n - 3}, 65535, &a->db);
+}
+
+static bool
+parse_tcp(struct link_address *a, const char *text)
+{
+    struct slice rest = slice_of(text), who, host;
+    bool port_ok, db_ok = true;
+
+    if (memchr(rest.p, '@', rest.n) != NULL) {
+        who = until(&rest, '@', true);
+        a->user = decoded(until(&who, ':', false));
+        a->password = decoded(who);
+    }
+    host = until(&rest, '/', false);
+    if (rest.n > 0) {
+        db_ok = parse_number(rest, 65535, &a->db);
+    }
+    snprintf(a->shown, sizeof(a->shown), "redis://%.*s", (int)host.n, host.p);
+    rest = host;
+    if (host.n > 0 && host.p[0] == '[') { /* [::1]:6379 */
+        rest = (struct slice){host.p + 1, host.n - 1};
+        a->host = decoded(until(&rest, ']', false));
+        (void)until(&rest, ':', false);
+    } else {
+        a->host = decoded(until(&rest, ':', true));
+    }
+    port_ok = rest.n == 0 || parse_number(rest, 65535, &a->port);
+    return a->host != NULL && port_ok && a->port > 0 && db_ok;
+}
+
+struct link_address *
+address_parse(const char *url, const char *user, const char *password, char error[160])
+{
+    struct link_address *a = calloc(1, sizeof(*a));
+    bool ok = false;
+
+    if (a == NULL) {
+        snprintf(error, 160, "out of memory");
+        return NULL;
+    }
+    a->port = 6379;
+    if (strncmp(url, "unix:", 5) == 0) {
+        ok = parse_unix(a, url + 5);
+    } else if (strncmp(url, "redis://", 8) == 0) {
+        ok = parse_tcp(a, url + 8);
+    }
+    if (!ok) {
+        snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N] or redis://[user:password@]host:port[/db]");
+        address_free(a);
+        return NULL;
+    }
+    if (a->password == NULL && password != NULL) {
+        a->password = strdup(password);
+        a->user = a->user == NULL && user != NULL ? strdup(user) : a->user;
+    }
+    return a;
+}

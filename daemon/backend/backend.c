@@ -1,0 +1,77 @@
+/*
+ * backend.c -- the table of topologies, and the verbs handed on to the one that was opened.
+ */
+#include "daemon/backend/backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/single.h"
+
+static const struct backend_ops *const topologies[] = {&single_ops};
+
+/* Whether the URL begins with one of the blank-separated schemes. */
+static bool
+takes(const char *schemes, const char *url)
+{
+    size_t n;
+
+    for (; *schemes != '\0'; schemes += n + (schemes[n] == ' ')) {
+        n = strcspn(schemes, " ");
+        if (strncmp(schemes, url, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct backend *
+backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
+{
+    for (size_t i = 0; i < sizeof(topologies) / sizeof(topologies[0]); i++) {
+        if (takes(topologies[i]->schemes, conf->url)) {
+            return topologies[i]->open(conf, env, error);
+        }
+    }
+    snprintf(error, 160, "no such kind of Redis URL");
+    return NULL;
+}
+
+void
+backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
+{
+    b->ops->perform(b, op, verb);
+}
+
+void
+backend_look(struct backend *b, uint64_t id, struct slice key)
+{
+    b->ops->look(b, id, key);
+}
+
+void
+backend_flush(struct backend *b)
+{
+    b->ops->flush(b);
+}
+
+bool
+backend_idle(struct backend *b)
+{
+    return b->ops->idle(b);
+}
+
+void
+backend_status(struct backend *b, struct backend_status *out)
+{
+    b->ops->status(b, out);
+}
+
+void
+backend_close(struct backend **b)
+{
+    if (*b != NULL) {
+        (*b)->ops->close(*b);
+        *b = NULL;
+    }
+}

@@ -1,0 +1,307 @@
+/*
+ * call.c -- script calls as words, and their answers as outcomes.
+ */
+#include "daemon/backend/call.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/link.h"
+#include "daemon/backend/value.h"
+#include "daemon/base/clock.h"
+
+/* The parameters of the scripts' verbs; scripts/embed names them after the Lua functions. */
+enum column {
+    COLUMN_OWNER,
+    COLUMN_VALUE,
+    COLUMN_STAMP,
+    COLUMN_LEASE,
+    COLUMN_HOLDS,
+    COLUMN_REENTRY,
+    COLUMN_EXACT,
+    COLUMN_CHANNEL,
+};
+
+/* What a script puts first for each name. */
+enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE };
+
+struct script_row {
+    const char *text;
+    unsigned char column[8];
+    unsigned char columns_n;
+};
+
+#define LOOK_SCRIPT(t)
+#define SCRIPT(kind, verb, t, ...)                                                                                    \
+    [VERB_##verb][KIND_##kind] = {.text = (t),                                                                        \
+                                  .column = {__VA_ARGS__},                                                            \
+                                  .columns_n = sizeof((unsigned char[]){__VA_ARGS__})},
+static const struct script_row scripts[VERBS][KINDS] = {
+#include "gen/scripts.h"
+};
+#undef SCRIPT
+#undef LOOK_SCRIPT
+
+#define SCRIPT(kind, verb, t, ...)
+#define LOOK_SCRIPT(t) t
+static const char look_text[] =
+#include "gen/scripts.h"
+    ;
+#undef SCRIPT
+#undef LOOK_SCRIPT
+
+const char *
+call_script_text(enum call_verb verb, enum kind kind)
+{
+    return scripts[verb][kind].text;
+}
+
+const char *
+call_look_text(void)
+{
+    return look_text;
+}
+
+enum call_verb
+call_verb_of(enum core_action_type action)
+{
+    switch (action) {
+    case CORE_ACQUIRE:
+        return VERB_ACQUIRE;
+    case CORE_EXTEND:
+        return VERB_RENEW;
+    case CORE_RELEASE:
+        return VERB_RELEASE;
+    case CORE_BREAK_KEY:
+        return VERB_CLEAR;
+    default:
+        abort();
+    }
+}
+
+struct item *
+item_new(const struct core_op *op)
+{
+    struct item *it = malloc(sizeof(*it) + op->key.n);
+
+    if (it == NULL) {
+        return NULL;
+    }
+    it->op = *op;
+    memcpy(it + 1, op->key.p, op->key.n);
+    it->op.key.p = (char *)(it + 1);
+    list_init(&it->node);
+    return it;
+}
+
+/* prefixName of Redisson: braces around the key unless it brings its own. All our kinds use it among themselves. */
+void
+call_channel(struct slice key, struct buf *out)
+{
+    bool braces = memchr(key.p, '{', key.n) == NULL;
+
+    buf_adds(out, braces ? "redisson_lock__channel:{" : "redisson_lock__channel:");
+    buf_add_slice(out, key);
+    buf_adds(out, braces ? "}" : "");
+}
+
+static void
+put_column(enum column column, const struct core_op *op, const char *uuid, const struct hash_key *secret,
+           struct buf *text)
+{
+    char value[VALUE_ROOM];
+
+    switch (column) {
+    case COLUMN_OWNER:
+        buf_printf(text, "%s:%" PRIu64, uuid, op->owner);
+        break;
+    case COLUMN_VALUE:
+        buf_add(text, value, value_of_claim(secret, op->claim, op->owner, op->value, value));
+        break;
+    case COLUMN_STAMP:
+        buf_printf(text, "%" PRId64, op->stamp);
+        break;
+    case COLUMN_LEASE:
+        buf_printf(text, "%" PRId64, op->lease_us / US_PER_MS);
+        break;
+    case COLUMN_HOLDS:
+        buf_printf(text, "%" PRIu32, op->holds);
+        break;
+    case COLUMN_REENTRY:
+        buf_adds(text, op->reentry ? "1" : "0");
+        break;
+    case COLUMN_EXACT:
+        buf_adds(text, op->exact ? "1" : "0");
+        break;
+    case COLUMN_CHANNEL:
+        call_channel(op->key, text);
+        break;
+    }
+}
+
+/* Every token that was given here so far is at most this. */
+static uint64_t
+token_floor(const struct call *c)
+{
+    struct list *pos, *nxt;
+    uint64_t floor = 0;
+
+    list_each(pos, nxt, &c->items)
+    {
+        const struct item *it = container_of(pos, struct item, node);
+
+        floor = it->op.token_floor > floor ? it->op.token_floor : floor;
+    }
+    return floor;
+}
+
+int
+call_words(const struct call *c, const char *sha, const char *uuid, const struct hash_key *secret,
+           int64_t offset_us, struct buf *text, struct slice *words)
+{
+    const struct script_row *s = &scripts[c->verb][c->kind];
+    size_t ends[LINK_WORDS_MAX], at = 0;
+    struct list *pos, *nxt;
+    int n = 0, made = 0;
+
+    words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
+    words[n++] = c->whole ? slice_of(s->text) : slice_of(sha);
+    buf_printf(text, "%zu", c->n + 1);
+    ends[made++] = text->n;
+    n++; /* the number of keys, first of what is made up */
+    words[n++] = SLICE_LIT("rlock:clock");
+    list_each(pos, nxt, &c->items)
+    {
+        words[n++] = container_of(pos, struct item, node)->op.key;
+    }
+    buf_printf(text, "%" PRId64, c->guard_us == 0 ? 0 : c->guard_us + offset_us);
+    ends[made++] = text->n;
+    buf_printf(text, "%" PRIu64, token_floor(c));
+    ends[made++] = text->n;
+    list_each(pos, nxt, &c->items)
+    {
+        for (unsigned i = 0; i < s->columns_n; i++) {
+            put_column(s->column[i], &container_of(pos, struct item, node)->op, uuid, secret, text);
+            ends[made++] = text->n;
+        }
+    }
+    /* The text may have moved while it grew: only now do the words point into it. */
+    words[2] = (struct slice){text->p, ends[0]};
+    at = ends[0];
+    for (int i = 1; i < made; i++) {
+        words[n++] = (struct slice){text->p + at, ends[i] - at};
+        at = ends[i];
+    }
+    assert(n <= LINK_WORDS_MAX);
+    return n;
+}
+
+bool
+call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
+{
+    if (r->type != REPLY_ARRAY || r->count != 1 + 3 * c->n) {
+        return false;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->item[i]->type != REPLY_INT) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        int64_t answer = r->item[1 + 3 * i]->n;
+
+        if (answer < ANSWER_OK || answer > ANSWER_STALE) {
+            return false;
+        }
+    }
+    *time_us = r->item[0]->n;
+    return true;
+}
+
+static void
+plain_ok(const struct call *c, int64_t a, int64_t b, struct core_done *done)
+{
+    switch (c->verb) {
+    case VERB_ACQUIRE:
+    case VERB_RENEW:
+        done->token = (uint64_t)a;
+        done->stamp = b;
+        break;
+    case VERB_RELEASE:
+        done->outsiders = a;
+        done->stamp = b;
+        break;
+    default: /* CLEAR */
+        done->token = (uint64_t)a;
+        done->outsiders = b;
+        break;
+    }
+}
+
+void
+call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done, bool *stale)
+{
+    int64_t a = r->item[2 + 3 * i]->n, b = r->item[3 + 3 * i]->n;
+
+    *stale = false;
+    switch (r->item[1 + 3 * i]->n) {
+    case ANSWER_OK:
+        done->outcome = CORE_OK;
+        plain_ok(c, a, b, done);
+        done->stamp = c->verb == VERB_CLEAR ? 1 : done->stamp;
+        break;
+    case ANSWER_TAKEN:
+    case ANSWER_FOREIGN:
+        done->outcome = r->item[1 + 3 * i]->n == ANSWER_TAKEN ? CORE_TAKEN : CORE_FOREIGN;
+        done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
+        break;
+    case ANSWER_GONE:
+        done->outcome = c->verb == VERB_CLEAR ? CORE_OK : CORE_GONE_IN_REDIS;
+        if (c->verb == VERB_CLEAR) { /* there was nothing: stamp stays 0 */
+            plain_ok(c, a, b, done);
+        }
+        break;
+    case ANSWER_FULL:
+        done->outcome = CORE_FULL;
+        break;
+    default: /* STALE: too late, nothing was done */
+        done->outcome = CORE_DOWN;
+        *stale = true;
+        break;
+    }
+}
+
+static const struct {
+    const char *prefix;
+    enum core_outcome outcome;
+    bool drop;
+} error_words[] = {
+    {"LOADING ", CORE_DOWN, false},    {"BUSY ", CORE_DOWN, false},        {"MASTERDOWN ", CORE_DOWN, false},
+    {"CLUSTERDOWN ", CORE_DOWN, false}, {"TRYAGAIN ", CORE_DOWN, false},   {"NOREPLICAS ", CORE_DOWN, false},
+    {"MISCONF ", CORE_DOWN, false},    {"NOSCRIPT ", CORE_DOWN, false},    {"READONLY ", CORE_DOWN, true},
+    {"NOAUTH ", CORE_DOWN, true},      {"NOPERM ", CORE_DOWN, false},      {"MOVED ", CORE_DOWN, false},
+    {"ASK ", CORE_DOWN, false},        {"CROSSSLOT ", CORE_DOWN, false},   {"OOM ", CORE_FULL, false},
+};
+
+enum core_outcome
+call_error(struct slice text, bool *drop_link)
+{
+    *drop_link = false;
+    for (size_t i = 0; i < sizeof(error_words) / sizeof(error_words[0]); i++) {
+        size_t n = strlen(error_words[i].prefix);
+
+        if (text.n >= n && memcmp(text.p, error_words[i].prefix, n) == 0) {
+            *drop_link = error_words[i].drop;
+            return error_words[i].outcome;
+        }
+    }
+    return CORE_UNKNOWN;
+}
+
+bool
+call_is_noscript(const struct reply *r)
+{
+    return r->type == REPLY_ERROR && r->text.n >= 9 && memcmp(r->text.p, "NOSCRIPT ", 9) == 0;
+}

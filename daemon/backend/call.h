@@ -1,0 +1,67 @@
+/*
+ * call.h -- script calls: operations of one verb and one kind as one EVALSHA, and its answer as outcomes.
+ *
+ * Pure: no link, no clock. What the columns and numbers mean stands in scripts/common.lua.
+ */
+#ifndef RLOCKD_BACKEND_CALL_H
+#define RLOCKD_BACKEND_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/reply.h"
+#include "daemon/base/list.h"
+
+enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /* in the order they leave a turn */
+
+/* One operation on its way; the key follows the struct. */
+struct item {
+    struct list node;   /* in a batch or in call.items */
+    struct core_op op;  /* op.key points behind the item */
+};
+
+/* The names of one script call. */
+struct call {
+    struct list items;
+    size_t n;
+    enum call_verb verb;
+    enum kind kind;
+    bool whole;       /* EVAL with the text instead of EVALSHA */
+    int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
+    void *node;       /* whose it is; borrowed */
+    unsigned link;    /* index of the link it goes to */
+};
+
+
+/* The script of a verb and a kind, and the reader of LOCKINFO. */
+const char *call_script_text(enum call_verb verb, enum kind kind);
+const char *call_look_text(void);
+
+enum call_verb call_verb_of(enum core_action_type action);
+
+/* NULL: out of memory. */
+struct item *item_new(const struct core_op *op);
+
+/* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
+void call_channel(struct slice key, struct buf *out);
+
+/*
+ * The words of the command. `text` holds what had to be made up, and must outlive the words; returns their number, at
+ * most LINK_WORDS_MAX. offset_us: Redis's clock minus ours.
+ */
+int call_words(const struct call *c, const char *sha, const char *uuid, const struct hash_key *secret,
+               int64_t offset_us, struct buf *text, struct slice *words);
+
+/*
+ * The answer's outcome for item i of the call, or false when the reply has not the shape of an answer. time_us: TIME
+ * of Redis. done is filled but for claim, op, sent_us and guard_us.
+ */
+bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
+void call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done, bool *stale);
+
+/* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. */
+enum core_outcome call_error(struct slice text, bool *drop_link);
+bool call_is_noscript(const struct reply *r);
+
+#endif

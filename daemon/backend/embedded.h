@@ -1,0 +1,25 @@
+/*
+ * embedded.h -- a private redis-server as a child: `--redis embedded`.
+ */
+#ifndef RLOCKD_BACKEND_EMBEDDED_H
+#define RLOCKD_BACKEND_EMBEDDED_H
+
+#include <sys/types.h>
+
+struct embedded;
+
+/*
+ * Starts redis-server on RUN_DIR/redis.sock: no TCP port, no persistence, log in RUN_DIR/redis.log. The child ends
+ * with us, even after SIGKILL. Does not wait until it answers. NULL with a message in `error`.
+ */
+struct embedded *embedded_start(const char *run_dir, char error[160]);
+
+/* "unix:RUN_DIR/redis.sock"; lives as long as it. */
+const char *embedded_url(const struct embedded *e);
+
+pid_t embedded_pid(const struct embedded *e);
+
+/* Ends and reaps it. */
+void embedded_stop(struct embedded **e);
+
+#endif

@@ -1,0 +1,701 @@
+/*
+ * link.c -- one connection to Redis. The only file that knows hiredis, used as formatter and reader alone.
+ *
+ *   DOWN --timer--> CONNECTING --> GREETING --> UP
+ *     ^________________|______________|_________|   error, end, silence
+ *
+ * I1  Replies come in the order of commands: the first reply belongs to the oldest command in `sent`.
+ * I2  A command is told UNKNOWN at its deadline, but stays in `sent` to swallow the reply that may still come.
+ * I3  Nothing is sent unless the link is GREETING or UP, so nothing ever waits for a connection.
+ * I4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never under a caller's feet.
+ */
+#include "daemon/backend/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/list.h"
+
+#define BULK_BYTES_MAX (1024 * 1024)
+#define ARRAY_MAX 4096
+#define IDLE_PING_US (3 * US_PER_S)
+
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
+
+struct sent {
+    struct list node;    /* link.sent */
+    link_reply_fn *fn;   /* NULL: a command of the link itself, or told UNKNOWN already */
+    void *arg;
+    int64_t sent_us;
+};
+
+struct link {
+    const struct link_address *address;
+    const struct backend_conf *conf;
+    const struct backend_env *env;
+    struct evdns_base *dns; /* borrowed; NULL when the host is no name */
+    struct link_owner owner;
+    bool subscriber;
+    enum link_state state;
+    struct bufferevent *bev; /* owned; NULL when DOWN */
+    redisReader *reader;     /* owned, as long as bev */
+    struct event *timer;     /* owned: reconnect, connect deadline, command deadlines, idle ping */
+    struct list sent;
+    size_t sent_n;
+    int64_t since_us;        /* of this state */
+    int64_t heard_us;        /* last bytes from Redis */
+    int64_t pinged_us;       /* an idle PING is out since; 0 = none */
+    int64_t backoff_us;
+    int64_t rtt_us;
+    bool reading;            /* inside on_read */
+    bool refused;            /* the greeting was refused: come back slowly */
+    char failing[160];       /* why it must be dropped as soon as nobody is using it; "" = not */
+    char last_error[160];
+};
+
+/* ---- hiredis' reader builds struct reply ---- */
+
+static void
+reply_free(void *p)
+{
+    struct reply *r = p;
+
+    if (r == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        reply_free(r->item[i]);
+    }
+    free(r->item);
+    free(r);
+}
+
+/* Hangs a new reply into its parent; takes it away again when it does not fit. */
+static void *
+hang(const redisReadTask *task, struct reply *r)
+{
+    if (r != NULL && task->parent != NULL) {
+        struct reply *parent = task->parent->obj;
+
+        parent->item[task->idx] = r;
+    }
+    return r;
+}
+
+static void *
+create_string(const redisReadTask *task, char *text, size_t n)
+{
+    struct reply *r;
+
+    if (n > BULK_BYTES_MAX) {
+        return NULL;
+    }
+    r = calloc(1, sizeof(*r) + n + 1);
+    if (r == NULL) {
+        return NULL;
+    }
+    memcpy(r + 1, text, n);
+    r->text = (struct slice){(char *)(r + 1), n};
+    r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
+              : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
+                                                 : REPLY_TEXT;
+    return hang(task, r);
+}
+
+static void *
+#if HIREDIS_MAJOR >= 1
+create_array(const redisReadTask *task, size_t n)
+#else
+create_array(const redisReadTask *task, int n)
+#endif
+{
+    struct reply *r;
+
+    if ((size_t)n > ARRAY_MAX) {
+        return NULL;
+    }
+    r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return NULL;
+    }
+    r->type = REPLY_ARRAY;
+    r->item = calloc((size_t)n + 1, sizeof(*r->item));
+    if (r->item == NULL) {
+        free(r);
+        return NULL;
+    }
+    r->count = (size_t)n;
+    return hang(task, r);
+}
+
+static void *
+create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
+{
+    struct reply *r = calloc(1, sizeof(*r));
+
+    if (r == NULL) {
+        return NULL;
+    }
+    r->type = type;
+    r->n = n;
+    return hang(task, r);
+}
+
+static void *
+create_integer(const redisReadTask *task, long long n)
+{
+    return create_plain(task, REPLY_INT, n);
+}
+
+static void *
+create_nil(const redisReadTask *task)
+{
+    return create_plain(task, REPLY_NULL, 0);
+}
+
+static redisReplyObjectFunctions reply_functions = {
+    .createString = create_string,
+    .createArray = create_array,
+    .createInteger = create_integer,
+    .createNil = create_nil,
+    .freeObject = reply_free,
+};
+
+/* ---- time ---- */
+
+static int64_t
+earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static int64_t
+next_us(const struct link *l)
+{
+    int64_t at_us = CORE_FOREVER;
+    struct list *pos, *nxt;
+
+    if (l->failing[0] != '\0') {
+        return 0;
+    }
+    switch (l->state) {
+    case LINK_DOWN:
+        return l->since_us + l->backoff_us;
+    case LINK_CONNECTING:
+        return l->since_us + l->conf->connect_us;
+    case LINK_GREETING:
+        at_us = l->since_us + l->conf->connect_us;
+        break;
+    case LINK_UP:
+        at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->heard_us + IDLE_PING_US;
+        break;
+    }
+    list_each(pos, nxt, &l->sent)
+    {
+        const struct sent *s = container_of(pos, struct sent, node);
+
+        if (s->fn != NULL) {
+            return earlier(at_us, s->sent_us + l->conf->timeout_us);
+        }
+        at_us = earlier(at_us, s->sent_us + 2 * l->conf->timeout_us);
+    }
+    return at_us;
+}
+
+static void
+arm(struct link *l)
+{
+    int64_t in_us = next_us(l) - clock_now_us();
+    struct timeval tv;
+
+    in_us = in_us > 0 ? in_us : 0;
+    tv.tv_sec = (time_t)(in_us / US_PER_S);
+    tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
+    event_add(l->timer, &tv);
+}
+
+static void
+enter(struct link *l, enum link_state to)
+{
+    l->state = to;
+    l->since_us = l->heard_us = clock_now_us();
+    l->pinged_us = 0;
+}
+
+/* ---- the end of a connection ---- */
+
+static void
+tell_unknown(struct sent *s)
+{
+    link_reply_fn *fn = s->fn;
+
+    s->fn = NULL;
+    if (fn != NULL) {
+        fn(s->arg, LINK_UNKNOWN, NULL, s->sent_us);
+    }
+}
+
+/* Doubled each time, with jitter so that daemons do not come back all at once. */
+static void
+next_backoff(struct link *l)
+{
+    int64_t min_us = l->conf->backoff_min_us, max_us = l->conf->backoff_max_us;
+    int64_t base_us = l->backoff_us * 2;
+
+    base_us = base_us < min_us ? min_us : base_us;
+    base_us = base_us > max_us || l->refused ? max_us : base_us;
+    l->backoff_us = base_us / 2 + (int64_t)arc4random_uniform((uint32_t)earlier(base_us / 2 + 1, UINT32_MAX));
+}
+
+static void
+drop(struct link *l, const char *reason)
+{
+    bool was_up = l->state == LINK_UP;
+
+    if (was_up || strcmp(l->last_error, reason) != 0) {
+        log_event(l->env->log, l->refused ? LOG_ERROR : LOG_WARN, "redis", was_up ? "lost" : "unreachable", "address",
+                  LOG_S(l->address->shown), "reason", LOG_S(reason), NULL);
+    }
+    l->env->metrics->redis_disconnects += was_up;
+    snprintf(l->last_error, sizeof(l->last_error), "%s", reason);
+    l->failing[0] = '\0';
+    next_backoff(l);
+    enter(l, LINK_DOWN);
+    if (l->bev != NULL) {
+        bufferevent_free(l->bev);
+        l->bev = NULL;
+    }
+    if (l->reader != NULL) {
+        redisReaderFree(l->reader);
+        l->reader = NULL;
+    }
+    while (!list_empty(&l->sent)) {
+        struct sent *s = container_of(l->sent.next, struct sent, node);
+
+        list_remove(&s->node);
+        l->sent_n--;
+        tell_unknown(s);
+        free(s);
+    }
+    if (was_up) {
+        l->owner.state(l->owner.ctx, l, false);
+    }
+    arm(l);
+}
+
+void
+link_fail(struct link *l, const char *reason)
+{
+    if (l->state != LINK_DOWN && l->failing[0] == '\0') {
+        snprintf(l->failing, sizeof(l->failing), "%s", reason);
+        arm(l);
+    }
+}
+
+/* ---- sending ---- */
+
+/* Puts the command into the output; a command with a place in `sent` is answered in order. */
+static bool
+put(struct link *l, int words, const struct slice *word, struct sent *s)
+{
+    const char *argv[LINK_WORDS_MAX];
+    size_t len[LINK_WORDS_MAX];
+    char *text = NULL;
+    long long n;
+
+    assert(words <= LINK_WORDS_MAX);
+    for (int i = 0; i < words; i++) {
+        argv[i] = word[i].p;
+        len[i] = word[i].n;
+    }
+    n = redisFormatCommandArgv(&text, words, argv, len);
+    if (n < 0) {
+        return false;
+    }
+    if (s != NULL) {
+        s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
+    }
+    if (bufferevent_write(l->bev, text, (size_t)n) != 0) {
+        redisFreeCommand(text);
+        return false;
+    }
+    redisFreeCommand(text);
+    l->env->metrics->redis_calls++;
+    return true;
+}
+
+static bool
+ready(const struct link *l)
+{
+    return (l->state == LINK_GREETING || l->state == LINK_UP) && l->failing[0] == '\0';
+}
+
+bool
+link_send(struct link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    struct sent *s;
+
+    if (!ready(l)) {
+        return false;
+    }
+    s = malloc(sizeof(*s));
+    if (s == NULL) {
+        return false;
+    }
+    s->fn = fn;
+    s->arg = arg;
+    if (!put(l, words, word, s)) {
+        free(s);
+        return false;
+    }
+    list_push_back(&l->sent, &s->node);
+    l->sent_n++;
+    if (l->sent_n == 1) {
+        arm(l);
+    }
+    return true;
+}
+
+bool
+link_send_push(struct link *l, int words, const struct slice *word)
+{
+    return ready(l) && put(l, words, word, NULL);
+}
+
+/* ---- greeting ---- */
+
+/* A greeting that Redis refuses will be refused again: come back slowly, and say it loudly. */
+static void
+on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct link *l = arg;
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
+        bool loading = strncmp(reply->text.p, "LOADING", 7) == 0;
+
+        l->refused = !loading;
+        link_fail(l, reply->text.p);
+    }
+}
+
+static void
+on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct link *l = arg;
+
+    on_greeting(arg, result, reply, sent_us);
+    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
+        return;
+    }
+    l->backoff_us = 0;
+    l->refused = false;
+    l->last_error[0] = '\0';
+    l->env->metrics->redis_connects++;
+    enter(l, LINK_UP);
+    log_event(l->env->log, LOG_INFO, "redis", "up", "address", LOG_S(l->address->shown), NULL);
+    l->owner.state(l->owner.ctx, l, true);
+}
+
+static void
+greet(struct link *l)
+{
+    const struct link_address *a = l->address;
+    struct slice word[3];
+    char db[16];
+    bool ok = true;
+
+    enter(l, LINK_GREETING);
+    if (a->password != NULL) {
+        word[0] = SLICE_LIT("AUTH");
+        word[1] = slice_of(a->user != NULL ? a->user : a->password);
+        word[2] = slice_of(a->password);
+        ok = link_send(l, a->user != NULL ? 3 : 2, word, on_greeting, l);
+    }
+    if (a->db != 0) {
+        snprintf(db, sizeof(db), "%d", a->db);
+        word[0] = SLICE_LIT("SELECT");
+        word[1] = slice_of(db);
+        ok = ok && link_send(l, 2, word, on_greeting, l);
+    }
+    word[0] = SLICE_LIT("CLIENT");
+    word[1] = SLICE_LIT("SETNAME");
+    word[2] = SLICE_LIT("rlockd");
+    ok = ok && link_send(l, 3, word, on_greeting, l);
+    if (!l->subscriber) {
+        l->owner.hello(l->owner.ctx, l);
+    }
+    word[0] = SLICE_LIT("PING");
+    ok = ok && link_send(l, 1, word, on_greeted, l);
+    if (!ok) {
+        link_fail(l, "out of memory");
+    }
+    arm(l);
+}
+
+/* ---- receiving ---- */
+
+static void
+take_reply(struct link *l, const struct reply *reply)
+{
+    struct sent *s;
+
+    if (l->subscriber && l->state == LINK_UP) {
+        l->owner.push(l->owner.ctx, l, reply);
+        return;
+    }
+    if (list_empty(&l->sent)) {
+        l->env->metrics->redis_protocol_errors++;
+        link_fail(l, "a reply that nobody asked for");
+        return;
+    }
+    s = container_of(l->sent.next, struct sent, node);
+    list_remove(&s->node);
+    l->sent_n--;
+    l->rtt_us = l->heard_us - s->sent_us;
+    if (s->fn != NULL) {
+        s->fn(s->arg, LINK_ANSWERED, reply, s->sent_us);
+    }
+    free(s);
+}
+
+static void
+on_read(struct bufferevent *bev, void *ctx)
+{
+    struct link *l = ctx;
+    struct evbuffer *in = bufferevent_get_input(bev);
+    void *reply = NULL;
+    size_t n;
+
+    l->heard_us = clock_now_us();
+    l->pinged_us = 0;
+    while (l->failing[0] == '\0' && (n = evbuffer_get_contiguous_space(in)) > 0) {
+        if (redisReaderFeed(l->reader, (char *)evbuffer_pullup(in, (ev_ssize_t)n), n) != REDIS_OK) {
+            link_fail(l, l->reader->errstr);
+        }
+        evbuffer_drain(in, n);
+        while (l->failing[0] == '\0') {
+            if (redisReaderGetReply(l->reader, &reply) != REDIS_OK) {
+                l->env->metrics->redis_protocol_errors++;
+                link_fail(l, l->reader->errstr);
+            } else if (reply == NULL) {
+                break;
+            } else {
+                take_reply(l, reply);
+                reply_free(reply);
+            }
+        }
+    }
+    if (l->failing[0] != '\0') {
+        char reason[sizeof(l->failing)];
+
+        memcpy(reason, l->failing, sizeof(reason));
+        drop(l, reason);
+    } else {
+        arm(l);
+    }
+}
+
+static void
+on_event(struct bufferevent *bev, short what, void *ctx)
+{
+    struct link *l = ctx;
+
+    (void)bev;
+    if (what & BEV_EVENT_CONNECTED) {
+        greet(l);
+    } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
+        int dns = bufferevent_socket_get_dns_error(bev);
+        int error = EVUTIL_SOCKET_ERROR();
+
+        drop(l, dns != 0                     ? evutil_gai_strerror(dns)
+                : (what & BEV_EVENT_EOF) != 0 ? "closed by Redis"
+                : error != 0                 ? strerror(error)
+                                             : "connection lost");
+    }
+}
+
+/* ---- connecting ---- */
+
+static int
+start_connect(struct link *l)
+{
+    const struct link_address *a = l->address;
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    if (a->path == NULL) {
+        return bufferevent_socket_connect_hostname(l->bev, l->dns, AF_UNSPEC, a->host, a->port);
+    }
+    if (strlen(a->path) >= sizeof(sun.sun_path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(sun.sun_path, a->path);
+    return bufferevent_socket_connect(l->bev, (struct sockaddr *)&sun, sizeof(sun));
+}
+
+static void
+connect_now(struct link *l)
+{
+    enter(l, LINK_CONNECTING);
+    l->reader = redisReaderCreateWithFunctions(&reply_functions);
+    l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (l->reader == NULL || l->bev == NULL) {
+        drop(l, "out of memory");
+        return;
+    }
+    bufferevent_setcb(l->bev, on_read, NULL, on_event, l);
+    bufferevent_enable(l->bev, EV_READ | EV_WRITE);
+    if (start_connect(l) != 0 && l->state == LINK_CONNECTING) {
+        drop(l, strerror(errno));
+        return;
+    }
+    arm(l);
+}
+
+/* ---- deadlines ---- */
+
+/* Tells who has waited long enough; true: the link has been silent for so long that it is given up. */
+static bool
+expire(struct link *l, int64_t now_us)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->sent)
+    {
+        struct sent *s = container_of(pos, struct sent, node);
+
+        if (now_us < s->sent_us + l->conf->timeout_us) {
+            break;
+        }
+        tell_unknown(s);
+    }
+    if (list_empty(&l->sent)) {
+        return false;
+    }
+    return now_us >= container_of(l->sent.next, struct sent, node)->sent_us + 2 * l->conf->timeout_us;
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct link *l = ctx;
+    int64_t now_us = clock_now_us();
+    struct slice ping = SLICE_LIT("PING");
+
+    (void)fd;
+    (void)what;
+    if (l->failing[0] != '\0') {
+        char reason[sizeof(l->failing)];
+
+        memcpy(reason, l->failing, sizeof(reason));
+        drop(l, reason);
+    } else if (l->state == LINK_DOWN) {
+        if (now_us >= next_us(l)) {
+            connect_now(l);
+        } else {
+            arm(l);
+        }
+    } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
+        drop(l, "no answer while connecting");
+    } else if (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us)) {
+        drop(l, "no answer");
+    } else {
+        if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->heard_us + IDLE_PING_US) {
+            l->pinged_us = now_us;
+            (void)(l->subscriber ? link_send_push(l, 1, &ping) : link_send(l, 1, &ping, NULL, NULL));
+        }
+        arm(l);
+    }
+}
+
+/* ---- begin and end ---- */
+
+struct link *
+link_open(const struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
+          struct evdns_base *dns, bool subscriber, struct link_owner owner)
+{
+    struct link *l = calloc(1, sizeof(*l));
+
+    if (l == NULL) {
+        return NULL;
+    }
+    l->address = address;
+    l->conf = conf;
+    l->env = env;
+    l->dns = dns;
+    l->subscriber = subscriber;
+    l->owner = owner;
+    list_init(&l->sent);
+    l->timer = event_new(env->base, -1, 0, on_timer, l);
+    if (l->timer == NULL) {
+        free(l);
+        return NULL;
+    }
+    enter(l, LINK_DOWN);
+    arm(l);
+    return l;
+}
+
+void
+link_close(struct link **lp, void (*forget)(link_reply_fn *fn, void *arg))
+{
+    struct link *l = *lp;
+
+    if (l == NULL) {
+        return;
+    }
+    while (!list_empty(&l->sent)) {
+        struct sent *s = container_of(l->sent.next, struct sent, node);
+
+        list_remove(&s->node);
+        if (s->fn != NULL) {
+            forget(s->fn, s->arg);
+        }
+        free(s);
+    }
+    if (l->bev != NULL) {
+        bufferevent_free(l->bev);
+    }
+    if (l->reader != NULL) {
+        redisReaderFree(l->reader);
+    }
+    event_free(l->timer);
+    free(l);
+    *lp = NULL;
+}
+
+bool
+link_up(const struct link *l)
+{
+    return l->state == LINK_UP && l->failing[0] == '\0';
+}
+
+size_t
+link_in_flight(const struct link *l)
+{
+    return l->sent_n;
+}
+
+const char *
+link_last_error(const struct link *l)
+{
+    return l->last_error;
+}
+
+int64_t
+link_rtt_us(const struct link *l)
+{
+    return l->rtt_us;
+}

@@ -1,0 +1,630 @@
+/*
+ * node.c -- one Redis node: which link, which batch, which clock; every operation ends in one DONE.
+ *
+ * Links: [0, lock_links) for acquire, release and break, a key always on the
+ * same one, so that its commands keep their order; then one for renewals and
+ * looks, never behind a queue of attempts; then one for subscriptions.
+ *
+ * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
+ * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
+ * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
+ *     they came. The core never asks for two operations of one name in one turn that need any other order.
+ */
+#include "daemon/backend/node.h"
+
+#include <arpa/inet.h>
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/call.h"
+#include "daemon/backend/offset.h"
+#include "daemon/backend/watch.h"
+#include "daemon/base/clock.h"
+
+enum { LINKS_MAX = 16, BATCH_MAX = 128 };
+
+struct look {
+    struct node *node;
+    uint64_t id;
+};
+
+/* An outcome that was known inside a node_ call. */
+struct later {
+    struct list node;
+    bool is_look;
+    uint64_t look;
+    struct core_event ev;
+};
+
+struct node {
+    struct link_address *address; /* owned */
+    const struct backend_conf *conf;
+    const struct backend_env *env;
+    unsigned lock_links, links_n;
+    struct link *link[LINKS_MAX + 2];
+    struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
+    size_t batched, flying;
+    char sha[VERBS][KINDS][41];
+    struct buf text; /* scratch of call_words() */
+    struct watches *watches;
+    struct offset offset;
+    struct list later; /* later.node */
+    struct event *later_ev;
+    struct evdns_base *dns;
+    bool up;
+    char version[32], run_id[48], role[16], maxmemory_policy[32];
+};
+
+static struct link *
+renew_link(const struct node *n)
+{
+    return n->link[n->lock_links];
+}
+
+static struct link *
+sub_link(const struct node *n)
+{
+    return n->link[n->lock_links + 1];
+}
+
+/* ---- outcomes ---- */
+
+static void
+post_done(struct node *n, const struct core_op *op, struct core_done *done)
+{
+    struct core_event ev = {.type = CORE_DONE};
+
+    done->claim = op->claim;
+    done->op = op->op;
+    ev.done = *done;
+    n->env->post(n->env->ctx, &ev);
+}
+
+static void
+on_later(evutil_socket_t fd, short what, void *ctx)
+{
+    struct node *n = ctx;
+
+    (void)fd;
+    (void)what;
+    while (!list_empty(&n->later)) {
+        struct later *la = container_of(n->later.next, struct later, node);
+
+        list_remove(&la->node);
+        if (la->is_look) {
+            n->env->seen(n->env->ctx, la->look, &(struct backend_seen){.ok = false});
+        } else {
+            n->env->post(n->env->ctx, &la->ev);
+        }
+        free(la);
+    }
+}
+
+/* Out of memory here would break the promise of one DONE per operation: better no daemon than a mute one. */
+static struct later *
+later_new(struct node *n)
+{
+    struct later *la = calloc(1, sizeof(*la));
+
+    if (la == NULL) {
+        abort();
+    }
+    list_push_back(&n->later, &la->node);
+    event_active(n->later_ev, EV_TIMEOUT, 0);
+    return la;
+}
+
+static void
+down_later(struct node *n, const struct core_op *op)
+{
+    struct later *la = later_new(n);
+
+    la->ev.type = CORE_DONE;
+    la->ev.done = (struct core_done){
+        .claim = op->claim, .op = op->op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
+}
+
+static void
+item_free(struct item *it)
+{
+    list_remove(&it->node);
+    free(it);
+}
+
+static void
+call_free(void *arg)
+{
+    struct call *c = arg;
+
+    while (!list_empty(&c->items)) {
+        item_free(container_of(c->items.next, struct item, node));
+    }
+    free(c);
+}
+
+/* The same outcome for every name of the call; the call is gone then. */
+static void
+finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
+{
+    n->flying -= c->n;
+    while (!list_empty(&c->items)) {
+        struct item *it = container_of(c->items.next, struct item, node);
+        struct core_done done = {.outcome = outcome,
+                                 .sent_us = sent_us,
+                                 .guard_us = c->guard_us + offset_error(&n->offset) + US_PER_MS,
+                                 .pttl_us = -1};
+
+        list_remove(&it->node);
+        post_done(n, &it->op, &done);
+        free(it);
+    }
+    free(c);
+}
+
+static void
+learn(struct node *n, int64_t sent_us, int64_t time_us)
+{
+    int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
+
+    if (jump_us > US_PER_S || jump_us < -US_PER_S) {
+        log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
+                  LOG_N(jump_us / US_PER_MS), NULL);
+    }
+}
+
+static void on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+
+/* Sends the call; false: the link takes nothing, and nothing was sent. */
+static bool
+call_send(struct node *n, struct call *c)
+{
+    struct slice word[LINK_WORDS_MAX];
+    const char *sha = n->sha[c->verb][c->kind];
+    int words;
+
+    c->whole = c->whole || sha[0] == '\0';
+    c->guard_us = clock_now_us() + n->conf->timeout_us;
+    if (c->verb != VERB_ACQUIRE && c->verb != VERB_RENEW) {
+        c->guard_us = 0;
+    }
+    buf_clear(&n->text, SIZE_MAX);
+    words = call_words(c, sha, n->env->uuid, &n->env->secret, offset_guess(&n->offset), &n->text, word);
+    return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
+}
+
+static void
+answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
+{
+    int64_t time_us;
+    size_t i = 0;
+
+    if (!call_answer_ok(c, r, &time_us)) {
+        n->env->metrics->redis_protocol_errors++;
+        link_fail(n->link[c->link], "an answer of an unexpected shape");
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
+    learn(n, sent_us, time_us);
+    n->flying -= c->n;
+    while (!list_empty(&c->items)) {
+        struct item *it = container_of(c->items.next, struct item, node);
+        struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
+        bool stale;
+
+        call_outcome(c, r, i++, &done, &stale);
+        list_remove(&it->node);
+        post_done(n, &it->op, &done);
+        free(it);
+    }
+    free(c);
+}
+
+static void
+on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct call *c = arg;
+    struct node *n = c->node;
+    enum core_outcome outcome;
+    bool drop;
+
+    if (result == LINK_UNKNOWN) {
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
+    if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will */
+        c->whole = true;
+        if (!call_send(n, c)) {
+            finish_all(n, c, CORE_DOWN, sent_us);
+        }
+        return;
+    }
+    if (r->type != REPLY_ERROR) {
+        answered(n, c, r, sent_us);
+        return;
+    }
+    outcome = call_error(r->text, &drop);
+    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
+              LOG_B(r->text), "names", LOG_N(c->n), NULL);
+    if (drop) {
+        link_fail(n->link[c->link], r->text.p);
+    }
+    finish_all(n, c, outcome, sent_us);
+}
+
+/* ---- what is asked of it ---- */
+
+static unsigned
+link_of(const struct node *n, struct slice key, enum call_verb verb)
+{
+    if (verb == VERB_RENEW) {
+        return n->lock_links;
+    }
+    return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
+}
+
+void
+node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
+{
+    enum call_verb verb;
+    struct item *it;
+    unsigned link;
+
+    if (action == CORE_WATCH || action == CORE_UNWATCH) {
+        if (action == CORE_UNWATCH) {
+            watches_remove(n->watches, sub_link(n), op->lock, op->key);
+        } else {
+            (void)watches_add(n->watches, sub_link(n), op->lock, op->key); /* without it, its timer wakes the lock */
+        }
+        return;
+    }
+    verb = call_verb_of(action);
+    link = link_of(n, op->key, verb);
+    it = link_up(n->link[link]) ? item_new(op) : NULL;
+    if (it == NULL) {
+        down_later(n, op);
+        return;
+    }
+    list_push_back(&n->batch[link][verb][op->kind], &it->node);
+    n->batched++;
+}
+
+/* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
+static void
+flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, enum kind kind)
+{
+    size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
+    struct call *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        abort(); /* see later_new() */
+    }
+    *c = (struct call){.verb = verb, .kind = kind, .node = n, .link = link};
+    list_init(&c->items);
+    while (!list_empty(batch) && c->n < max) {
+        struct list *node = batch->next;
+
+        list_remove(node);
+        list_push_back(&c->items, node);
+        c->n++;
+        n->batched--;
+    }
+    if (call_send(n, c)) {
+        n->flying += c->n;
+        return;
+    }
+    while (!list_empty(&c->items)) {
+        struct item *it = container_of(c->items.next, struct item, node);
+
+        down_later(n, &it->op);
+        item_free(it);
+    }
+    free(c);
+}
+
+void
+node_flush(struct node *n)
+{
+    if (n->batched == 0) {
+        return;
+    }
+    for (unsigned link = 0; link <= n->lock_links; link++) {
+        for (int verb = 0; verb < VERBS; verb++) {
+            for (int kind = 0; kind < KINDS; kind++) {
+                while (!list_empty(&n->batch[link][verb][kind])) {
+                    flush_call(n, &n->batch[link][verb][kind], link, (enum call_verb)verb, (enum kind)kind);
+                }
+            }
+        }
+    }
+}
+
+/* ---- LOCKINFO ---- */
+
+static void
+put_escaped(char *out, size_t room, struct slice s)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    buf_add_escaped(&b, s);
+    snprintf(out, room, "%.*s", (int)b.n, b.n > 0 ? b.p : "");
+    buf_fini(&b);
+}
+
+static void
+on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct look *lk = arg;
+    struct backend_seen seen = {.pttl_ms = -1};
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 5 && r->item[1]->type >= REPLY_TEXT &&
+        r->item[2]->type == REPLY_TEXT && r->item[3]->type == REPLY_INT && r->item[4]->type == REPLY_INT) {
+        seen.ok = true;
+        seen.exists = !slice_is(r->item[1]->text, "none");
+        put_escaped(seen.type, sizeof(seen.type), r->item[1]->text);
+        put_escaped(seen.owner, sizeof(seen.owner), r->item[2]->text);
+        seen.holds = r->item[3]->n;
+        seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
+    }
+    lk->node->env->seen(lk->node->env->ctx, lk->id, &seen);
+    free(lk);
+}
+
+void
+node_look(struct node *n, uint64_t id, struct slice key)
+{
+    struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_look_text()), SLICE_LIT("1"), key};
+    struct look *lk = malloc(sizeof(*lk));
+    struct later *la;
+
+    if (lk != NULL) {
+        *lk = (struct look){n, id};
+        if (link_send(renew_link(n), 4, word, on_look, lk)) {
+            return;
+        }
+    }
+    free(lk);
+    la = later_new(n);
+    la->is_look = true;
+    la->look = id;
+}
+
+/* ---- greeting ---- */
+
+/* The text behind "key:" in INFO, up to the end of the line. */
+static void
+info_field(struct slice info, const char *key, char *out, size_t room)
+{
+    size_t key_n = strlen(key);
+
+    for (const char *p = info.p; p != NULL && p < info.p + info.n;) {
+        const char *end = memchr(p, '\r', (size_t)(info.p + info.n - p));
+        size_t n = end != NULL ? (size_t)(end - p) : (size_t)(info.p + info.n - p);
+
+        if (n > key_n && memcmp(p, key, key_n) == 0 && p[key_n] == ':') {
+            put_escaped(out, room, (struct slice){p + key_n + 1, n - key_n - 1});
+            return;
+        }
+        p = end != NULL ? end + 2 : NULL;
+    }
+}
+
+static void
+on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct node *n = arg;
+
+    (void)sent_us;
+    if (result != LINK_ANSWERED || r->type != REPLY_TEXT) {
+        return;
+    }
+    info_field(r->text, "redis_version", n->version, sizeof(n->version));
+    info_field(r->text, "run_id", n->run_id, sizeof(n->run_id));
+    info_field(r->text, "role", n->role, sizeof(n->role));
+    info_field(r->text, "maxmemory_policy", n->maxmemory_policy, sizeof(n->maxmemory_policy));
+    if (n->maxmemory_policy[0] != '\0' && strcmp(n->maxmemory_policy, "noeviction") != 0) {
+        log_event(n->env->log, LOG_WARN, "redis", "may evict locks", "address", LOG_S(n->address->shown),
+                  "maxmemory_policy", LOG_S(n->maxmemory_policy), NULL);
+    }
+}
+
+static void
+on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct node *n = arg;
+
+    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 && r->item[0]->type == REPLY_TEXT &&
+        r->item[1]->type == REPLY_TEXT) {
+        learn(n, sent_us, strtoll(r->item[0]->text.p, NULL, 10) * US_PER_S + strtoll(r->item[1]->text.p, NULL, 10));
+    }
+}
+
+/* SCRIPT LOAD answers the digest by which EVALSHA knows the script; the arg is where it goes. */
+static void
+on_loaded(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    (void)sent_us;
+    if (result == LINK_ANSWERED && r->type == REPLY_TEXT && r->text.n == 40) {
+        memcpy(arg, r->text.p, 41);
+    }
+}
+
+static void
+on_hello(void *ctx, struct link *l)
+{
+    struct node *n = ctx;
+    struct slice word[3] = {SLICE_LIT("INFO")};
+
+    (void)link_send(l, 1, word, on_info, n);
+    word[0] = SLICE_LIT("TIME");
+    (void)link_send(l, 1, word, on_time, n);
+    word[0] = SLICE_LIT("SCRIPT");
+    word[1] = SLICE_LIT("LOAD");
+    for (int verb = 0; verb < VERBS; verb++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            word[2] = slice_of(call_script_text((enum call_verb)verb, (enum kind)kind));
+            (void)link_send(l, 3, word, on_loaded, n->sha[verb][kind]);
+        }
+    }
+}
+
+static void
+on_state(void *ctx, struct link *l, bool link_is_up)
+{
+    struct node *n = ctx;
+    bool up = true;
+
+    if (l == sub_link(n)) {
+        if (link_is_up) {
+            watches_renew(n->watches, l);
+        }
+        return;
+    }
+    for (unsigned i = 0; i <= n->lock_links; i++) {
+        up = up && link_up(n->link[i]);
+    }
+    if (up != n->up) {
+        n->up = up;
+        n->env->state(n->env->ctx, up);
+    }
+}
+
+static void
+on_push(void *ctx, struct link *l, const struct reply *r)
+{
+    struct node *n = ctx;
+
+    (void)l;
+    watches_push(n->watches, r);
+}
+
+/* ---- begin and end ---- */
+
+/* The link is closing with this in flight. */
+static void
+forget(link_reply_fn *fn, void *arg)
+{
+    if (fn == on_call) {
+        call_free(arg);
+    } else if (fn == on_look) {
+        free(arg);
+    }
+}
+
+/* A name is looked up without stopping the loop; a number needs no looking up. */
+static struct evdns_base *
+resolver(const struct link_address *a, struct event_base *base)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+
+    if (a->host == NULL || inet_pton(AF_INET, a->host, number) == 1 || inet_pton(AF_INET6, a->host, number) == 1) {
+        return NULL;
+    }
+    return evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+}
+
+struct node *
+node_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env)
+{
+    struct node *n = calloc(1, sizeof(*n));
+    unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
+    bool ok;
+
+    if (n == NULL) {
+        address_free(address);
+        return NULL;
+    }
+    n->address = address;
+    n->conf = conf;
+    n->env = env;
+    n->lock_links = links;
+    buf_init(&n->text, 0);
+    list_init(&n->later);
+    for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
+        for (int k = 0; k < VERBS * KINDS; k++) {
+            list_init(&n->batch[i][k / KINDS][k % KINDS]);
+        }
+    }
+    n->later_ev = event_new(env->base, -1, 0, on_later, n);
+    n->watches = watches_new(env);
+    n->dns = resolver(address, env->base);
+    ok = n->later_ev != NULL && n->watches != NULL;
+    for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
+        struct link_owner owner = {on_hello, on_state, on_push, n};
+
+        n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
+        ok = n->link[n->links_n] != NULL;
+    }
+    if (!ok) {
+        node_close(&n);
+    }
+    return n;
+}
+
+void
+node_close(struct node **np)
+{
+    struct node *n = *np;
+
+    if (n == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
+        for (int k = 0; k < VERBS * KINDS; k++) {
+            struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
+
+            while (!list_empty(batch)) {
+                item_free(container_of(batch->next, struct item, node));
+            }
+        }
+        link_close(&n->link[i], forget);
+    }
+    while (!list_empty(&n->later)) {
+        struct later *la = container_of(n->later.next, struct later, node);
+
+        list_remove(&la->node);
+        free(la);
+    }
+    if (n->later_ev != NULL) {
+        event_free(n->later_ev);
+    }
+    if (n->dns != NULL) {
+        evdns_base_free(n->dns, 0);
+    }
+    watches_free(&n->watches);
+    buf_fini(&n->text);
+    address_free(n->address);
+    free(n);
+    *np = NULL;
+}
+
+bool
+node_idle(const struct node *n)
+{
+    return n->batched == 0 && n->flying == 0 && list_empty(&n->later);
+}
+
+void
+node_status(const struct node *n, struct backend_status *out)
+{
+    *out = (struct backend_status){
+        .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};
+    snprintf(out->address, sizeof(out->address), "%s", n->address->shown);
+    snprintf(out->version, sizeof(out->version), "%s", n->version);
+    snprintf(out->run_id, sizeof(out->run_id), "%s", n->run_id);
+    snprintf(out->role, sizeof(out->role), "%s", n->role);
+    snprintf(out->maxmemory_policy, sizeof(out->maxmemory_policy), "%s", n->maxmemory_policy);
+    out->offset_us = offset_guess(&n->offset);
+    out->rtt_us = link_rtt_us(n->link[0]);
+    for (unsigned i = 0; i < n->links_n; i++) {
+        out->links_up += link_up(n->link[i]);
+        out->in_flight += link_in_flight(n->link[i]);
+        if (out->last_error[0] == '\0') {
+            snprintf(out->last_error, sizeof(out->last_error), "%s", link_last_error(n->link[i]));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * offset.c -- Redis's clock against ours.
+ *
+ * Whatever the delays were, TIME was read between sending and hearing; so the
+ * offset lies in [time - heard, time - sent]. Intervals are intersected; an
+ * old one is widened by what two clocks may drift apart (500 ppm). An empty
+ * intersection means that one of the clocks was set, or slept: then only the
+ * new interval counts.
+ */
+#include "daemon/backend/offset.h"
+
+int64_t
+offset_learn(struct offset *o, int64_t sent_us, int64_t heard_us, int64_t time_us)
+{
+    int64_t low_us = time_us - heard_us, high_us = time_us - sent_us, jump_us = 0;
+
+    if (o->at_us != 0) {
+        int64_t drift_us = (heard_us - o->at_us) / 2000 + 1;
+
+        o->low_us -= drift_us;
+        o->high_us += drift_us;
+        if (low_us > o->high_us) {
+            jump_us = low_us - o->high_us;
+        } else if (high_us < o->low_us) {
+            jump_us = high_us - o->low_us;
+        } else {
+            low_us = low_us > o->low_us ? low_us : o->low_us;
+            high_us = high_us < o->high_us ? high_us : o->high_us;
+        }
+    }
+    o->low_us = low_us;
+    o->high_us = high_us;
+    o->at_us = heard_us;
+    return jump_us;
+}
+
+int64_t
+offset_guess(const struct offset *o)
+{
+    return o->low_us + (o->high_us - o->low_us) / 2;
+}
+
+int64_t
+offset_error(const struct offset *o)
+{
+    return (o->high_us - o->low_us + 1) / 2;
+}

@@ -1,0 +1,102 @@
+/*
+ * single.c -- the topology of one Redis node: every name lives there.
+ */
+#include "daemon/backend/single.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/node.h"
+
+struct single {
+    struct backend head;
+    struct backend_conf conf;
+    struct backend_env env;
+    struct node *node;
+};
+
+static struct single *
+self(struct backend *b)
+{
+    return (struct single *)(void *)b;
+}
+
+static struct backend *
+single_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
+{
+    struct link_address *a = address_parse(conf->url, conf->user, conf->password, error);
+    struct single *s;
+
+    if (a == NULL) {
+        return NULL;
+    }
+    s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        address_free(a);
+        snprintf(error, 160, "out of memory");
+        return NULL;
+    }
+    s->head.ops = &single_ops;
+    s->conf = *conf;
+    s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
+    s->env = *env;
+    s->node = node_open(a, &s->conf, &s->env);
+    if (s->node == NULL) {
+        free(s);
+        snprintf(error, 160, "out of memory");
+        return NULL;
+    }
+    return &s->head;
+}
+
+static void
+single_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
+{
+    node_perform(self(b)->node, op, verb);
+}
+
+static void
+single_look(struct backend *b, uint64_t id, struct slice key)
+{
+    node_look(self(b)->node, id, key);
+}
+
+static void
+single_flush(struct backend *b)
+{
+    node_flush(self(b)->node);
+}
+
+static bool
+single_idle(struct backend *b)
+{
+    return node_idle(self(b)->node);
+}
+
+static void
+single_status(struct backend *b, struct backend_status *out)
+{
+    node_status(self(b)->node, out);
+}
+
+static void
+single_close(struct backend *b)
+{
+    struct single *s = self(b);
+
+    node_close(&s->node);
+    explicit_bzero(&s->env.secret, sizeof(s->env.secret));
+    free(s);
+}
+
+const struct backend_ops single_ops = {
+    .schemes = "unix: redis:",
+    .open = single_open,
+    .perform = single_perform,
+    .look = single_look,
+    .flush = single_flush,
+    .idle = single_idle,
+    .status = single_status,
+    .close = single_close,
+};

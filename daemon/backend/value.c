@@ -1,0 +1,95 @@
+/*
+ * value.c -- deriving and printing the values of `simple` locks.
+ */
+#include "daemon/backend/value.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static size_t
+print_hex(const unsigned char b[16], char *out)
+{
+    for (int i = 0; i < 16; i++) {
+        snprintf(out + 2 * i, 3, "%02x", b[i]);
+    }
+    return 32;
+}
+
+/* Version 4, variant 1, as Java and Redisson would write it. */
+static size_t
+print_uuid(const unsigned char b[16], char *out)
+{
+    unsigned char u[16];
+    size_t n = 0;
+
+    memcpy(u, b, sizeof(u));
+    u[6] = (unsigned char)((u[6] & 0x0f) | 0x40);
+    u[8] = (unsigned char)((u[8] & 0x3f) | 0x80);
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            out[n++] = '-';
+        }
+        snprintf(out + n, 3, "%02x", u[i]);
+        n += 2;
+    }
+    return n;
+}
+
+static size_t
+print_64(const unsigned char b[16], const char *last_two, char *out)
+{
+    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    size_t n = 0;
+
+    for (unsigned i = 0; i < 22; i++) { /* 22 digits of 6 bits hold 128 bits, the last four of them zero */
+        unsigned bit = i * 6, v = (unsigned)b[bit / 8] << 8 | (bit / 8 + 1 < 16 ? b[bit / 8 + 1] : 0U);
+
+        v = v >> (10 - bit % 8) & 63;
+        out[n++] = v < 62 ? first[v] : last_two[v - 62];
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static size_t
+print_base64(const unsigned char b[16], char *out)
+{
+    size_t n = print_64(b, "+/", out);
+
+    memcpy(out + n, "==", 3);
+    return n + 2;
+}
+
+static size_t
+print_base64_url(const unsigned char b[16], char *out)
+{
+    return print_64(b, "-_", out);
+}
+
+static size_t (*const printers[VALUES])(const unsigned char b[16], char *out) = {
+    [VALUE_UUID] = print_uuid,
+    [VALUE_HEX32] = print_hex,
+    [VALUE_BASE64_UUID] = print_base64,
+    [VALUE_BASE64_URL] = print_base64_url,
+};
+
+size_t
+value_print(const unsigned char bytes[16], enum value_format format, char out[VALUE_ROOM])
+{
+    assert((unsigned)format < VALUES);
+    return printers[format](bytes, out);
+}
+
+size_t
+value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM])
+{
+    unsigned char bytes[16];
+
+    for (uint64_t half = 0; half < 2; half++) {
+        uint64_t in[3] = {half, claim, owner}, h = hash_bytes(secret, in, sizeof(in));
+
+        memcpy(bytes + 8 * half, &h, sizeof(h));
+    }
+    return value_print(bytes, format, out);
+}

@@ -1,0 +1,25 @@
+/*
+ * value.h -- the values of `simple` locks: unguessable, and the same again for the same claim.
+ *
+ * A claim that asks twice (because a reply was lost) must find itself, so its
+ * value is not drawn but derived: two keyed hashes of the claim's id and its owner's number. Who does
+ * not know the key can no more guess it than a random one.
+ */
+#ifndef RLOCKD_BACKEND_VALUE_H
+#define RLOCKD_BACKEND_VALUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/kinds.h"
+
+#define VALUE_ROOM 40
+
+/* Sixteen bytes as `format` writes them, NUL-terminated. Returns their length. */
+size_t value_print(const unsigned char bytes[16], enum value_format format, char out[VALUE_ROOM]);
+
+/* The value of a claim under that owner number. */
+size_t value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM]);
+
+#endif

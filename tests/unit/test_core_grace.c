@@ -1,0 +1,350 @@
+/*
+ * test_core_grace.c -- named owners without a session: the grace of their places in the queue and of what they hold.
+ */
+#include "tests/unit/core_world.h"
+
+/* ---- places ---- */
+
+/* A named owner that timed out is still before those who came later: short waits in a loop stay fair. */
+START_TEST(place_is_kept)
+{
+    struct world w;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    other = lock(&w, session(&w), "a");
+    for (int i = 0; i < 5; i++) {
+        pass(&w, MS(100));
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        pass(&w, SEC(2) - 1);
+        id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    }
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody is kept from a free lock by a place that nobody waits in; and it is there when its owner comes back. */
+START_TEST(place_is_passed_over)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, v, id, second, third;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    v = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
+    second = lock(&w, u, "a");
+    third = lock(&w, v, "a");
+    gone(&w, t); /* lost its connection; the wait is over, the place is not */
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, u);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, second, CORE_GRANTED);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
+    id = lock(&w, s, "a", .owner = "alice");
+    give(&w, u, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, third, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(place_expires)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    expect_reply(&w, lock(&w, t, "a", .owner = "alice", .nowait = true), CORE_NOT_GRANTED);
+    other = lock(&w, t, "a");
+    pass(&w, SEC(2));
+    ck_assert_uint_eq(core_totals(w.core).owners, 2);
+    id = lock(&w, t, "a", .owner = "alice");
+    give(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Its attempt was in flight when it left: what that brings is given back, the place stays. */
+START_TEST(place_of_an_attempt)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    other = lock(&w, t, "a", .lease_us = SEC(5));
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.owner, t);
+    id = lock(&w, t, "a", .owner = "alice"); /* back in time, but the other's attempt is under way */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = MS(10));
+    expect_op(&w, CORE_WATCH, "a");
+    pass(&w, MS(11));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_ne(op.op.owner, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* The place ends before the attempt does, or after it. */
+START_TEST(place_ends_around_an_attempt)
+{
+    static const int64_t answered_after[] = {MS(2100), MS(1900)};
+
+    for (size_t i = 0; i < sizeof(answered_after) / sizeof(answered_after[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        lock(&w, s, "a", .owner = "alice");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        gone(&w, s);
+        pass(&w, answered_after[i]);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+        skip_watches(&w);
+        ck_assert_int_eq(known(&w, "a"), answered_after[i] < SEC(2));
+        pass(&w, MS(100));
+        skip_watches(&w);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ---- the grace of a named owner ---- */
+
+START_TEST(grace_then_released)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, next;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gone(&w, s);
+    expect_state(&w, "a", "held");
+    next = lock(&w, t, "a");
+    pass(&w, SEC(10) - 1); /* renewed meanwhile */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.holds, 0);
+    id = lock(&w, t, "b", .owner = "alice"); /* too late: a new one of that name */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    ck_assert_uint_ne(expect_reply(&w, id, CORE_GRANTED)->owner, op.op.owner);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, next, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(grace_came_back)
+{
+    struct world w;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    gone(&w, s);
+    pass(&w, SEC(10) - 1);
+    id = lock(&w, t, "a", .owner = "alice", .once = true, .lease_us = SEC(60));
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+    pass(&w, SEC(20));
+    expect_state(&w, "a", "held");
+    id = unlock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Without grace a named owner ends with its last session, and its place with it. */
+START_TEST(grace_of_nothing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    lock(&w, t, "a", .owner = "bob", .no_owner_grace = true);
+    gone(&w, t);
+    ck_assert_uint_eq(core_totals(w.core).owners, 2);
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(core_totals(w.core).owners, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* The longest grace of what it has counts for all. */
+START_TEST(grace_of_several)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, s, "b", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gone(&w, s);
+    pass(&w, SEC(10) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* A token's bearer acts for an owner whose grace ends under it. */
+START_TEST(grace_ends_under_a_token)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    id = renew(&w, t, "a", SEC(30), .token = token);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, s);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_NOT_HELD);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* The session that asked has gone, its owner has not. */
+START_TEST(asker_gone_owner_stays)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, t, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    lock(&w, s, "a", .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s); /* its re-entry does not count: nobody knows of it */
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    s = session(&w);
+    renew(&w, s, "a", SEC(60), .owner = "alice");
+    op = expect_op(&w, CORE_EXTEND, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + SEC(60) - MS(602));
+    s = session(&w);
+    unlock(&w, s, "a", .token = token);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    gone(&w, s); /* its UNLOCK does */
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(expect_news(&w, CORE_NEWS_RELEASED, "a")->token, token);
+    expect_reply(&w, unlock(&w, t, "a", .owner = "alice"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        place_is_kept,
+        place_is_passed_over,
+        place_expires,
+        place_of_an_attempt,
+        place_ends_around_an_attempt,
+        grace_then_released,
+        grace_came_back,
+        grace_of_nothing,
+        grace_of_several,
+        grace_ends_under_a_token,
+        asker_gone_owner_stays,
+    };
+
+    return world_main("core, grace", tests, sizeof(tests) / sizeof(tests[0]));
+}

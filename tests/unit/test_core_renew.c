@@ -1,0 +1,289 @@
+/*
+ * test_core_renew.c -- RENEW: with a lease of its own, beside the watchdog, in flight, unanswered, late.
+ */
+#include "tests/unit/core_world.h"
+
+START_TEST(renew_own_lease)
+{
+    static const int64_t leases[] = {SEC(20), SEC(2)};
+
+    for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take_for(&w, s, SEC(10));
+        pass(&w, SEC(1));
+        id = renew(&w, s, "a", leases[i]);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == leases[i] && op.op.exact && op.op.holds == 1);
+        pass(&w, MS(100));
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, (told(leases[i]) - MS(100)) / MS(1));
+        pass(&w, told(leases[i]) - MS(100) - 1);
+        expect_state(&w, "a", "held");
+        pass(&w, 1);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The watchdog goes on from what RENEW said: after a third of it, with its own lease. */
+START_TEST(renew_with_watchdog)
+{
+    static const int64_t leases[] = {SEC(60), SEC(3)};
+
+    for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        id = renew(&w, s, "a", leases[i]);
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(leases[i]));
+        pass(&w, told(leases[i]) / 3 - 1);
+        quiet(&w);
+        pass(&w, 1);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(look(&w, "a").deadline_us,
+                         i == 0 ? SEC(1000) + told(leases[i]) : w.now_us + TOLD_30S); /* never less than RENEW said */
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* So short that it is over at once. */
+START_TEST(renew_to_nothing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(10));
+    id = renew(&w, s, "a", MS(1));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody knows when it runs: from its sending on, no more is believed than it may leave. */
+START_TEST(renew_in_flight)
+{
+    struct world w;
+    struct flight op, last;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = renew(&w, s, "a", MS(500));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(MS(500)));
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_DOWN); /* it has not run and will not */
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, told(MS(500)) - 1);
+    expect_state(&w, "a", "held");
+    pass(&w, 1);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    last = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, last, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* RENEW and the watchdog at once: whichever way their answers come, no more is believed than RENEW allows. */
+START_TEST(renew_beside_a_renewal)
+{
+    struct world w;
+    struct flight renewal, op;
+    uint64_t s, id;
+    size_t before;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    pass(&w, TOLD_30S / 3);
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    before = w.flights_n;
+    id = renew(&w, s, "a", SEC(2));
+    if (w.flights_n > before) { /* both under way; Redis runs the renewal first, the answers cross */
+        op = expect_op(&w, CORE_EXTEND, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        redis_says(&w, renewal, CORE_OK);
+    } else {
+        redis_says(&w, renewal, CORE_OK);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+    }
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(2)));
+    world_close(&w);
+}
+END_TEST
+
+/* Redis does not answer: tried again, then UNAVAILABLE; what may have been shortened counts as shortened. */
+START_TEST(renew_unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(10));
+    id = renew(&w, s, "a", SEC(5));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(10))); /* has not run */
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(500));
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, MS(40));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1) - MS(560));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = op.at_us + SEC(1));
+    id = renew(&w, s, "a", SEC(60));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK); /* the one to 5 s may still run after it */
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, SEC(1));
+    id = renew(&w, s, "a", SEC(60)); /* now it can not */
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(60)));
+    world_close(&w);
+}
+END_TEST
+
+/* The shortest of those that may still run is what counts. */
+START_TEST(renew_unanswered_twice)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(20));
+    id = renew(&w, s, "a", SEC(3));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    id = renew(&w, s, "a", SEC(6));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(40));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(3)));
+    world_close(&w);
+}
+END_TEST
+
+/* The watchdog sees to a lease that may have been shortened in good time. */
+START_TEST(renew_unanswered_with_watchdog)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = renew(&w, s, "a", SEC(5));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(5)));
+    pass(&w, SEC(3));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.lease_us == SEC(30) && !op.op.exact);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + TOLD_30S);
+    world_close(&w);
+}
+END_TEST
+
+/* One that may still shorten must not find the same owner's next hold. */
+START_TEST(renew_runs_late)
+{
+    for (int how = 0; how < 2; how++) {
+        struct world w;
+        struct flight op, late;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        take_for(&w, s, SEC(1));
+        if (how == 0) { /* unanswered, then unlocked */
+            id = renew(&w, s, "a", MS(800));
+            late = expect_op(&w, CORE_EXTEND, "a");
+            redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+            pass(&w, MS(20));
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+            expect_reply(&w, id, CORE_LEFT);
+            give(&w, s, "a");
+        } else { /* under way when the lease ends */
+            pass(&w, MS(900));
+            id = renew(&w, s, "a", MS(500));
+            late = expect_op(&w, CORE_EXTEND, "a");
+            pass(&w, MS(88));
+            expect_reply(&w, id, CORE_WAS_LOST);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        }
+        id = lock(&w, s, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_ne(op.op.owner, late.op.owner);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        world_close(&w);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        renew_own_lease,
+        renew_with_watchdog,
+        renew_to_nothing,
+        renew_in_flight,
+        renew_beside_a_renewal,
+        renew_unanswered,
+        renew_unanswered_twice,
+        renew_unanswered_with_watchdog,
+        renew_runs_late,
+    };
+
+    return world_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
+}
