@@ -56,13 +56,13 @@ backend_flush(struct backend *b)
 }
 
 bool
-backend_idle(struct backend *b)
+backend_idle(const struct backend *b)
 {
     return b->ops->idle(b);
 }
 
 void
-backend_status(struct backend *b, struct backend_status *out)
+backend_status(const struct backend *b, struct backend_status *out)
 {
     b->ops->status(b, out);
 }

@@ -79,8 +79,8 @@ struct backend_ops {
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*flush)(struct backend *b);
-    bool (*idle)(struct backend *b);
-    void (*status)(struct backend *b, struct backend_status *out);
+    bool (*idle)(const struct backend *b);
+    void (*status)(const struct backend *b, struct backend_status *out);
     void (*close)(struct backend *b);
 };
 
@@ -100,9 +100,9 @@ void backend_look(struct backend *b, uint64_t id, struct slice key);
 void backend_flush(struct backend *b);
 
 /* Nothing queued, nothing in flight. */
-bool backend_idle(struct backend *b);
+bool backend_idle(const struct backend *b);
 
-void backend_status(struct backend *b, struct backend_status *out);
+void backend_status(const struct backend *b, struct backend_status *out);
 
 /* Ends all links; posts nothing more. */
 void backend_close(struct backend **b);

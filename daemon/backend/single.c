@@ -69,15 +69,15 @@ single_flush(struct backend *b)
 }
 
 static bool
-single_idle(struct backend *b)
+single_idle(const struct backend *b)
 {
-    return node_idle(self(b)->node);
+    return node_idle(((const struct single *)(const void *)b)->node);
 }
 
 static void
-single_status(struct backend *b, struct backend_status *out)
+single_status(const struct backend *b, struct backend_status *out)
 {
-    node_status(self(b)->node, out);
+    node_status(((const struct single *)(const void *)b)->node, out);
 }
 
 static void

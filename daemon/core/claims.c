@@ -258,6 +258,7 @@ claim_enqueue(struct core *c, struct claim *cl)
     cl->place = ++c->serial;
     cl->place_until_us = 0;
     cl->queued_us = c->now_us;
+    cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
     if (first && !list_empty(&l->holders)) {
@@ -314,7 +315,11 @@ claim_serve(struct core *c, struct claim *cl)
             claim_op(c, cl, CORE_ACQUIRE, cl->holds + 1, lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
+        } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
+            break; /* of two expiries under way nobody knows which one Redis has in the end */
         } else if (r->verb == CORE_RENEW) {
+            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
+            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
             claim_op(c, cl, CORE_EXTEND, cl->holds, r->lease_us, r);
         } else if (cl->holds > 1) {
             claim_op(c, cl, CORE_RELEASE, cl->holds - 1, cl->lease_us > left_us ? cl->lease_us : left_us, r);
@@ -325,6 +330,15 @@ claim_serve(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
+/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
+static void
+op_forget(struct claim *cl)
+{
+    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
+    cl->op = 0;
+    cl->op_request = NULL;
+}
+
 /*
  * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
  * was in flight for it is overtaken: its outcome is dropped.
@@ -332,7 +346,7 @@ claim_serve(struct core *c, struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
-    cl->op = 0;
+    op_forget(cl);
     cl->op_request = r;
     cl->retry_us = 0;
     if (cl->state != CLAIM_FREEING) {
@@ -353,8 +367,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     assert(cl->state == CLAIM_HELD);
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
-    cl->op = 0;
-    cl->op_request = NULL;
+    op_forget(cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
@@ -380,10 +393,9 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_request = NULL;
-    cl->number = cl->doubtful ? ++c->serial : cl->number;
-    cl->unsure = cl->doubtful = false;
+    cl->renew_op = 0; /* what it finds is no news of a later hold */
+    cl->unsure = false;
     cl->holds = 0;
-    cl->shrink_until_us = 0;
     cl->stamp = 0;
     cl->retry_us = cl->backoff_us = 0;
     if (cl->lost && !cl->owner->ending) {
@@ -399,6 +411,13 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         }
     }
     cl->lost = false;
+    if (cl->state != CLAIM_SWEEP) {
+        if (cl->doubtful || cl->shrink_until_us > c->now_us) {
+            cl->number = cl->owner->number = ++c->serial; /* of the owner: the claim's record may go before the next hold */
+        }
+        cl->doubtful = false;
+        cl->shrink_until_us = 0;
+    }
     list_init(&rest);
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;

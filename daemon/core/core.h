@@ -93,7 +93,7 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN acquire or exact extend: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock */
+    int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock; BREAK OK: 1 if there was one */
     int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
 };
 
@@ -204,7 +204,7 @@ void core_free(struct core **c);
 /* New settings; what is held or waiting keeps what it was granted under. */
 void core_configure(struct core *c, const struct core_conf *conf);
 
-/* A session begins. Returns its id, which is also the number of the owner it is; 0 = out of memory. */
+/* A session begins. Returns its id, which is also the first number of the owner it is; 0 = out of memory. */
 uint64_t core_session_open(struct core *c);
 
 /* One event. First everything that is due at now_us happens, then the event. */

@@ -222,6 +222,9 @@ lock_work(struct core *c, struct lock *l)
     list_remove(&l->work);
     idle_free(c, l);
     next = first_wanting(l);
+    if (next == NULL) {
+        l->retry_us = l->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
+    }
     if (next == NULL || l->trying != NULL || !list_empty(&l->holders) || is_freeing(l)) {
         timer_set(c, &l->timer, CORE_FOREVER);
     } else if (l->retry_us > c->now_us) {
@@ -264,12 +267,17 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     lock_wake(c, l);
 }
 
-/* Whether a LOCK that does not want to wait has anything but an operation in flight between itself and an answer. */
+/*
+ * Whether a LOCK that does not want to wait has anything but an operation in
+ * flight between itself and an answer. Behind many others it has, without looking
+ * at each: else a crowd of them would cost the square of its size.
+ */
 bool
 lock_busy_for(const struct core *c, const struct claim *cl)
 {
     const struct lock *l = cl->lock;
     struct list *pos, *nxt;
+    int before = 0;
 
     if (cl->state == CLAIM_TRYING) {
         return false;
@@ -282,8 +290,8 @@ lock_busy_for(const struct core *c, const struct claim *cl)
         const struct claim *other = container_of(pos, struct claim, node);
         struct list *rpos, *rnxt;
 
-        if (other == cl) {
-            return false;
+        if (other == cl || ++before > CROWD) {
+            return other != cl;
         }
         list_each(rpos, rnxt, &other->requests)
         {
@@ -304,7 +312,7 @@ lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
     }
 }
 
-/* TAKEN, FOREIGN, UNKNOWN, DOWN or FULL: when to try again, and what those who cannot wait are told. */
+/* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
@@ -373,14 +381,14 @@ void
 lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
     bool ok = d->outcome == CORE_OK;
+    enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
 
     l->break_op = 0;
     if (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
     while (!list_empty(&l->breaks)) {
-        request_finish(c, container_of(l->breaks.next, struct request, claim_node),
-                       ok ? CORE_LEFT : CORE_UNAVAILABLE, d->stamp);
+        request_finish(c, container_of(l->breaks.next, struct request, claim_node), answer, d->stamp);
     }
     l->retry_us = ok ? 0 : l->retry_us;
     lock_wake(c, l);

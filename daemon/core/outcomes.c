@@ -34,6 +34,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     cl->session = first->peer->id;
     cl->granted_us = c->now_us;
     cl->watchdog = first->lease_us == 0;
+    cl->lease_us = cl->watchdog ? first->spec_lease_us : cl->lease_us;
     cl->renew_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3;
     cl->place_until_us = 0;
     cl->backoff_us = 0;
@@ -64,6 +65,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (c->now_us >= cl->deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be told; asking again renews it */
         claim_arm(c, cl);
+        lock_attempt_failed(c, cl->lock, d);
     } else {
         grant(c, cl, d);
     }
@@ -130,6 +132,8 @@ perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
     bool pending = c->now_us < cl->shrink_until_us && cl->shrink_lease_us < cl->op_lease_us;
 
     cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
+    deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
+    cl->renew_us = deadline_us < cl->renew_us ? deadline_us : cl->renew_us;
     cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
     cl->shrink_until_us = later(cl->shrink_until_us, d->guard_us);
 }
@@ -143,7 +147,10 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         extended(c, cl, d, cl->op_lease_us, false);
         if (r != NULL) {
             cl->holds = cl->op_holds;
-            cl->watchdog = cl->watchdog || r->lease_us == 0;
+            if (!cl->watchdog && r->lease_us == 0) {
+                cl->watchdog = true;
+                cl->lease_us = r->spec_lease_us;
+            }
             request_grant(c, r);
         }
         break;
@@ -191,6 +198,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_DOWN:
     case CORE_FULL:
+        cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
         break;
     }

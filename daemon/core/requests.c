@@ -77,7 +77,7 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
     struct lock *l;
     struct claim *cl;
     struct request *r = NULL;
-    bool joins;
+    bool joins, held;
 
     if (c->waiting_n >= c->conf.waiters_max) {
         refuse(c, rq, CORE_TOO_MANY_WAITERS);
@@ -92,7 +92,8 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
         return;
     }
     cl = claim_find(l, o);
-    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && l->waiting_n >= rq->spec.waiters_max) {
+    held = cl != NULL && cl->state == CLAIM_HELD;
+    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->waiting_n >= rq->spec.waiters_max) {
         refuse(c, rq, CORE_TOO_MANY_WAITERS);
         return;
     }
@@ -103,6 +104,7 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
     cl = cl != NULL ? cl : claim_get(c, l, o);
     r = cl != NULL ? request_new(c, p, rq, CORE_LOCK) : NULL;
     if (r == NULL) {
+        lock_wake(c, l); /* the claim may be a new one, for nobody */
         refuse(c, rq, CORE_NO_MEMORY);
         return;
     }
@@ -242,7 +244,7 @@ join_holder(struct core *c, struct request *r)
 
     list_push_back(&cl->requests, &r->claim_node);
     if (r->verb != CORE_LOCK) {
-        timer_set(c, &r->timer, after_us(r->arrived_us, c->conf.op_timeout_us));
+        timer_set(c, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
     } else if (r->due_us > c->now_us) {
         timer_set(c, &r->timer, r->due_us);
     } else {
@@ -276,10 +278,17 @@ request_run(struct core *c, struct request *r)
         join_holder(c, r);
         return;
     case CLAIM_FREEING:
-        join_holder(c, r);
+        if (cl->lost) { /* Redis has no say in it */
+            cl->lost = false;
+            request_finish(c, r, CORE_WAS_LOST, 0);
+        } else {
+            join_holder(c, r);
+        }
         return;
     default:
-        if (r->verb == CORE_LOCK) {
+        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && cl->doubtful) {
+            join_holder(c, r); /* it needs another number in Redis, the sweep the old one */
+        } else if (r->verb == CORE_LOCK) {
             join_queue(c, r);
         } else {
             request_finish(c, r, CORE_NOT_HELD, 0);
@@ -307,7 +316,7 @@ request_hurry(struct core *c, struct request *r)
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->tried_us : c->now_us, patience_us(c));
 
-    if (r->hurried || (!queued && cl->retry_us != 0)) {
+    if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     } else if (queued && lock_busy_for(c, cl)) {
         request_finish(c, r, l->trouble, 0);

@@ -27,6 +27,7 @@
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
+    CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
 };
 
@@ -119,6 +120,7 @@ struct claim {
     int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
     int64_t zombie_until_us; /* until then an unanswered acquire may still run */
+    int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */

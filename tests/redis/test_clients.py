@@ -100,15 +100,12 @@ class RedisCli(Case):
         t.wait_for("WAIT")
         t.type("a full\r")
         t.wait_for('"lease_ms"')
+        for typed, shown in (("help lock", r"LOCK name .*summary: .*fencing token"), ("help @lock", "UNLOCK name"),
+                             ("info locks", r"NAME +KIND.*\r\na +reentrant +held"), ("nosuch", "ERR unknown command 'nosuch'")):
+            t.wait_for("> ")  # only then it listens
+            t.type(typed + "\r")
+            t.wait_for(shown)
         t.wait_for("> ")
-        t.type("help lock\r")
-        t.wait_for(r"LOCK name .*summary: .*fencing token")
-        t.type("help @lock\r")
-        t.wait_for("UNLOCK name")
-        t.type("info locks\r")
-        t.wait_for(r"NAME +KIND.*\r\na +reentrant +held")
-        t.type("nosuch\r")
-        t.wait_for("ERR unknown command 'nosuch'")
         t.type("quit\r")
         self.assertEqual(t.end(), 0)
 
