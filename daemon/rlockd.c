@@ -51,6 +51,7 @@ struct process {
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
+    bool again;             /* there is work for another turn at once */
     bool ready;             /* systemd knows */
 };
 
@@ -223,6 +224,7 @@ end_now(struct process *p)
     stop_accepting(p);
     engine_drain(p->engine);
     engine_close_sessions(p->engine, "shutdown");
+    p->again = true; /* what the sessions held is still to be flushed */
     set_timer(p, LAST_WORDS_US);
 }
 
@@ -517,17 +519,17 @@ take_down(struct process *p)
 static int
 serve(struct process *p)
 {
-    bool ok, more = false;
+    bool ok;
 
     log_init(&p->log);
     p->log.level = p->conf->log_level;
     ok = build(p);
     while (ok && p->phase != PHASE_OVER) {
-        if (event_base_loop(p->base, EVLOOP_ONCE | (more ? EVLOOP_NONBLOCK : 0)) < 0) {
+        if (event_base_loop(p->base, EVLOOP_ONCE | (p->again ? EVLOOP_NONBLOCK : 0)) < 0) {
             ok = fatal(p, "event loop", strerror(errno));
             break;
         }
-        more = engine_turn_end(p->engine);
+        p->again = engine_turn_end(p->engine);
         after_turn(p);
     }
     if (ok) {

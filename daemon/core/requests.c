@@ -281,8 +281,10 @@ request_run(struct core *c, struct request *r)
         if (cl->lost) { /* Redis has no say in it */
             cl->lost = false;
             request_finish(c, r, CORE_WAS_LOST, 0);
-        } else {
+        } else if (r->verb == CORE_LOCK) {
             join_holder(c, r);
+        } else {
+            request_finish(c, r, CORE_NOT_HELD, 0); /* it was given back, or its loss was told, already */
         }
         return;
     default:

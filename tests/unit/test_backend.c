@@ -1,0 +1,1066 @@
+/*
+ * test_backend.c -- every verb and every outcome on a real Redis that answers; what happens when it does not is in
+ * test_backend_loss.c.
+ */
+#include "redis_world.h"
+
+#define KIND_EACH(k) for (int k = 0; (k) < KINDS; (k)++)
+
+/* The type that a lock of the kind has in Redis, and one that it has not. */
+static const struct {
+    const char *type;
+    const char *foreign; /* makes the key %s of another type, with a TTL of a minute */
+} kinds[KINDS] = {
+    [KIND_REENTRANT] = {"hash", "SET %s somebody PX 60000"},
+    [KIND_SIMPLE] = {"string", "RPUSH %s x"},
+    [KIND_COUNTER] = {"string", "HSET %s f 1"},
+};
+
+static int64_t
+pttl(const char *key)
+{
+    return redis_number(redis("PTTL %s", key));
+}
+
+/* ---- acquire ---- */
+
+START_TEST(acquire_gives_token_stamp_and_lease)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        int64_t before_us = clock_now_us(), redis_ms, ttl_ms;
+        struct core_done d = acquire(key, (enum kind)k, 1);
+
+        must(d, CORE_OK);
+        ck_assert_str_eq(redis("TYPE %s", key), kinds[k].type);
+        redis_ms = redis_number(redis("TIME")) * 1000;
+        ttl_ms = pttl(key);
+        ck_assert_int_gt(ttl_ms, LEASE_US / US_PER_MS - 5000 * w.slow);
+        ck_assert_int_le(ttl_ms, LEASE_US / US_PER_MS);
+        ck_assert_int_ge(d.stamp, redis_ms + ttl_ms - 5);
+        ck_assert_int_le(d.stamp, redis_ms + 1000 + ttl_ms + 5);
+        ck_assert_int_ge(d.sent_us, before_us);
+        ck_assert_int_le(d.sent_us, clock_now_us());
+        ck_assert_uint_gt(d.token, (uint64_t)(redis_ms - 60000) * 1000); /* near the time of Redis, in us */
+        ck_assert_uint_le(d.token, (uint64_t)(redis_ms + 60000) * 1000);
+    }
+}
+END_TEST
+
+START_TEST(reentrant_is_redissons_hash)
+{
+    must(acquire("order:1", KIND_REENTRANT, 42), CORE_OK);
+    ck_assert_str_eq(redis("HGETALL order:1"), UUID ":42 1 ");
+}
+END_TEST
+
+START_TEST(another_owner_finds_it_taken)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d;
+        int64_t ttl_ms;
+
+        must(acquire(key, (enum kind)k, 1), CORE_OK);
+        redis("PEXPIRE %s 20000", key);
+        d = acquire(key, (enum kind)k, 2);
+        must(d, CORE_TAKEN);
+        ttl_ms = pttl(key);
+        ck_assert_int_ge(d.pttl_us, ttl_ms * US_PER_MS); /* the loser has not touched it */
+        ck_assert_int_le(d.pttl_us, 20000 * US_PER_MS);
+        redis("PERSIST %s", key);
+        d = acquire(key, (enum kind)k, 2);
+        must(d, CORE_TAKEN);
+        ck_assert_int_eq(d.pttl_us, -1);
+        ck_assert_int_eq(pttl(key), -1);
+    }
+}
+END_TEST
+
+START_TEST(a_key_of_another_type_is_foreign_and_stays)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d;
+        char type[16];
+
+        redis(kinds[k].foreign, key);
+        redis("PEXPIRE %s 60000", key);
+        snprintf(type, sizeof(type), "%s", redis("TYPE %s", key));
+        d = acquire(key, (enum kind)k, 1);
+        must(d, CORE_FOREIGN);
+        ck_assert_int_gt(d.pttl_us, 50 * US_PER_S);
+        ck_assert_int_le(d.pttl_us, 60 * US_PER_S);
+        must(extend(key, (enum kind)k, 1, 12345, LEASE_US, false), CORE_GONE_IN_REDIS);
+        must(release(key, (enum kind)k, 1, 12345), CORE_GONE_IN_REDIS);
+        ck_assert_str_eq(redis("TYPE %s", key), type);
+        ck_assert_int_le(pttl(key), 60000);
+        redis("PERSIST %s", key);
+        ck_assert_int_eq(acquire(key, (enum kind)k, 1).pttl_us, -1);
+    }
+}
+END_TEST
+
+/* The reply was lost, the same claim asks again: it finds itself. A counter names nobody: that waits for the expiry. */
+START_TEST(asking_again_finds_oneself)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done first = acquire(key, (enum kind)k, 1), again;
+
+        redis("PEXPIRE %s 10000", key);
+        again = acquire(key, (enum kind)k, 1);
+        if (k == KIND_COUNTER) {
+            must(again, CORE_TAKEN);
+            continue;
+        }
+        must(again, CORE_OK);
+        ck_assert_uint_gt(again.token, first.token);
+        ck_assert_int_gt(pttl(key), 20000); /* a whole lease again */
+        redis("PEXPIRE %s 90000", key);
+        again = acquire(key, (enum kind)k, 1);
+        must(again, CORE_OK);
+        ck_assert_int_gt(pttl(key), 80000); /* but never less */
+        ck_assert_int_gt(again.stamp, first.stamp + 50000);
+    }
+    ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
+}
+END_TEST
+
+START_TEST(reentry_sets_the_count)
+{
+    struct core_op op = op_on("r", KIND_REENTRANT, 1);
+
+    must(acquire("r", KIND_REENTRANT, 1), CORE_OK);
+    op.holds = 3;
+    op.reentry = true;
+    for (int i = 0; i < 2; i++) { /* twice is once */
+        op.op = ++w.serial;
+        must(run(&op, CORE_ACQUIRE), CORE_OK);
+        ck_assert_str_eq(redis("HGETALL r"), UUID ":1 3 ");
+    }
+}
+END_TEST
+
+START_TEST(reentry_only_where_one_is)
+{
+    struct core_op op = op_on("r", KIND_REENTRANT, 1);
+
+    op.holds = 2;
+    op.reentry = true;
+    must(run(&op, CORE_ACQUIRE), CORE_GONE_IN_REDIS);
+    ck_assert_str_eq(redis("EXISTS r rlock:clock"), "0");
+    must(acquire("r", KIND_REENTRANT, 2), CORE_OK);
+    op.op = ++w.serial;
+    must(run(&op, CORE_ACQUIRE), CORE_GONE_IN_REDIS);
+    ck_assert_str_eq(redis("HGETALL r"), UUID ":2 1 ");
+    redis("DEL r");
+    redis("SET r x");
+    op.op = ++w.serial;
+    must(run(&op, CORE_ACQUIRE), CORE_GONE_IN_REDIS);
+}
+END_TEST
+
+START_TEST(simple_values_have_the_shape_asked_for)
+{
+    static const size_t length[VALUES] = {
+        [VALUE_UUID] = 36, [VALUE_HEX32] = 32, [VALUE_BASE64_UUID] = 24, [VALUE_BASE64_URL] = 22};
+    char seen[VALUES * 2][64];
+    int n = 0;
+
+    for (int v = 0; v < VALUES; v++) {
+        for (uint64_t owner = 1; owner <= 2; owner++, n++) {
+            struct core_op op;
+            char key[16];
+
+            snprintf(key, sizeof(key), "s%d", n);
+            op = op_on(key, KIND_SIMPLE, owner);
+            op.value = (enum value_format)v;
+            must(run(&op, CORE_ACQUIRE), CORE_OK);
+            snprintf(seen[n], sizeof(seen[n]), "%s", redis("GET %s", key));
+            ck_assert_uint_eq(strlen(seen[n]), length[v]);
+            for (int i = 0; i < n; i++) {
+                ck_assert_str_ne(seen[i], seen[n]);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_counter_is_one_and_its_loser_touches_nothing)
+{
+    struct core_done d = acquire("c", KIND_COUNTER, 1);
+
+    ck_assert_str_eq(redis("GET c"), "1");
+    for (int i = 0; i < 5; i++) {
+        must(acquire("c", KIND_COUNTER, 2), CORE_TAKEN);
+    }
+    ck_assert_str_eq(redis("GET c"), "1");
+    must(release("c", KIND_COUNTER, 1, d.stamp), CORE_OK); /* and so its expiry has not moved by a ms */
+}
+END_TEST
+
+/* ---- renew ---- */
+
+START_TEST(renew_lengthens_and_never_shortens)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d = acquire(key, (enum kind)k, 1), e;
+
+        e = extend(key, (enum kind)k, 1, d.stamp, 2 * LEASE_US, false);
+        must(e, CORE_OK);
+        ck_assert_int_gt(pttl(key), 50000);
+        ck_assert_int_ge(e.stamp, d.stamp + LEASE_US / US_PER_MS);
+        d = extend(key, (enum kind)k, 1, e.stamp, LEASE_US / 3, false);
+        must(d, CORE_OK);
+        ck_assert_int_gt(pttl(key), 50000);
+        ck_assert_int_ge(d.stamp, e.stamp - 2);
+        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK); /* the stamp is still the proof */
+    }
+}
+END_TEST
+
+START_TEST(exact_renew_shortens)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d = acquire(key, (enum kind)k, 1), e;
+
+        e = extend(key, (enum kind)k, 1, d.stamp, 9 * US_PER_S, true);
+        must(e, CORE_OK);
+        ck_assert_int_le(pttl(key), 9000);
+        ck_assert_int_lt(e.stamp, d.stamp - 10000);
+        must(release(key, (enum kind)k, 1, e.stamp), CORE_OK);
+    }
+}
+END_TEST
+
+START_TEST(renew_never_brings_a_key_back)
+{
+    KIND_EACH(k)
+    {
+        for (int exact = 0; exact < 2; exact++) {
+            const char *key = kind_rows[k].name;
+            struct core_done d = acquire(key, (enum kind)k, 1);
+
+            redis("DEL %s", key);
+            must(extend(key, (enum kind)k, 1, d.stamp, LEASE_US, exact), CORE_GONE_IN_REDIS);
+            ck_assert_str_eq(redis("EXISTS %s", key), "0");
+        }
+    }
+}
+END_TEST
+
+/* Whoever came after keeps what he has, to the millisecond. */
+START_TEST(a_former_owner_takes_nothing_away)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_op op = op_on(key, (enum kind)k, 2);
+        struct core_done mine = acquire(key, (enum kind)k, 1), theirs;
+
+        redis("DEL %s", key);
+        op.lease_us = LEASE_US - 10 * US_PER_S;
+        theirs = run(&op, CORE_ACQUIRE);
+        must(theirs, CORE_OK);
+        must(extend(key, (enum kind)k, 1, mine.stamp, LEASE_US, false), CORE_GONE_IN_REDIS);
+        must(extend(key, (enum kind)k, 1, mine.stamp, LEASE_US, true), CORE_GONE_IN_REDIS);
+        must(release(key, (enum kind)k, 1, mine.stamp), CORE_GONE_IN_REDIS);
+        ck_assert_int_le(pttl(key), 20000);
+        must(release(key, (enum kind)k, 2, theirs.stamp), CORE_OK);
+    }
+}
+END_TEST
+
+/* ---- release ---- */
+
+START_TEST(release_frees_once_and_wakes)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d = acquire(key, (enum kind)k, 1), r;
+
+        redis("CONFIG RESETSTAT");
+        r = release(key, (enum kind)k, 1, d.stamp);
+        must(r, CORE_OK);
+        ck_assert_int_eq(r.outsiders, 0);
+        ck_assert_str_eq(redis("EXISTS %s", key), "0");
+        ck_assert_int_eq(redis_calls("publish"), 1);
+        must(release(key, (enum kind)k, 1, d.stamp), CORE_GONE_IN_REDIS);
+        ck_assert_int_eq(redis_calls("publish"), 1);
+    }
+}
+END_TEST
+
+START_TEST(release_keeps_what_is_left)
+{
+    struct core_op op = op_on("r", KIND_REENTRANT, 1);
+
+    op.holds = 2;
+    op.reentry = false;
+    must(run(&op, CORE_ACQUIRE), CORE_OK);
+    ck_assert_str_eq(redis("HVALS r"), "2 ");
+    redis("CONFIG RESETSTAT");
+    op.holds = 1;
+    for (int i = 0; i < 2; i++) {
+        op.op = ++w.serial;
+        must(run(&op, CORE_RELEASE), CORE_OK);
+        ck_assert_str_eq(redis("HVALS r"), "1 ");
+    }
+    ck_assert_int_eq(redis_calls("publish"), 0);
+    redis("DEL r");
+    op.op = ++w.serial;
+    must(run(&op, CORE_RELEASE), CORE_GONE_IN_REDIS);
+    ck_assert_str_eq(redis("EXISTS r"), "0");
+}
+END_TEST
+
+START_TEST(a_counter_needs_its_stamp)
+{
+    struct core_done d = acquire("c", KIND_COUNTER, 1);
+
+    must(release("c", KIND_COUNTER, 1, 0), CORE_GONE_IN_REDIS);
+    must(release("c", KIND_COUNTER, 1, d.stamp - 10), CORE_GONE_IN_REDIS);
+    must(release("c", KIND_COUNTER, 1, d.stamp + 500), CORE_GONE_IN_REDIS);
+    must(extend("c", KIND_COUNTER, 1, 0, LEASE_US, false), CORE_GONE_IN_REDIS);
+    redis("PERSIST c");
+    must(release("c", KIND_COUNTER, 1, d.stamp), CORE_GONE_IN_REDIS);
+    ck_assert_str_eq(redis("GET c"), "1");
+}
+END_TEST
+
+/* ---- break ---- */
+
+START_TEST(break_frees_whoever_has_it)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_op op = op_on(key, (enum kind)k, 9);
+        struct core_done a = acquire(key, (enum kind)k, 1), b;
+
+        op.claim = op.lock;
+        b = run(&op, CORE_BREAK_KEY);
+        must(b, CORE_OK);
+        ck_assert_int_eq(b.stamp, 1);
+        ck_assert_uint_gt(b.token, a.token);
+        ck_assert_str_eq(redis("EXISTS %s", key), "0");
+        op.op = ++w.serial;
+        b = run(&op, CORE_BREAK_KEY);
+        must(b, CORE_OK);
+        ck_assert_int_eq(b.stamp, 0);
+        ck_assert_uint_gt(acquire(key, (enum kind)k, 1).token, b.token);
+    }
+}
+END_TEST
+
+START_TEST(break_leaves_what_is_no_lock)
+{
+    KIND_EACH(k)
+    {
+        struct core_op op = op_on("data", (enum kind)k, 9);
+
+        redis("DEL data");
+        redis("RPUSH data a b");
+        must(run(&op, CORE_BREAK_KEY), CORE_FOREIGN);
+        ck_assert_str_eq(redis("LLEN data"), "2");
+    }
+}
+END_TEST
+
+/* ---- tokens ---- */
+
+START_TEST(tokens_rise_over_many_names_of_one_turn)
+{
+    uint64_t op[200], last;
+
+    last = acquire("before", KIND_SIMPLE, 1).token;
+    for (uint64_t i = 0; i < 200; i++) {
+        char key[16];
+        struct core_op o;
+
+        snprintf(key, sizeof(key), "k%d", (int)i);
+        o = op_on(key, KIND_REENTRANT, i);
+        op[i] = perform(&o, CORE_ACQUIRE);
+    }
+    flush();
+    for (int i = 0; i < 200; i++) {
+        struct core_done d = await(op[i]);
+
+        must(d, CORE_OK);
+        ck_assert_uint_gt(d.token, last);
+        last = d.token;
+    }
+    ck_assert_uint_gt(acquire("after", KIND_COUNTER, 1).token, last);
+    ck_assert_str_eq(redis("OBJECT ENCODING rlock:clock"), "int"); /* whole numbers, as text that INCR could read */
+}
+END_TEST
+
+START_TEST(tokens_rise_over_an_emptied_redis)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < 50; i++) {
+        struct core_done d = acquire("k", KIND_REENTRANT, 1);
+
+        must(d, CORE_OK);
+        ck_assert_uint_gt(d.token, last);
+        last = d.token;
+        redis(i % 2 ? "FLUSHALL" : "DEL k rlock:clock");
+    }
+}
+END_TEST
+
+/* Redis's clock went back, or another daemon is ahead: the clock key and the floor both count. */
+START_TEST(tokens_rise_over_clocks_that_went_back)
+{
+    struct core_op op = op_on("a", KIND_REENTRANT, 1);
+    uint64_t far = acquire("x", KIND_REENTRANT, 1).token + UINT64_C(1000000000000);
+
+    redis("SET rlock:clock %llu", (unsigned long long)far);
+    ck_assert_uint_eq(acquire("b", KIND_REENTRANT, 1).token, far + 1);
+    ck_assert_uint_eq(redis_number(redis("GET rlock:clock")), far + 1);
+    op.token_floor = far + 500;
+    ck_assert_uint_eq(run(&op, CORE_ACQUIRE).token, far + 501);
+    ck_assert_uint_eq(acquire("c", KIND_REENTRANT, 1).token, far + 502);
+    op = op_on("c", KIND_REENTRANT, 1);
+    op.token_floor = far + 1000;
+    ck_assert_uint_eq(run(&op, CORE_BREAK_KEY).token, far + 1001);
+}
+END_TEST
+
+START_TEST(somebody_elses_clock_key_does_no_harm)
+{
+    static const char *const spoil[] = {"SET rlock:clock nonsense", "SET rlock:clock nan", "SET rlock:clock -5",
+                                        "SET rlock:clock 1e300", "RPUSH rlock:clock x"};
+    uint64_t last = 0;
+
+    for (size_t i = 0; i < sizeof(spoil) / sizeof(spoil[0]); i++) {
+        char key[16];
+        struct core_done d;
+
+        snprintf(key, sizeof(key), "k%d", (int)i);
+        redis("DEL rlock:clock");
+        redis(spoil[i]);
+        d = acquire(key, KIND_SIMPLE, 1);
+        must(d, CORE_OK);
+        ck_assert_msg(d.token > last && d.token < (UINT64_C(1) << 53), "after %s: %" PRIu64, spoil[i], d.token);
+        last = d.token;
+    }
+}
+END_TEST
+
+/* ---- batches ---- */
+
+START_TEST(a_spoiled_name_spoils_only_itself)
+{
+    KIND_EACH(k)
+    {
+        uint64_t op[40];
+
+        redis("FLUSHALL");
+        redis(kinds[k].foreign, "k17");
+        for (uint64_t i = 0; i < 40; i++) {
+            char key[16];
+            struct core_op o;
+
+            snprintf(key, sizeof(key), "k%d", (int)i);
+            o = op_on(key, (enum kind)k, i);
+            op[i] = perform(&o, CORE_ACQUIRE);
+        }
+        flush();
+        for (int i = 0; i < 40; i++) {
+            must(await(op[i]), i == 17 ? CORE_FOREIGN : CORE_OK);
+        }
+        ck_assert_str_eq(redis("DBSIZE"), "41"); /* and the clock */
+    }
+}
+END_TEST
+
+START_TEST(a_turn_is_one_call)
+{
+    uint64_t calls;
+    uint64_t op[130];
+
+    for (int n = 1; n <= 130; n += n == 1 ? 63 : 66) { /* 1, 64, 130 */
+        redis("FLUSHALL");
+        redis("CONFIG RESETSTAT");
+        calls = w.metrics.redis_calls;
+        for (int i = 0; i < n; i++) {
+            char key[16];
+            struct core_op o;
+
+            snprintf(key, sizeof(key), "k%d", i);
+            o = op_on(key, KIND_REENTRANT, (uint64_t)i);
+            op[i] = perform(&o, CORE_ACQUIRE);
+        }
+        flush();
+        for (int i = 0; i < n; i++) {
+            must(await(op[i]), CORE_OK);
+        }
+        ck_assert_uint_eq(w.metrics.redis_calls - calls, (uint64_t)(n + 63) / 64);
+        ck_assert_int_eq(redis_calls("evalsha"), (n + 63) / 64);
+    }
+}
+END_TEST
+
+START_TEST(one_turn_keeps_the_order_of_a_name)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_op op[2] = {op_on(key, (enum kind)k, 1), op_on(key, (enum kind)k, 2)};
+
+        op[0].stamp = acquire(key, (enum kind)k, 1).stamp;
+        op[0].op = ++w.serial;
+        op[0].holds = 0;
+        perform(&op[0], CORE_RELEASE);
+        perform(&op[1], CORE_ACQUIRE);
+        flush();
+        must(await(op[0].op), CORE_OK);
+        must(await(op[1].op), CORE_OK);
+    }
+}
+END_TEST
+
+START_TEST(many_links_keep_the_order_of_a_name)
+{
+    backend_close(&w.b);
+    w.up = false;
+    w.conf.links = 4;
+    open_up();
+    for (int round = 0; round < 20; round++) {
+        uint64_t op[64];
+
+        for (int i = 0; i < 32; i++) {
+            char key[16];
+            struct core_op o;
+
+            snprintf(key, sizeof(key), "k%d", i);
+            o = op_on(key, KIND_REENTRANT, 1);
+            op[i] = perform(&o, CORE_ACQUIRE);
+        }
+        flush();
+        for (int i = 0; i < 32; i++) { /* the acquires are not answered yet */
+            char key[16];
+            struct core_op o;
+
+            snprintf(key, sizeof(key), "k%d", i);
+            o = op_on(key, KIND_REENTRANT, 1);
+            o.holds = 0;
+            op[32 + i] = perform(&o, CORE_RELEASE);
+        }
+        flush();
+        for (int i = 0; i < 64; i++) {
+            must(await(op[i]), CORE_OK);
+        }
+        w.events_n = 0;
+    }
+    ck_assert_str_eq(redis("DBSIZE"), "1");
+}
+END_TEST
+
+START_TEST(names_are_bytes)
+{
+    char key[512];
+    struct core_op op;
+
+    for (int i = 0; i < 512; i++) {
+        key[i] = (char)(i * 7); /* NUL, CR, LF, blanks, quotes, braces */
+    }
+    KIND_EACH(k)
+    {
+        struct core_done d;
+        redisReply *r;
+
+        key[0] = (char)('0' + k);
+        op = op_on("", (enum kind)k, 1);
+        op.key = (struct slice){key, sizeof(key)};
+        d = run(&op, CORE_ACQUIRE);
+        must(d, CORE_OK);
+        r = redisCommand(w.cli, "EXISTS %b", key, sizeof(key));
+        ck_assert_int_eq(r->integer, 1);
+        freeReplyObject(r);
+        op.op = ++w.serial;
+        op.holds = 0;
+        op.stamp = d.stamp;
+        must(run(&op, CORE_RELEASE), CORE_OK);
+    }
+    ck_assert_str_eq(redis("DBSIZE"), "1");
+}
+END_TEST
+
+/* ---- looking ---- */
+
+static bool
+is_seen(const void *n)
+{
+    return w.seen_n >= *(const unsigned *)n;
+}
+
+static void
+look(struct slice key)
+{
+    unsigned n = w.seen_n + 1;
+
+    w.inside = true;
+    backend_look(w.b, 100 + n, key);
+    backend_flush(w.b);
+    w.inside = false;
+    turn_until(is_seen, &n);
+    ck_assert_uint_eq(w.seen_id, 100 + n);
+}
+
+START_TEST(look_sees_what_is_there)
+{
+    look(SLICE_LIT("nothing"));
+    ck_assert(w.seen.ok && !w.seen.exists);
+
+    must(acquire("r", KIND_REENTRANT, 5), CORE_OK);
+    look(SLICE_LIT("r"));
+    ck_assert(w.seen.ok && w.seen.exists);
+    ck_assert_str_eq(w.seen.type, "hash");
+    ck_assert_str_eq(w.seen.owner, UUID ":5");
+    ck_assert_int_eq(w.seen.holds, 1);
+    ck_assert_int_gt(w.seen.pttl_ms, 20000);
+
+    redis("HSET redisson 8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91 4");
+    look(SLICE_LIT("redisson"));
+    ck_assert_str_eq(w.seen.owner, "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91");
+    ck_assert_int_eq(w.seen.holds, 4);
+    ck_assert_int_eq(w.seen.pttl_ms, -1);
+
+    redis("SET s %b", "a\n\0\"b", (size_t)5);
+    look(SLICE_LIT("s"));
+    ck_assert_str_eq(w.seen.type, "string");
+    ck_assert_str_eq(w.seen.owner, "a\\x0a\\x00\\x22b");
+
+    redis("RPUSH l x");
+    look(SLICE_LIT("l"));
+    ck_assert_str_eq(w.seen.type, "list");
+    ck_assert_str_eq(w.seen.owner, "");
+}
+END_TEST
+
+START_TEST(look_is_not_bothered_by_large_things)
+{
+    static char big[3000000];
+
+    memset(big, 'x', sizeof(big));
+    redis("SET s %b", big, sizeof(big));
+    redis("HSET h %b %b", big, sizeof(big), big, sizeof(big));
+    redis("HSET odd f notanumber");
+    look(SLICE_LIT("s"));
+    ck_assert(w.seen.ok && w.seen.exists);
+    ck_assert_uint_le(strlen(w.seen.owner), 159);
+    look(SLICE_LIT("h"));
+    ck_assert(w.seen.ok && w.seen.exists);
+    look(SLICE_LIT("odd"));
+    ck_assert(w.seen.ok);
+    ck_assert_int_eq(w.seen.holds, 0);
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
+}
+END_TEST
+
+START_TEST(status_says_what_is_known)
+{
+    struct backend_status st;
+
+    must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
+    backend_status(w.b, &st);
+    ck_assert(st.up);
+    ck_assert_ptr_nonnull(strstr(st.address, w.sock));
+    ck_assert_ptr_nonnull(strstr(redis("INFO server"), st.version));
+    ck_assert_ptr_nonnull(strstr(redis("INFO server"), st.run_id));
+    ck_assert_str_eq(st.role, "master");
+    ck_assert_str_eq(st.maxmemory_policy, "noeviction");
+    ck_assert_str_eq(st.last_error, "");
+    ck_assert_uint_eq(st.links_up, st.links);
+    ck_assert_uint_eq(st.links, 3);
+    ck_assert_int_gt(st.rtt_us, 0);
+    ck_assert_uint_eq(st.in_flight + st.queued, 0);
+    ck_assert_int_lt(llabs(st.offset_us - (clock_wall_us() - clock_now_us())), US_PER_S);
+    ck_assert(backend_idle(w.b));
+    ck_assert_ptr_nonnull(strstr(redis("CLIENT LIST"), "name=rlockd"));
+}
+END_TEST
+
+/* ---- errors of Redis ---- */
+
+START_TEST(scripts_that_were_forgotten_are_sent_again)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d;
+
+        redis("SCRIPT FLUSH");
+        d = acquire(key, (enum kind)k, 1);
+        must(d, CORE_OK);
+        redis("SCRIPT FLUSH");
+        d = extend(key, (enum kind)k, 1, d.stamp, LEASE_US, false);
+        must(d, CORE_OK);
+        redis("SCRIPT FLUSH");
+        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK);
+    }
+    ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
+}
+END_TEST
+
+START_TEST(a_full_redis_grants_nothing_and_frees_all)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_op op = op_on(key, (enum kind)k, 9);
+        struct core_done d = acquire(key, (enum kind)k, 1);
+        uint64_t two[2];
+
+        redis("DEL rlock:clock");
+        redis("CONFIG SET maxmemory 1");
+        for (int i = 0; i < 2; i++) {
+            struct core_op o = op_on(i == 0 ? "full0" : "full1", (enum kind)k, 2);
+
+            two[i] = perform(&o, CORE_ACQUIRE);
+        }
+        flush();
+        must(await(two[0]), CORE_FULL);
+        must(await(two[1]), CORE_FULL);
+        ck_assert_str_eq(redis("EXISTS full0 full1 rlock:clock"), "0");
+        must(acquire(key, (enum kind)k, 2), CORE_TAKEN); /* which is the truth, full or not */
+        d = extend(key, (enum kind)k, 1, d.stamp, 2 * LEASE_US, false);
+        must(d, CORE_OK);
+        ck_assert_int_gt(pttl(key), 50000);
+        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK);
+        ck_assert_str_eq(redis("EXISTS %s", key), "0");
+        must(run(&op, CORE_BREAK_KEY), CORE_OK);
+        redis("CONFIG SET maxmemory 0");
+        must(acquire(key, (enum kind)k, 1), CORE_OK);
+    }
+}
+END_TEST
+
+/* One hold of two goes back, and a lost reply is asked for again, also when Redis is full. */
+START_TEST(a_full_redis_takes_holds_back)
+{
+    struct core_op op = op_on("r", KIND_REENTRANT, 1);
+
+    op.holds = 2;
+    must(run(&op, CORE_ACQUIRE), CORE_OK);
+    redis("CONFIG SET maxmemory 1");
+    op.op = ++w.serial;
+    must(run(&op, CORE_ACQUIRE), CORE_OK); /* the same count: nothing to allocate */
+    op.op = ++w.serial;
+    op.holds = 1;
+    must(run(&op, CORE_RELEASE), CORE_OK);
+    ck_assert_str_eq(redis("HVALS r"), "1 ");
+    op.op = ++w.serial;
+    op.holds = 2;
+    op.reentry = true;
+    must(run(&op, CORE_ACQUIRE), CORE_FULL);
+    ck_assert_str_eq(redis("HVALS r"), "1 ");
+}
+END_TEST
+
+/* Refusals that are not executions: DOWN, and nothing is there. */
+START_TEST(not_executed_is_down)
+{
+    struct core_done held = acquire("held", KIND_SIMPLE, 1);
+
+    redis("CONFIG SET min-replicas-to-write 1");
+    KIND_EACH(k)
+    {
+        must(acquire(kind_rows[k].name, (enum kind)k, 1), CORE_DOWN);
+        ck_assert_str_eq(redis("EXISTS %s", kind_rows[k].name), "0");
+    }
+    must(extend("held", KIND_SIMPLE, 1, held.stamp, LEASE_US, false), CORE_DOWN);
+    must(release("held", KIND_SIMPLE, 1, held.stamp), CORE_DOWN);
+    ck_assert_str_eq(redis("EXISTS held"), "1");
+    redis("CONFIG SET min-replicas-to-write 0");
+    must(release("held", KIND_SIMPLE, 1, held.stamp), CORE_OK);
+}
+END_TEST
+
+START_TEST(a_busy_redis_is_down)
+{
+    redisContext *other = redisConnectUnix(w.sock);
+    redisReply *r;
+    bool busy;
+    int wrote;
+
+    redis("CONFIG SET busy-reply-threshold 1");
+    redisAppendCommand(other, "EVAL %s 0", "while true do end");
+    ck_assert_int_eq(redisBufferWrite(other, &wrote), REDIS_OK);
+    ck_assert(wrote);
+    do { /* until it is in the middle of it: before that, attempts are served */
+        r = redisCommand(w.cli, "PING");
+        ck_assert_ptr_nonnull(r);
+        busy = r->type == REDIS_REPLY_ERROR;
+        freeReplyObject(r);
+    } while (!busy);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_DOWN);
+    redis("SCRIPT KILL");
+    ck_assert_int_eq(redisGetReply(other, (void **)&r), REDIS_OK);
+    freeReplyObject(r);
+    redisFree(other);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+START_TEST(a_demoted_master_is_left)
+{
+    uint64_t lost = w.metrics.redis_disconnects;
+
+    redis("REPLICAOF 127.0.0.1 1");
+    must(acquire("k", KIND_REENTRANT, 1), CORE_DOWN);
+    redis("REPLICAOF NO ONE");
+    ck_assert_str_eq(redis("EXISTS k"), "0");
+    turn_until(is_all_up, NULL);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    ck_assert_uint_gt(w.metrics.redis_disconnects, lost);
+}
+END_TEST
+
+/* ---- channels ---- */
+
+static uint64_t
+watch(const char *key, uint64_t lock, enum core_action_type verb)
+{
+    struct core_op op = op_on(key, KIND_REENTRANT, 1);
+
+    op.lock = lock;
+    perform(&op, verb);
+    flush();
+    return lock;
+}
+
+struct heard {
+    enum core_event_type type;
+    uint64_t lock;
+    size_t n;
+};
+
+static bool
+is_heard(const void *arg)
+{
+    const struct heard *h = arg;
+
+    return count_events(h->type, h->lock) >= h->n;
+}
+
+#define must_hear(type, lock, n) turn_until(is_heard, (&(struct heard){type, lock, n}))
+
+/* A second link of the same loop has been round: what was sent before it has arrived. */
+static void
+settle(void)
+{
+    struct core_op op = op_on("settle", KIND_REENTRANT, 1);
+
+    (void)run(&op, CORE_BREAK_KEY);
+}
+
+START_TEST(a_watch_is_confirmed_and_hears)
+{
+    watch("order:1", 5, CORE_WATCH);
+    must_hear(CORE_WATCHING, 5, 1);
+    ck_assert_uint_eq(count_events(CORE_HINT, 5), 0);
+    ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{order:1} 0"), "1");
+    must_hear(CORE_HINT, 5, 1);
+
+    watch("a{b}c", 6, CORE_WATCH);
+    must_hear(CORE_WATCHING, 6, 1);
+    ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:a{b}c 0"), "1");
+    must_hear(CORE_HINT, 6, 1);
+    ck_assert_uint_eq(count_events(CORE_HINT, 5), 1);
+}
+END_TEST
+
+START_TEST(a_release_wakes_who_watches)
+{
+    KIND_EACH(k)
+    {
+        const char *key = kind_rows[k].name;
+        struct core_done d = acquire(key, (enum kind)k, 1);
+        struct core_op op = op_on(key, (enum kind)k, 1);
+
+        watch(key, 50 + (uint64_t)k, CORE_WATCH);
+        must_hear(CORE_WATCHING, 50 + (uint64_t)k, 1);
+        d = release(key, (enum kind)k, 1, d.stamp);
+        must(d, CORE_OK);
+        ck_assert_int_eq(d.outsiders, 1); /* we ourselves */
+        must_hear(CORE_HINT, 50 + (uint64_t)k, 1);
+        op.claim = op.lock;
+        ck_assert_int_eq(run(&op, CORE_BREAK_KEY).outsiders, 1);
+        must_hear(CORE_HINT, 50 + (uint64_t)k, 2);
+    }
+}
+END_TEST
+
+START_TEST(one_subscription_for_all_locks_of_a_key)
+{
+    struct backend_status st;
+
+    for (uint64_t lock = 1; lock <= 3; lock++) {
+        watch("k", lock, CORE_WATCH);
+        must_hear(CORE_WATCHING, lock, 1);
+    }
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.watched, 1);
+    ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{k} 0"), "1");
+    for (uint64_t lock = 1; lock <= 3; lock++) {
+        must_hear(CORE_HINT, lock, 1);
+    }
+    watch("k", 2, CORE_UNWATCH);
+    watch("k", 3, CORE_UNWATCH);
+    ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{k} 0"), "1");
+    must_hear(CORE_HINT, 1, 2);
+    ck_assert_uint_eq(count_events(CORE_HINT, 2) + count_events(CORE_HINT, 3), 2);
+}
+END_TEST
+
+static int64_t
+listeners(const char *key)
+{
+    return redis_number(strchr(redis("PUBSUB NUMSUB redisson_lock__channel:{%s}", key), ' ') + 1);
+}
+
+START_TEST(the_last_lock_ends_the_subscription)
+{
+    struct backend_status st;
+
+    watch("k", 1, CORE_WATCH);
+    must_hear(CORE_WATCHING, 1, 1);
+    ck_assert_int_eq(listeners("k"), 1);
+    watch("k", 1, CORE_UNWATCH);
+    for (int n = 0; listeners("k") != 0; n++) {
+        ck_assert_int_lt(n, 1000);
+        settle();
+    }
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.watched, 0);
+    watch("k", 2, CORE_WATCH); /* and again, for another lock of it */
+    must_hear(CORE_WATCHING, 2, 1);
+    redis("PUBLISH redisson_lock__channel:{k} 0");
+    must_hear(CORE_HINT, 2, 1);
+    ck_assert_uint_eq(count_events(CORE_HINT, 1), 0);
+}
+END_TEST
+
+START_TEST(a_thousand_channels)
+{
+    char key[16];
+
+    for (uint64_t i = 0; i < 1000; i++) {
+        struct core_op op;
+
+        snprintf(key, sizeof(key), "k%d", (int)i);
+        op = op_on(key, KIND_REENTRANT, 1);
+        op.lock = 10 + i;
+        perform(&op, CORE_WATCH);
+    }
+    flush();
+    for (uint64_t i = 0; i < 1000; i++) {
+        must_hear(CORE_WATCHING, 10 + i, 1);
+    }
+    redis("PUBLISH redisson_lock__channel:{k777} 0");
+    must_hear(CORE_HINT, 787, 1);
+}
+END_TEST
+
+START_TEST(subscriptions_come_back_with_the_link)
+{
+    for (uint64_t lock = 1; lock <= 2; lock++) {
+        watch(lock == 1 ? "a" : "b", lock, CORE_WATCH);
+        must_hear(CORE_WATCHING, lock, 1);
+    }
+    ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
+    watch("c", 3, CORE_WATCH); /* asked for while it is broken */
+    must_hear(CORE_WATCHING, 1, 2);
+    must_hear(CORE_WATCHING, 2, 2);
+    must_hear(CORE_WATCHING, 3, 1);
+    redis("PUBLISH redisson_lock__channel:{b} 0");
+    must_hear(CORE_HINT, 2, 1);
+    ck_assert(w.up); /* lock traffic has not noticed */
+    ck_assert_uint_eq(w.downs, 0);
+}
+END_TEST
+
+/* What others publish there is a hint, whatever it says. */
+START_TEST(any_payload_is_a_hint)
+{
+    static const char *const payload[] = {"0", "1", "", "message", "\r\n$5\r\n"};
+
+    watch("k", 1, CORE_WATCH);
+    must_hear(CORE_WATCHING, 1, 1);
+    for (size_t i = 0; i < sizeof(payload) / sizeof(payload[0]); i++) {
+        redis("PUBLISH redisson_lock__channel:{k} %s", payload[i]);
+        must_hear(CORE_HINT, 1, i + 1);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        acquire_gives_token_stamp_and_lease,
+        reentrant_is_redissons_hash,
+        another_owner_finds_it_taken,
+        a_key_of_another_type_is_foreign_and_stays,
+        asking_again_finds_oneself,
+        reentry_sets_the_count,
+        reentry_only_where_one_is,
+        simple_values_have_the_shape_asked_for,
+        a_counter_is_one_and_its_loser_touches_nothing,
+        renew_lengthens_and_never_shortens,
+        exact_renew_shortens,
+        renew_never_brings_a_key_back,
+        a_former_owner_takes_nothing_away,
+        release_frees_once_and_wakes,
+        release_keeps_what_is_left,
+        a_counter_needs_its_stamp,
+        break_frees_whoever_has_it,
+        break_leaves_what_is_no_lock,
+        tokens_rise_over_many_names_of_one_turn,
+        tokens_rise_over_an_emptied_redis,
+        tokens_rise_over_clocks_that_went_back,
+        somebody_elses_clock_key_does_no_harm,
+        a_spoiled_name_spoils_only_itself,
+        a_turn_is_one_call,
+        one_turn_keeps_the_order_of_a_name,
+        many_links_keep_the_order_of_a_name,
+        names_are_bytes,
+        look_sees_what_is_there,
+        look_is_not_bothered_by_large_things,
+        status_says_what_is_known,
+        scripts_that_were_forgotten_are_sent_again,
+        a_full_redis_grants_nothing_and_frees_all,
+        a_full_redis_takes_holds_back,
+        not_executed_is_down,
+        a_busy_redis_is_down,
+        a_demoted_master_is_left,
+        a_watch_is_confirmed_and_hears,
+        a_release_wakes_who_watches,
+        one_subscription_for_all_locks_of_a_key,
+        the_last_lock_ends_the_subscription,
+        a_thousand_channels,
+        subscriptions_come_back_with_the_link,
+        any_payload_is_a_hint,
+    };
+    TCase *tc = tcase_create("backend");
+
+    tcase_add_checked_fixture(tc, world_up, world_end);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    return world_run("backend", &tc, 1);
+}

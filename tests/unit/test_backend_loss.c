@@ -1,0 +1,849 @@
+/*
+ * test_backend_loss.c -- a Redis that does not answer, answers late, answers nonsense, dies, or does not let us in.
+ *
+ * Between us and Redis stands a proxy of the same loop, which can keep replies back, swallow them, make some up, and cut.
+ */
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include "redis_world.h"
+
+#define TIMEOUT_US (400 * US_PER_MS * w.slow)
+
+/* ---- the proxy ---- */
+
+#define PAIRS_MAX 256
+
+struct pair {
+    struct bufferevent *client, *server; /* NULL: cut */
+};
+
+static struct {
+    struct evconnlistener *listener;
+    char sock[96];
+    int port;
+    enum { PASS, HOLD, SWALLOW, REFUSE } replies;
+    struct pair pair[PAIRS_MAX];
+    size_t pairs_n;      /* ever accepted */
+    const char *made_up; /* sent instead of the first reply that would be swallowed; NULL = none */
+    size_t made_up_n;
+    struct bufferevent *asked; /* who was sent it */
+} px;
+
+static void
+cut(struct pair *p)
+{
+    if (p->client != NULL) {
+        bufferevent_free(p->client);
+        bufferevent_free(p->server);
+        *p = (struct pair){0};
+    }
+}
+
+static void
+on_proxy_end(struct bufferevent *bev, short what, void *arg)
+{
+    (void)bev;
+    if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
+        cut(arg);
+    }
+}
+
+static void
+on_request(struct bufferevent *bev, void *arg)
+{
+    struct pair *p = arg;
+
+    bufferevent_write_buffer(p->server, bufferevent_get_input(bev));
+}
+
+static void
+on_reply(struct bufferevent *bev, void *arg)
+{
+    struct evbuffer *in = bufferevent_get_input(bev);
+    struct pair *p = arg;
+
+    if (px.replies == PASS) {
+        bufferevent_write_buffer(p->client, in);
+    } else if (px.replies == SWALLOW) {
+        evbuffer_drain(in, evbuffer_get_length(in));
+        if (px.made_up != NULL) {
+            px.asked = p->client;
+            bufferevent_write(p->client, px.made_up, px.made_up_n);
+            px.made_up = NULL;
+        }
+    }
+}
+
+static void
+on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int n, void *arg)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct pair *p;
+
+    (void)l;
+    (void)addr;
+    (void)n;
+    (void)arg;
+    ck_assert_uint_lt(px.pairs_n, PAIRS_MAX);
+    p = &px.pair[px.pairs_n++];
+    if (px.replies == REFUSE) {
+        close(fd);
+        return;
+    }
+    p->client = bufferevent_socket_new(w.base, fd, BEV_OPT_CLOSE_ON_FREE);
+    p->server = bufferevent_socket_new(w.base, -1, BEV_OPT_CLOSE_ON_FREE);
+    bufferevent_setcb(p->client, on_request, NULL, on_proxy_end, p);
+    bufferevent_setcb(p->server, on_reply, NULL, on_proxy_end, p);
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%.90s", w.sock);
+    bufferevent_enable(p->client, EV_READ | EV_WRITE);
+    bufferevent_enable(p->server, EV_READ | EV_WRITE);
+    bufferevent_socket_connect(p->server, (struct sockaddr *)&sun, sizeof(sun));
+}
+
+/* From now on; what was kept back comes when it may pass. */
+static void
+replies(int how)
+{
+    px.replies = how;
+    for (size_t i = 0; i < px.pairs_n; i++) {
+        if (px.pair[i].server != NULL) {
+            on_reply(px.pair[i].server, &px.pair[i]);
+        }
+    }
+}
+
+static void
+cut_all(void)
+{
+    for (size_t i = 0; i < px.pairs_n; i++) {
+        cut(&px.pair[i]);
+    }
+}
+
+static void
+proxy_begin(bool tcp)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof(sin);
+
+    memset(&px, 0, sizeof(px));
+    snprintf(px.sock, sizeof(px.sock), "%s/proxy.sock", w.dir);
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%.90s", px.sock);
+    px.listener = evconnlistener_new_bind(w.base, on_accept, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, -1,
+                                          tcp ? (struct sockaddr *)&sin : (struct sockaddr *)&sun,
+                                          tcp ? (int)sizeof(sin) : (int)sizeof(sun));
+    ck_assert_ptr_nonnull(px.listener);
+    if (tcp) {
+        ck_assert_int_eq(getsockname(evconnlistener_get_fd(px.listener), (struct sockaddr *)&sin, &n), 0);
+        px.port = ntohs(sin.sin_port);
+    }
+    snprintf(w.url, sizeof(w.url), tcp ? "redis://127.0.0.1:%.0s%d" : "unix:%s", px.sock, px.port);
+}
+
+static void
+proxied(void)
+{
+    world_with_redis();
+    proxy_begin(false);
+    w.conf.timeout_us = TIMEOUT_US;
+    open_up();
+}
+
+static void
+proxied_end(void)
+{
+    cut_all();
+    if (px.listener != NULL) {
+        evconnlistener_free(px.listener);
+        unlink(px.sock);
+    }
+    world_end();
+}
+
+/* ---- small helpers ---- */
+
+static bool
+exists(const void *key)
+{
+    return redis_number(redis("EXISTS %s", (const char *)key)) == 1;
+}
+
+/* Turns while asking Redis by our own connection. */
+static void
+turn_until_exists(const char *key)
+{
+    for (int n = 0; !exists(key); n++) {
+        ck_assert_int_lt(n, 100000);
+        event_base_loop(w.base, EVLOOP_NONBLOCK);
+        flush();
+    }
+}
+
+static uint64_t
+send_op(const struct core_op *op, enum core_action_type verb)
+{
+    uint64_t serial = perform(op, verb);
+
+    flush();
+    return serial;
+}
+
+/* ---- away from the start, and later ---- */
+
+START_TEST(down_is_told_later)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    static const enum core_action_type verbs[] = {CORE_ACQUIRE, CORE_EXTEND, CORE_RELEASE, CORE_BREAK_KEY};
+
+    open_backend();
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        op.op = ++w.serial;
+        perform(&op, verbs[i]);
+        ck_assert(!backend_idle(w.b));
+        ck_assert_ptr_null(done_of(op.op));
+        must(await(op.op), CORE_DOWN);
+        ck_assert(backend_idle(w.b));
+    }
+    w.inside = true;
+    backend_look(w.b, 9, SLICE_LIT("k"));
+    w.inside = false;
+    while (w.seen_n == 0) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    ck_assert(!w.seen.ok);
+    ck_assert_uint_eq(w.seen_id, 9);
+    ck_assert_uint_eq(w.ups + w.downs, 0);
+}
+END_TEST
+
+START_TEST(comes_up_when_redis_does)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    struct backend_status st;
+
+    open_backend();
+    perform(&op, CORE_WATCH);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_DOWN);
+    (void)turn_for(is_up, NULL, 100 * US_PER_MS);
+    backend_status(w.b, &st);
+    ck_assert(!st.up);
+    ck_assert_str_ne(st.last_error, "");
+    redis_start(NULL);
+    redis_connect();
+    turn_until(is_all_up, NULL);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    while (count_events(CORE_WATCHING, op.lock) == 0) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    backend_status(w.b, &st);
+    ck_assert_str_eq(st.last_error, "");
+    ck_assert_uint_eq(w.ups, 1);
+}
+END_TEST
+
+START_TEST(a_killed_redis_comes_back)
+{
+    struct core_done d, before;
+    char run_id[48];
+    struct backend_status st;
+
+    world_begin();
+    redis_start(NULL);
+    redis_connect();
+    open_up();
+    backend_status(w.b, &st);
+    memcpy(run_id, st.run_id, sizeof(run_id));
+    before = acquire("k", KIND_REENTRANT, 1);
+    redis_kill();
+    d = acquire("k", KIND_REENTRANT, 1);
+    ck_assert(d.outcome == CORE_UNKNOWN || d.outcome == CORE_DOWN);
+    turn_until(is_down, NULL);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_DOWN);
+    redis_start(NULL);
+    redis_connect();
+    turn_until(is_all_up, NULL);
+    d = acquire("k", KIND_REENTRANT, 1);
+    must(d, CORE_OK);
+    ck_assert_uint_gt(d.token, before.token); /* although it has forgotten all of them */
+    backend_status(w.b, &st);
+    ck_assert_str_ne(st.run_id, run_id);
+    ck_assert_uint_eq(w.downs, 1);
+    ck_assert_uint_eq(w.ups, 2);
+}
+END_TEST
+
+START_TEST(pauses_between_attempts_grow)
+{
+    int64_t began_us;
+
+    world_begin();
+    proxy_begin(false);
+    px.replies = REFUSE;
+    w.conf.backoff_min_us = 40 * US_PER_MS;
+    w.conf.backoff_max_us = 10 * US_PER_S;
+    began_us = clock_now_us();
+    open_backend();
+    while (px.pairs_n < 3 * 4) { /* of each of three links: pauses of at least 20, 40 and 80 ms, less what differs */
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    ck_assert_int_ge(clock_now_us() - began_us, 100 * US_PER_MS);
+}
+END_TEST
+
+/* ---- lost replies ---- */
+
+START_TEST(a_lost_reply_is_unknown)
+{
+    for (int k = 0; k < KINDS; k++) {
+        const char *key = kind_rows[k].name;
+        struct core_op op = op_on(key, (enum kind)k, 1);
+        struct core_done d;
+        int64_t now_us;
+
+        replies(SWALLOW);
+        send_op(&op, CORE_ACQUIRE);
+        turn_until_exists(key); /* it has run */
+        ck_assert_ptr_null(done_of(op.op));
+        cut_all();
+        d = await(op.op);
+        now_us = clock_now_us();
+        must(d, CORE_UNKNOWN);
+        ck_assert_int_le(d.sent_us, now_us);
+        ck_assert_int_gt(d.guard_us, d.sent_us);
+        ck_assert_int_lt(d.guard_us, d.sent_us + 2 * TIMEOUT_US);
+        replies(PASS);
+        turn_until(is_all_up, NULL);
+        d = acquire(key, (enum kind)k, 1); /* the same claim finds itself; a counter does not know itself */
+        must(d, k == KIND_COUNTER ? CORE_TAKEN : CORE_OK);
+    }
+    ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
+}
+END_TEST
+
+START_TEST(a_late_reply_is_swallowed)
+{
+    uint64_t lost = w.metrics.redis_disconnects;
+    struct core_op op = op_on("late", KIND_REENTRANT, 1);
+    struct core_done d;
+
+    replies(HOLD);
+    send_op(&op, CORE_ACQUIRE);
+    d = await(op.op);
+    must(d, CORE_UNKNOWN);
+    ck_assert_int_ge(clock_now_us() - d.sent_us, TIMEOUT_US);
+    ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US);
+    replies(PASS);
+    /* If the late reply were taken for this one's, it would be OK. */
+    redis("SET other x PX 60000");
+    must(acquire("other", KIND_SIMPLE, 2), CORE_TAKEN);
+    must(acquire("mine", KIND_SIMPLE, 2), CORE_OK);
+    ck_assert_uint_eq(w.metrics.redis_disconnects, lost);
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
+}
+END_TEST
+
+START_TEST(silence_ends_the_link)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+
+    replies(HOLD);
+    send_op(&op, CORE_ACQUIRE);
+    must(await(op.op), CORE_UNKNOWN);
+    turn_until(is_down, NULL);
+    ck_assert_int_ge(clock_now_us() - done_of(op.op)->sent_us, 2 * TIMEOUT_US);
+    replies(PASS);
+    turn_until(is_all_up, NULL);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+START_TEST(each_of_many_is_told_once)
+{
+    enum { N = 1500 };
+    uint64_t op[N];
+    size_t told = 0;
+
+    replies(HOLD);
+    for (int i = 0; i < N; i++) {
+        char key[16];
+        struct core_op o;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        o = op_on(key, (enum kind)(i % KINDS), (uint64_t)i);
+        op[i] = perform(&o, i % 5 == 0 ? CORE_RELEASE : i % 7 == 0 ? CORE_EXTEND : CORE_ACQUIRE);
+        if (i % 100 == 0) {
+            flush();
+            event_base_loop(w.base, EVLOOP_NONBLOCK);
+        }
+        if (i == N / 2) {
+            cut_all();
+        }
+    }
+    flush();
+    for (int i = 0; i < N; i++) {
+        enum core_outcome o = await(op[i]).outcome; /* and done_of() proves that it is one */
+
+        ck_assert(o == CORE_UNKNOWN || o == CORE_DOWN);
+    }
+    for (size_t i = 0; i < w.events_n; i++) {
+        told += w.event[i].type == CORE_DONE;
+    }
+    ck_assert_uint_eq(told, N);
+    ck_assert(backend_idle(w.b));
+}
+END_TEST
+
+START_TEST(killed_connections_come_back)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    struct core_done d;
+
+    ck_assert_int_gt(redis_number(redis("CLIENT KILL TYPE normal SKIPME yes")), 0);
+    send_op(&op, CORE_ACQUIRE); /* the loop has not seen it yet */
+    d = await(op.op);
+    ck_assert(d.outcome == CORE_UNKNOWN || d.outcome == CORE_DOWN);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_eq(w.downs, 1);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+/* An idle connection asks now and then; one that gets no answer is given up. The subscriptions come back too. */
+START_TEST(an_idle_link_notices)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    uint64_t lost = w.metrics.redis_disconnects;
+
+    perform(&op, CORE_WATCH);
+    flush();
+    while (count_events(CORE_WATCHING, op.lock) == 0) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    redis_stop();
+    turn_until(is_down, NULL);
+    redis_cont();
+    turn_until(is_all_up, NULL);
+    while (count_events(CORE_WATCHING, op.lock) < 2) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    ck_assert_uint_ge(w.metrics.redis_disconnects - lost, 3);
+}
+END_TEST
+
+START_TEST(closing_forgets_what_is_in_flight)
+{
+    for (int i = 0; i < 100; i++) {
+        char key[16];
+        struct core_op op;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        op = op_on(key, (enum kind)(i % KINDS), 1);
+        perform(&op, CORE_ACQUIRE);
+        perform(&op, CORE_WATCH);
+        backend_look(w.b, 1, op.key);
+        if (i == 50) {
+            flush();
+        }
+    }
+    backend_close(&w.b);
+    ck_assert_ptr_null(w.b);
+    for (int i = 0; i < 10; i++) {
+        event_base_loop(w.base, EVLOOP_NONBLOCK);
+    }
+    ck_assert_uint_eq(w.events_n + w.seen_n, 0);
+}
+END_TEST
+
+/* ---- zombies: Redis runs what a closed connection had sent, when it wakes ---- */
+
+static void
+direct(void)
+{
+    world_with_redis();
+    w.conf.timeout_us = TIMEOUT_US;
+    open_up();
+}
+
+START_TEST(a_zombie_does_nothing_past_its_guard)
+{
+    struct core_op op[KINDS + 2];
+    struct core_done held, freed;
+    int64_t guard_us = 0, runs;
+
+    held = acquire("held", KIND_REENTRANT, 1);
+    freed = acquire("freed", KIND_REENTRANT, 1);
+    must(held, CORE_OK);
+    must(freed, CORE_OK);
+    runs = redis_calls("evalsha");
+    redis_stop();
+    for (int k = 0; k < KINDS; k++) {
+        op[k] = op_on(kind_rows[k].name, (enum kind)k, 1);
+        send_op(&op[k], CORE_ACQUIRE);
+    }
+    op[KINDS] = op_on("held", KIND_REENTRANT, 1); /* to shorten it */
+    op[KINDS].exact = true;
+    op[KINDS].lease_us = US_PER_S;
+    send_op(&op[KINDS], CORE_EXTEND);
+    op[KINDS + 1] = op_on("freed", KIND_REENTRANT, 1);
+    op[KINDS + 1].holds = 0;
+    send_op(&op[KINDS + 1], CORE_RELEASE);
+    for (int i = 0; i < KINDS + 2; i++) {
+        struct core_done d = await(op[i].op);
+
+        must(d, CORE_UNKNOWN);
+        if (i <= KINDS) {
+            ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US);
+            guard_us = d.guard_us > guard_us ? d.guard_us : guard_us;
+        }
+    }
+    turn_until(is_down, NULL); /* the connections are closed */
+    turn_until_us(guard_us);
+    redis_cont();
+    turn_until(is_all_up, NULL);
+    ck_assert_int_ge(redis_calls("evalsha") - runs, KINDS + 2); /* they did run */
+    for (int k = 0; k < KINDS; k++) {
+        ck_assert_str_eq(redis("EXISTS %s", kind_rows[k].name), "0");
+    }
+    ck_assert_int_gt(redis_number(redis("PTTL held")), 5000);
+    ck_assert_str_eq(redis("EXISTS freed"), "0"); /* a release has no guard: what was ours is freed, late or not */
+}
+END_TEST
+
+START_TEST(a_short_pause_is_only_slow)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+
+    redis_stop();
+    send_op(&op, CORE_ACQUIRE);
+    for (int i = 0; i < 10; i++) {
+        event_base_loop(w.base, EVLOOP_NONBLOCK);
+    }
+    ck_assert_ptr_null(done_of(op.op));
+    redis_cont();
+    must(await(op.op), CORE_OK);
+    ck_assert_uint_eq(w.downs, 0);
+}
+END_TEST
+
+#ifdef RLOCKD_TEST_CLOCK
+/* Our clock stood still, or Redis's was set: the guard is too early by that. The refusal itself tells how much. */
+START_TEST(a_clock_that_jumped_is_learned_anew)
+{
+    struct backend_status before, after;
+    struct core_done d;
+
+    backend_status(w.b, &before);
+    clock_advance_us(-10 * US_PER_S);
+    d = acquire("k", KIND_REENTRANT, 1);
+    must(d, CORE_DOWN);
+    ck_assert_str_eq(redis("EXISTS k"), "0");
+    backend_status(w.b, &after);
+    ck_assert_int_lt(llabs(after.offset_us - before.offset_us - 10 * US_PER_S), US_PER_S);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+#endif
+
+/* ---- what Redis says ---- */
+
+/* Error replies, and whether the link is kept. */
+static const struct {
+    const char *reply;
+    enum core_outcome outcome;
+    bool dropped;
+} errors[] = {
+    {"-LOADING Redis is loading the dataset in memory\r\n", CORE_DOWN, false},
+    {"-READONLY You can't write against a read only replica. script: 8a, on @user_script:1.\r\n", CORE_DOWN, true},
+    {"-BUSY Redis is busy running a script.\r\n", CORE_DOWN, false},
+    {"-MASTERDOWN Link with MASTER is down\r\n", CORE_DOWN, false},
+    {"-CLUSTERDOWN The cluster is down\r\n", CORE_DOWN, false},
+    {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", CORE_DOWN, false},
+    {"-NOREPLICAS Not enough good replicas to write.\r\n", CORE_DOWN, false},
+    {"-MISCONF Redis is configured to save RDB snapshots\r\n", CORE_DOWN, false},
+    {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", CORE_FULL, false},
+    {"-ERR something\r\n", CORE_UNKNOWN, false},
+    {"-OOMPH\r\n", CORE_UNKNOWN, false},
+    {"-\r\n", CORE_UNKNOWN, false},
+};
+
+/* An acquire whose reply is this one instead. */
+static struct core_done
+acquire_told(const char *reply, size_t n)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+
+    replies(SWALLOW);
+    px.made_up = reply;
+    px.made_up_n = n;
+    send_op(&op, CORE_ACQUIRE);
+    turn_until(is_done, &op.op);
+    replies(PASS);
+    return *done_of(op.op);
+}
+
+START_TEST(errors_mean_what_they_say)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        unsigned downs = w.downs;
+        struct core_done d = acquire_told(errors[i].reply, strlen(errors[i].reply));
+
+        ck_assert_msg(d.outcome == errors[i].outcome, "%s", errors[i].reply);
+        if (errors[i].dropped) {
+            turn_until(is_down, NULL);
+        }
+        turn_until(is_all_up, NULL);
+        redis("DEL k");
+        must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+        redis("DEL k");
+        ck_assert_uint_eq(w.downs - downs, errors[i].dropped);
+    }
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
+}
+END_TEST
+
+/* What no script of ours says; the one name asked for has its three numbers behind the time. */
+static const char *const nonsense[] = {
+    ":1\r\n",
+    "+OK\r\n",
+    "$-1\r\n",
+    "*-1\r\n",
+    "*0\r\n",
+    "*1\r\n:1\r\n",
+    "*4\r\n:1\r\n:1\r\n:2\r\n+3\r\n",
+    "*4\r\n$1\r\n1\r\n:1\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:0\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:7\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:-1\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:1\r\n:2\r\n*0\r\n",
+    "*7\r\n:1\r\n:1\r\n:2\r\n:3\r\n:1\r\n:2\r\n:3\r\n",
+    "*4097\r\n",
+    "*2147483647\r\n",
+    "*99999999999999999999\r\n",
+    "$99999999999999999999\r\n",
+    "$-2\r\n",
+    "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+    "HTTP/1.1 400 Bad Request\r\n\r\n",
+    ":12x\r\n",
+};
+
+START_TEST(nonsense_ends_the_link)
+{
+    for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+        uint64_t wrong = w.metrics.redis_protocol_errors;
+        unsigned downs = w.downs;
+        struct core_done d = acquire_told(nonsense[i], strlen(nonsense[i]));
+
+        ck_assert_msg(d.outcome == CORE_UNKNOWN, "%s", nonsense[i]);
+        ck_assert_int_gt(d.guard_us, 0);
+        turn_until(is_all_up, NULL);
+        ck_assert_msg(w.downs == downs + 1, "%s", nonsense[i]);
+        ck_assert_msg(w.metrics.redis_protocol_errors == wrong + 1, "%s", nonsense[i]);
+    }
+    redis("DEL k");
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+START_TEST(a_reply_to_nothing_ends_the_link)
+{
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    acquire_told("-ERR so that the link is known\r\n", 32);
+    bufferevent_write(px.asked, "+OK\r\n", 5);
+    turn_until(is_down, NULL);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors, 1);
+}
+END_TEST
+
+/* A length that is only announced costs nothing, and one that comes is cut off before it costs much. */
+START_TEST(a_huge_reply_is_not_taken_in)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    static char megabyte[1 << 20];
+    char head[] = "$536870912\r\n";
+    size_t sent = 0;
+
+    memset(megabyte, 'x', sizeof(megabyte));
+    replies(SWALLOW);
+    px.made_up = head;
+    px.made_up_n = sizeof(head) - 1;
+    send_op(&op, CORE_ACQUIRE);
+    while (px.made_up != NULL) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    while (w.up && sent < 32 && px.asked != NULL) {
+        bufferevent_write(px.asked, megabyte, sizeof(megabyte));
+        sent++;
+        while (w.up && evbuffer_get_length(bufferevent_get_output(px.asked)) > 0) {
+            event_base_loop(w.base, EVLOOP_ONCE);
+        }
+    }
+    ck_assert_msg(!w.up && sent < 8, "%zu MiB of a reply were taken in", sent);
+}
+END_TEST
+
+/* NOSCRIPT has not run: the same attempt goes again, with its text, and is one attempt. */
+START_TEST(noscript_goes_again)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    struct core_done d;
+    int64_t before_us;
+
+    redis("SCRIPT FLUSH");
+    before_us = clock_now_us();
+    d = run(&op, CORE_ACQUIRE);
+    must(d, CORE_OK);
+    ck_assert_int_ge(d.sent_us, before_us);
+    ck_assert_int_eq(redis_calls("eval"), 1);
+    ck_assert_uint_eq(w.downs, 0);
+}
+END_TEST
+
+/* ---- the door ---- */
+
+static void
+door_end(void)
+{
+    world_end();
+}
+
+static void
+door(const char *const *args)
+{
+    world_begin();
+    redis_start(args);
+    redis_connect();
+}
+
+START_TEST(password_and_db)
+{
+    static const char *const args[] = {"--requirepass", "s3cret@:/", NULL};
+    char url[160];
+
+    door(args);
+    ck_assert_str_eq(redis("AUTH s3cret@:/"), "OK");
+    w.conf.password = "s3cret@:/";
+    open_up();
+    must(acquire("in0", KIND_SIMPLE, 1), CORE_OK);
+    ck_assert_str_eq(redis("EXISTS in0"), "1");
+    backend_close(&w.b);
+    w.up = false;
+
+    snprintf(url, sizeof(url), "unix:%s?db=3", w.sock);
+    w.conf.url = url;
+    open_up();
+    must(acquire("in3", KIND_SIMPLE, 1), CORE_OK);
+    ck_assert_str_eq(redis("EXISTS in3"), "0");
+    redis("SELECT 3");
+    ck_assert_str_eq(redis("EXISTS in3"), "1");
+}
+END_TEST
+
+START_TEST(user_and_password)
+{
+    door(NULL);
+    redis("ACL SETUSER locks on >pass1 ~* &* +@all");
+    redis("ACL SETUSER default off");
+    w.conf.user = "locks";
+    w.conf.password = "pass1";
+    open_up();
+    must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
+    ck_assert_ptr_nonnull(strstr(redis("ACL LIST"), "locks"));
+}
+END_TEST
+
+START_TEST(a_wrong_password_is_said_and_tried_again)
+{
+    static const char *const args[] = {"--requirepass", "right", NULL};
+    struct backend_status st;
+
+    door(args);
+    redis("AUTH right");
+    w.conf.password = "wrong";
+    open_backend();
+    ck_assert(!turn_for(is_up, NULL, 150 * US_PER_MS));
+    backend_status(w.b, &st);
+    ck_assert_ptr_nonnull(strstr(st.last_error, "WRONGPASS"));
+    must(acquire("k", KIND_SIMPLE, 1), CORE_DOWN);
+    redis("CONFIG SET requirepass wrong");
+    turn_until(is_all_up, NULL);
+    must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
+}
+END_TEST
+
+START_TEST(no_password_where_one_is_wanted)
+{
+    static const char *const args[] = {"--requirepass", "right", NULL};
+    struct backend_status st;
+
+    door(args);
+    open_backend();
+    ck_assert(!turn_for(is_up, NULL, 150 * US_PER_MS));
+    backend_status(w.b, &st);
+    ck_assert_ptr_nonnull(strstr(st.last_error, "NOAUTH"));
+}
+END_TEST
+
+START_TEST(tcp_by_number_and_by_name)
+{
+    static const char *const forms[] = {"redis://127.0.0.1:%d", "redis://localhost:%d", "redis://u:p@127.0.0.1:%d/2"};
+    char url[128];
+
+    world_with_redis();
+    proxy_begin(true);
+    redis("ACL SETUSER u on >p ~* &* +@all");
+    w.conf.url = url;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        const char *at = strchr(forms[i], '%');
+
+        snprintf(url, sizeof(url), "%.*s%d%s", (int)(at - forms[i]), forms[i], px.port, at + 2);
+        open_up();
+        must(acquire("k", KIND_SIMPLE, 1 + i), i == 1 ? CORE_TAKEN : CORE_OK);
+        backend_close(&w.b);
+        w.up = false;
+    }
+    redis("SELECT 2");
+    ck_assert_str_eq(redis("EXISTS k"), "1");
+}
+END_TEST
+
+START_TEST(bad_urls_are_refused)
+{
+    static const char *const bad[] = {
+        "",       "http://x",           "unix:",          "redis://",         "redis://:6379",      "redis://h:0",
+        "redis://h:65536", "redis://h:6379/x", "redis://h:port", "rediss://h:6379", "unix:/x?db=", "unix:/x?db=-1",
+        "unix:/x?foo=1",
+    };
+
+    world_begin();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct backend_env env = {.base = w.base, .log = &w.log, .metrics = &w.metrics, .uuid = UUID,
+                                  .post = on_post, .seen = on_seen, .state = on_state};
+        char error[160] = "";
+
+        w.conf.url = bad[i];
+        ck_assert_msg(backend_open(&w.conf, &env, error) == NULL, "%s", bad[i]);
+        ck_assert_str_ne(error, "");
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    static const struct {
+        const char *name;
+        void (*begin)(void), (*end)(void);
+        const TTest *tests[20]; /* ends with NULL */
+    } cases[] = {
+        {"alone", NULL, proxied_end, {NULL}},
+    };
+
+    (void)cases;
+    return 0;
+}
