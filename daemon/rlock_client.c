@@ -3,8 +3,8 @@
  *
  * Owns the socket and the reply handed out last. Refuses replies that are
  * deeper or larger than any command of rlockd answers: a daemon that sends such
- * a thing is none. The socket is non-blocking, every wait is a poll with a deadline,
- * and it is closed on exec: a child that kept it open would keep the lock.
+ * a thing is none. Every wait has a deadline. The socket is closed on exec: a child that kept
+ * it open would keep the lock.
  */
 #include "daemon/rlock_client.h"
 
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -83,13 +84,18 @@ connect_fd(struct client *c, const struct sockaddr *to, socklen_t bytes)
 static bool
 open_unix(struct client *c, const char *path)
 {
+    const struct timeval patience = {.tv_sec = CONNECT_US / US_PER_S};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
 
     if (strlen(path) >= sizeof(to.sun_path)) {
         return fail(c, path, ENAMETOOLONG);
     }
     memcpy(to.sun_path, path, strlen(path));
-    c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Not SOCK_NONBLOCK: when the daemon's queue of connections is full, that would fail instead of waiting. */
+    c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->fd >= 0) {
+        (void)setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    }
     return connect_fd(c, (const struct sockaddr *)&to, sizeof(to)) ? true : fail(c, path, errno);
 }
 
@@ -198,7 +204,7 @@ client_send(struct client *c, const char *const *words)
         ok = fail(c, "send", ENOMEM);
     }
     while (ok && at < out.n) {
-        ssize_t sent = send(c->fd, out.p + at, out.n - at, MSG_NOSIGNAL);
+        ssize_t sent = send(c->fd, out.p + at, out.n - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (sent > 0) {
             at += (size_t)sent;
@@ -224,7 +230,7 @@ client_fill(struct client *c)
         if (room == NULL) {
             return fail(c, "read", ENOMEM);
         }
-        n = recv(c->fd, room, CHUNK_BYTES, 0);
+        n = recv(c->fd, room, CHUNK_BYTES, MSG_DONTWAIT);
         if (n > 0) {
             c->in.n += (size_t)n;
             return true;

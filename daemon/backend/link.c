@@ -29,6 +29,7 @@
 
 #define BULK_BYTES_MAX (1024 * 1024)
 #define ARRAY_MAX 4096
+#define PARTIAL_BYTES_MAX (2 * BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
@@ -490,6 +491,10 @@ on_read(struct bufferevent *bev, void *ctx)
                 l->env->metrics->redis_protocol_errors++;
                 link_fail(l, l->reader->errstr);
             } else if (reply == NULL) {
+                if (l->reader->len - l->reader->pos > PARTIAL_BYTES_MAX) {
+                    l->env->metrics->redis_protocol_errors++;
+                    link_fail(l, "a reply that is too large");
+                }
                 break;
             } else {
                 take_reply(l, reply);

@@ -21,7 +21,7 @@ peer_find(struct core *c, uint64_t id)
 }
 
 static struct owner *
-owner_new(struct core *c, uint64_t number)
+owner_new(struct core *c, uint64_t id)
 {
     struct owner *o = calloc(1, sizeof(*o));
 
@@ -29,7 +29,7 @@ owner_new(struct core *c, uint64_t number)
         free(o);
         return NULL;
     }
-    o->number = number;
+    o->id = o->number = id;
     list_init(&o->fifo);
     list_init(&o->claims);
     list_init(&o->links);

@@ -54,6 +54,7 @@ struct link {
 };
 
 struct owner {
+    uint64_t id;          /* never changes */
     uint64_t number;      /* of its claims, see claim.number */
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;

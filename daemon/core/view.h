@@ -10,7 +10,8 @@
 #include "daemon/core/core.h"
 
 struct core_owner_view {
-    uint64_t number;
+    uint64_t id;       /* of the owner, as long as it lives; 0 = none */
+    uint64_t number;   /* behind the daemon's uuid in Redis; may change from hold to hold */
     struct slice name; /* n == 0: a session's own owner */
     uint64_t session;  /* that acted for it last */
 };

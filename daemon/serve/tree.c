@@ -38,7 +38,7 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     struct tree *t = ctx;
 
     if (t->waits_n < t->rows_max) {
-        t->waits[t->waits_n++] = (struct wait){v->owner.number, t->names.n, v->name.n};
+        t->waits[t->waits_n++] = (struct wait){v->owner.id, t->names.n, v->name.n};
         buf_add_slice(&t->names, v->name);
     }
 }
@@ -87,7 +87,7 @@ print_owner(const struct tree *t, const struct core_owner_view *o)
 static void
 print_holder(const struct tree *t, const struct core_lock_view *v)
 {
-    bool held = v->owner.number != 0;
+    bool held = v->owner.id != 0;
     char span[24];
 
     if (held) {
@@ -107,12 +107,12 @@ print_holder(const struct tree *t, const struct core_lock_view *v)
 static void
 print_chain(const struct tree *t, const struct core_lock_view *v)
 {
-    uint64_t start = v->owner.number;
+    uint64_t start = v->owner.id;
     struct core_lock_view at = *v;
     struct slice name;
     int i;
 
-    for (i = 0; i < CHAIN_MAX && at.owner.number != 0 && waits_for(t, at.owner.number, &name); i++) {
+    for (i = 0; i < CHAIN_MAX && at.owner.id != 0 && waits_for(t, at.owner.id, &name); i++) {
         if (!core_lock_info(t->engine->core, t->now_us, name, &at)) {
             return;
         }
@@ -120,8 +120,8 @@ print_chain(const struct tree *t, const struct core_lock_view *v)
         name_print(name, t->out);
         buf_adds(t->out, ", ");
         print_holder(t, &at);
-        buf_adds(t->out, at.owner.number == start ? "  (a cycle)\r\n" : "\r\n");
-        if (at.owner.number == start) {
+        buf_adds(t->out, at.owner.id == start ? "  (a cycle)\r\n" : "\r\n");
+        if (at.owner.id == start) {
             return;
         }
     }

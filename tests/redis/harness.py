@@ -79,11 +79,19 @@ class Conn:
             self.sock = socket.socket()
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.settimeout(DEADLINE if timeout is None else timeout)
-        try:
-            self.sock.connect(where)
-        except OSError:
-            self.sock.close()
-            raise
+        end = time.monotonic() + DEADLINE
+        while True:
+            try:
+                self.sock.connect(where)
+                break
+            except BlockingIOError:  # a Unix socket's queue of connections is full
+                if time.monotonic() > end:
+                    self.sock.close()
+                    raise
+                time.sleep(0.001)
+            except OSError:
+                self.sock.close()
+                raise
         self.buf = b""
         self.monitors = False  # it has said MONITOR
 
@@ -317,6 +325,14 @@ class Rlockd(Process):
         try:
             with self.conn() as c:
                 return self.redis_up(c)
+        except (OSError, Closed):
+            return False
+
+    def serving(self):
+        """rlockd answers, whatever its Redis does"""
+        try:
+            with self.conn() as c:
+                return c.cmd("PING") == "PONG"
         except (OSError, Closed):
             return False
 

@@ -57,7 +57,7 @@ static struct {
 
 /* ---- what the backend tells ---- */
 
-static void
+static inline void
 on_post(void *ctx, const struct core_event *ev)
 {
     (void)ctx;
@@ -66,7 +66,7 @@ on_post(void *ctx, const struct core_event *ev)
     w.event[w.events_n++] = *ev;
 }
 
-static void
+static inline void
 on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 {
     (void)ctx;
@@ -76,7 +76,7 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
     w.seen_n++;
 }
 
-static void
+static inline void
 on_state(void *ctx, bool up)
 {
     (void)ctx;
@@ -87,7 +87,7 @@ on_state(void *ctx, bool up)
     w.downs += !up;
 }
 
-static void
+static inline void
 on_patience(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -98,7 +98,7 @@ on_patience(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the loop ---- */
 
-static void
+static inline void
 flush(void)
 {
     w.inside = true;
@@ -107,7 +107,7 @@ flush(void)
 }
 
 /* Turns the loop until the condition holds; false when it does not within `us`. */
-static bool
+static inline bool
 turn_for(bool (*done)(const void *arg), const void *arg, int64_t us)
 {
     struct timeval tv = {.tv_sec = (time_t)(us * w.slow / US_PER_S), .tv_usec = (suseconds_t)(us * w.slow % US_PER_S)};
@@ -126,7 +126,7 @@ turn_for(bool (*done)(const void *arg), const void *arg, int64_t us)
 
 #define turn_until(done, arg) ck_assert_msg(turn_for(done, arg, 10 * US_PER_S), "waited in vain: %s", #done)
 
-static bool
+static inline bool
 is_up(const void *arg)
 {
     (void)arg;
@@ -140,7 +140,7 @@ is_down(const void *arg)
     return !w.up;
 }
 
-static bool
+static inline bool
 is_all_up(const void *arg)
 {
     struct backend_status st;
@@ -169,7 +169,7 @@ turn_until_us(int64_t at_us)
 /* ---- Redis ---- */
 
 /* Starts redis-server with more arguments (NULL ends them); back when it says that it is ready. */
-static void
+static inline void
 redis_start(const char *const *more)
 {
     const char *argv[32] = {"redis-server", "--port", "0",  "--unixsocket", w.sock, "--save", "",
@@ -203,7 +203,7 @@ redis_start(const char *const *more)
     fclose(out); /* it writes no more than it must; SIGPIPE is ignored there */
 }
 
-static void
+static inline void
 redis_kill(void)
 {
     kill(w.redis, SIGKILL);
@@ -213,7 +213,7 @@ redis_kill(void)
     w.cli = NULL;
 }
 
-static void
+static inline void
 redis_connect(void)
 {
     w.cli = redisConnectUnix(w.sock);
@@ -240,7 +240,7 @@ redis_cont(void)
 
 /* One command by our own connection, %s and %b as hiredis has them; the reply as text (an array's elements each with a
  * blank behind). */
-static const char *
+static inline const char *
 redis(const char *fmt, ...)
 {
     static char text[8192];
@@ -270,14 +270,14 @@ redis(const char *fmt, ...)
     return text;
 }
 
-static int64_t
+static inline int64_t
 redis_number(const char *text)
 {
     return strtoll(text, NULL, 10);
 }
 
 /* How often a command has run, by INFO commandstats. */
-static int64_t
+static inline int64_t
 redis_calls(const char *command)
 {
     char want[64];
@@ -290,7 +290,7 @@ redis_calls(const char *command)
 
 /* ---- the backend ---- */
 
-static void
+static inline void
 open_backend(void)
 {
     struct backend_env env = {.base = w.base,
@@ -307,7 +307,7 @@ open_backend(void)
     ck_assert_msg(w.b != NULL, "%s", error);
 }
 
-static void
+static inline void
 open_up(void)
 {
     open_backend();
@@ -315,7 +315,7 @@ open_up(void)
     turn_until(is_all_up, NULL);
 }
 
-static struct core_op
+static inline struct core_op
 op_on(const char *key, enum kind kind, uint64_t owner)
 {
     return (struct core_op){.op = ++w.serial,
@@ -330,7 +330,7 @@ op_on(const char *key, enum kind kind, uint64_t owner)
 }
 
 /* Hands an operation in; the key is spoiled at once, since it was to be copied. Returns its serial. */
-static uint64_t
+static inline uint64_t
 perform(const struct core_op *op, enum core_action_type verb)
 {
     struct core_op given = *op;
@@ -345,7 +345,7 @@ perform(const struct core_op *op, enum core_action_type verb)
     return op->op;
 }
 
-static const struct core_done *
+static inline const struct core_done *
 done_of(uint64_t op)
 {
     const struct core_done *found = NULL;
@@ -359,13 +359,13 @@ done_of(uint64_t op)
     return found;
 }
 
-static bool
+static inline bool
 is_done(const void *op)
 {
     return done_of(*(const uint64_t *)op) != NULL;
 }
 
-static struct core_done
+static inline struct core_done
 await(uint64_t op)
 {
     turn_until(is_done, &op);
@@ -373,7 +373,7 @@ await(uint64_t op)
 }
 
 /* One operation, alone in its turn, to its end. */
-static struct core_done
+static inline struct core_done
 run(const struct core_op *op, enum core_action_type verb)
 {
     struct core_done done;
@@ -386,7 +386,7 @@ run(const struct core_op *op, enum core_action_type verb)
 }
 
 /* The usual operations, by key and owner. */
-static struct core_done
+static inline struct core_done
 acquire(const char *key, enum kind kind, uint64_t owner)
 {
     struct core_op op = op_on(key, kind, owner);
@@ -394,7 +394,7 @@ acquire(const char *key, enum kind kind, uint64_t owner)
     return run(&op, CORE_ACQUIRE);
 }
 
-static struct core_done
+static inline struct core_done
 release(const char *key, enum kind kind, uint64_t owner, int64_t stamp)
 {
     struct core_op op = op_on(key, kind, owner);
@@ -404,7 +404,7 @@ release(const char *key, enum kind kind, uint64_t owner, int64_t stamp)
     return run(&op, CORE_RELEASE);
 }
 
-static struct core_done
+static inline struct core_done
 extend(const char *key, enum kind kind, uint64_t owner, int64_t stamp, int64_t lease_us, bool exact)
 {
     struct core_op op = op_on(key, kind, owner);
@@ -417,7 +417,7 @@ extend(const char *key, enum kind kind, uint64_t owner, int64_t stamp, int64_t l
 
 #define must(done, wanted) ck_assert_int_eq((done).outcome, (wanted))
 
-static size_t
+static inline size_t
 count_events(enum core_event_type type, uint64_t lock)
 {
     size_t n = 0;
@@ -431,7 +431,7 @@ count_events(enum core_event_type type, uint64_t lock)
 /* ---- begin and end ---- */
 
 /* Everything but Redis and the backend. */
-static void
+static inline void
 world_begin(void)
 {
     const char *slow = getenv("RLOCKD_SLOW");
@@ -456,7 +456,7 @@ world_begin(void)
                                    .batch_max = 64};
 }
 
-static void
+static inline void
 world_with_redis(void)
 {
     world_begin();
@@ -464,14 +464,14 @@ world_with_redis(void)
     redis_connect();
 }
 
-static void
+static inline void
 world_up(void)
 {
     world_with_redis();
     open_up();
 }
 
-static void
+static inline void
 world_end(void)
 {
     char log[128];
@@ -489,7 +489,7 @@ world_end(void)
     close(w.null);
 }
 
-static int
+static inline int
 world_run(const char *name, TCase *const *cases, size_t n)
 {
     Suite *s = suite_create(name);

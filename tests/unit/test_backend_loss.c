@@ -142,7 +142,11 @@ proxy_begin(bool tcp)
         ck_assert_int_eq(getsockname(evconnlistener_get_fd(px.listener), (struct sockaddr *)&sin, &n), 0);
         px.port = ntohs(sin.sin_port);
     }
-    snprintf(w.url, sizeof(w.url), tcp ? "redis://127.0.0.1:%.0s%d" : "unix:%s", px.sock, px.port);
+    if (tcp) {
+        snprintf(w.url, sizeof(w.url), "redis://127.0.0.1:%d", px.port);
+    } else {
+        snprintf(w.url, sizeof(w.url), "unix:%s", px.sock);
+    }
 }
 
 static void
@@ -155,7 +159,7 @@ proxied(void)
 }
 
 static void
-proxied_end(void)
+all_end(void)
 {
     cut_all();
     if (px.listener != NULL) {
@@ -252,7 +256,6 @@ START_TEST(a_killed_redis_comes_back)
     char run_id[48];
     struct backend_status st;
 
-    world_begin();
     redis_start(NULL);
     redis_connect();
     open_up();
@@ -281,7 +284,6 @@ START_TEST(pauses_between_attempts_grow)
 {
     int64_t began_us;
 
-    world_begin();
     proxy_begin(false);
     px.replies = REFUSE;
     w.conf.backoff_min_us = 40 * US_PER_MS;
@@ -707,15 +709,8 @@ END_TEST
 /* ---- the door ---- */
 
 static void
-door_end(void)
-{
-    world_end();
-}
-
-static void
 door(const char *const *args)
 {
-    world_begin();
     redis_start(args);
     redis_connect();
 }
@@ -794,7 +789,7 @@ START_TEST(tcp_by_number_and_by_name)
     static const char *const forms[] = {"redis://127.0.0.1:%d", "redis://localhost:%d", "redis://u:p@127.0.0.1:%d/2"};
     char url[128];
 
-    world_with_redis();
+    door(NULL);
     proxy_begin(true);
     redis("ACL SETUSER u on >p ~* &* +@all");
     w.conf.url = url;
@@ -820,7 +815,6 @@ START_TEST(bad_urls_are_refused)
         "unix:/x?foo=1",
     };
 
-    world_begin();
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct backend_env env = {.base = w.base, .log = &w.log, .metrics = &w.metrics, .uuid = UUID,
                                   .post = on_post, .seen = on_seen, .state = on_state};
@@ -836,14 +830,52 @@ END_TEST
 int
 main(void)
 {
-    static const struct {
-        const char *name;
-        void (*begin)(void), (*end)(void);
-        const TTest *tests[20]; /* ends with NULL */
-    } cases[] = {
-        {"alone", NULL, proxied_end, {NULL}},
+    const TTest *const alone[] = {
+        down_is_told_later,
+        comes_up_when_redis_does,
+        a_killed_redis_comes_back,
+        pauses_between_attempts_grow,
+        password_and_db,
+        user_and_password,
+        a_wrong_password_is_said_and_tried_again,
+        no_password_where_one_is_wanted,
+        tcp_by_number_and_by_name,
+        bad_urls_are_refused,
     };
+    const TTest *const behind_proxy[] = {
+        a_lost_reply_is_unknown,
+        a_late_reply_is_swallowed,
+        silence_ends_the_link,
+        each_of_many_is_told_once,
+        killed_connections_come_back,
+        closing_forgets_what_is_in_flight,
+        errors_mean_what_they_say,
+        nonsense_ends_the_link,
+        a_reply_to_nothing_ends_the_link,
+        a_huge_reply_is_not_taken_in,
+    };
+    const TTest *const on_redis[] = {
+        an_idle_link_notices,
+        a_zombie_does_nothing_past_its_guard,
+        a_short_pause_is_only_slow,
+        noscript_goes_again,
+#ifdef RLOCKD_TEST_CLOCK
+        a_clock_that_jumped_is_learned_anew,
+#endif
+    };
+    TCase *tc[] = {tcase_create("alone"), tcase_create("behind a proxy"), tcase_create("on Redis")};
 
-    (void)cases;
-    return 0;
+    tcase_add_checked_fixture(tc[0], world_begin, all_end);
+    tcase_add_checked_fixture(tc[1], proxied, all_end);
+    tcase_add_checked_fixture(tc[2], direct, all_end);
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+        tcase_add_test(tc[0], alone[i]);
+    }
+    for (size_t i = 0; i < sizeof(behind_proxy) / sizeof(behind_proxy[0]); i++) {
+        tcase_add_test(tc[1], behind_proxy[i]);
+    }
+    for (size_t i = 0; i < sizeof(on_redis) / sizeof(on_redis[0]); i++) {
+        tcase_add_test(tc[2], on_redis[i]);
+    }
+    return world_run("backend_loss", tc, sizeof(tc) / sizeof(tc[0]));
 }

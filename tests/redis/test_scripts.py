@@ -1,0 +1,531 @@
+#!/usr/bin/env python3
+"""Each Lua script by itself on a real Redis: every outcome of every verb and kind, and what is in Redis after it."""
+import ast
+import os
+import re
+import subprocess
+
+import harness
+from harness import Case, RError
+
+SCRIPTS = os.path.join(harness.TOP, "scripts")
+OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+KINDS = ("reentrant", "simple", "counter")
+VERBS = ("acquire", "renew", "release", "clear")
+CLOCK = "rlock:clock"
+LEASE = 30000
+ME = "0f9b8a76-1c2d-4e3f-8a9b-112233445566:1"
+YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
+
+
+def embed(*words):
+    return subprocess.run([os.path.join(SCRIPTS, "embed"), *words], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
+LOOK = embed("look")
+HEADER = embed()
+# What each script asks for, as the header for the daemon says.
+COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
+           for kind, verb, tail in re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, COLUMN_\w+)*)\)$', HEADER, re.M)}
+
+
+class Scripted(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.c = self.conn(self.r)
+
+    def now_us(self):
+        s, us = self.c.cmd("TIME")
+        return int(s) * 1000000 + int(us)
+
+    def raw(self, kind, verb, names, guard=0, floor=0):
+        """One call. names: (key, what differs from the usual columns)."""
+        argv = [guard, floor]
+        for key, more in names:
+            columns = dict(owner=ME, value=ME, lease=LEASE, holds=0 if verb == "release" else 1, reentry=0, exact=0, stamp=0,
+                           channel="ch:" + key)
+            columns.update(more)
+            argv += [columns[c] for c in COLUMNS[kind, verb]]
+        return self.c.cmd("EVAL", TEXT[kind, verb], 1 + len(names), CLOCK, *[k for k, _ in names], *argv)
+
+    def run_all(self, kind, verb, names, **more):
+        before = self.now_us()
+        reply = self.raw(kind, verb, names, **more)
+        self.assertIsInstance(reply, list, reply)
+        self.assertEqual(len(reply), 1 + 3 * len(names))
+        for n in reply:
+            self.assertIsInstance(n, int)
+        self.assertTrue(before <= reply[0] <= self.now_us())
+        return [tuple(reply[i:i + 3]) for i in range(1, len(reply), 3)]
+
+    def run_one(self, kind, verb, key="k", guard=0, floor=0, **more):
+        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor)[0]
+
+    def held(self, kind, key="k", who=ME, **more):
+        """Held by who; returns its stamp."""
+        outcome, token, stamp = self.run_one(kind, "acquire", key, owner=who, value=who, **more)
+        self.assertEqual(outcome, OK)
+        self.assertGreater(token, 0)
+        return stamp
+
+    def dump(self):
+        """All that Redis has, expiry to the nearest second or so left out."""
+        return {k: self.c.cmd("DUMP", k) for k in self.c.cmd("KEYS", "*")}
+
+    def ttl_is(self, key, ms, slack=3000):
+        left = self.c.cmd("PTTL", key)
+        self.assertTrue(ms - slack * harness.SLOW <= left <= ms, left)
+
+    def foreign(self, kind, key="k"):
+        self.c.cmd("DEL", key)
+        self.c.cmd("RPUSH", key, "x")
+        self.c.cmd("PEXPIRE", key, 60000)
+
+    def full(self, yes=True):
+        self.c.cmd("CONFIG", "SET", "maxmemory", 1 if yes else 0)
+
+
+class Acquire(Scripted):
+    def test_free(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                before = self.now_us()
+                outcome, token, stamp = self.run_one(kind, "acquire", kind)
+                self.assertEqual(outcome, OK)
+                self.assertTrue(before < token <= self.now_us())
+                self.ttl_is(kind, LEASE)
+                self.assertTrue(before // 1000 + LEASE <= stamp <= self.now_us() // 1000 + LEASE)
+                self.assertEqual(self.c.cmd("GET", CLOCK), str(token))
+        self.assertEqual(self.c.cmd("HGETALL", "reentrant"), [ME, "1"])
+        self.assertEqual(self.c.cmd("GET", "simple"), ME)
+        self.assertEqual(self.c.cmd("GET", "counter"), "1")
+
+    def test_taken_and_untouched(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.c.cmd("FLUSHALL")
+                self.held(kind)
+                at = self.c.cmd("PEXPIRETIME", "k")
+                was = self.dump()
+                outcome, pttl, b = self.run_one(kind, "acquire", owner=YOU, value=YOU, lease=90000)
+                self.assertEqual((outcome, b), (TAKEN, 0))
+                self.assertTrue(LEASE - 3000 * harness.SLOW <= pttl <= LEASE)
+                self.assertEqual(self.dump(), was)
+                self.assertEqual(self.c.cmd("PEXPIRETIME", "k"), at)
+
+    def test_taken_for_ever(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.c.cmd("FLUSHALL")
+                self.held(kind)
+                self.c.cmd("PERSIST", "k")
+                self.assertEqual(self.run_one(kind, "acquire", owner=YOU, value=YOU), (TAKEN, -1, 0))
+                self.assertEqual(self.c.cmd("PTTL", "k"), -1)
+
+    def test_foreign(self):
+        for kind in KINDS:
+            for persist in (False, True):
+                with self.subTest(kind, persist=persist):
+                    self.foreign(kind)
+                    if persist:
+                        self.c.cmd("PERSIST", "k")
+                    outcome, pttl, _ = self.run_one(kind, "acquire")
+                    self.assertEqual(outcome, FOREIGN)
+                    self.assertTrue(pttl == -1 if persist else 50000 < pttl <= 60000)
+                    self.assertEqual(self.c.cmd("LRANGE", "k", 0, -1), ["x"])
+        self.assertEqual(self.c.cmd("EXISTS", CLOCK), 0)
+
+    def test_strings_and_hashes_keep_each_other_out(self):
+        self.held("simple")
+        self.assertEqual(self.run_one("reentrant", "acquire")[0], FOREIGN)
+        self.assertEqual(self.run_one("counter", "acquire")[0], TAKEN)
+        self.c.cmd("DEL", "k")
+        self.held("reentrant")
+        self.assertEqual(self.run_one("simple", "acquire")[0], FOREIGN)
+        self.assertEqual(self.run_one("counter", "acquire")[0], FOREIGN)
+
+    def test_again_by_the_same_owner(self):
+        for kind in ("reentrant", "simple"):
+            with self.subTest(kind):
+                self.held(kind, kind)
+                first = int(self.c.cmd("GET", CLOCK))
+                self.c.cmd("PEXPIRE", kind, 1000)
+                outcome, token, stamp = self.run_one(kind, "acquire", kind)
+                self.assertEqual(outcome, OK)
+                self.assertGreater(token, first)
+                self.ttl_is(kind, LEASE)
+                self.c.cmd("PEXPIRE", kind, 90000)
+                _, _, stamp = self.run_one(kind, "acquire", kind)
+                self.ttl_is(kind, 90001)  # only ever later
+                self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", kind)), 3)
+        self.assertEqual(self.c.cmd("HGETALL", "reentrant"), [ME, "1"])
+        self.held("counter", "counter")
+        self.assertEqual(self.run_one("counter", "acquire", "counter")[0], TAKEN)
+
+    def test_reentry(self):
+        self.held("reentrant")
+        clock = self.c.cmd("GET", CLOCK)
+        for holds in (2, 3, 3):
+            outcome, token, stamp = self.run_one("reentrant", "acquire", holds=holds, reentry=1, lease=2 * LEASE)
+            self.assertEqual((outcome, token), (OK, 0))
+            self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, str(holds)])
+            self.ttl_is("k", 2 * LEASE)
+        self.assertEqual(self.c.cmd("GET", CLOCK), clock)
+        self.assertEqual(self.run_one("reentrant", "acquire", owner=YOU, reentry=1), (GONE, 0, 0))
+        self.foreign("reentrant")
+        self.assertEqual(self.run_one("reentrant", "acquire", reentry=1), (GONE, 0, 0))
+        self.c.cmd("DEL", "k")
+        self.assertEqual(self.run_one("reentrant", "acquire", reentry=1), (GONE, 0, 0))
+        self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+
+    def test_redissons_read_write_lock_is_taken(self):
+        self.c.cmd("HSET", "k", "mode", "read", YOU, 1)
+        self.assertEqual(self.run_one("reentrant", "acquire"), (TAKEN, -1, 0))
+
+    def test_expired_is_free(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.c.cmd("FLUSHALL")
+                self.held(kind, lease=1)
+                harness.until(lambda: self.c.cmd("EXISTS", "k") == 0)
+                self.held(kind, who=YOU)
+
+
+class Tokens(Scripted):
+    def test_rise_within_a_call(self):
+        for kind in KINDS:
+            names = [("%s%d" % (kind, i), {}) for i in range(100)]
+            tokens = [token for _, token, _ in self.run_all(kind, "acquire", names)]
+            self.assertEqual(tokens, sorted(set(tokens)))
+            self.assertEqual(self.c.cmd("GET", CLOCK), str(tokens[-1]))
+
+    def test_above_clock_and_floor(self):
+        far = self.now_us() + 10 ** 12
+        self.c.cmd("SET", CLOCK, far)
+        self.assertEqual(self.run_one("simple", "acquire", "a")[1], far + 1)
+        self.assertEqual(self.run_one("reentrant", "acquire", "b", floor=far + 10)[1], far + 11)
+        self.assertEqual(self.run_one("counter", "acquire", "c", floor=far)[1], far + 12)
+        self.assertEqual(self.run_one("counter", "clear", "c", floor=far + 20)[1], far + 21)
+        self.assertEqual(self.c.cmd("GET", CLOCK), str(far + 21))
+
+    def test_clock_is_never_left_behind(self):
+        """Also when the call ends in an error after a token was drawn."""
+        far = self.now_us() + 10 ** 12
+        self.c.cmd("SET", CLOCK, far)
+        self.c.cmd("ACL", "SETUSER", "nogets", "on", ">p", "~*", "&*", "+@all", "-get")
+        self.c.cmd("SET", "b", "x")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "nogets", "p"), "OK")
+            reply = c.cmd("EVAL", TEXT["simple", "acquire"], 3, CLOCK, "a", "b", 0, 0, ME, LEASE, ME, LEASE)
+        self.assertIsInstance(reply, RError)
+        self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
+
+    def test_nonsense_in_the_clock(self):
+        for value in ("nonsense", "nan", "inf", "-inf", "-5", "1e300", "9007199254740992", ""):
+            with self.subTest(value):
+                self.c.cmd("DEL", "k")
+                self.c.cmd("SET", CLOCK, value)
+                token = self.run_one("simple", "acquire")[1]
+                self.assertLessEqual(token, self.now_us())
+                self.assertEqual(self.c.cmd("GET", CLOCK), str(token))
+        self.c.cmd("DEL", CLOCK, "k")
+        self.c.cmd("RPUSH", CLOCK, "x")
+        self.assertEqual(self.run_one("simple", "acquire")[0], OK)
+
+    def test_losers_draw_none(self):
+        for kind in KINDS:
+            self.held(kind, kind)
+        clock = self.c.cmd("GET", CLOCK)
+        for kind in KINDS:
+            self.run_one(kind, "acquire", kind, owner=YOU, value=YOU)
+        self.assertEqual(self.c.cmd("GET", CLOCK), clock)
+
+
+class Renew(Scripted):
+    def test_lengthens(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                stamp = self.held(kind, kind)
+                outcome, a, later = self.run_one(kind, "renew", kind, stamp=stamp, lease=2 * LEASE)
+                self.assertEqual((outcome, a), (OK, 0))
+                self.ttl_is(kind, 2 * LEASE)
+                self.assertLessEqual(abs(later - self.c.cmd("PEXPIRETIME", kind)), 2)
+                _, _, same = self.run_one(kind, "renew", kind, stamp=later, lease=1000)
+                self.ttl_is(kind, 2 * LEASE)
+                self.assertLessEqual(abs(same - later), 3)
+                _, _, less = self.run_one(kind, "renew", kind, stamp=same, lease=1000, exact=1)
+                self.assertLessEqual(self.c.cmd("PTTL", kind), 1000)
+                self.assertLess(less, same)
+
+    def test_gone(self):
+        for kind in KINDS:
+            for exact in (0, 1):
+                with self.subTest(kind, exact=exact):
+                    self.c.cmd("FLUSHALL")
+                    stamp = self.held(kind)
+                    self.c.cmd("DEL", "k")
+                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
+                    self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+                    self.held(kind, who=YOU, lease=60000)
+                    at = self.c.cmd("PEXPIRETIME", "k")
+                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact, lease=90000), (GONE, 0, 0))
+                    self.assertEqual(self.c.cmd("PEXPIRETIME", "k"), at)
+                    self.foreign(kind)
+                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
+
+    def test_a_key_that_lost_its_expiry_gets_one(self):
+        for kind in ("reentrant", "simple"):
+            self.held(kind, kind)
+            self.c.cmd("PERSIST", kind)
+            self.assertEqual(self.run_one(kind, "renew", kind)[0], OK)
+            self.ttl_is(kind, LEASE)
+
+
+class Release(Scripted):
+    def test_frees_and_wakes(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                stamp = self.held(kind)
+                with self.r.conn() as sub:
+                    self.assertEqual(sub.cmd("SUBSCRIBE", "ch:k"), ["subscribe", "ch:k", 1])
+                    self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 1, 0))
+                    self.assertEqual(sub.read(), ["message", "ch:k", "0"])
+                    self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+                    self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                    self.assertEqual(self.run_all(kind, "acquire", [("k", {})])[0][0], OK)
+                    self.assertTrue(sub.quiet())
+                self.c.cmd("DEL", "k")
+
+    def test_not_ours(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.c.cmd("FLUSHALL")
+                stamp = self.held(kind)
+                self.c.cmd("DEL", "k")
+                self.held(kind, who=YOU, lease=60000)
+                was = self.dump()
+                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                self.assertEqual(self.dump(), was)
+                self.foreign(kind)
+                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                self.assertEqual(self.c.cmd("LLEN", "k"), 1)
+
+    def test_holds_left(self):
+        self.held("reentrant", holds=3)
+        for holds in (2, 1, 1):
+            outcome, woken, stamp = self.run_one("reentrant", "release", holds=holds, lease=2 * LEASE)
+            self.assertEqual((outcome, woken), (OK, 0))
+            self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, str(holds)])
+            self.ttl_is("k", 2 * LEASE)
+            self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 2)
+        self.assertEqual(self.run_one("reentrant", "release", owner=YOU, holds=1), (GONE, 0, 0))
+        self.foreign("reentrant")
+        self.assertEqual(self.run_one("reentrant", "release", holds=1), (GONE, 0, 0))
+        self.c.cmd("DEL", "k")
+        self.assertEqual(self.run_one("reentrant", "release", holds=1), (GONE, 0, 0))
+        self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+
+    def test_takes_no_field_but_its_own(self):
+        self.c.cmd("HSET", "k", ME, 1, YOU, 1)
+        self.assertEqual(self.run_one("reentrant", "release")[0], OK)
+        self.assertEqual(self.c.cmd("HGETALL", "k"), [YOU, "1"])
+
+    def test_the_stamp_is_the_proof_of_a_counter(self):
+        stamp = self.held("counter")
+        for wrong in (0, stamp - 5, stamp + 100, 1):
+            self.assertEqual(self.run_one("counter", "release", stamp=wrong), (GONE, 0, 0), wrong)
+        self.assertEqual(self.c.cmd("GET", "k"), "1")
+        self.c.cmd("INCR", "k")  # a loser of another library
+        self.assertEqual(self.run_one("counter", "release", stamp=stamp)[0], OK)
+
+    def test_the_stamp_holds_in_a_long_call(self):
+        """Time goes on while many names are done; the last one's proof must not suffer."""
+        names = [("k%d" % i, {}) for i in range(3000)]
+        stamps = [stamp for _, _, stamp in self.run_all("counter", "acquire", names)]
+        renewed = self.run_all("counter", "renew", [(k, dict(stamp=s)) for (k, _), s in zip(names, stamps)])
+        self.assertEqual({outcome for outcome, _, _ in renewed}, {OK})
+        freed = self.run_all("counter", "release", [(k, dict(stamp=r[2])) for (k, _), r in zip(names, renewed)])
+        self.assertEqual({outcome for outcome, _, _ in freed}, {OK})
+
+
+class Clear(Scripted):
+    def test_clear(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                stamp = self.held(kind)
+                last = int(self.c.cmd("GET", CLOCK))
+                with self.r.conn() as sub:
+                    sub.cmd("SUBSCRIBE", "ch:k")
+                    outcome, token, woken = self.run_one(kind, "clear")
+                    self.assertEqual((outcome, woken), (OK, 1))
+                    self.assertEqual(sub.read(), ["message", "ch:k", "0"])
+                self.assertGreater(token, last)
+                self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+                outcome, again, woken = self.run_one(kind, "clear")
+                self.assertEqual((outcome, woken), (GONE, 0))
+                self.assertGreater(again, token)
+                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+
+    def test_data_stays(self):
+        for kind in KINDS:
+            self.foreign(kind)
+            outcome, pttl, _ = self.run_one(kind, "clear")
+            self.assertEqual(outcome, FOREIGN)
+            self.assertTrue(50000 < pttl <= 60000)
+            self.assertEqual(self.c.cmd("LLEN", "k"), 1)
+
+
+class Guard(Scripted):
+    def test_past_it_nothing_is_done(self):
+        for kind in KINDS:
+            stamp = self.held(kind, kind)
+            for verb in VERBS:
+                with self.subTest(kind, verb=verb):
+                    was = self.dump(), self.c.cmd("PEXPIRETIME", kind)
+                    past = self.now_us() - 1
+                    reply = self.run_all(kind, verb, [(kind, dict(stamp=stamp)), ("free", {})], guard=past)
+                    self.assertEqual(reply, [(STALE, 0, 0)] * 2)
+                    self.assertEqual((self.dump(), self.c.cmd("PEXPIRETIME", kind)), was)
+
+    def test_before_it_all_is_done(self):
+        for kind in KINDS:
+            self.assertEqual(self.run_one(kind, "acquire", kind, guard=self.now_us() + 60 * 1000000)[0], OK)
+
+
+class Full(Scripted):
+    def test_nothing_is_taken(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.full(False)
+                self.c.cmd("FLUSHALL")
+                self.held(kind, "held", who=YOU)
+                self.c.cmd("DEL", CLOCK)
+                self.full()
+                reply = self.run_all(kind, "acquire", [("a", {}), ("held", {}), ("b", {})])
+                self.assertEqual([r[0] for r in reply], [FULL, TAKEN, FULL])
+                self.assertEqual(self.c.cmd("KEYS", "*"), ["held"])
+
+    def test_all_that_is_held_can_be_kept_and_freed(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.full(False)
+                stamp = self.held(kind)
+                self.full()
+                outcome, _, stamp = self.run_one(kind, "renew", stamp=stamp, lease=2 * LEASE)
+                self.assertEqual(outcome, OK)
+                self.ttl_is("k", 2 * LEASE)
+                if kind == "reentrant":
+                    self.assertEqual(self.run_one(kind, "release", holds=2)[0], OK)
+                    self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, "2"])
+                self.assertEqual(self.run_one(kind, "release", stamp=stamp)[0], OK)
+                self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+                self.assertEqual(self.run_one(kind, "clear")[0], GONE)
+
+    def test_asking_again_needs_no_memory(self):
+        for kind in ("reentrant", "simple"):
+            with self.subTest(kind):
+                self.full(False)
+                self.held(kind, kind)
+                self.full()
+                self.assertEqual(self.run_one(kind, "acquire", kind)[0], OK)
+        self.assertEqual(self.run_one("reentrant", "acquire", "reentrant", holds=2, reentry=1), (FULL, 0, 0))
+
+
+class Batches(Scripted):
+    def test_one_of_each(self):
+        """Every outcome in one call: none spoils another."""
+        self.held("reentrant", "mine")
+        self.held("reentrant", "yours", who=YOU)
+        self.c.cmd("SET", "foreign", "x")
+        names = [("foreign", {}), ("free", {}), ("yours", {}), ("gone", dict(reentry=1)), ("mine", dict(reentry=1, holds=2)),
+                 ("free", dict(owner=YOU))]
+        self.assertEqual([r[0] for r in self.run_all("reentrant", "acquire", names)], [FOREIGN, OK, TAKEN, GONE, OK, TAKEN])
+        names = [("foreign", {}), ("free", {}), ("yours", {}), ("nothing", {}), ("mine", {})]
+        for verb in ("renew", "release"):
+            self.assertEqual([r[0] for r in self.run_all("reentrant", verb, names)], [GONE, OK, GONE, GONE, OK], verb)
+
+    def test_refusals_come_as_they_are(self):
+        """By their first word, also out of the middle of a script."""
+        for kind in KINDS:
+            stamp = self.held(kind, kind)
+            self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 1)
+            for verb, key in (("acquire", "free"), ("renew", kind), ("release", kind), ("clear", kind)):
+                with self.subTest(kind, verb=verb):
+                    reply = self.raw(kind, verb, [(key, dict(stamp=stamp))])
+                    self.assertIsInstance(reply, RError)
+                    self.assertTrue(reply.startswith("NOREPLICAS "), reply)
+            self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 0)
+            self.assertEqual(self.c.cmd("EXISTS", kind, "free"), 1)
+
+    def test_names_are_bytes(self):
+        key = bytes(range(256)).decode("latin-1").encode("latin-1")
+        for kind in KINDS:
+            columns = COLUMNS[kind, "acquire"]
+            usual = dict(owner=ME, value=ME, lease=LEASE, holds=1, reentry=0)
+            reply = self.c.cmd("EVAL", TEXT[kind, "acquire"], 2, CLOCK, key, 0, 0, *[usual[c] for c in columns])
+            self.assertEqual(reply[1], OK)
+            self.assertEqual(self.c.cmd("DEL", key), 1)
+
+
+class Look(Scripted):
+    def look(self, key="k"):
+        reply = self.c.cmd("EVAL", LOOK, 1, key)
+        self.assertEqual([type(x) for x in reply], [int, str, str, int, int])
+        self.assertLessEqual(abs(reply[0] - self.now_us()), 5 * 1000000)
+        return reply[1:]
+
+    def test_look(self):
+        self.assertEqual(self.look(), ["none", "", 0, -2])
+        self.c.cmd("SET", "k", "x" * 500)
+        self.assertEqual(self.look(), ["string", "x" * 128, 1, -1])
+        self.c.cmd("DEL", "k")
+        self.held("reentrant", holds=7)
+        kind, owner, holds, pttl = self.look()
+        self.assertEqual((kind, owner, holds), ("hash", ME, 7))
+        self.assertTrue(0 < pttl <= LEASE)
+        self.c.cmd("HSET", "rw", "mode", "read", YOU, 2)
+        self.assertEqual(self.look("rw"), ["hash", YOU, 2, -1])
+        self.c.cmd("HSET", "odd", "f", "notanumber")
+        self.assertEqual(self.look("odd"), ["hash", "f", 0, -1])
+        self.c.cmd("HSET", "many", *[x for i in range(1000) for x in ("f%d" % i, i)])
+        self.assertEqual(self.look("many"), ["hash", "", 0, -1])
+        for i, words in enumerate((("RPUSH", "x"), ("SADD", "x"), ("ZADD", 1, "x"), ("XADD", "*", "f", "v"))):
+            self.c.cmd(words[0], "o%d" % i, *words[1:])
+            self.assertEqual(self.look("o%d" % i)[1:], ["", 0, -1])
+
+    def test_it_only_reads(self):
+        self.held("reentrant")
+        was = self.dump(), self.c.cmd("PEXPIRETIME", "k")
+        self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 1)
+        self.look()
+        self.assertEqual((self.dump(), self.c.cmd("PEXPIRETIME", "k")), was)
+
+
+class Embed(Case):
+    def test_every_kind_has_every_verb(self):
+        self.assertEqual(set(COLUMNS), {(k, v) for k in KINDS for v in VERBS})
+        for kind, verb in COLUMNS:
+            self.assertLessEqual(len(COLUMNS[kind, verb]), 4, "common.lua hands on four columns")
+            self.assertIn("local verb, columns = %s, %d\n" % (verb, len(COLUMNS[kind, verb])), TEXT[kind, verb])
+
+    def test_the_header_is_the_scripts(self):
+        """C strings and all: what the daemon sends is what was tested here."""
+        texts = []
+        for line in HEADER.splitlines():
+            if line.startswith(("SCRIPT(", "LOOK_SCRIPT(")):
+                texts.append("")
+            elif line.startswith('    "'):
+                texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
+        order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
+        self.assertEqual(texts, [TEXT[k] for k in order] + [LOOK])
+
+    def test_no_shebang(self):
+        """A full Redis would refuse such a script whole, releases too."""
+        for text in TEXT.values():
+            self.assertFalse(text.startswith("#!"))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,208 @@
+/*
+ * test_backend_parts.c -- what of the backend needs no Redis: URLs, values, the offset of the clocks, channel names.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/call.h"
+#include "daemon/backend/offset.h"
+#include "daemon/backend/value.h"
+#include "daemon/base/clock.h"
+
+/* ---- values ---- */
+
+static const unsigned char bytes[16] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0xff, 0x77,
+                                        0xff, 0x99, 0xaa, 0xbb, 0xfb, 0xff, 0xfe, 0xff};
+
+START_TEST(values_as_others_write_them)
+{
+    static const struct {
+        enum value_format format;
+        const char *text; /* base64 by coreutils, the others by hand */
+    } want[] = {
+        {VALUE_UUID, "00112233-4455-4f77-bf99-aabbfbfffeff"},
+        {VALUE_HEX32, "001122334455ff77ff99aabbfbfffeff"},
+        {VALUE_BASE64_UUID, "ABEiM0RV/3f/maq7+//+/w=="},
+        {VALUE_BASE64_URL, "ABEiM0RV_3f_maq7-__-_w"},
+    };
+    char out[VALUE_ROOM];
+
+    ck_assert_int_eq(sizeof(want) / sizeof(want[0]), VALUES);
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        memset(out, '#', sizeof(out));
+        ck_assert_uint_eq(value_print(bytes, want[i].format, out), strlen(want[i].text));
+        ck_assert_str_eq(out, want[i].text);
+    }
+}
+END_TEST
+
+START_TEST(a_value_is_the_claims_and_nobody_elses)
+{
+    struct hash_key key = {1, 2}, other = {1, 3};
+    char a[VALUE_ROOM], b[VALUE_ROOM];
+
+    value_of_claim(&key, 7, 9, VALUE_HEX32, a);
+    value_of_claim(&key, 7, 9, VALUE_HEX32, b);
+    ck_assert_str_eq(a, b);
+    value_of_claim(&key, 8, 9, VALUE_HEX32, b);
+    ck_assert_str_ne(a, b);
+    value_of_claim(&key, 7, 10, VALUE_HEX32, b);
+    ck_assert_str_ne(a, b);
+    value_of_claim(&other, 7, 9, VALUE_HEX32, b);
+    ck_assert_str_ne(a, b);
+    ck_assert_int_ne(memcmp(a, a + 16, 16), 0); /* the halves differ as well */
+}
+END_TEST
+
+/* ---- URLs ---- */
+
+static const struct {
+    const char *url, *user, *password; /* given */
+    const char *path, *host;           /* wanted, as all that follows */
+    int port, db;
+    const char *url_user, *url_password;
+} urls[] = {
+    {"unix:/run/r.sock", NULL, NULL, "/run/r.sock", NULL, 6379, 0, NULL, NULL},
+    {"unix:/run/r.sock?db=15", NULL, "p", "/run/r.sock", NULL, 6379, 15, NULL, "p"},
+    {"redis://h", NULL, NULL, NULL, "h", 6379, 0, NULL, NULL},
+    {"redis://h/", NULL, NULL, NULL, "h", 6379, 0, NULL, NULL},
+    {"redis://h:1/2", NULL, NULL, NULL, "h", 1, 2, NULL, NULL},
+    {"redis://127.0.0.1:65535", "u", "p", NULL, "127.0.0.1", 65535, 0, "u", "p"},
+    {"redis://[::1]:7000/1", NULL, NULL, NULL, "::1", 7000, 1, NULL, NULL},
+    {"redis://[::1]", NULL, NULL, NULL, "::1", 6379, 0, NULL, NULL},
+    {"redis://me:secret@h:1", "u", "p", NULL, "h", 1, 0, "me", "secret"},
+    {"redis://:secret@h", NULL, NULL, NULL, "h", 6379, 0, NULL, "secret"},
+    {"redis://me:p%40ss%2f%3A@h", NULL, NULL, NULL, "h", 6379, 0, "me", "p@ss/:"},
+    {"redis://me:a@b@h:1", NULL, NULL, NULL, "h", 1, 0, "me", "a@b"},
+};
+
+static void
+same(const char *got, const char *want, const char *url)
+{
+    ck_assert_msg((got == NULL) == (want == NULL) && (got == NULL || strcmp(got, want) == 0), "%s: %s, not %s", url,
+                  got != NULL ? got : "nothing", want != NULL ? want : "nothing");
+}
+
+START_TEST(urls_are_read)
+{
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        char error[160] = "";
+        struct link_address *a = address_parse(urls[i].url, urls[i].user, urls[i].password, error);
+
+        ck_assert_msg(a != NULL, "%s: %s", urls[i].url, error);
+        same(a->path, urls[i].path, urls[i].url);
+        same(a->host, urls[i].host, urls[i].url);
+        same(a->user, urls[i].url_user, urls[i].url);
+        same(a->password, urls[i].url_password, urls[i].url);
+        ck_assert_msg(a->port == urls[i].port && a->db == urls[i].db, "%s", urls[i].url);
+        ck_assert_msg(strstr(a->shown, "secret") == NULL && strstr(a->shown, "p%40") == NULL, "%s", a->shown);
+        address_free(a);
+    }
+}
+END_TEST
+
+/* ---- the offset of the clocks ---- */
+
+START_TEST(the_offset_is_narrowed)
+{
+    struct offset o = {0};
+
+    ck_assert_int_eq(offset_learn(&o, 1000, 3000, 1002000), 0); /* between 999000 and 1001000 */
+    ck_assert_int_eq(offset_guess(&o), 1000000);
+    ck_assert_int_eq(offset_error(&o), 1000);
+    ck_assert_int_eq(offset_learn(&o, 5000, 5100, 1005080), 0); /* between 999980 and 1000080 */
+    ck_assert_int_ge(offset_guess(&o), 999980);
+    ck_assert_int_le(offset_guess(&o), 1000080);
+    ck_assert_int_le(offset_error(&o), 60);
+    ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow one adds nothing */
+    ck_assert_int_ge(offset_guess(&o), 999600);
+    ck_assert_int_le(offset_guess(&o), 1000500);
+}
+END_TEST
+
+/* True offset, delays on both ways and a drifting clock: the truth stays within guess +- error. */
+START_TEST(the_offset_never_excludes_the_truth)
+{
+    struct offset o = {0};
+    int64_t now_us = 1000, truth_us = 5000000;
+
+    srand(7);
+    for (int i = 0; i < 100000; i++) {
+        int64_t there_us = rand() % 3000, back_us = rand() % 3000, step_us = rand() % 1000000;
+        int64_t ppm = rand() % 801 - 400;
+
+        now_us += step_us;
+        truth_us += step_us * ppm / 1000000;
+        ck_assert_int_eq(offset_learn(&o, now_us, now_us + there_us + back_us, now_us + there_us + truth_us), 0);
+        now_us += there_us + back_us;
+        ck_assert_int_le(llabs(offset_guess(&o) - truth_us), offset_error(&o));
+        ck_assert_int_le(offset_error(&o), 3100);
+    }
+}
+END_TEST
+
+START_TEST(a_jump_is_measured_and_believed)
+{
+    struct offset o = {0};
+
+    offset_learn(&o, 1000, 1100, 1001050);
+    ck_assert_int_ge(offset_learn(&o, 2000, 2100, 9002050), 7999000);
+    ck_assert_int_ge(offset_guess(&o), 8999900);
+    ck_assert_int_le(offset_learn(&o, 3000, 3100, 1003050), -7999000);
+    ck_assert_int_le(offset_guess(&o), 1000100);
+}
+END_TEST
+
+/* ---- channels ---- */
+
+START_TEST(channels_as_redisson_names_them)
+{
+    static const struct {
+        const char *key, *channel;
+    } want[] = {
+        {"order:1", "redisson_lock__channel:{order:1}"},
+        {"a{b}c", "redisson_lock__channel:a{b}c"},
+        {"{m}:x:lock", "redisson_lock__channel:{m}:x:lock"},
+        {"a}b", "redisson_lock__channel:{a}b}"},
+    };
+
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        struct buf b;
+
+        buf_init(&b, 0);
+        call_channel(slice_of(want[i].key), &b);
+        ck_assert(slice_eq(buf_slice(&b), slice_of(want[i].channel)));
+        buf_fini(&b);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        values_as_others_write_them,
+        a_value_is_the_claims_and_nobody_elses,
+        urls_are_read,
+        the_offset_is_narrowed,
+        the_offset_never_excludes_the_truth,
+        a_jump_is_measured_and_believed,
+        channels_as_redisson_names_them,
+    };
+    Suite *s = suite_create("backend_parts");
+    TCase *tc = tcase_create("parts");
+    SRunner *sr;
+    int failed;
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

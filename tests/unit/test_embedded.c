@@ -1,0 +1,201 @@
+/*
+ * test_embedded.c -- the private redis-server: it answers, it is gone when we are, however we went.
+ */
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/backend/embedded.h"
+#include "daemon/base/clock.h"
+
+#define PATIENCE_US (20 * US_PER_S)
+
+static char dir[64], sock[96], run_log[96];
+
+static void
+begin(void)
+{
+    snprintf(dir, sizeof(dir), "/tmp/rlockd-test.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(sock, sizeof(sock), "%s/redis.sock", dir);
+    snprintf(run_log, sizeof(run_log), "%s/redis.log", dir);
+}
+
+static void
+end(void)
+{
+    unlink(run_log);
+    unlink(sock);
+    ck_assert_int_eq(rmdir(dir), 0); /* and so nothing else was left */
+}
+
+/* It is not waited for by those who start it, so here: asks until it answers. */
+static redisContext *
+connected(const char *path)
+{
+    int64_t began_us = clock_now_us();
+
+    for (;;) {
+        redisContext *c = redisConnectUnix(path);
+
+        if (c->err == 0) {
+            return c;
+        }
+        redisFree(c);
+        ck_assert_int_lt(clock_now_us() - began_us, PATIENCE_US);
+    }
+}
+
+static void
+must_say(redisContext *c, const char *command, const char *want)
+{
+    redisReply *r = redisCommand(c, command);
+
+    ck_assert_ptr_nonnull(r);
+    if (r->type == REDIS_REPLY_ARRAY) {
+        ck_assert_uint_eq(r->elements, 2);
+        ck_assert_str_eq(r->element[1]->str, want);
+    } else {
+        ck_assert_msg(strstr(r->str, want) != NULL, "%s: %s", command, r->str);
+    }
+    freeReplyObject(r);
+}
+
+START_TEST(it_answers_and_ends)
+{
+    char error[160] = "";
+    struct embedded *e = embedded_start(dir, error);
+    struct stat st;
+    redisContext *c;
+    pid_t pid;
+
+    ck_assert_msg(e != NULL, "%s", error);
+    pid = embedded_pid(e);
+    ck_assert_str_eq(embedded_url(e) + strlen("unix:"), sock);
+    c = connected(sock);
+    must_say(c, "PING", "PONG");
+    must_say(c, "CONFIG GET port", "0");
+    must_say(c, "CONFIG GET save", "");
+    must_say(c, "CONFIG GET appendonly", "no");
+    must_say(c, "CONFIG GET maxmemory-policy", "noeviction");
+    must_say(c, "CONFIG GET dir", dir);
+    ck_assert_int_eq(stat(sock, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0700);
+    ck_assert_int_eq(stat(run_log, &st), 0);
+    embedded_stop(&e);
+    ck_assert_ptr_null(e);
+    ck_assert_int_eq(kill(pid, 0), -1); /* ended and reaped */
+    ck_assert_int_eq(access(sock, F_OK), -1);
+    embedded_stop(&e); /* harmless */
+    redisFree(c);
+}
+END_TEST
+
+START_TEST(again_after_one_that_was_killed)
+{
+    char error[160] = "";
+    struct embedded *e = embedded_start(dir, error);
+    redisContext *c;
+
+    ck_assert_msg(e != NULL, "%s", error);
+    redisFree(connected(sock));
+    kill(embedded_pid(e), SIGKILL);
+    embedded_stop(&e);
+    e = embedded_start(dir, error);
+    ck_assert_msg(e != NULL, "%s", error);
+    c = connected(sock);
+    must_say(c, "PING", "PONG");
+    redisFree(c);
+    embedded_stop(&e);
+}
+END_TEST
+
+/* kill -9 of the daemon: its Redis goes with it. Orphans come to us, so that the end can be waited for. */
+START_TEST(it_never_is_an_orphan)
+{
+    int fds[2], status;
+    pid_t daemon_pid, redis_pid = 0;
+
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    ck_assert_int_eq(pipe(fds), 0);
+    daemon_pid = fork();
+    if (daemon_pid == 0) {
+        char error[160];
+        struct embedded *e = embedded_start(dir, error);
+        pid_t pid = e != NULL ? embedded_pid(e) : -1;
+
+        (void)!write(fds[1], &pid, sizeof(pid));
+        for (;;) {
+            pause();
+        }
+    }
+    ck_assert_int_eq(read(fds[0], &redis_pid, sizeof(redis_pid)), sizeof(redis_pid));
+    ck_assert_int_gt(redis_pid, 0);
+    redisFree(connected(sock));
+    kill(daemon_pid, SIGKILL);
+    ck_assert_int_eq(waitpid(daemon_pid, &status, 0), daemon_pid);
+    ck_assert_int_eq(waitpid(redis_pid, &status, 0), redis_pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+START_TEST(not_installed_is_said)
+{
+    char error[160] = "";
+
+    ck_assert_int_eq(setenv("PATH", "/nowhere", 1), 0);
+    ck_assert_ptr_null(embedded_start(dir, error));
+    ck_assert_ptr_nonnull(strstr(error, "redis-server"));
+    ck_assert_ptr_nonnull(strstr(error, "installed"));
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* no zombie is left */
+}
+END_TEST
+
+START_TEST(no_directory_is_said)
+{
+    char error[160] = "", path[300], deep[400];
+
+    snprintf(path, sizeof(path), "%s/not/there", dir);
+    ck_assert_ptr_null(embedded_start(path, error));
+    ck_assert_str_ne(error, "");
+    snprintf(deep, sizeof(deep), "%s/%0*d", dir, 120, 0); /* no Unix socket has so long a path */
+    error[0] = '\0';
+    ck_assert_ptr_null(embedded_start(deep, error));
+    ck_assert_str_ne(error, "");
+    rmdir(deep);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        it_answers_and_ends, again_after_one_that_was_killed, it_never_is_an_orphan, not_installed_is_said,
+        no_directory_is_said,
+    };
+    Suite *s = suite_create("embedded");
+    TCase *tc = tcase_create("embedded");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_checked_fixture(tc, begin, end);
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
