@@ -46,11 +46,12 @@ struct process {
     struct listener *listeners[LISTENERS_MAX];
     size_t listeners_n;
     struct http *http;
-    struct event *signals[3];
+    struct event *signals[4];
     struct event *timer;    /* of the phase: grace at the start, drain, last words */
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
+    bool failed;            /* the exit status says so */
     bool again;             /* there is work for another turn at once */
     bool ready;             /* systemd knows */
 };
@@ -246,6 +247,10 @@ on_signal(evutil_socket_t number, short what, void *arg)
 
     (void)what;
     log_event(&p->log, LOG_INFO, "rlockd", "signal", "name", LOG_S(strsignal((int)number)), NULL);
+    if (number == SIGCHLD) { /* our one child: without it there is nothing left to serve */
+        log_event(&p->log, LOG_ERROR, "rlockd", "embedded redis has ended", NULL);
+        p->failed = true;
+    }
     if (number == SIGHUP) {
         reload(p);
     } else if (number == SIGTERM && p->phase == PHASE_SERVING) {
@@ -358,7 +363,7 @@ start_redis(struct process *p)
 static bool
 start_loop(struct process *p)
 {
-    static const int numbers[] = {SIGHUP, SIGTERM, SIGINT};
+    static const int numbers[] = {SIGHUP, SIGTERM, SIGINT, SIGCHLD};
     struct event_config *ec = event_config_new();
     size_t i;
 
@@ -536,7 +541,7 @@ serve(struct process *p)
         log_event(&p->log, LOG_INFO, "rlockd", "end", NULL);
     }
     take_down(p);
-    return ok ? 0 : 1;
+    return ok && !p->failed ? 0 : 1;
 }
 
 static int

@@ -9,5 +9,5 @@ local function clear(key, channel)
         return FOREIGN, call('PTTL', key)
     end
     local there = call('DEL', key)
-    return there == 1 and OK or GONE, token(), call('PUBLISH', channel, '0')
+    return there == 1 and OK or GONE, token(), wake(channel)
 end

@@ -49,5 +49,5 @@ local function release(key, stamp, channel)
         return GONE
     end
     call('DEL', key)
-    return OK, call('PUBLISH', channel, '0')
+    return OK, wake(channel)
 end

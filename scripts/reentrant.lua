@@ -44,5 +44,5 @@ local function release(key, owner, lease, holds, channel)
     if sound(pcall('HDEL', key, owner)) ~= 1 then
         return GONE
     end
-    return OK, call('PUBLISH', channel, '0')
+    return OK, wake(channel)
 end

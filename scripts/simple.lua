@@ -33,5 +33,5 @@ local function release(key, value, channel)
         return GONE
     end
     call('DEL', key)
-    return OK, call('PUBLISH', channel, '0')
+    return OK, wake(channel)
 end

@@ -240,12 +240,17 @@ plain_ok(const struct call *c, int64_t a, int64_t b, struct core_done *done)
     }
 }
 
+bool
+call_is_stale(const struct reply *r)
+{
+    return r->item[1]->n == ANSWER_STALE;
+}
+
 void
-call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done, bool *stale)
+call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done)
 {
     int64_t a = r->item[2 + 3 * i]->n, b = r->item[3 + 3 * i]->n;
 
-    *stale = false;
     switch (r->item[1 + 3 * i]->n) {
     case ANSWER_OK:
         done->outcome = CORE_OK;
@@ -268,7 +273,6 @@ call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_
         break;
     default: /* STALE: too late, nothing was done */
         done->outcome = CORE_DOWN;
-        *stale = true;
         break;
     }
 }
@@ -281,7 +285,7 @@ static const struct {
     {"LOADING ", CORE_DOWN, false},    {"BUSY ", CORE_DOWN, false},        {"MASTERDOWN ", CORE_DOWN, false},
     {"CLUSTERDOWN ", CORE_DOWN, false}, {"TRYAGAIN ", CORE_DOWN, false},   {"NOREPLICAS ", CORE_DOWN, false},
     {"MISCONF ", CORE_DOWN, false},    {"NOSCRIPT ", CORE_DOWN, false},    {"READONLY ", CORE_DOWN, true},
-    {"NOAUTH ", CORE_DOWN, true},      {"NOPERM ", CORE_DOWN, false},      {"MOVED ", CORE_DOWN, false},
+    {"NOAUTH ", CORE_DOWN, true},            {"MOVED ", CORE_DOWN, false},
     {"ASK ", CORE_DOWN, false},        {"CROSSSLOT ", CORE_DOWN, false},   {"OOM ", CORE_FULL, false},
 };
 

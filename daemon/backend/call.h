@@ -1,7 +1,7 @@
 /*
  * call.h -- script calls: operations of one verb and one kind as one EVALSHA, and its answer as outcomes.
  *
- * Pure: no link, no clock. What the columns and numbers mean stands in scripts/common.lua.
+ * No link, no clock: words in, outcomes out. What the columns and numbers mean stands in scripts/common.lua.
  */
 #ifndef RLOCKD_BACKEND_CALL_H
 #define RLOCKD_BACKEND_CALL_H
@@ -29,6 +29,8 @@ struct call {
     enum kind kind;
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
+    int64_t slack_us; /* by how much that may be wrong: what we knew of Redis's clock when it was sent */
+    bool again;       /* was STALE once, and is asked with a better offset */
     void *node;       /* whose it is; borrowed */
     unsigned link;    /* index of the link it goes to */
 };
@@ -54,11 +56,16 @@ int call_words(const struct call *c, const char *sha, const char *uuid, const st
                int64_t offset_us, struct buf *text, struct slice *words);
 
 /*
- * The answer's outcome for item i of the call, or false when the reply has not the shape of an answer. time_us: TIME
- * of Redis. done is filled but for claim, op, sent_us and guard_us.
+ * Whether the reply has the shape of an answer to the call; time_us is TIME of Redis then. Only of such a reply may
+ * the following be asked.
  */
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
-void call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done, bool *stale);
+
+/* The guard had passed when it ran, for all its names alike: nothing was done. */
+bool call_is_stale(const struct reply *r);
+
+/* The outcome of item i; fills done but for claim, op, sent_us and guard_us. */
+void call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done);
 
 /* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. */
 enum core_outcome call_error(struct slice text, bool *drop_link);

@@ -18,6 +18,8 @@
 #include <event2/dns.h>
 #include <event2/event.h>
 #include <hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +101,8 @@ create_string(const redisReadTask *task, char *text, size_t n)
 {
     struct reply *r;
 
-    if (n > BULK_BYTES_MAX) {
-        return NULL;
+    if (n > BULK_BYTES_MAX) { /* nothing that we ask for is that large: its beginning is enough */
+        n = BULK_BYTES_MAX;
     }
     r = calloc(1, sizeof(*r) + n + 1);
     if (r == NULL) {
@@ -165,11 +167,30 @@ create_nil(const redisReadTask *task)
     return create_plain(task, REPLY_NULL, 0);
 }
 
+#if HIREDIS_MAJOR >= 1
+static void *
+create_double(const redisReadTask *task, double d, char *text, size_t n)
+{
+    (void)d;
+    return create_string(task, text, n);
+}
+
+static void *
+create_bool(const redisReadTask *task, int b)
+{
+    return create_plain(task, REPLY_INT, b);
+}
+#endif
+
 static redisReplyObjectFunctions reply_functions = {
     .createString = create_string,
     .createArray = create_array,
     .createInteger = create_integer,
     .createNil = create_nil,
+#if HIREDIS_MAJOR >= 1
+    .createDouble = create_double,
+    .createBool = create_bool,
+#endif
     .freeObject = reply_free,
 };
 
@@ -196,8 +217,7 @@ next_us(const struct link *l)
     case LINK_CONNECTING:
         return l->since_us + l->conf->connect_us;
     case LINK_GREETING:
-        at_us = l->since_us + l->conf->connect_us;
-        break;
+        return l->since_us + l->conf->connect_us;
     case LINK_UP:
         at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->heard_us + IDLE_PING_US;
         break;
@@ -264,13 +284,14 @@ drop(struct link *l, const char *reason)
 {
     bool was_up = l->state == LINK_UP;
 
-    if (was_up || strcmp(l->last_error, reason) != 0) {
-        log_event(l->env->log, l->refused ? LOG_ERROR : LOG_WARN, "redis", was_up ? "lost" : "unreachable", "address",
-                  LOG_S(l->address->shown), "reason", LOG_S(reason), NULL);
-    }
+    log_event(l->env->log, LOG_DEBUG, "redis", was_up ? "link lost" : "link failed", "address",
+              LOG_S(l->address->shown), "reason", LOG_S(reason), NULL);
     l->env->metrics->redis_disconnects += was_up;
     snprintf(l->last_error, sizeof(l->last_error), "%s", reason);
     l->failing[0] = '\0';
+    if (was_up && clock_now_us() - l->since_us >= l->conf->backoff_max_us) {
+        l->backoff_us = 0; /* it was good for a while; being let in alone proves nothing */
+    }
     next_backoff(l);
     enter(l, LINK_DOWN);
     if (l->bev != NULL) {
@@ -289,9 +310,7 @@ drop(struct link *l, const char *reason)
         tell_unknown(s);
         free(s);
     }
-    if (was_up) {
-        l->owner.state(l->owner.ctx, l, false);
-    }
+    l->owner.state(l->owner.ctx, l, false);
     arm(l);
 }
 
@@ -400,12 +419,11 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
     if (result != LINK_ANSWERED || l->failing[0] != '\0') {
         return;
     }
-    l->backoff_us = 0;
     l->refused = false;
     l->last_error[0] = '\0';
     l->env->metrics->redis_connects++;
     enter(l, LINK_UP);
-    log_event(l->env->log, LOG_INFO, "redis", "up", "address", LOG_S(l->address->shown), NULL);
+    log_event(l->env->log, LOG_DEBUG, "redis", "link up", "address", LOG_S(l->address->shown), NULL);
     l->owner.state(l->owner.ctx, l, true);
 }
 
@@ -433,7 +451,7 @@ greet(struct link *l)
     word[0] = SLICE_LIT("CLIENT");
     word[1] = SLICE_LIT("SETNAME");
     word[2] = SLICE_LIT("rlockd");
-    ok = ok && link_send(l, 3, word, on_greeting, l);
+    ok = ok && link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
     if (!l->subscriber) {
         l->owner.hello(l->owner.ctx, l);
     }
@@ -517,8 +535,11 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 {
     struct link *l = ctx;
 
-    (void)bev;
     if (what & BEV_EVENT_CONNECTED) {
+        int on = 1;
+
+        /* Means nothing to a Unix socket; over TCP no command may wait for the acknowledgement of another. */
+        (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         greet(l);
     } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
         int dns = bufferevent_socket_get_dns_error(bev);
@@ -614,7 +635,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
         drop(l, "no answer while connecting");
-    } else if (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us)) {
+    } else if (l->state == LINK_UP && (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
     } else {
         if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->heard_us + IDLE_PING_US) {

@@ -39,7 +39,7 @@ typedef void link_reply_fn(void *arg, enum link_result result, const struct repl
 
 struct link_owner {
     void (*hello)(void *ctx, struct link *l); /* connected: send what must be answered before the link is up */
-    void (*state)(void *ctx, struct link *l, bool up);
+    void (*state)(void *ctx, struct link *l, bool up);  /* false also when it could not be made */
     void (*push)(void *ctx, struct link *l, const struct reply *reply); /* subscriber links: everything that comes */
     void *ctx;
 };

@@ -2,8 +2,8 @@
  * node.c -- one Redis node: which link, which batch, which clock; every operation ends in one DONE.
  *
  * Links: [0, lock_links) for acquire, release and break, a key always on the
- * same one, so that its commands keep their order; then one for renewals and
- * looks, never behind a queue of attempts; then one for subscriptions.
+ * same one, so that its commands keep their order; then one for renewals,
+ * never behind a queue of attempts; then one for subscriptions.
  *
  * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
@@ -54,15 +54,9 @@ struct node {
     struct list later; /* later.node */
     struct event *later_ev;
     struct evdns_base *dns;
-    bool up;
+    bool up, told; /* told: the log knows of the state */
     char version[32], run_id[48], role[16], maxmemory_policy[32];
 };
-
-static struct link *
-renew_link(const struct node *n)
-{
-    return n->link[n->lock_links];
-}
 
 static struct link *
 sub_link(const struct node *n)
@@ -154,7 +148,7 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.outcome = outcome,
                                  .sent_us = sent_us,
-                                 .guard_us = c->guard_us + offset_error(&n->offset) + US_PER_MS,
+                                 .guard_us = c->guard_us + c->slack_us,
                                  .pttl_us = -1};
 
         list_remove(&it->node);
@@ -187,7 +181,8 @@ call_send(struct node *n, struct call *c)
 
     c->whole = c->whole || sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
-    if (c->verb != VERB_ACQUIRE && c->verb != VERB_RENEW) {
+    c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
+    if (c->verb == VERB_RELEASE) { /* it names its owner, so it may run late; CLEAR asks nobody whose the lock is */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
@@ -208,13 +203,18 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         return;
     }
     learn(n, sent_us, time_us);
+    if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
+        c->again = true;
+        if (call_send(n, c)) {
+            return;
+        }
+    }
     n->flying -= c->n;
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
-        bool stale;
 
-        call_outcome(c, r, i++, &done, &stale);
+        call_outcome(c, r, i++, &done);
         list_remove(&it->node);
         post_done(n, &it->op, &done);
         free(it);
@@ -383,7 +383,7 @@ node_look(struct node *n, uint64_t id, struct slice key)
 
     if (lk != NULL) {
         *lk = (struct look){n, id};
-        if (link_send(renew_link(n), 4, word, on_look, lk)) {
+        if (link_up(n->link[0]) && link_send(n->link[0], 4, word, on_look, lk)) {
             return;
         }
     }
@@ -489,7 +489,14 @@ on_state(void *ctx, struct link *l, bool link_is_up)
     }
     if (up != n->up) {
         n->up = up;
+        n->told = true;
+        log_event(n->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
+                  LOG_S(n->address->shown), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
         n->env->state(n->env->ctx, up);
+    } else if (!up && !link_is_up && !n->told) {
+        n->told = true; /* once; INFO redis has the latest reason */
+        log_event(n->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(n->address->shown), "reason",
+                  LOG_S(link_last_error(l)), NULL);
     }
 }
 
@@ -498,7 +505,12 @@ on_push(void *ctx, struct link *l, const struct reply *r)
 {
     struct node *n = ctx;
 
-    (void)l;
+    if (r->type == REPLY_ERROR) { /* without wake-ups the timers still do their work: no reason to come back at once */
+        log_event(n->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(n->address->shown), "error",
+                  LOG_B(r->text), NULL);
+        link_fail(l, r->text.p);
+        return;
+    }
     watches_push(n->watches, r);
 }
 
@@ -515,13 +527,19 @@ forget(link_reply_fn *fn, void *arg)
     }
 }
 
+static bool
+is_name(const struct link_address *a)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+
+    return a->host != NULL && inet_pton(AF_INET, a->host, number) != 1 && inet_pton(AF_INET6, a->host, number) != 1;
+}
+
 /* A name is looked up without stopping the loop; a number needs no looking up. */
 static struct evdns_base *
 resolver(const struct link_address *a, struct event_base *base)
 {
-    unsigned char number[sizeof(struct in6_addr)];
-
-    if (a->host == NULL || inet_pton(AF_INET, a->host, number) == 1 || inet_pton(AF_INET6, a->host, number) == 1) {
+    if (!is_name(a)) {
         return NULL;
     }
     return evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
@@ -552,7 +570,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->later_ev = event_new(env->base, -1, 0, on_later, n);
     n->watches = watches_new(env);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && n->watches != NULL;
+    ok = n->later_ev != NULL && n->watches != NULL && (n->dns != NULL || !is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_push, n};
 
@@ -593,7 +611,7 @@ node_close(struct node **np)
         event_free(n->later_ev);
     }
     if (n->dns != NULL) {
-        evdns_base_free(n->dns, 0);
+        evdns_base_free(n->dns, 1);
     }
     watches_free(&n->watches);
     buf_fini(&n->text);

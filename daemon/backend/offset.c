@@ -41,7 +41,7 @@ offset_guess(const struct offset *o)
 }
 
 int64_t
-offset_error(const struct offset *o)
+offset_error(const struct offset *o, int64_t now_us)
 {
-    return (o->high_us - o->low_us + 1) / 2;
+    return (o->high_us - o->low_us + 1) / 2 + (now_us - o->at_us) / 2000;
 }

@@ -17,6 +17,6 @@ int64_t offset_learn(struct offset *o, int64_t sent_us, int64_t heard_us, int64_
 
 /* The best guess, and by how much it may be wrong. */
 int64_t offset_guess(const struct offset *o);
-int64_t offset_error(const struct offset *o);
+int64_t offset_error(const struct offset *o, int64_t now_us);
 
 #endif

@@ -202,7 +202,7 @@ watches_push(struct watches *w, const struct reply *r)
     size_t n;
 
     if (r->type != REPLY_ARRAY || r->count < 2 || !is_text(r->item[0]) || !is_text(r->item[1])) {
-        return; /* an answer to an idle PING, or an error that the next reconnect heals */
+        return; /* an answer to an idle PING */
     }
     if (slice_is(r->item[0]->text, "subscribe")) {
         ev.type = CORE_WATCHING;
@@ -211,7 +211,8 @@ watches_push(struct watches *w, const struct reply *r)
     } else {
         return;
     }
-    /* What a lock does about it may change the table: so ids first, in rounds; more than one lock is rare. */
+    /* What a lock does about it may change the table: so ids first. More than one name with one key is rare; the
+       timers serve those past the array. */
     ch = find(w, r->item[1]->text);
     n = 0;
     if (ch != NULL) {

@@ -9,7 +9,7 @@
 
 struct watches;
 
-/* key and env are borrowed. NULL: out of memory. */
+/* env is borrowed. NULL: out of memory. */
 struct watches *watches_new(const struct backend_env *env);
 void watches_free(struct watches **w);
 

@@ -90,7 +90,7 @@ struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
     int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
-    int64_t guard_us;   /* UNKNOWN acquire or exact extend: from then on it cannot run any more */
+    int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
     int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock; BREAK OK: 1 if there was one */

@@ -267,14 +267,21 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     lock_wake(c, l);
 }
 
+static bool
+wanted_to_wait(const struct request *r)
+{
+    return r->due_us > r->arrived_us;
+}
+
 /*
  * Whether a LOCK that does not want to wait has anything but an operation in
  * flight between itself and an answer. Behind many others it has, without looking
  * at each: else a crowd of them would cost the square of its size.
  */
 bool
-lock_busy_for(const struct core *c, const struct claim *cl)
+lock_busy_for(const struct core *c, const struct request *r)
 {
+    const struct claim *cl = r->claim;
     const struct lock *l = cl->lock;
     struct list *pos, *nxt;
     int before = 0;
@@ -282,7 +289,11 @@ lock_busy_for(const struct core *c, const struct claim *cl)
     if (cl->state == CLAIM_TRYING) {
         return false;
     }
-    if (!list_empty(&l->holders) || l->retry_us > c->now_us) {
+    if (!list_empty(&l->holders)) {
+        return true;
+    }
+    /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
+    if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
     list_each(pos, nxt, &l->queue)
@@ -312,6 +323,22 @@ lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
     }
 }
 
+/* The attempt has not run. Those who did not want to wait have their patience, see lock_busy_for(). */
+static void
+settle_impatient(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->hurried)
+    {
+        struct request *r = container_of(pos, struct request, hurry_node);
+
+        if (wanted_to_wait(r)) {
+            request_finish(c, r, l->trouble, 0);
+        }
+    }
+}
+
 /* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
@@ -331,7 +358,11 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         l->retry_us = after_us(c->now_us, backoff_next(&l->backoff_us));
     }
     l->again = false;
-    lock_settle_hurried(c, l, l->trouble);
+    if (d->outcome == CORE_DOWN) {
+        settle_impatient(c, l);
+    } else {
+        lock_settle_hurried(c, l, l->trouble);
+    }
     lock_wake(c, l);
 }
 

@@ -251,7 +251,7 @@ peer_eof(struct core *c, struct peer *p)
         struct request *r = container_of(pos, struct request, peer_node);
 
         if (r->verb == CORE_LOCK && r->due_us > c->now_us) {
-            r->due_us = c->now_us;
+            r->due_us = r->arrived_us; /* as if it had never wanted to wait */
             if (r->started) {
                 request_hurry(c, r);
             }

@@ -320,7 +320,7 @@ request_hurry(struct core *c, struct request *r)
 
     if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else if (queued && lock_busy_for(c, cl)) {
+    } else if (queued && lock_busy_for(c, r)) {
         request_finish(c, r, l->trouble, 0);
     } else if (until_us <= c->now_us) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);

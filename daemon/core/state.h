@@ -226,7 +226,7 @@ void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
-bool lock_busy_for(const struct core *c, const struct claim *cl);
+bool lock_busy_for(const struct core *c, const struct request *r);
 void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer);
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, int64_t outsiders);

@@ -41,7 +41,7 @@ static const char *const reason_text[CLOSE_REASONS] = {
 /* What everybody does all day is for debugging. */
 static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_EOF] = LOG_DEBUG,          [CLOSE_QUIT] = LOG_DEBUG, [CLOSE_ERROR] = LOG_DEBUG,
-    [CLOSE_PROTOCOL] = LOG_INFO,      [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
+    [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
     [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
     [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
 };
@@ -484,12 +484,9 @@ judge(struct session *s, bool moved)
 {
     bool ending = s->quit || (input_ended(s) && s->slots_n == 0);
 
-    if (!over_limit(s)) {
-        s->big = false;
-    }
     if (s->lost) {
         session_close(s, CLOSE_LOST);
-    } else if (s->overflow || (over_limit(s) && !s->big)) {
+    } else if (s->overflow) {
         s->engine->metrics.output_overflows++;
         session_close(s, CLOSE_OUTPUT);
     } else if (ending && s->out.n == 0) {

@@ -68,7 +68,6 @@ struct session {
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
     bool mute;                 /* the peer hears nothing any more: what it asked is still done, replies are dropped */
     bool bad;                  /* framing is lost: nothing more is read */
-    bool big;                  /* one reply alone is past the output limit: it may drain */
     uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
     size_t unauthed_bytes;     /* of requests before AUTH */
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */

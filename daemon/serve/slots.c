@@ -122,7 +122,6 @@ run(struct session *s, struct slot *sl, const struct words *w, int id)
     struct buf *out = reply_buf(s, sl);
     struct writer writer = {.out = out, .proto = s->proto};
     struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer};
-    size_t before = s->out.n;
     enum cmd_result res;
 
     sl->state = SLOT_WAITING;
@@ -130,9 +129,6 @@ run(struct session *s, struct slot *sl, const struct words *w, int id)
     res = command_run(&c);
     if (s->closed) {
         return;
-    }
-    if (s->out.n > before + (size_t)s->engine->conf->limit_output_bytes) {
-        s->big = true;
     }
     follow_auth(s);
     if (res == CMD_DONE) {

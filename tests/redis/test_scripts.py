@@ -327,6 +327,17 @@ class Release(Scripted):
         self.assertEqual(self.run_one("reentrant", "release", holds=1), (GONE, 0, 0))
         self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
 
+    def test_frees_without_leave_to_publish(self):
+        self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "+@all")
+        for kind in KINDS:
+            with self.subTest(kind):
+                stamp = self.held(kind)
+                watcher, self.c = self.c, self.conn(self.r)
+                self.assertEqual(self.c.cmd("AUTH", "mute", "p"), "OK")
+                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 0, 0))
+                self.c = watcher
+                self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+
     def test_takes_no_field_but_its_own(self):
         self.c.cmd("HSET", "k", ME, 1, YOU, 1)
         self.assertEqual(self.run_one("reentrant", "release")[0], OK)

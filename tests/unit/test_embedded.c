@@ -143,6 +143,7 @@ START_TEST(it_never_is_an_orphan)
     ck_assert_int_eq(waitpid(daemon_pid, &status, 0), daemon_pid);
     ck_assert_int_eq(waitpid(redis_pid, &status, 0), redis_pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     close(fds[0]);
     close(fds[1]);
 }
@@ -150,10 +151,12 @@ END_TEST
 
 START_TEST(not_installed_is_said)
 {
-    char error[160] = "";
+    char error[160] = "", *path = strdup(getenv("PATH"));
 
     ck_assert_int_eq(setenv("PATH", "/nowhere", 1), 0);
     ck_assert_ptr_null(embedded_start(dir, error));
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    free(path);
     ck_assert_ptr_nonnull(strstr(error, "redis-server"));
     ck_assert_ptr_nonnull(strstr(error, "installed"));
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* no zombie is left */
