@@ -3,6 +3,7 @@
  */
 #include "daemon/backend/address.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,4 +148,12 @@ address_parse(const char *url, const char *user, const char *password, char erro
         a->user = a->user == NULL && user != NULL ? strdup(user) : a->user;
     }
     return a;
+}
+
+bool
+address_is_name(const struct link_address *a)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+
+    return a->host != NULL && inet_pton(AF_INET, a->host, number) != 1 && inet_pton(AF_INET6, a->host, number) != 1;
 }

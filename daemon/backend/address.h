@@ -12,6 +12,9 @@
  */
 struct link_address *address_parse(const char *url, const char *user, const char *password, char error[160]);
 
+/* Its host has to be looked up. */
+bool address_is_name(const struct link_address *a);
+
 /* Wipes the password. */
 void address_free(struct link_address *a);
 

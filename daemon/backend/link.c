@@ -1,5 +1,5 @@
 /*
- * link.c -- one connection to Redis. The only file that knows hiredis, used as formatter and reader alone.
+ * link.c -- one connection to Redis. With reply.c the only file that knows hiredis, used as formatter and reader alone.
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP
  *     ^________________|______________|_________|   error, end, silence
@@ -29,9 +29,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 
-#define BULK_BYTES_MAX (1024 * 1024)
-#define ARRAY_MAX 4096
-#define PARTIAL_BYTES_MAX (2 * BULK_BYTES_MAX) /* of a reply that is not whole yet */
+#define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
@@ -65,133 +63,6 @@ struct link {
     bool refused;            /* the greeting was refused: come back slowly */
     char failing[160];       /* why it must be dropped as soon as nobody is using it; "" = not */
     char last_error[160];
-};
-
-/* ---- hiredis' reader builds struct reply ---- */
-
-static void
-reply_free(void *p)
-{
-    struct reply *r = p;
-
-    if (r == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < r->count; i++) {
-        reply_free(r->item[i]);
-    }
-    free(r->item);
-    free(r);
-}
-
-/* Hangs a new reply into its parent; takes it away again when it does not fit. */
-static void *
-hang(const redisReadTask *task, struct reply *r)
-{
-    if (r != NULL && task->parent != NULL) {
-        struct reply *parent = task->parent->obj;
-
-        parent->item[task->idx] = r;
-    }
-    return r;
-}
-
-static void *
-create_string(const redisReadTask *task, char *text, size_t n)
-{
-    struct reply *r;
-
-    if (n > BULK_BYTES_MAX) { /* nothing that we ask for is that large: its beginning is enough */
-        n = BULK_BYTES_MAX;
-    }
-    r = calloc(1, sizeof(*r) + n + 1);
-    if (r == NULL) {
-        return NULL;
-    }
-    memcpy(r + 1, text, n);
-    r->text = (struct slice){(char *)(r + 1), n};
-    r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
-              : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
-                                                 : REPLY_TEXT;
-    return hang(task, r);
-}
-
-static void *
-#if HIREDIS_MAJOR >= 1
-create_array(const redisReadTask *task, size_t n)
-#else
-create_array(const redisReadTask *task, int n)
-#endif
-{
-    struct reply *r;
-
-    if ((size_t)n > ARRAY_MAX) {
-        return NULL;
-    }
-    r = calloc(1, sizeof(*r));
-    if (r == NULL) {
-        return NULL;
-    }
-    r->type = REPLY_ARRAY;
-    r->item = calloc((size_t)n + 1, sizeof(*r->item));
-    if (r->item == NULL) {
-        free(r);
-        return NULL;
-    }
-    r->count = (size_t)n;
-    return hang(task, r);
-}
-
-static void *
-create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
-{
-    struct reply *r = calloc(1, sizeof(*r));
-
-    if (r == NULL) {
-        return NULL;
-    }
-    r->type = type;
-    r->n = n;
-    return hang(task, r);
-}
-
-static void *
-create_integer(const redisReadTask *task, long long n)
-{
-    return create_plain(task, REPLY_INT, n);
-}
-
-static void *
-create_nil(const redisReadTask *task)
-{
-    return create_plain(task, REPLY_NULL, 0);
-}
-
-#if HIREDIS_MAJOR >= 1
-static void *
-create_double(const redisReadTask *task, double d, char *text, size_t n)
-{
-    (void)d;
-    return create_string(task, text, n);
-}
-
-static void *
-create_bool(const redisReadTask *task, int b)
-{
-    return create_plain(task, REPLY_INT, b);
-}
-#endif
-
-static redisReplyObjectFunctions reply_functions = {
-    .createString = create_string,
-    .createArray = create_array,
-    .createInteger = create_integer,
-    .createNil = create_nil,
-#if HIREDIS_MAJOR >= 1
-    .createDouble = create_double,
-    .createBool = create_bool,
-#endif
-    .freeObject = reply_free,
 };
 
 /* ---- time ---- */
@@ -575,7 +446,7 @@ static void
 connect_now(struct link *l)
 {
     enter(l, LINK_CONNECTING);
-    l->reader = redisReaderCreateWithFunctions(&reply_functions);
+    l->reader = reply_reader_new();
     l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (l->reader == NULL || l->bev == NULL) {
         drop(l, "out of memory");

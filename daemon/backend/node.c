@@ -12,7 +12,6 @@
  */
 #include "daemon/backend/node.h"
 
-#include <arpa/inet.h>
 #include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/clock.h"
 
@@ -344,17 +344,6 @@ node_flush(struct node *n)
 /* ---- LOCKINFO ---- */
 
 static void
-put_escaped(char *out, size_t room, struct slice s)
-{
-    struct buf b;
-
-    buf_init(&b, 0);
-    buf_add_escaped(&b, s);
-    snprintf(out, room, "%.*s", (int)b.n, b.n > 0 ? b.p : "");
-    buf_fini(&b);
-}
-
-static void
 on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct look *lk = arg;
@@ -365,8 +354,8 @@ on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         r->item[2]->type == REPLY_TEXT && r->item[3]->type == REPLY_INT && r->item[4]->type == REPLY_INT) {
         seen.ok = true;
         seen.exists = !slice_is(r->item[1]->text, "none");
-        put_escaped(seen.type, sizeof(seen.type), r->item[1]->text);
-        put_escaped(seen.owner, sizeof(seen.owner), r->item[2]->text);
+        text_print(seen.type, sizeof(seen.type), r->item[1]->text);
+        text_print(seen.owner, sizeof(seen.owner), r->item[2]->text);
         seen.holds = r->item[3]->n;
         seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
     }
@@ -395,24 +384,6 @@ node_look(struct node *n, uint64_t id, struct slice key)
 
 /* ---- greeting ---- */
 
-/* The text behind "key:" in INFO, up to the end of the line. */
-static void
-info_field(struct slice info, const char *key, char *out, size_t room)
-{
-    size_t key_n = strlen(key);
-
-    for (const char *p = info.p; p != NULL && p < info.p + info.n;) {
-        const char *end = memchr(p, '\r', (size_t)(info.p + info.n - p));
-        size_t n = end != NULL ? (size_t)(end - p) : (size_t)(info.p + info.n - p);
-
-        if (n > key_n && memcmp(p, key, key_n) == 0 && p[key_n] == ':') {
-            put_escaped(out, room, (struct slice){p + key_n + 1, n - key_n - 1});
-            return;
-        }
-        p = end != NULL ? end + 2 : NULL;
-    }
-}
-
 static void
 on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
@@ -422,10 +393,10 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     if (result != LINK_ANSWERED || r->type != REPLY_TEXT) {
         return;
     }
-    info_field(r->text, "redis_version", n->version, sizeof(n->version));
-    info_field(r->text, "run_id", n->run_id, sizeof(n->run_id));
-    info_field(r->text, "role", n->role, sizeof(n->role));
-    info_field(r->text, "maxmemory_policy", n->maxmemory_policy, sizeof(n->maxmemory_policy));
+    text_info_field(r->text, "redis_version", n->version, sizeof(n->version));
+    text_info_field(r->text, "run_id", n->run_id, sizeof(n->run_id));
+    text_info_field(r->text, "role", n->role, sizeof(n->role));
+    text_info_field(r->text, "maxmemory_policy", n->maxmemory_policy, sizeof(n->maxmemory_policy));
     if (n->maxmemory_policy[0] != '\0' && strcmp(n->maxmemory_policy, "noeviction") != 0) {
         log_event(n->env->log, LOG_WARN, "redis", "may evict locks", "address", LOG_S(n->address->shown),
                   "maxmemory_policy", LOG_S(n->maxmemory_policy), NULL);
@@ -527,19 +498,11 @@ forget(link_reply_fn *fn, void *arg)
     }
 }
 
-static bool
-is_name(const struct link_address *a)
-{
-    unsigned char number[sizeof(struct in6_addr)];
-
-    return a->host != NULL && inet_pton(AF_INET, a->host, number) != 1 && inet_pton(AF_INET6, a->host, number) != 1;
-}
-
 /* A name is looked up without stopping the loop; a number needs no looking up. */
 static struct evdns_base *
 resolver(const struct link_address *a, struct event_base *base)
 {
-    if (!is_name(a)) {
+    if (!address_is_name(a)) {
         return NULL;
     }
     return evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
@@ -570,7 +533,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->later_ev = event_new(env->base, -1, 0, on_later, n);
     n->watches = watches_new(env);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && n->watches != NULL && (n->dns != NULL || !is_name(address));
+    ok = n->later_ev != NULL && n->watches != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_push, n};
 

@@ -18,4 +18,15 @@ struct reply {
     struct reply **item; /* ARRAY: count replies, none NULL */
 };
 
+/* Of one text, what is beyond is cut; in one array. */
+enum { REPLY_BULK_BYTES_MAX = 1024 * 1024, REPLY_ITEMS_MAX = 4096 };
+
+struct redisReader;
+
+/* A reader of hiredis that makes struct reply; owned by the caller. NULL: out of memory. */
+struct redisReader *reply_reader_new(void);
+
+/* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */
+void reply_free(void *reply);
+
 #endif
