@@ -367,6 +367,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     assert(cl->state == CLAIM_HELD);
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
+    cl->news_lost = true;
     op_forget(cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
@@ -388,7 +389,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
 {
     struct list rest;
 
-    if (news && cl->token != 0) {
+    if (news && cl->token != 0 && !cl->news_lost) {
         lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     }
     cl->op = 0;
@@ -410,7 +411,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             claim_move(c, cl, CLAIM_IDLE);
         }
     }
-    cl->lost = false;
+    cl->lost = cl->news_lost = false;
     if (cl->state != CLAIM_SWEEP) {
         if (cl->doubtful || cl->shrink_until_us > c->now_us) {
             cl->number = cl->owner->number = ++c->serial; /* of the owner: the claim's record may go before the next hold */

@@ -231,7 +231,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, 0);
         }
         lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
-        claim_freed(c, cl, !lost && !cl->lost);
+        claim_freed(c, cl, !lost);
         return;
     }
     if (d->outcome == CORE_UNKNOWN) {

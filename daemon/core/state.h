@@ -113,6 +113,7 @@ struct claim {
     bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */
     bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
     bool lost;              /* FREEING: its owner is still to be told LOST */
+    bool news_lost;         /* FREEING: its loss was published, so its release is no news */
     int64_t granted_us;
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */

@@ -60,6 +60,8 @@ START_TEST(lost_is_told_at_once)
     expect_reply(&w, id, CORE_WAS_LOST);
     id = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0); /* what is lost is not given back as well */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     world_close(&w);
