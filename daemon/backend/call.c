@@ -96,13 +96,20 @@ item_new(const struct core_op *op)
     return it;
 }
 
-/* prefixName of Redisson: braces around the key unless it brings its own. All our kinds use it among themselves. */
+/* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */
+static const char *const channel_prefix[KINDS] = {
+    [KIND_RW] = "redisson_rwlock:",
+    [KIND_SEMAPHORE] = "redisson_sc:",
+};
+
+/* prefixName of Redisson: braces around the key unless it brings its own. */
 void
-call_channel(struct slice key, struct buf *out)
+call_channel(enum kind kind, struct slice key, struct buf *out)
 {
     bool braces = memchr(key.p, '{', key.n) == NULL;
 
-    buf_adds(out, braces ? "redisson_lock__channel:{" : "redisson_lock__channel:");
+    buf_adds(out, channel_prefix[kind] != NULL ? channel_prefix[kind] : "redisson_lock__channel:");
+    buf_adds(out, braces ? "{" : "");
     buf_add_slice(out, key);
     buf_adds(out, braces ? "}" : "");
 }
@@ -136,7 +143,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         buf_adds(text, op->exact ? "1" : "0");
         break;
     case COLUMN_CHANNEL:
-        call_channel(op->key, text);
+        call_channel(op->kind, op->key, text);
         break;
     }
 }

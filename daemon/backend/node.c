@@ -274,9 +274,9 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
-            watches_remove(n->watches, sub_link(n), op->lock, op->key);
+            watches_remove(n->watches, sub_link(n), op->lock, op->kind, op->key);
         } else {
-            (void)watches_add(n->watches, sub_link(n), op->lock, op->key); /* without it, its timer wakes the lock */
+            (void)watches_add(n->watches, sub_link(n), op->lock, op->kind, op->key); /* without it, its timer wakes the lock */
         }
         return;
     }
@@ -339,6 +339,13 @@ node_flush(struct node *n)
             }
         }
     }
+}
+
+void
+node_say(struct node *n, struct slice what)
+{
+    (void)n;
+    (void)what;
 }
 
 /* ---- LOCKINFO ---- */

@@ -118,7 +118,7 @@ subscribe(struct link *sub, const struct channel *ch, bool on)
 }
 
 bool
-watches_add(struct watches *w, struct link *sub, uint64_t lock, struct slice key)
+watches_add(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key)
 {
     struct listener_lock *ll = malloc(sizeof(*ll));
     struct channel *ch = NULL;
@@ -128,7 +128,7 @@ watches_add(struct watches *w, struct link *sub, uint64_t lock, struct slice key
         return false;
     }
     buf_init(&name, 0);
-    call_channel(key, &name);
+    call_channel(kind, key, &name);
     if (!name.failed) {
         ch = find(w, buf_slice(&name));
         ch = ch != NULL ? ch : channel_new(w, &name);
@@ -145,14 +145,14 @@ watches_add(struct watches *w, struct link *sub, uint64_t lock, struct slice key
 }
 
 void
-watches_remove(struct watches *w, struct link *sub, uint64_t lock, struct slice key)
+watches_remove(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key)
 {
     struct channel *ch = NULL;
     struct list *pos, *nxt;
     struct buf name;
 
     buf_init(&name, 0);
-    call_channel(key, &name);
+    call_channel(kind, key, &name);
     if (!name.failed) {
         ch = find(w, buf_slice(&name));
     }

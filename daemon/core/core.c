@@ -291,6 +291,10 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_DONE:
         done(c, &ev->done);
         break;
+    case CORE_MLOCK:
+    case CORE_MUNLOCK:
+    case CORE_MRENEW:
+    case CORE_HEARD:
     case CORE_TIME:
         break;
     case CORE_DRAIN:

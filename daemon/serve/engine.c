@@ -98,6 +98,9 @@ sink(void *ctx, const struct core_action *a)
     case CORE_PUBLISH:
         note_news(e, &a->publish);
         break;
+    case CORE_SAY:
+        backend_say(e->backend, a->say);
+        break;
     }
 }
 

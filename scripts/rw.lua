@@ -1,0 +1,48 @@
+-- rw.lua -- Redisson's RLock: a hash with one field, owner -> holds.
+--
+-- The count is set, never incremented, so that a command that runs twice does no harm.
+local TYPE = 'hash'
+
+local function acquire(key, owner, lease, holds, reentry)
+    local pttl = call('PTTL', key)
+    local count = pttl ~= -2 and sound(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
+    if not count then
+        if reentry == '1' then
+            return GONE
+        elseif pttl ~= -2 then
+            return count == nil and FOREIGN or TAKEN, pttl
+        end
+    end
+    if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then
+        return
+    end
+    local expiry = lengthen(key, lease, pttl)
+    return OK, reentry == '1' and 0 or token(), expiry
+end
+
+local function renew(key, owner, lease, exact)
+    if sound(pcall('HEXISTS', key, owner)) ~= 1 then
+        return GONE
+    end
+    if exact == '0' then
+        return OK, 0, lengthen(key, lease, call('PTTL', key))
+    end
+    call('PEXPIRE', key, lease)
+    return OK, 0, now_ms + lease
+end
+
+-- HDEL drops the key with its only field, and can not take anybody else's.
+local function release(key, owner, lease, holds, channel)
+    if holds ~= '0' then
+        if sound(pcall('HEXISTS', key, owner)) ~= 1 then
+            return GONE
+        end
+        local expiry = lengthen(key, lease, call('PTTL', key))
+        call('HSET', key, owner, holds)
+        return OK, 0, expiry
+    end
+    if sound(pcall('HDEL', key, owner)) ~= 1 then
+        return GONE
+    end
+    return OK, wake(channel)
+end

@@ -1,0 +1,37 @@
+-- semaphore.lua -- a string that only its owner knows: SET NX PX, then compare before anything else.
+local TYPE = 'string'
+
+local function acquire(key, value, lease)
+    local set = pcall('SET', key, value, 'NX', 'PX', lease)
+    if set and set.ok then
+        return OK, token(), now_ms + lease
+    end
+    local there = sound(pcall('GET', key))
+    if there == value then -- our own, from an attempt whose reply was lost
+        local expiry = lengthen(key, lease, call('PTTL', key))
+        return OK, token(), expiry
+    elseif set and there == false then -- refused
+        failed = set
+        return
+    end
+    return there == nil and FOREIGN or TAKEN, call('PTTL', key)
+end
+
+local function renew(key, value, lease, exact)
+    if sound(pcall('GET', key)) ~= value then
+        return GONE
+    end
+    if exact == '0' then
+        return OK, 0, lengthen(key, lease, call('PTTL', key))
+    end
+    call('PEXPIRE', key, lease)
+    return OK, 0, now_ms + lease
+end
+
+local function release(key, value, channel)
+    if sound(pcall('GET', key)) ~= value then
+        return GONE
+    end
+    call('DEL', key)
+    return OK, wake(channel)
+end
