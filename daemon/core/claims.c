@@ -61,15 +61,51 @@ claim_find(const struct lock *l, const struct owner *o)
     return NULL;
 }
 
+/* Of a kind with permits an owner has one claim for each; of the others it has one at most. */
 struct claim *
-claim_get(struct core *c, struct lock *l, struct owner *o)
+claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct claim *cl = claim_find(l, o);
+    struct list *pos;
 
-    if (cl != NULL) {
-        return cl;
+    for (pos = o->claims.prev; pos != &o->claims; pos = pos->prev) {
+        struct claim *cl = container_of(pos, struct claim, owner_node);
+
+        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token)) {
+            return cl;
+        }
     }
-    cl = calloc(1, sizeof(*cl));
+    return NULL;
+}
+
+/*
+ * The claim that a LOCK is about; NULL when it needs one of its own. A permit is asked for anew each time, unless the
+ * LOCK may only be a repetition (once), or the owner has a place that nobody waits in.
+ */
+struct claim *
+claim_wanted(const struct lock *l, const struct owner *o, bool once)
+{
+    struct list *pos, *nxt;
+
+    if (!lock_is(l, KIND_F_PERMITS)) {
+        return claim_find(l, o);
+    }
+    list_each(pos, nxt, &o->claims)
+    {
+        struct claim *cl = container_of(pos, struct claim, owner_node);
+        bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
+
+        if (cl->lock == l && cl->state != CLAIM_FREEING && cl->state != CLAIM_SWEEP && busy == once) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+struct claim *
+claim_new(struct core *c, struct lock *l, struct owner *o)
+{
+    struct claim *cl = calloc(1, sizeof(*cl));
+
     if (cl == NULL) {
         return NULL;
     }
@@ -97,12 +133,26 @@ claim_get(struct core *c, struct lock *l, struct owner *o)
     return cl;
 }
 
+/* A claim that is held, or being freed, counts in its lock and in all. */
+static void
+count(struct core *c, struct claim *cl, int by)
+{
+    uint32_t n = (uint32_t)by;
+
+    if (cl->state == CLAIM_HELD) {
+        cl->lock->held_n += n;
+        c->held_n += (uint64_t)(int64_t)by;
+    } else if (cl->state == CLAIM_FREEING) {
+        cl->lock->freeing_n += n;
+        c->freeing_n += (uint64_t)(int64_t)by;
+    }
+}
+
 void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
-    c->held_n -= cl->state == CLAIM_HELD;
-    c->freeing_n -= cl->state == CLAIM_FREEING;
+    count(c, cl, -1);
     HASH_DELETE(hh, c->claims, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
@@ -142,9 +192,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     struct list *from = home_of(cl), *home, *pos;
 
     assert(claim_next[cl->state] & (1u << to));
-    c->held_n += (to == CLAIM_HELD) - (cl->state == CLAIM_HELD);
-    c->freeing_n += (to == CLAIM_FREEING) - (cl->state == CLAIM_FREEING);
+    count(c, cl, -1);
     cl->state = to;
+    count(c, cl, 1);
     home = home_of(cl);
     lock_wake(c, cl->lock);
     if (home == from) {
@@ -183,6 +233,9 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
+        if (cl->placed && cl->renew_op == 0 && cl->state == CLAIM_QUEUED) { /* an attempt renews the place as well */
+            at_us = earlier(at_us, cl->renew_us);
+        }
         break;
     case CLAIM_HELD:
         at_us = cl->deadline_us;
@@ -210,43 +263,90 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl)
 {
-    return cl->state == CLAIM_HELD && cl->watchdog && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog) || (cl->state == CLAIM_QUEUED && cl->placed);
+
+    return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
 }
 
-static void
-emit(struct core *c, const struct claim *cl, uint64_t op, enum core_action_type verb, uint32_t holds, int64_t lease_us)
+/* Only who waits takes a place: who does not must not be in the way of those who do. */
+static bool
+wants_place(const struct core *c, const struct claim *cl)
 {
-    struct core_action a = {.type = verb};
+    struct list *pos, *nxt;
 
-    a.op = (struct core_op){.op = op,
-                            .lock = cl->lock->id,
+    list_each(pos, nxt, &cl->requests)
+    {
+        if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
+            return lock_is(cl->lock, KIND_F_PLACED);
+        }
+    }
+    return false;
+}
+
+/* What every operation of a claim says; `op` is its serial. */
+static struct core_op
+op_of(const struct core *c, const struct claim *cl, uint64_t op)
+{
+    const struct lock *l = cl->lock;
+
+    return (struct core_op){.op = op,
+                            .lock = l->id,
                             .claim = cl->id,
-                            .key = {cl->lock->key, cl->lock->key_n},
-                            .kind = cl->lock->kind,
-                            .value = cl->lock->value,
+                            .key = {l->key, l->key_n},
+                            .kind = l->kind,
+                            .value = l->value,
                             .owner = cl->number,
-                            .holds = holds,
-                            .reentry = cl->state == CLAIM_HELD,
-                            .exact = op == cl->op && verb == CORE_EXTEND,
-                            .lease_us = lease_us,
+                            .limit = l->limit,
                             .token_floor = c->token_max,
                             .stamp = cl->stamp};
-    core_act(c, &a);
 }
 
-/* The claim's operation; r is the request it is done for, or NULL. */
+/* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
+static void
+send_op(struct core *c, struct claim *cl, struct request *r)
+{
+    struct core_action a = {.type = cl->op_verb};
+    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING;
+
+    cl->op = ++c->serial;
+    cl->op_request = r;
+    cl->retry_us = 0;
+    a.op = op_of(c, cl, cl->op);
+    a.op.holds = cl->op_holds;
+    a.op.shared = cl->op_shared;
+    a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
+    a.op.lease_us = cl->op_lease_us;
+    a.op.reentry = cl->state == CLAIM_HELD;
+    a.op.exact = cl->op_verb == CORE_EXTEND;
+    a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
+    core_act(c, &a);
+    claim_arm(c, cl);
+}
+
 void
-claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, int64_t lease_us,
+claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
          struct request *r)
 {
-    cl->op = ++c->serial;
     cl->op_verb = verb;
-    cl->op_request = r;
     cl->op_holds = holds;
+    cl->op_shared = shared;
     cl->op_lease_us = lease_us;
-    cl->retry_us = 0;
-    emit(c, cl, cl->op, verb, holds, lease_us);
-    claim_arm(c, cl);
+    send_op(c, cl, r);
+}
+
+/* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
+static void
+send_renewal(struct core *c, struct claim *cl)
+{
+    struct core_action a = {.type = CORE_EXTEND};
+
+    cl->renew_op = ++c->serial;
+    a.op = op_of(c, cl, cl->renew_op);
+    a.op.holds = cl->holds;
+    a.op.place = cl->state == CLAIM_QUEUED;
+    a.op.reentry = !a.op.place;
+    a.op.lease_us = a.op.place ? PLACE_US : cl->lease_us;
+    core_act(c, &a);
 }
 
 void
@@ -254,6 +354,7 @@ claim_enqueue(struct core *c, struct claim *cl)
 {
     struct lock *l = cl->lock;
     bool first = list_empty(&l->queue);
+    struct list *pos;
 
     cl->place = ++c->serial;
     cl->place_until_us = 0;
@@ -261,8 +362,9 @@ claim_enqueue(struct core *c, struct claim *cl)
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
-    if (first && !list_empty(&l->holders)) {
-        lock_news(c, container_of(l->holders.next, struct claim, node), CORE_NEWS_WANTED, NULL);
+    l->unplaced = lock_is(l, KIND_F_PLACED);
+    for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
+        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
 }
 
@@ -279,10 +381,12 @@ claim_try(struct core *c, struct claim *cl)
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
     claim_move(c, cl, CLAIM_TRYING);
-    claim_op(c, cl, CORE_ACQUIRE, 1, cl->lease_us, NULL);
+    claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
 
-/* Nobody asks for it any more. A named owner keeps its place for a while; what Redis may have of it goes at once. */
+/*
+ * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
+ */
 void
 claim_deserted(struct core *c, struct claim *cl)
 {
@@ -290,13 +394,41 @@ claim_deserted(struct core *c, struct claim *cl)
     bool keep = o->name != NULL && !o->ending && !c->draining && cl->place_grace_us > 0;
 
     cl->place_until_us = keep ? after_us(c->now_us, cl->place_grace_us) : 0;
-    if (cl->state == CLAIM_QUEUED && cl->unsure) {
-        claim_release(c, cl, NULL);
-    } else if (cl->state == CLAIM_QUEUED && !keep) {
-        claim_move(c, cl, CLAIM_IDLE);
+    if (cl->state == CLAIM_QUEUED) {
+        claim_desert(c, cl);
     }
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
+}
+
+/* QUEUED without requests: what becomes of it now. */
+void
+claim_desert(struct core *c, struct claim *cl)
+{
+    bool keep = cl->place_until_us > c->now_us;
+
+    if (cl->unsure && !(keep && cl->placed)) {
+        claim_release(c, cl, NULL);
+    } else if (!keep) {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+}
+
+/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
+static void
+serve_unlock(struct core *c, struct claim *cl, struct request *r)
+{
+    bool shared = r->shared || cl->holds == 0;
+    uint32_t holds = shared ? cl->shared : cl->holds;
+    int64_t left_us = cl->deadline_us - c->now_us;
+
+    if (holds == 0) {
+        request_finish(c, r, CORE_NOT_HELD, 0);
+    } else if (claim_holds(cl) > 1) {
+        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+    } else {
+        claim_release(c, cl, r);
+    }
 }
 
 /* HELD: serves the next request that came for it, one operation at a time. */
@@ -312,7 +444,8 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_LOCK) {
             /* A re-entry never takes time away from the holds before it. */
             lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_op(c, cl, CORE_ACQUIRE, cl->holds + 1, lease_us > left_us ? lease_us : left_us, r);
+            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
+                     lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
         } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
@@ -320,11 +453,9 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_RENEW) {
             cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
             cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_op(c, cl, CORE_EXTEND, cl->holds, r->lease_us, r);
-        } else if (cl->holds > 1) {
-            claim_op(c, cl, CORE_RELEASE, cl->holds - 1, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
         } else {
-            claim_release(c, cl, r);
+            serve_unlock(c, cl, r);
         }
     }
     claim_arm(c, cl);
@@ -357,7 +488,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
     }
-    claim_op(c, cl, CORE_RELEASE, 0, cl->lease_us, r);
+    claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
 }
 
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
@@ -395,8 +526,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_request = NULL;
     cl->renew_op = 0; /* what it finds is no news of a later hold */
-    cl->unsure = false;
-    cl->holds = 0;
+    cl->unsure = cl->placed = false;
+    cl->holds = cl->shared = 0;
     cl->stamp = 0;
     cl->retry_us = cl->backoff_us = 0;
     if (cl->lost && !cl->owner->ending) {
@@ -407,6 +538,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             claim_move(c, cl, CLAIM_SWEEP);
         } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
             claim_move(c, cl, CLAIM_QUEUED);
+            cl->lock->unplaced = true;
         } else {
             claim_move(c, cl, CLAIM_IDLE);
         }
@@ -459,8 +591,7 @@ held_timer(struct core *c, struct claim *cl)
         cl->retry_us = 0;
         claim_serve(c, cl);
     } else if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
-        cl->renew_op = ++c->serial;
-        emit(c, cl, cl->renew_op, CORE_EXTEND, cl->holds, cl->lease_us);
+        send_renewal(c, cl);
     }
     claim_arm(c, cl);
 }
@@ -469,8 +600,13 @@ void
 claim_timer(struct core *c, struct claim *cl)
 {
     switch (cl->state) {
-    case CLAIM_QUEUED: /* nobody came back for the place */
-        claim_move(c, cl, CLAIM_IDLE);
+    case CLAIM_QUEUED:
+        if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
+            claim_desert(c, cl);
+        } else if (cl->placed && cl->renew_op == 0 && cl->renew_us <= c->now_us) {
+            send_renewal(c, cl);
+        }
+        claim_arm(c, cl);
         break;
     case CLAIM_HELD:
         held_timer(c, cl);
