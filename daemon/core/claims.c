@@ -10,8 +10,8 @@
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
- * Owns the moves, the operations a claim sends to Redis, and its timer. What
- * the answers of Redis mean stands in outcomes.c.
+ * Owns the records, the moves and the timer. What a claim asks Redis for stands
+ * in operations.c, what the answers mean in outcomes.c.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -210,19 +210,6 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
-/* An expiry that is the only proof of ownership must not move under another operation. */
-static bool
-op_blocked(const struct claim *cl)
-{
-    return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
-}
-
-static int64_t
-earlier(int64_t a_us, int64_t b_us)
-{
-    return a_us < b_us ? a_us : b_us;
-}
-
 /* Arms the timer for what comes next in this state. */
 void
 claim_arm(struct core *c, struct claim *cl)
@@ -239,10 +226,10 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         at_us = cl->deadline_us;
-        if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
+        if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
             at_us = earlier(at_us, cl->renew_us);
         }
-        if (cl->retry_us != 0 && !op_blocked(cl) && !list_empty(&cl->requests)) {
+        if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
             at_us = earlier(at_us, cl->retry_us);
         }
         break;
@@ -268,87 +255,6 @@ claim_renew_is_next(const struct claim *cl)
     return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
 }
 
-/* Only who waits takes a place: who does not must not be in the way of those who do. */
-static bool
-wants_place(const struct core *c, const struct claim *cl)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &cl->requests)
-    {
-        if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
-            return lock_is(cl->lock, KIND_F_PLACED);
-        }
-    }
-    return false;
-}
-
-/* What every operation of a claim says; `op` is its serial. */
-static struct core_op
-op_of(const struct core *c, const struct claim *cl, uint64_t op)
-{
-    const struct lock *l = cl->lock;
-
-    return (struct core_op){.op = op,
-                            .lock = l->id,
-                            .claim = cl->id,
-                            .key = {l->key, l->key_n},
-                            .kind = l->kind,
-                            .value = l->value,
-                            .owner = cl->number,
-                            .limit = l->limit,
-                            .token_floor = c->token_max,
-                            .stamp = cl->stamp};
-}
-
-/* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
-static void
-send_op(struct core *c, struct claim *cl, struct request *r)
-{
-    struct core_action a = {.type = cl->op_verb};
-    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING;
-
-    cl->op = ++c->serial;
-    cl->op_request = r;
-    cl->retry_us = 0;
-    a.op = op_of(c, cl, cl->op);
-    a.op.holds = cl->op_holds;
-    a.op.shared = cl->op_shared;
-    a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
-    a.op.lease_us = cl->op_lease_us;
-    a.op.reentry = cl->state == CLAIM_HELD;
-    a.op.exact = cl->op_verb == CORE_EXTEND;
-    a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
-    core_act(c, &a);
-    claim_arm(c, cl);
-}
-
-void
-claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
-         struct request *r)
-{
-    cl->op_verb = verb;
-    cl->op_holds = holds;
-    cl->op_shared = shared;
-    cl->op_lease_us = lease_us;
-    send_op(c, cl, r);
-}
-
-/* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
-static void
-send_renewal(struct core *c, struct claim *cl)
-{
-    struct core_action a = {.type = CORE_EXTEND};
-
-    cl->renew_op = ++c->serial;
-    a.op = op_of(c, cl, cl->renew_op);
-    a.op.holds = cl->holds;
-    a.op.place = cl->state == CLAIM_QUEUED;
-    a.op.reentry = !a.op.place;
-    a.op.lease_us = a.op.place ? PLACE_US : cl->lease_us;
-    core_act(c, &a);
-}
-
 void
 claim_enqueue(struct core *c, struct claim *cl)
 {
@@ -366,22 +272,6 @@ claim_enqueue(struct core *c, struct claim *cl)
     for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
         lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
-}
-
-/* The head of the queue asks Redis. */
-void
-claim_try(struct core *c, struct claim *cl)
-{
-    const struct request *r = container_of(cl->requests.next, struct request, claim_node);
-
-    assert(cl->lock->trying == NULL && cl->op == 0);
-    c->metrics->attempts++;
-    cl->lock->trying = cl;
-    cl->lock->again = false;
-    cl->tried_us = c->now_us;
-    cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    claim_move(c, cl, CLAIM_TRYING);
-    claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
 
 /*
@@ -414,83 +304,6 @@ claim_desert(struct core *c, struct claim *cl)
     }
 }
 
-/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
-static void
-serve_unlock(struct core *c, struct claim *cl, struct request *r)
-{
-    bool shared = r->shared || cl->holds == 0;
-    uint32_t holds = shared ? cl->shared : cl->holds;
-    int64_t left_us = cl->deadline_us - c->now_us;
-
-    if (holds == 0) {
-        request_finish(c, r, CORE_NOT_HELD, 0);
-    } else if (claim_holds(cl) > 1) {
-        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else {
-        claim_release(c, cl, r);
-    }
-}
-
-/* HELD: serves the next request that came for it, one operation at a time. */
-void
-claim_serve(struct core *c, struct claim *cl)
-{
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !op_blocked(cl) && !list_empty(&cl->requests)) {
-        struct request *r = container_of(cl->requests.next, struct request, claim_node);
-        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
-
-        if (r->verb == CORE_LOCK && r->once) {
-            request_grant(c, r);
-        } else if (r->verb == CORE_LOCK) {
-            /* A re-entry never takes time away from the holds before it. */
-            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
-                     lease_us > left_us ? lease_us : left_us, r);
-        } else if (r->token != 0 && r->token != cl->token) {
-            request_finish(c, r, CORE_STALE, 0);
-        } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
-            break; /* of two expiries under way nobody knows which one Redis has in the end */
-        } else if (r->verb == CORE_RENEW) {
-            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
-            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
-        } else {
-            serve_unlock(c, cl, r);
-        }
-    }
-    claim_arm(c, cl);
-}
-
-/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
-static void
-op_forget(struct claim *cl)
-{
-    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
-    cl->op = 0;
-    cl->op_request = NULL;
-}
-
-/*
- * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
- * was in flight for it is overtaken: its outcome is dropped.
- */
-void
-claim_release(struct core *c, struct claim *cl, struct request *r)
-{
-    op_forget(cl);
-    cl->op_request = r;
-    cl->retry_us = 0;
-    if (cl->state != CLAIM_FREEING) {
-        claim_move(c, cl, CLAIM_FREEING);
-        cl->backoff_us = 0;
-    }
-    if (op_blocked(cl)) {
-        claim_arm(c, cl);
-        return; /* the renewal's outcome comes first, see claim_done() */
-    }
-    claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
-}
-
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
@@ -499,7 +312,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
     cl->news_lost = true;
-    op_forget(cl);
+    claim_forget_op(cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
@@ -590,8 +403,8 @@ held_timer(struct core *c, struct claim *cl)
     if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
         claim_serve(c, cl);
-    } else if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
-        send_renewal(c, cl);
+    } else if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
+        claim_renew(c, cl);
     }
     claim_arm(c, cl);
 }
@@ -604,7 +417,7 @@ claim_timer(struct core *c, struct claim *cl)
         if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
         } else if (cl->placed && cl->renew_op == 0 && cl->renew_us <= c->now_us) {
-            send_renewal(c, cl);
+            claim_renew(c, cl);
         }
         claim_arm(c, cl);
         break;

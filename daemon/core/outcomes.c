@@ -9,12 +9,6 @@
  */
 #include "daemon/core/state.h"
 
-static int64_t
-later(int64_t a_us, int64_t b_us)
-{
-    return a_us > b_us ? a_us : b_us;
-}
-
 /* Redis has the claim until its lease is over, counted from now at the latest, by clocks that differ a little. */
 static void
 redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)

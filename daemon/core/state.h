@@ -273,10 +273,7 @@ void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);
 void claim_desert(struct core *c, struct claim *cl);
-void claim_try(struct core *c, struct claim *cl);
-void claim_serve(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_owner_ends(struct core *c, struct claim *cl);
@@ -284,8 +281,14 @@ void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl);
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
-void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
-              int64_t lease_us, struct request *r);
+
+/* operations.c */
+bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
+void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED */
+void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
+void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
+void claim_release(struct core *c, struct claim *cl, struct request *r);
+void claim_forget_op(struct claim *cl);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
@@ -328,6 +331,18 @@ static inline uint32_t
 claim_holds(const struct claim *cl)
 {
     return cl->holds + cl->shared;
+}
+
+static inline int64_t
+earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static inline int64_t
+later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
 }
 
 static inline struct slice
