@@ -493,7 +493,7 @@ lock_released(struct core *c, struct lock *l, int64_t outsiders)
     int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
 
     l->retry_us = 0;
-    if (others <= 0) {
+    if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
         l->run = 0;
     } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
         l->run = 0;
