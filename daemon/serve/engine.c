@@ -138,16 +138,20 @@ on_state(void *ctx, bool up)
 /* ---- settings ---- */
 
 static struct core_conf
-core_settings(const struct conf *cf)
+core_settings(const struct conf *cf, const char uuid[37])
 {
-    return (struct core_conf){
+    struct core_conf cc = {
         .op_timeout_us = cf->redis_timeout_us,
         .max_poll_us = cf->max_poll_us,
+        .deadlock_us = cf->deadlock_us,
         .handoff_time_us = cf->handoff_time_us,
         .handoff_max = (uint32_t)cf->handoff_max,
         .waiters_max = (uint32_t)cf->limit_waiters,
         .locks_max = (uint32_t)cf->limit_locks,
     };
+
+    snprintf(cc.daemon, sizeof(cc.daemon), "%s", uuid);
+    return cc;
 }
 
 /* In place: readers keep their pointers. */
@@ -163,25 +167,35 @@ set_limits(struct engine *e, const struct conf *cf)
 void
 engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key)
 {
-    const struct conf_locks *cl = conf_locks_for(e->conf, name);
-
     buf_clear(key, key->room);
-    conf_key_of(cl, name, key);
+    engine_spec_more(e, name, spec, key);
+}
+
+void
+engine_spec_more(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
+{
+    const struct conf_locks *cl = conf_locks_for(e->conf, name);
+    size_t from = keys->n;
+
+    conf_key_of(cl, name, keys);
     *spec = (struct core_spec){
         .kind = cl->kind,
         .value = cl->value,
+        .limit = (uint32_t)cl->limit,
+        .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
+        .tracking = cl->tracking,
         .waiters_max = (uint32_t)cl->waiters,
         .lease_us = cl->lease_us,
         .owner_grace_us = cl->owner_grace_us,
         .place_grace_us = cl->place_grace_us,
-        .key = buf_slice(key),
+        .key = {keys->p + from, keys->n - from},
     };
 }
 
 void
 engine_reload(struct engine *e, const struct conf *conf)
 {
-    struct core_conf cc = core_settings(conf);
+    struct core_conf cc = core_settings(conf, e->uuid);
 
     e->conf = conf;
     set_limits(e, conf);
@@ -261,7 +275,7 @@ struct engine *
 engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160])
 {
     struct engine *e = calloc(1, sizeof(*e));
-    struct core_conf cc = core_settings(conf);
+    struct core_conf cc;
 
     snprintf(error, 160, "out of memory");
     if (e == NULL) {
@@ -284,6 +298,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
         snprintf(error, 160, "no random bytes");
         goto fail;
     }
+    cc = core_settings(conf, e->uuid);
     e->scratch = malloc(ENGINE_SCRATCH_BYTES);
     e->timer = event_new(base, -1, 0, on_timer, e);
     e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});
