@@ -58,9 +58,11 @@ void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t n
                struct fields *f);
 void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
+void look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+                 struct fields *f);
 void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
 
-/* tree.c: who holds what others wait for; glob n == 0: all; at most rows_max waiters. */
+/* tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. */
 void tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out);
 
 #endif

@@ -50,27 +50,66 @@ left_us(int64_t deadline_us, int64_t now_us)
     return deadline_us > now_us ? deadline_us - now_us : 0;
 }
 
+static void
+add_mode(struct fields *f, bool known, bool shared)
+{
+    if (known) {
+        fields_text(f, "mode", shared ? SLICE_LIT("shared") : SLICE_LIT("exclusive"));
+    } else {
+        fields_none(f, "mode");
+    }
+}
+
+/* -1 or 0 = nobody knows. */
+static void
+add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
+{
+    if (deadline_us <= 0 || deadline_us == CORE_FOREVER) {
+        fields_none(f, "lease_ms");
+    } else {
+        fields_ms(f, "lease_ms", left_us(deadline_us, now_us));
+    }
+}
+
 void
 look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
           struct fields *f)
 {
+    bool permits = (kind_rows[v->kind].flags & KIND_F_PERMITS) != 0;
+
     fields_text(f, "name", v->name);
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
+    add_mode(f, v->owner.number != 0 && !permits, v->shared);
+    fields_number(f, "holders", v->holders);
+    if (permits && v->limit > 0) {
+        fields_number(f, "limit", v->limit);
+    } else {
+        fields_none(f, "limit");
+    }
     add_owner(e, &v->owner, text, f);
     add_id(f, "session", v->owner.number == 0 ? 0 : v->owner.session);
     add_id(f, "token", v->token);
     fields_number(f, "holds", v->holds);
-    if (v->deadline_us == 0 || v->deadline_us == CORE_FOREVER) {
-        fields_none(f, "lease_ms");
-    } else {
-        fields_ms(f, "lease_ms", left_us(v->deadline_us, now_us));
-    }
+    add_lease(f, v->deadline_us, now_us);
     fields_ms(f, "held_ms", v->held_us);
     fields_number(f, "waiters", v->waiters);
     fields_ms(f, "oldest_wait_ms", v->oldest_wait_us);
     fields_text(f, "key", v->key);
     fields_map_only(f);
+}
+
+void
+look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+            struct fields *f)
+{
+    add_owner(e, &v->owner, text, f);
+    add_id(f, "session", v->owner.session);
+    add_mode(f, true, v->shared);
+    add_id(f, "token", v->token);
+    fields_number(f, "holds", v->holds);
+    add_lease(f, v->deadline_us, now_us);
+    fields_ms(f, "held_ms", v->held_us);
 }
 
 void
@@ -83,6 +122,7 @@ look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t no
     fields_number(f, "position", v->position);
     fields_ms(f, "waited_ms", v->waited_us);
     fields_ms(f, "deadline_ms", v->deadline_us == CORE_FOREVER ? -1 : left_us(v->deadline_us, now_us));
+    fields_number(f, "shared", v->shared);
     fields_number(f, "kept", v->kept);
 }
 

@@ -434,10 +434,12 @@ START_TEST(locks_and_waiters)
     said(&b, "LOCK x WAIT 1h\n", "");
     r = ask(&a, "LOCKS\n");
     ck_assert_uint_eq(r.n, 1);
-    ck_assert_uint_eq(r.child[0].n, 24);
+    ck_assert_uint_eq(r.child[0].n, 30);
     check_field(&r.child[0], "name", "x");
     check_field(&r.child[0], "kind", "reentrant");
     check_field(&r.child[0], "state", "held");
+    check_field(&r.child[0], "mode", "exclusive");
+    check_field(&r.child[0], "limit", NULL);
     check_field(&r.child[0], "owner", "me");
     snprintf(number, sizeof(number), "%u", (unsigned)a.id);
     check_field(&r.child[0], "session", number);
@@ -448,11 +450,12 @@ START_TEST(locks_and_waiters)
     resp_fini(&r);
     r = ask(&a, "WAITERS x*\n");
     ck_assert_uint_eq(r.n, 1);
-    ck_assert_uint_eq(r.child[0].n, 14);
+    ck_assert_uint_eq(r.child[0].n, 16);
     snprintf(number, sizeof(number), "%u", (unsigned)b.id);
     check_field(&r.child[0], "name", "x");
     check_field(&r.child[0], "session", number);
     check_field(&r.child[0], "position", "1");
+    check_field(&r.child[0], "shared", "0");
     check_field(&r.child[0], "kept", "0");
     ck_assert_int_gt(atoi(resp_get(&r.child[0], "deadline_ms")->text), 3500000);
     resp_fini(&r);
@@ -502,7 +505,7 @@ START_TEST(lockinfo)
 
     /* Redis does not answer: what is known here, and nulls. */
     r = ask(&c, "LOCKINFO x\n");
-    ck_assert_uint_eq(r.n, 34);
+    ck_assert_uint_eq(r.n, 40);
     check_field(&r, "state", "idle");
     check_field(&r, "redis_owner", NULL);
     check_field(&r, "foreign", "0");
@@ -596,7 +599,9 @@ START_TEST(info_tables)
     resp_fini(&r);
     r = ask(&a, "INFO lock x\n");
     check_column(r.text, "NAME", (const char *const[]){"x "}, 1);
-    ck_assert_ptr_nonnull(strstr(r.text, "\r\n\r\nNAME  OWNER  SESSION  POSITION"));
+    ck_assert_ptr_nonnull(strstr(r.text, "\r\n\r\n# Holders\r\nOWNER  SESSION  MODE       TOKEN  HOLDS  LEASE"));
+    ck_assert_ptr_nonnull(strstr(r.text, "\r\nme     1        exclusive  101    1"));
+    ck_assert_ptr_nonnull(strstr(r.text, "\r\n\r\n# Waiters\r\nNAME  OWNER  SESSION  POSITION"));
     ck_assert_ptr_nonnull(strstr(r.text, "\r\nx     you "));
     resp_fini(&r);
     r = ask(&a, "INFO waiters x\n");
@@ -663,13 +668,15 @@ START_TEST(info_tree)
     said(&middle, "LOCK a OWNER m WAIT 1h\n", "");
     said(&leaf, "LOCK b\n", "");
     r = ask(&root, "INFO tree\n");
-    snprintf(want, sizeof(want), "a  held by session %u (root) for ", (unsigned)root.id);
+    snprintf(want, sizeof(want), "# Tree\r\nsession %u (root)\r\n  holds a for ", (unsigned)root.id);
     ck_assert_msg(strstr(r.text, want) != NULL, "%s", r.text);
-    snprintf(want, sizeof(want), "owner \"m\" by session %u (unix:pid=%d,", (unsigned)middle.id, (int)getpid());
+    snprintf(want, sizeof(want), "\r\n    1. owner \"m\" by session %u (unix:pid=%d,", (unsigned)middle.id,
+             (int)getpid());
     ck_assert_msg(strstr(r.text, want) != NULL, "%s", r.text);
-    snprintf(want, sizeof(want), "  ^ which waits for a, held by session %u (root) for ", (unsigned)root.id);
+    ck_assert_ptr_nonnull(strstr(r.text, ", 59m")); /* left of its hour, or a little more */
+    ck_assert_ptr_nonnull(strstr(r.text, "\r\n      holds b for "));
+    snprintf(want, sizeof(want), "\r\n        1. session %u (unix:pid=", (unsigned)leaf.id);
     ck_assert_msg(strstr(r.text, want) != NULL, "%s", r.text);
-    ck_assert_ptr_nonnull(strstr(r.text, "59m")); /* left of its hour, or a little more */
     resp_fini(&r);
     told(&root, "INFO tree nosuch\n", "nobody waits");
     leave(&leaf);
