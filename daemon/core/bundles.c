@@ -219,9 +219,10 @@ mlock_arrives(struct core *c, struct peer *p, const struct core_event *ev, struc
 {
     size_t order[CORE_MANY_MAX];
     enum core_answer answer = CORE_GRANTED;
+    size_t i;
 
     put_in_order(ev, order);
-    for (size_t i = 0; i < b->n && answer == CORE_GRANTED; i++) {
+    for (i = 0; i < b->n && answer == CORE_GRANTED; i++) {
         struct request **r = &b->member[order[i]];
 
         answer = request_lock(c, p, &ev->many.request[order[i]], r);
@@ -232,12 +233,12 @@ mlock_arrives(struct core *c, struct peer *p, const struct core_event *ev, struc
         }
     }
     if (answer == CORE_GRANTED) {
-        for (size_t i = 0; i < b->n; i++) {
+        for (i = 0; i < b->n; i++) {
             request_begin(c, b->member[order[i]], true);
         }
         return;
     }
-    request_refuse(c, &ev->many.request[0], answer);
+    send(c, b, &(struct core_reply){.answer = answer, .name = ev->many.request[order[i - 1]].name});
     if (b->members_n > 0) {
         undo(c, b);
     } else {

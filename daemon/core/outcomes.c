@@ -236,6 +236,25 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
+/* A hold that was given back was the last of its claim; of a kind with permits the owner may have other claims. */
+static int64_t
+permits_left(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+    int64_t n = 0;
+
+    if (!lock_is(cl->lock, KIND_F_PERMITS)) {
+        return 0;
+    }
+    list_each(pos, nxt, &cl->owner->claims)
+    {
+        const struct claim *other = container_of(pos, struct claim, owner_node);
+
+        n += other->lock == cl->lock && other->state == CLAIM_HELD;
+    }
+    return n;
+}
+
 static void
 release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -253,7 +272,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, 0);
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(cl));
         }
         lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
         claim_freed(c, cl, !lost);
