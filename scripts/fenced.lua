@@ -1,48 +1,36 @@
--- fenced.lua -- Redisson's RLock: a hash with one field, owner -> holds.
+-- fenced.lua -- Redisson's FencedLock: its RLock, and beside it a counter that rises with every grant, for ever.
 --
--- The count is set, never incremented, so that a command that runs twice does no harm.
-local TYPE = 'hash'
+-- Redisson's clients draw their tokens from that counter (re-entries included); ours have to be larger than all of
+-- those, and theirs than all of ours. So a token of ours is at least the counter's next, and becomes the counter. What
+-- is no counter (another type, no number, no room above it) is not ours to mend: it stays, and our tokens rise alone.
+-- @like reentrant
+local plain_acquire = acquire
+local plain_clear = clear
+
+local function fence(key, drawn)
+    local counter = prefixed('redisson_lock_token', key)
+    local count = sound(pcall('GET', counter))
+    count = count == false and 0 or tonumber(count)
+    if not (count and count >= 0 and count < 2 ^ 53 - 1) then
+        return drawn
+    end
+    last = math.max(drawn, count + 1)
+    call('SET', counter, text(last))
+    return last
+end
 
 local function acquire(key, owner, lease, holds, reentry)
-    local pttl = call('PTTL', key)
-    local count = pttl ~= -2 and sound(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
-    if not count then
-        if reentry == '1' then
-            return GONE
-        elseif pttl ~= -2 then
-            return count == nil and FOREIGN or TAKEN, pttl
-        end
+    local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
+    if outcome == OK and reentry == '0' then
+        drawn = fence(key, drawn)
     end
-    if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then
-        return
-    end
-    local expiry = lengthen(key, lease, pttl)
-    return OK, reentry == '1' and 0 or token(), expiry
+    return outcome, drawn, expiry
 end
 
-local function renew(key, owner, lease, exact)
-    if sound(pcall('HEXISTS', key, owner)) ~= 1 then
-        return GONE
+local function clear(key, channel)
+    local outcome, drawn, woken = plain_clear(key, channel)
+    if outcome ~= FOREIGN then
+        drawn = fence(key, drawn)
     end
-    if exact == '0' then
-        return OK, 0, lengthen(key, lease, call('PTTL', key))
-    end
-    call('PEXPIRE', key, lease)
-    return OK, 0, now_ms + lease
-end
-
--- HDEL drops the key with its only field, and can not take anybody else's.
-local function release(key, owner, lease, holds, channel)
-    if holds ~= '0' then
-        if sound(pcall('HEXISTS', key, owner)) ~= 1 then
-            return GONE
-        end
-        local expiry = lengthen(key, lease, call('PTTL', key))
-        call('HSET', key, owner, holds)
-        return OK, 0, expiry
-    end
-    if sound(pcall('HDEL', key, owner)) ~= 1 then
-        return GONE
-    end
-    return OK, wake(channel)
+    return outcome, drawn, woken
 end
