@@ -62,6 +62,13 @@ void look_holder(const struct engine *e, const struct core_holder_view *v, int64
                  struct fields *f);
 void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
 
+/*
+ * look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply.
+ * DONE: there was no memory, and the error is written.
+ */
+typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w);
+enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
+
 /* tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. */
 void tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out);
 

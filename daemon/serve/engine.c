@@ -39,7 +39,7 @@ note_reply(struct engine *e, const struct core_reply *r)
     }
     buf_clear(&e->reply, REPLY_KEEP_BYTES);
     w = (struct writer){.out = &e->reply, .proto = s->proto};
-    command_write_reply(e, &w, r);
+    form_write(e, &w, session_form(s, r->id), r);
     if (e->reply.failed) {
         s->out.failed = true; /* closed for want of memory at the end of the turn */
     }

@@ -2,7 +2,7 @@
  * look.c -- LOCKS, WAITERS, SESSIONS, LOCKINFO: the state for programs.
  *
  * Owns the description of each record (also INFO's tables are made of it), and
- * the questions to Redis that LOCKINFO waits for. Changes nothing. What is not
+ * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. What is not
  * known is null, never a made-up number.
  *
  * I1  A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
@@ -280,18 +280,19 @@ cmd_sessions(struct cmd *c)
     return CMD_DONE;
 }
 
-/* ---- LOCKINFO ---- */
+/* ---- asking Redis; LOCKINFO ---- */
 
 struct look {
     UT_hash_handle hh; /* engine.looks, by id */
     uint64_t id, session, slot;
+    look_fn *write;
     size_t name_n;
     char name[];
 };
 
 /* NULL when out of memory. */
 static struct look *
-add_look(struct cmd *c, struct slice name)
+add_look(struct cmd *c, struct slice name, look_fn *write)
 {
     struct engine *e = c->session->engine;
     struct look *lk = malloc(sizeof(*lk) + name.n);
@@ -303,6 +304,7 @@ add_look(struct cmd *c, struct slice name)
     lk->id = ++e->looks_last;
     lk->session = c->session->id;
     lk->slot = c->slot;
+    lk->write = write;
     lk->name_n = name.n;
     memcpy(lk->name, name.p, name.n);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->looks, &lk->id, sizeof(lk->id), (unsigned)lk->id, lk);
@@ -336,18 +338,14 @@ known_here(const struct engine *e, int64_t now_us, struct slice name, struct cor
 }
 
 enum cmd_result
-cmd_lockinfo(struct cmd *c)
+look_ask(struct cmd *c, struct slice name, look_fn *write)
 {
     struct engine *e = c->session->engine;
-    struct slice name = c->words->word[1], key;
     struct core_lock_view v;
     struct core_spec spec;
-    struct look *lk;
+    struct slice key;
+    struct look *lk = add_look(c, name, write);
 
-    if (!command_check_name(c)) {
-        return CMD_DONE;
-    }
-    lk = add_look(c, name);
     if (lk == NULL) {
         writer_error(c->out, ERR_LIMIT, "out of memory");
         return CMD_DONE;
@@ -407,10 +405,9 @@ add_seen(const struct engine *e, const struct core_lock_view *v, const struct ba
 }
 
 static void
-write_seen(struct engine *e, const struct look *lk, const struct backend_seen *seen, struct writer *w)
+write_seen(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w)
 {
     int64_t now_us = clock_now_us();
-    struct slice name = {lk->name, lk->name_n};
     struct core_lock_view v;
     struct core_spec spec;
     struct look_text text;
@@ -430,6 +427,12 @@ write_seen(struct engine *e, const struct look *lk, const struct backend_seen *s
     fields_write_map(&f, w);
 }
 
+enum cmd_result
+cmd_lockinfo(struct cmd *c)
+{
+    return command_check_name(c) ? look_ask(c, c->words->word[1], write_seen) : CMD_DONE;
+}
+
 void
 command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
 {
@@ -444,7 +447,7 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
     if (s != NULL) {
         buf_init(&reply, 0);
         w = (struct writer){.out = &reply, .proto = s->proto};
-        write_seen(e, lk, seen, &w);
+        lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &w);
         s->out.failed = s->out.failed || reply.failed; /* then it is closed at the end of the turn */
         session_answer(e, lk->session, lk->slot, buf_slice(&reply));
         buf_fini(&reply);
