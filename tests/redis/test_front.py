@@ -225,7 +225,8 @@ main().then(() => { console.log('done'); process.exit(0) }, e => { console.error
 REDLOCK = """
 const Redis = require('ioredis'), Redlock = require('redlock').default
 const r = new (Redis.default || Redis)({ path, maxRetriesPerRequest: 0 })
-const redlock = new Redlock([r], { retryCount: 0 }), patient = new Redlock([r], { retryCount: 200, retryDelay: 5, retryJitter: 1 })
+const redlock = new Redlock([r], { retryCount: 0 })
+const patient = new Redlock([r], { retryCount: 200, retryDelay: 5, retryJitter: 1 })
 """
 
 REDLOCK_ONE = REDLOCK + """
@@ -257,7 +258,8 @@ WARLOCK = """
 const { promisify } = require('util')
 const r = require('redis3').createClient({ path })
 const warlock = require('node-redis-warlock')(r)
-const lock = (...a) => new Promise((done, no) => warlock.lock(...a, (e, unlock, id) => e ? no(e) : done({ unlock, id })))
+const lock = (...a) => new Promise((done, no) =>
+  warlock.lock(...a, (e, unlock, id) => e ? no(e) : done({ unlock, id })))
 const optimistic = promisify(warlock.optimistic)
 const a = await lock('job', 20000)
 assert.strictEqual(typeof a.unlock, 'function')
@@ -281,7 +283,7 @@ class Npm(Front):
         for name in libraries:
             if node is None or self.run_words([node, "-e", "require.resolve('%s')" % name])[0] != 0:
                 self.skipTest("not for node here: %s" % name)
-        status, out, err = self.run_words([node, "-e", COMMON % text, self.d.path], env={"NODE_OPTIONS": "--no-deprecation"})
+        status, out, err = self.run_words([node, "--no-deprecation", "-e", COMMON % text, self.d.path])
         self.assertEqual((status, out, err), (0, "done\n", ""))
 
     def test_redlock(self):
