@@ -351,7 +351,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             claim_move(c, cl, CLAIM_SWEEP);
         } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
             claim_move(c, cl, CLAIM_QUEUED);
-            cl->lock->unplaced = true;
+            cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
         } else {
             claim_move(c, cl, CLAIM_IDLE);
         }

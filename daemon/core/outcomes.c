@@ -41,6 +41,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     cl->placed = false;
     cl->token = d->token;
     cl->session = first->peer->id;
+    cl->fresh = first->fresh;
     cl->granted_us = c->now_us;
     first->tended = first->bundle != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;

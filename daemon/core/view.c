@@ -68,6 +68,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->holds = claim_holds(holder);
         v->holders = l->held_n;
         v->shared = holder->holds == 0;
+        v->fresh = holder->fresh;
         v->deadline_us = holder->deadline_us;
         v->renewed = holder->watchdog;
         v->held_us = now_us - holder->granted_us;

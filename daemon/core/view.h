@@ -26,6 +26,7 @@ struct core_lock_view {
     uint32_t holders;    /* owners here that hold it; `owner`, `token` and the rest are the first one's */
     uint32_t limit;      /* kinds with permits */
     bool shared;         /* held shared */
+    bool fresh;          /* granted to a LOCK that was `fresh` */
     int64_t deadline_us; /* held: when we stop saying so; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
     int64_t held_us;     /* since the grant */

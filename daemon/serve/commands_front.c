@@ -163,7 +163,7 @@ said_before(const struct words *w, unsigned at)
     return false;
 }
 
-/* By the token, so that nobody is freed who was granted it since. */
+/* What came by SET alone, and by the token, so that nobody is freed who was granted it since. */
 enum cmd_result
 cmd_del(struct cmd *c)
 {
@@ -174,7 +174,7 @@ cmd_del(struct cmd *c)
     for (i = 1; i < c->words->n; i++) {
         struct slice name = c->words->word[i];
 
-        if (!said_before(c->words, i) && held_here(c->session->engine, name, &v)) {
+        if (!said_before(c->words, i) && held_here(c->session->engine, name, &v) && v.fresh) {
             many[n] = request_of(c, name);
             many[n++].token = v.token;
         }
