@@ -326,6 +326,7 @@ op_on(const char *key, enum kind kind, uint64_t owner)
                             .value = VALUE_UUID,
                             .owner = owner,
                             .holds = 1,
+                            .limit = 1,
                             .lease_us = LEASE_US};
 }
 
