@@ -47,8 +47,9 @@ local function sound(reply)
     return reply
 end
 
--- Wakes who waits elsewhere, and says how many heard it. That an ACL keeps us from publishing is no reason to keep a lock.
--- The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore, what is free.
+-- Wakes who waits elsewhere, and says how many heard it. That an ACL keeps us from publishing is no reason to keep a
+-- lock. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
+-- what is free.
 local function wake(channel, number)
     local heard = pcall('PUBLISH', channel, number)
     return type(heard) == 'number' and heard or 0

@@ -8,8 +8,8 @@
 --   client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every score behind it;
 --   we take off nothing. So ours never run out because strangers were served, and those of a daemon that has died run
 --   out together. A stranger is who does not begin with our uuid: other daemons too, which only makes a score larger.
--- * A head without a score has no place: Redisson's clients too know whether they wait by the sorted set alone, and put
---   themselves at the end if it does not have them. They never drop such a head, and would wait behind it for ever: we do.
+-- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether they
+--   wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.

@@ -5,10 +5,10 @@
 -- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign.
 --
 -- All who read share the expiry of the hash. So that those who leave know how long the others need it, each read hold
--- has a key of its own, owner:rwlock_timeout:1, :2, ... , that lives as long as its lease; Redisson goes by them as well.
+-- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them as well.
 -- * Of each owner those of the first MOST holds are kept; they are renewed together, so the first lives longest.
 -- * What is in them nobody reads, so that their type does not matter; the names are the owner's.
--- * Where more than MOST read, or more than MOST keys would have to be asked, the expiry stays as it is when one leaves.
+-- * Where more than MOST read, or more than MOST keys were to be asked, the expiry stays as it is when one leaves.
 local TYPE = 'hash'
 local MOST = 256
 
@@ -136,8 +136,8 @@ local function left_by_all(key, channel, number)
     return wake(channel, number)
 end
 
--- `holds` of the mode stay, and `rest` of the other one. Who gives up writing lets everybody in (1): others may read now,
--- even if it goes on reading itself. When nobody reads any more, one of each client is enough (0).
+-- `holds` of the mode stay, and `rest` of the other one. Who gives up writing lets everybody in (1): others may read
+-- now, even if it goes on reading itself. When nobody reads any more, one of each client is enough (0).
 local function release(key, owner, lease, holds, rest, mode, channel)
     local reads, writes = holds, rest
     if mode == 'write' then

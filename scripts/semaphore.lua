@@ -1,11 +1,11 @@
--- semaphore.lua -- Redisson's PermitExpirableSemaphore: a number that says how many permits are free, and a sorted set of
--- those that are taken: 16 bytes that only their owner knows -> until when it has it, in ms.
+-- semaphore.lua -- Redisson's PermitExpirableSemaphore: a number that says how many permits are free, and a sorted set
+-- of those that are taken: 16 bytes that only their owner knows -> until when it has it, in ms.
 --
 -- How many there are in all:
 -- * The number has no expiry: Redisson's trySetPermits has made it, and it counts. But `limit` is never exceeded by us.
--- * It has one: we have made it. Then there are `limit`, and who knows another limit corrects it. Number and set live as
---   long as the longest lease that was asked for, are renewed with the permits, and go with the last of them, unless
---   somebody waits who needs the number (Redisson's clients do; those of ours make it).
+-- * It has one: we have made it. Then there are `limit`, and who knows another limit corrects it. Number and set live
+--   as long as the longest lease that was asked for, are renewed with the permits, and go with the last of them; but not
+--   while somebody listens who may need the number (Redisson's clients do, ours make it).
 -- Permits whose time is over are taken back by whoever asks for one. The owner of such a one may still renew it, if
 -- nobody has; it is gone when it is given back.
 -- The number that is published is what is free, as Redisson does, if there is any: its clients wake so many.
@@ -17,7 +17,7 @@ local MOST = 256              -- permits taken back at a time
 -- What is free; false: nobody has said, nil: no number (or none that a semaphore has).
 local function free_of(key)
     local free = sound(pcall('GET', key))
-    if free and not free:find('^%-?%d%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?$') then
+    if free and (#free > 12 or not free:find('^%-?%d+$')) then
         return nil
     end
     return free and tonumber(free)
@@ -94,7 +94,7 @@ local function renew(key, permit, lease, exact)
     return OK, 0, prolong(key, call('PTTL', key), set, permit, lease, tonumber(score), exact)
 end
 
--- So many are free again; how many heard it. Without a number there is nothing to count on: whoever comes next makes it.
+-- So many are free again; how many heard it. Without a number nothing is counted: whoever comes next makes it.
 local function give(key, set, n, channel)
     local free = free_of(key)
     if not free then

@@ -92,7 +92,8 @@ value_bytes(const struct hash_key *secret, uint64_t claim, uint64_t owner, unsig
 }
 
 size_t
-value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM])
+value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format,
+               char out[VALUE_ROOM])
 {
     unsigned char bytes[VALUE_BYTES];
 

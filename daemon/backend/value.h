@@ -25,6 +25,7 @@ void value_bytes(const struct hash_key *secret, uint64_t claim, uint64_t owner, 
 size_t value_print(const unsigned char bytes[VALUE_BYTES], enum value_format format, char out[VALUE_ROOM]);
 
 /* The value of a claim under that owner number. */
-size_t value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM]);
+size_t value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format,
+                      char out[VALUE_ROOM]);
 
 #endif

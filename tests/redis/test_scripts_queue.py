@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Lua scripts of the kinds that are the reentrant one and something beside it: fair (a queue), fenced (a counter)."""
+"""The Lua scripts of the kinds that are reentrant with something beside it: fair (a queue), fenced (a counter)."""
 import harness
 from scripted import CLOCK, FOREIGN, FULL, GONE, LEASE, ME, OK, TAKEN, UUID, YOU, Scripted
 
