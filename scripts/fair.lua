@@ -4,10 +4,10 @@
 -- that are made from the lock's. Who is first may take the lock when it is free, others may not. A head whose time is
 -- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
 --
--- * How long a place is good: `lease` ms, kept up by renewals, and WAIT more for every stranger in front. A Redisson
---   client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every score behind it;
---   we take off nothing. So ours never run out because strangers were served, and those of a daemon that has died run
---   out together. A stranger is who does not begin with our uuid: other daemons too, which only makes a score larger.
+-- * How long a place is good: GOOD ms (or `lease`, if that is longer), kept up by renewals, and WAIT more for every
+--   stranger in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise)
+--   off every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those
+--   of a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
 -- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether they
 --   wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
@@ -20,9 +20,10 @@ local plain_acquire = acquire
 local plain_renew = renew
 local plain_release = release
 local plain_clear = clear
-local WAIT, DAY = 300000, 86400000
+local GOOD, WAIT, DAY = 30000, 300000, 86400000 -- GOOD: the daemon renews every third of it, whatever the lease
 local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
 local counted = {}
+local MARK = '726c6f636b64:' -- "rlockd", see draw_uuid() of the daemon; characters 25 to 37 of an owner
 
 local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
@@ -62,9 +63,9 @@ local function drop(key, list, set, over, head, channel)
     end
 end
 
--- How many strangers there are (n), and how many of them before each of our owners; the first `over` are left out. nil:
--- no list. Looked at once in a call, for all who ask about this key.
-local function strangers(key, list, owner, over)
+-- How many strangers there are (n), and how many of them before each owner; the first `over` are left out. nil: no
+-- list. Looked at once in a call, for all who ask about this key.
+local function strangers(key, list, over)
     local queue = counted[key]
     if not queue then
         local names = sound(pcall('LRANGE', list, over, -1))
@@ -72,12 +73,10 @@ local function strangers(key, list, owner, over)
             return nil
         end
         queue = {n = 0, before = {}}
-        local ours = owner:match('^[^:]*:')
         for _, name in ipairs(names) do
-            if name:sub(1, #ours) ~= ours then
+            queue.before[name] = queue.before[name] or queue.n
+            if name:sub(25, 37) ~= MARK then
                 queue.n = queue.n + 1
-            else
-                queue.before[name] = queue.before[name] or queue.n
             end
         end
         counted[key] = queue
@@ -87,13 +86,14 @@ end
 
 -- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
 local function stand(key, list, set, owner, lease, over)
-    local queue = strangers(key, list, owner, over)
+    local queue = strangers(key, list, over)
     local score = queue and sound(pcall('ZSCORE', set, owner))
     if score == nil then
         return nil
     end
     local before = queue.before[owner]
-    local till = math.max(now_ms + lease + WAIT * (before or queue.n), tonumber(score or 0))
+    local good = math.max(tonumber(lease), GOOD) + WAIT * (before or queue.n)
+    local till = math.max(now_ms + good, tonumber(score or 0))
     if score and before then -- kept in a full Redis as well, for a write that it lets through comes first
         call('PEXPIREAT', list, text(till + DAY))
         call('PEXPIREAT', set, text(till + DAY))
@@ -159,7 +159,7 @@ local function renew(key, owner, lease, exact, place, channel)
     end
     local list, set = queue_of(key)
     local head, over = head_of(list, set, owner)
-    local queue = head and strangers(key, list, owner, #over)
+    local queue = head and strangers(key, list, #over)
     local till = queue and queue.before[owner] and sound(pcall('ZSCORE', set, owner)) and
         stand(key, list, set, owner, lease, #over)
     if not till then -- half a place is none; its owner asks for another

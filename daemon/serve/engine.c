@@ -211,7 +211,10 @@ draw(void *p, size_t n)
     return getrandom(p, n, 0) == (ssize_t)n;
 }
 
-/* A version 4 uuid: nobody, here or elsewhere, has been given it before. */
+/*
+ * A version 4 uuid: nobody, here or elsewhere, has been given it before; 74 bits of it are drawn. It ends in "rlockd",
+ * so that a daemon knows the owners of other daemons from those of Redisson's clients, see scripts/fair.lua.
+ */
 static bool
 draw_uuid(char uuid[37])
 {
@@ -220,6 +223,7 @@ draw_uuid(char uuid[37])
     if (!draw(b, sizeof(b))) {
         return false;
     }
+    memcpy(b + 10, "rlockd", 6);
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     snprintf(uuid, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],

@@ -12,7 +12,7 @@ OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
 VERBS = ("acquire", "renew", "release", "clear")
 CLOCK = "rlock:clock"
 LEASE = 30000
-UUID = "0f9b8a76-1c2d-4e3f-8a9b-112233445566"
+UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 ME = UUID + ":1"
 YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
 

@@ -69,6 +69,20 @@ class Fair(Scripted):
             self.c.cmd("ZINCRBY", SET, -2 * WAIT, who)
             self.assertGreater(self.score(who), self.now_us() // 1000)
 
+    def test_other_daemons_in_front_do_not(self):
+        """Else the places of a daemon that died would hold up all others for minutes each."""
+        self.held("fair", who=YOU)
+        theirs = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
+        for who in [*theirs, US[1]]:
+            self.try_(who, place=1)
+        for who in [*theirs, US[1]]:
+            self.score_is(who, LEASE)
+
+    def test_a_short_lease_makes_no_short_place(self):
+        self.held("fair", who=YOU)
+        self.try_(ME, place=1, lease=50)
+        self.score_is(ME, 30000)
+
     def test_only_the_first_may(self):
         self.held("fair", who=YOU)
         self.try_(US[1], place=1)

@@ -27,7 +27,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/base/clock.h"
 
-#define UUID "0f9b8a76-1c2d-4e3f-8a9b-112233445566"
+#define UUID "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 #define LEASE_US (30 * US_PER_S)
 #define EVENTS_MAX 4096
 
