@@ -19,6 +19,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
+#include "daemon/backend/hello.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
@@ -44,10 +45,10 @@ struct node {
     const struct backend_conf *conf;
     const struct backend_env *env;
     unsigned lock_links, links_n;
-    struct link *link[LINKS_MAX + 2];
+    struct redis_link *link[LINKS_MAX + 2];
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     size_t batched, flying;
-    char sha[VERBS][KINDS][41];
+    struct hello hello;
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
@@ -55,10 +56,9 @@ struct node {
     struct event *later_ev;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
-    char version[32], run_id[48], role[16], maxmemory_policy[32];
 };
 
-static struct link *
+static struct redis_link *
 sub_link(const struct node *n)
 {
     return n->link[n->lock_links + 1];
@@ -176,7 +176,7 @@ static bool
 call_send(struct node *n, struct call *c)
 {
     struct slice word[LINK_WORDS_MAX];
-    const char *sha = n->sha[c->verb][c->kind];
+    const char *sha = n->hello.sha[c->verb][c->kind];
     int words;
 
     c->whole = c->whole || sha[0] == '\0';
@@ -392,25 +392,6 @@ node_look(struct node *n, uint64_t id, struct slice key)
 /* ---- greeting ---- */
 
 static void
-on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
-{
-    struct node *n = arg;
-
-    (void)sent_us;
-    if (result != LINK_ANSWERED || r->type != REPLY_TEXT) {
-        return;
-    }
-    text_info_field(r->text, "redis_version", n->version, sizeof(n->version));
-    text_info_field(r->text, "run_id", n->run_id, sizeof(n->run_id));
-    text_info_field(r->text, "role", n->role, sizeof(n->role));
-    text_info_field(r->text, "maxmemory_policy", n->maxmemory_policy, sizeof(n->maxmemory_policy));
-    if (n->maxmemory_policy[0] != '\0' && strcmp(n->maxmemory_policy, "noeviction") != 0) {
-        log_event(n->env->log, LOG_WARN, "redis", "may evict locks", "address", LOG_S(n->address->shown),
-                  "maxmemory_policy", LOG_S(n->maxmemory_policy), NULL);
-    }
-}
-
-static void
 on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct node *n = arg;
@@ -421,37 +402,18 @@ on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     }
 }
 
-/* SCRIPT LOAD answers the digest by which EVALSHA knows the script; the arg is where it goes. */
 static void
-on_loaded(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
-{
-    (void)sent_us;
-    if (result == LINK_ANSWERED && r->type == REPLY_TEXT && r->text.n == 40) {
-        memcpy(arg, r->text.p, 41);
-    }
-}
-
-static void
-on_hello(void *ctx, struct link *l)
+on_hello(void *ctx, struct redis_link *l)
 {
     struct node *n = ctx;
-    struct slice word[3] = {SLICE_LIT("INFO")};
+    struct slice word = SLICE_LIT("TIME");
 
-    (void)link_send(l, 1, word, on_info, n);
-    word[0] = SLICE_LIT("TIME");
-    (void)link_send(l, 1, word, on_time, n);
-    word[0] = SLICE_LIT("SCRIPT");
-    word[1] = SLICE_LIT("LOAD");
-    for (int verb = 0; verb < VERBS; verb++) {
-        for (int kind = 0; kind < KINDS; kind++) {
-            word[2] = slice_of(call_script_text((enum call_verb)verb, (enum kind)kind));
-            (void)link_send(l, 3, word, on_loaded, n->sha[verb][kind]);
-        }
-    }
+    (void)link_send(l, 1, &word, on_time, n);
+    hello_ask(&n->hello, l);
 }
 
 static void
-on_state(void *ctx, struct link *l, bool link_is_up)
+on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
     struct node *n = ctx;
     bool up = true;
@@ -479,7 +441,7 @@ on_state(void *ctx, struct link *l, bool link_is_up)
 }
 
 static void
-on_push(void *ctx, struct link *l, const struct reply *r)
+on_push(void *ctx, struct redis_link *l, const struct reply *r)
 {
     struct node *n = ctx;
 
@@ -530,6 +492,8 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->conf = conf;
     n->env = env;
     n->lock_links = links;
+    n->hello.env = env;
+    n->hello.shown = address->shown;
     buf_init(&n->text, 0);
     list_init(&n->later);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
@@ -602,10 +566,7 @@ node_status(const struct node *n, struct backend_status *out)
     *out = (struct backend_status){
         .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};
     snprintf(out->address, sizeof(out->address), "%s", n->address->shown);
-    snprintf(out->version, sizeof(out->version), "%s", n->version);
-    snprintf(out->run_id, sizeof(out->run_id), "%s", n->run_id);
-    snprintf(out->role, sizeof(out->role), "%s", n->role);
-    snprintf(out->maxmemory_policy, sizeof(out->maxmemory_policy), "%s", n->maxmemory_policy);
+    hello_status(&n->hello, out);
     out->offset_us = offset_guess(&n->offset);
     out->rtt_us = link_rtt_us(n->link[0]);
     for (unsigned i = 0; i < n->links_n; i++) {

@@ -108,7 +108,7 @@ watches_free(struct watches **wp)
 }
 
 static void
-subscribe(struct link *sub, const struct channel *ch, bool on)
+subscribe(struct redis_link *sub, const struct channel *ch, bool on)
 {
     struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), {ch->name, ch->name_n}};
 
@@ -118,7 +118,7 @@ subscribe(struct link *sub, const struct channel *ch, bool on)
 }
 
 bool
-watches_add(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key)
+watches_add(struct watches *w, struct redis_link *sub, uint64_t lock, enum kind kind, struct slice key)
 {
     struct listener_lock *ll = malloc(sizeof(*ll));
     struct channel *ch = NULL;
@@ -145,7 +145,7 @@ watches_add(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, 
 }
 
 void
-watches_remove(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key)
+watches_remove(struct watches *w, struct redis_link *sub, uint64_t lock, enum kind kind, struct slice key)
 {
     struct channel *ch = NULL;
     struct list *pos, *nxt;
@@ -176,7 +176,7 @@ watches_remove(struct watches *w, struct link *sub, uint64_t lock, enum kind kin
 }
 
 void
-watches_renew(struct watches *w, struct link *sub)
+watches_renew(struct watches *w, struct redis_link *sub)
 {
     struct channel *ch, *next;
 

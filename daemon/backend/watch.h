@@ -14,11 +14,11 @@ struct watches *watches_new(const struct backend_env *env);
 void watches_free(struct watches **w);
 
 /* Subscribes when it is the first lock of the channel and the link is up; false: out of memory (a timer wakes then). */
-bool watches_add(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key);
-void watches_remove(struct watches *w, struct link *sub, uint64_t lock, enum kind kind, struct slice key);
+bool watches_add(struct watches *w, struct redis_link *sub, uint64_t lock, enum kind kind, struct slice key);
+void watches_remove(struct watches *w, struct redis_link *sub, uint64_t lock, enum kind kind, struct slice key);
 
 /* The link is up (again): everything is subscribed anew. */
-void watches_renew(struct watches *w, struct link *sub);
+void watches_renew(struct watches *w, struct redis_link *sub);
 
 /* Something came on the subscriber link: confirmations become WATCHING, messages become HINTs. */
 void watches_push(struct watches *w, const struct reply *r);
