@@ -97,7 +97,10 @@ void backend_perform(struct backend *b, const struct core_op *op, enum core_acti
 /* Asks Redis what it has under `key`; ends in one env.seen(id). */
 void backend_look(struct backend *b, uint64_t id, struct slice key);
 
-/* Tells every daemon on this Redis, this one too: each core gets it as HEARD. Not sent while Redis is away. Copied. */
+/*
+ * Tells every daemon on this database of this Redis, this one too: each core gets it as HEARD. Not sent while Redis is
+ * away, nor if it is longer than 16 KiB; may get lost. Copied.
+ */
 void backend_say(struct backend *b, struct slice what);
 
 /* The turn is over: what was gathered goes out. */

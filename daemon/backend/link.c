@@ -196,7 +196,7 @@ link_fail(struct redis_link *l, const char *reason)
 
 /* ---- sending ---- */
 
-/* Puts the command into the output; a command with a place in `sent` is answered in order. */
+/* Puts the command into the output. */
 static bool
 put(struct redis_link *l, int words, const struct slice *word, struct sent *s)
 {
@@ -214,9 +214,7 @@ put(struct redis_link *l, int words, const struct slice *word, struct sent *s)
     if (n < 0) {
         return false;
     }
-    if (s != NULL) {
-        s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
-    }
+    s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     if (bufferevent_write(l->bev, text, (size_t)n) != 0) {
         redisFreeCommand(text);
         return false;
@@ -256,12 +254,6 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
         arm(l);
     }
     return true;
-}
-
-bool
-link_send_push(struct redis_link *l, int words, const struct slice *word)
-{
-    return ready(l) && put(l, words, word, NULL);
 }
 
 /* ---- greeting ---- */
@@ -323,9 +315,7 @@ greet(struct redis_link *l)
     word[1] = SLICE_LIT("SETNAME");
     word[2] = SLICE_LIT("rlockd");
     ok = ok && link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
-    if (!l->subscriber) {
-        l->owner.hello(l->owner.ctx, l);
-    }
+    l->owner.hello(l->owner.ctx, l);
     word[0] = SLICE_LIT("PING");
     ok = ok && link_send(l, 1, word, on_greeted, l);
     if (!ok) {
@@ -336,13 +326,21 @@ greet(struct redis_link *l)
 
 /* ---- receiving ---- */
 
+/* What comes unasked; everything else answers a command, and SUBSCRIBE of one channel has one answer. */
+static bool
+is_message(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
+           slice_is(r->item[0]->text, "message") && r->item[1]->type == REPLY_TEXT;
+}
+
 static void
 take_reply(struct redis_link *l, const struct reply *reply)
 {
     struct sent *s;
 
-    if (l->subscriber && l->state == LINK_UP) {
-        l->owner.push(l->owner.ctx, l, reply);
+    if (l->subscriber && is_message(reply)) {
+        l->owner.message(l->owner.ctx, reply->item[1]->text, reply->item[2]);
         return;
     }
     if (list_empty(&l->sent)) {
@@ -506,12 +504,13 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
         drop(l, "no answer while connecting");
-    } else if (l->state == LINK_UP && (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
+    } else if (l->state == LINK_UP &&
+               (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
     } else {
         if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->heard_us + IDLE_PING_US) {
             l->pinged_us = now_us;
-            (void)(l->subscriber ? link_send_push(l, 1, &ping) : link_send(l, 1, &ping, NULL, NULL));
+            (void)link_send(l, 1, &ping, NULL, NULL);
         }
         arm(l);
     }

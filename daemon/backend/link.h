@@ -39,12 +39,16 @@ typedef void link_reply_fn(void *arg, enum link_result result, const struct repl
 
 struct link_owner {
     void (*hello)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
-    void (*state)(void *ctx, struct redis_link *l, bool up);  /* false also when it could not be made */
-    void (*push)(void *ctx, struct redis_link *l, const struct reply *reply); /* subscriber links: everything that comes */
+    void (*state)(void *ctx, struct redis_link *l, bool up); /* false also when it could not be made */
+    /* Subscriber links: what was published on a channel. `what` is no text when Redis itself speaks (tracking). */
+    void (*message)(void *ctx, struct slice channel, const struct reply *what);
     void *ctx;
 };
 
-/* conf, env and address are borrowed for the link's life. NULL: out of memory. */
+/*
+ * conf, env and address are borrowed for the link's life. A subscriber takes messages; the commands sent on it name one
+ * channel each, so that each has one answer. NULL: out of memory.
+ */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
                        const struct backend_env *env, struct evdns_base *dns, bool subscriber, struct link_owner owner);
 
@@ -56,9 +60,6 @@ void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *a
  * exactly once, later. The words are copied.
  */
 bool link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);
-
-/* Subscriber links: a command whose answer is a push. */
-bool link_send_push(struct redis_link *l, int words, const struct slice *word);
 
 bool link_up(const struct redis_link *l);
 size_t link_in_flight(const struct redis_link *l);

@@ -3,7 +3,8 @@
  *
  * Links: [0, lock_links) for acquire, release and break, a key always on the
  * same one, so that its commands keep their order; then one for renewals,
- * never behind a queue of attempts; then one for subscriptions.
+ * never behind a queue of attempts; then one for subscriptions. What is
+ * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
  *
  * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
@@ -21,6 +22,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/hello.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/say.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/clock.h"
@@ -49,6 +51,7 @@ struct node {
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     size_t batched, flying;
     struct hello hello;
+    struct say say;
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
@@ -274,9 +277,9 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
-            watches_remove(n->watches, sub_link(n), op->lock, op->kind, op->key);
+            watches_remove(n->watches, op->lock);
         } else {
-            (void)watches_add(n->watches, sub_link(n), op->lock, op->kind, op->key); /* without it, its timer wakes the lock */
+            (void)watches_add(n->watches, op); /* without it, its timer wakes the lock */
         }
         return;
     }
@@ -344,8 +347,7 @@ node_flush(struct node *n)
 void
 node_say(struct node *n, struct slice what)
 {
-    (void)n;
-    (void)what;
+    say_send(&n->say, n->link[0], what);
 }
 
 /* ---- LOCKINFO ---- */
@@ -408,6 +410,10 @@ on_hello(void *ctx, struct redis_link *l)
     struct node *n = ctx;
     struct slice word = SLICE_LIT("TIME");
 
+    if (l == sub_link(n)) {
+        watches_hello(n->watches);
+        return;
+    }
     (void)link_send(l, 1, &word, on_time, n);
     hello_ask(&n->hello, l);
 }
@@ -418,9 +424,12 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     struct node *n = ctx;
     bool up = true;
 
+    if (l == sub_link(n) || l == n->link[0]) {
+        watches_link(n->watches, l, link_is_up);
+    }
     if (l == sub_link(n)) {
         if (link_is_up) {
-            watches_renew(n->watches, l);
+            say_listen(&n->say, l);
         }
         return;
     }
@@ -441,17 +450,13 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
 }
 
 static void
-on_push(void *ctx, struct redis_link *l, const struct reply *r)
+on_message(void *ctx, struct slice channel, const struct reply *what)
 {
     struct node *n = ctx;
 
-    if (r->type == REPLY_ERROR) { /* without wake-ups the timers still do their work: no reason to come back at once */
-        log_event(n->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(n->address->shown), "error",
-                  LOG_B(r->text), NULL);
-        link_fail(l, r->text.p);
-        return;
+    if (!say_heard(&n->say, channel, what)) {
+        watches_heard(n->watches, channel, what);
     }
-    watches_push(n->watches, r);
 }
 
 /* ---- begin and end ---- */
@@ -494,6 +499,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->lock_links = links;
     n->hello.env = env;
     n->hello.shown = address->shown;
+    say_init(&n->say, env, address);
     buf_init(&n->text, 0);
     list_init(&n->later);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
@@ -502,16 +508,17 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
         }
     }
     n->later_ev = event_new(env->base, -1, 0, on_later, n);
-    n->watches = watches_new(env);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && n->watches != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
-        struct link_owner owner = {on_hello, on_state, on_push, n};
+        struct link_owner owner = {on_hello, on_state, on_message, n};
 
         n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
         ok = n->link[n->links_n] != NULL;
     }
-    if (!ok) {
+    /* No link says anything before we return. */
+    n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
+    if (n->watches == NULL) {
         node_close(&n);
     }
     return n;
