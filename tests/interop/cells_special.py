@@ -34,7 +34,7 @@ def rlock(r):
 def simple(r):
     """What extends its lock is seen by us; then the rule for foreign kinds."""
     ours, theirs, key = r.fresh()
-    r.driver.ask("h0", "lock", theirs, 8000)
+    check(r.driver.ask("h0", "trylock", theirs, 0, 8000) is not None, "it was refused a free lock")
     r.driver.ask("h0", "extend", theirs, 20000)
     left = r.w.info(ours).get("redis_pttl_ms")
     least = 15000 if r.lib.prefix != "redsync" else 7000  # redsync extends by what it was made with
@@ -190,7 +190,7 @@ def spring(r):
 def front(r):
     """What the front gives beside: our token and owner are to be seen; what is no lock is refused."""
     ours, theirs, key = r.fresh()
-    r.driver.ask("h0", "lock", theirs, 20000)
+    check(r.driver.ask("h0", "trylock", theirs, 0, 20000) is not None, "it was refused a free lock")
     shown = r.w.info(ours)
     check(shown.get("state") == "held" and shown.get("token", 0) > 0, "LOCKINFO: %s", shown)
     r.driver.ask("h0", "extend", theirs, 30000)

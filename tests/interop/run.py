@@ -29,7 +29,7 @@ def say(text):
 
 
 def fitting(items, text, name):
-    return [i for i in items if text is None or text.lower() in name(i).lower()]
+    return [i for i in items if text is None or text in name(i)]
 
 
 def matrix(world, title, rows, module, asked):

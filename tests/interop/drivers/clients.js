@@ -1,5 +1,5 @@
 // ioredis and node-redis as clients of rlockd: clients.js ioredis|node-redis PORT
-const { serve, say } = require('./lines.js');
+const { serve, say, versionOf } = require('./lines.js');
 const { createRequire } = require('module');
 const need = createRequire(process.env.NODE_PATH + '/');
 
@@ -10,7 +10,7 @@ async function ioredis() {
   const Client = Redis.default || Redis;
   const client = new Client({ host: '127.0.0.1', port: Number(port) });
   return {
-    version: () => need('ioredis/package.json').version,
+    version: () => versionOf('ioredis'),
     send: (w) => client.call(...w),
     patient: async (w) => { // a connection of its own
       const own = client.duplicate();
@@ -32,7 +32,7 @@ async function nodeRedis() {
   client.on('error', (e) => process.stderr.write(`${e}\n`));
   await client.connect();
   return {
-    version: () => need('redis/package.json').version,
+    version: () => versionOf('redis'),
     send: (w) => client.sendCommand(w),
     patient: async (w) => {
       const own = client.duplicate();

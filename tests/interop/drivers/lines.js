@@ -1,4 +1,6 @@
 // The line protocol of the drivers: `id thread verb words...` in, `id ok value`, `id no` or `id err why` out.
+const fs = require('fs');
+const path = require('path');
 const readline = require('readline');
 
 const say = (line) => process.stdout.write(line + '\n');
@@ -23,4 +25,9 @@ function serve(verbs) {
   say('ready');
 }
 
-module.exports = { serve, say };
+// What stands in its package.json, which not every package lets one require.
+function versionOf(name) {
+  return JSON.parse(fs.readFileSync(path.join(process.env.NODE_PATH, name, 'package.json'))).version;
+}
+
+module.exports = { serve, say, versionOf };

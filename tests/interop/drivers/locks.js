@@ -1,5 +1,5 @@
 // npm redlock (over ioredis) and node-redis-warlock: locks.js redlock|warlock PORT
-const { serve } = require('./lines.js');
+const { serve, versionOf } = require('./lines.js');
 const { createRequire } = require('module');
 const need = createRequire(process.env.NODE_PATH + '/');
 
@@ -15,7 +15,7 @@ function redlock() {
   patient.on('error', () => {});
   once.on('error', () => {});
   return {
-    version: () => need('redlock/package.json').version,
+    version: () => versionOf('redlock'),
     acquire: (name, lease) => patient.acquire([name], lease),
     attempt: async (name, lease) => {
       try {
@@ -38,17 +38,18 @@ function warlock() {
     lib.lock(name, lease, (err, unlock, id) => (err ? failed(err) : done(unlock ? { unlock, id, name } : null)));
   });
   const optimistic = (name, lease) => new Promise((done, failed) => {
-    lib.optimistic(name, lease, 2000, 30, (err, unlock, id) => (err ? failed(err) : done({ unlock, id, name })));
+    // it gives no id, so what is locked this way cannot be extended
+    lib.optimistic(name, lease, 2000, 30, (err, unlock) => (err ? failed(err) : done({ unlock, name })));
   });
   return {
-    version: () => need('node-redis-warlock/package.json').version,
+    version: () => versionOf('node-redis-warlock'),
     acquire: optimistic,
     attempt,
     release: (lock) => new Promise((done, failed) => {
-      lib.unlock(lock.name, lock.id, (err, n) => (err ? failed(err) : n === 1 ? done(1) : failed(new Error(`not held: ${n}`))));
+      lock.unlock((err, n) => (err ? failed(err) : n === 1 ? done(1) : failed(new Error(`not held: ${n}`))));
     }),
     extend: (lock, lease) => new Promise((done, failed) => {
-      lib.touch(lock.name, lock.id, lease, (err, n) => (err ? failed(err) : done({ ...lock })));
+      lib.touch(lock.name, lock.id, lease, (err, n) => (err ? failed(err) : n === 'OK' ? done(lock) : failed(new Error(`not held: ${n}`))));
     }),
   };
 }
