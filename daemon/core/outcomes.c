@@ -63,6 +63,14 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
+/* Who it was sent for has gone, and who came since wants the other sort of hold. */
+static bool
+is_wrong_sort(const struct claim *cl)
+{
+    return !list_empty(&cl->requests) &&
+           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+}
+
 static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -70,7 +78,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->stamp = d->stamp;
     cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     redis_has_it(c, cl, cl->op_lease_us);
-    if (list_empty(&cl->requests)) {
+    if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
     } else if (c->now_us >= cl->deadline_us) {
@@ -111,6 +119,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_move(c, cl, CLAIM_QUEUED);
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
+    } else if (cl->unsure && is_wrong_sort(cl)) {
+        claim_release(c, cl, NULL);
     }
     claim_arm(c, cl);
     if (d->outcome == CORE_FOREIGN && !l->foreign_wait) {

@@ -349,6 +349,7 @@ request_run(struct core *c, struct request *r)
 
     r->started = true;
     r->hurried = false;
+    list_remove(&r->hurry_node); /* it may run anew */
     find_permit(c, r);
     cl = r->claim;
     switch (cl->state) {
