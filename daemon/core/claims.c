@@ -416,7 +416,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
-        } else if (cl->placed && cl->renew_op == 0 && cl->renew_us <= c->now_us) {
+        } else if (cl->placed && cl->renew_op == 0) { /* a little early, it may be: see renew_slack_us() */
             claim_renew(c, cl);
         }
         claim_arm(c, cl);
