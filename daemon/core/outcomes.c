@@ -39,6 +39,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     cl->holds = !first->shared;
     cl->shared = first->shared;
     cl->placed = false;
+    cl->renew_op = 0; /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
     cl->session = first->peer->id;
     cl->fresh = first->fresh;
