@@ -210,6 +210,20 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
+/* It has to take its place in Redis's queue anew, behind all others; so here, or those two would wait for each other. */
+void
+claim_put_last(struct core *c, struct claim *cl)
+{
+    struct lock *l = cl->lock;
+
+    assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
+    cl->place = ++c->serial;
+    list_remove(&cl->node);
+    list_push_back(&l->queue, &cl->node);
+    l->unplaced = true;
+    lock_wake(c, l);
+}
+
 /* Arms the timer for what comes next in this state. */
 void
 claim_arm(struct core *c, struct claim *cl)
@@ -268,7 +282,6 @@ claim_enqueue(struct core *c, struct claim *cl)
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
-    l->unplaced = lock_is(l, KIND_F_PLACED);
     for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
         lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
@@ -351,7 +364,9 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             claim_move(c, cl, CLAIM_SWEEP);
         } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
             claim_move(c, cl, CLAIM_QUEUED);
-            cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
+            if (lock_is(cl->lock, KIND_F_PLACED)) {
+                claim_put_last(c, cl);
+            }
         } else {
             claim_move(c, cl, CLAIM_IDLE);
         }

@@ -181,6 +181,23 @@ first_wanting(const struct lock *l)
     return NULL;
 }
 
+/* Whose turn it is next, also if nobody waits there now, but Redis's queue has the place: it is called there. */
+static struct claim *
+first_called(const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->placed || !list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
 /* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
 static struct claim *
 first_unplaced(struct lock *l)
@@ -334,7 +351,7 @@ lock_work(struct core *c, struct lock *l)
         watch_set(c, l, false, NULL);
         l->taken_until_us = 0;
     } else if (l->taken_until_us != 0 || l->watch != WATCH_OFF) {
-        watch_set(c, l, true, next);
+        watch_set(c, l, true, first_called(l));
     }
     if (l->claims_n == 0 && list_empty(&l->breaks)) {
         lock_free(c, l);
@@ -351,13 +368,9 @@ lock_timer(struct core *c, struct lock *l)
 static void
 pass_on(struct core *c, struct lock *l)
 {
-    struct claim *cl;
+    struct claim *cl = first_called(l);
 
-    if (list_empty(&l->queue) || l->held_n > 0) {
-        return;
-    }
-    cl = container_of(l->queue.next, struct claim, node);
-    if (cl->state == CLAIM_QUEUED && cl->placed && list_empty(&cl->requests)) {
+    if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
         cl->place_until_us = 0;
         claim_desert(c, cl);
     }

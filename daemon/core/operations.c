@@ -15,12 +15,18 @@ claim_busy(const struct claim *cl)
     return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
 }
 
-/* Only who waits takes a place: who does not must not be in the way of those who do. */
+/*
+ * Only who waits takes a place: who does not must not be in the way of those who do. And who has one does not ask for
+ * another: if Redis has lost it, that must be heard of, for a new one is behind all others.
+ */
 static bool
 wants_place(const struct core *c, const struct claim *cl)
 {
     struct list *pos, *nxt;
 
+    if (cl->placed) {
+        return false;
+    }
     list_each(pos, nxt, &cl->requests)
     {
         if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {

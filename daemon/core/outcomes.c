@@ -91,6 +91,22 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
+/* TAKEN, of a kind with places: whether this one has a place now, and whether others may need one. */
+static void
+note_place(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct lock *l = cl->lock;
+
+    if (cl->placed && !d->placed) {
+        claim_put_last(c, cl);
+    } else if (d->placed && !cl->placed) {
+        cl->renew_us = d->sent_us + earlier(PLACE_US, cl->op_lease_us) / 3; /* taken for no longer than the lease */
+    }
+    cl->placed = d->placed;
+    cl->unsure = cl->unsure || cl->placed;
+    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until it is asked for again */
+}
+
 static void
 acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -111,13 +127,12 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->outcome == CORE_TAKEN && cl->zombie_until_us <= c->now_us) {
         cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
     }
-    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
-        cl->placed = d->placed;
-        cl->unsure = cl->unsure || cl->placed;
-        l->unplaced = l->unplaced || !cl->op_place; /* asked for none, but somebody may have come to wait meanwhile */
-        cl->renew_us = d->sent_us + PLACE_US / 3;
-    }
     claim_move(c, cl, CLAIM_QUEUED);
+    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
+        note_place(c, cl, d);
+    } else if (d->outcome == CORE_FOREIGN) {
+        l->unplaced = false;
+    }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
     } else if (cl->unsure && is_wrong_sort(cl)) {
@@ -308,8 +323,7 @@ place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {
         cl->placed = false;
-        cl->lock->unplaced = true;
-        lock_wake(c, cl->lock);
+        claim_put_last(c, cl);
     }
     claim_arm(c, cl);
 }

@@ -286,6 +286,7 @@ join_queue(struct core *c, struct request *r)
     }
     list_push_back(&cl->requests, &r->claim_node);
     cl->place_until_us = 0;
+    cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {

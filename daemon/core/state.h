@@ -272,6 +272,7 @@ struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NUL
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl);
+void claim_put_last(struct core *c, struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);
 void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
