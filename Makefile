@@ -104,6 +104,11 @@ wire: test ## the wire scripts alone
 redis: test ## the tests on a real Redis alone
 	@set -e; for t in tests/redis/test_*.py; do /usr/bin/python3 $$t; done
 
+interop: ## real lock libraries and stock clients beside and in front of rlockd, by their registries
+	@scripts/setup interop || echo "interop: not all of Debian's packages are here; what needs them is skipped"
+	@$(MAKE) --no-print-directory all
+	@/usr/bin/python3 tests/interop/run.py
+
 arrows: ## prove from the includes that the rooms see only what they may
 	@scripts/arrows
 
@@ -138,4 +143,4 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*\#\# \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests unit test test-unit asan-build asan-unit asan valgrind clang wire redis arrows headers install clean help
+.PHONY: all run check tests unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop arrows headers install clean help

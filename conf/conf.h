@@ -18,6 +18,7 @@
 #include "daemon/base/slice.h"
 
 enum conf_on_loss { CONF_LOSS_NOTIFY, CONF_LOSS_CLOSE };
+enum conf_foreign { CONF_FOREIGN_REFUSE, CONF_FOREIGN_WAIT };
 
 /* The keys of `locks`, and of each rule over it. Durations in microseconds, sizes in bytes, text owned by the conf. */
 struct conf_locks {
@@ -32,6 +33,8 @@ struct conf_locks {
     const char *prefix; /* put before the name in the key */
     int64_t limit;      /* permits of a semaphore; other kinds do not look at it */
     int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
+    enum conf_foreign foreign; /* a key of another kind is there */
+    bool tracking;      /* wake-ups by client-side caching as well */
 };
 
 struct conf_rule {
@@ -58,6 +61,7 @@ struct conf {
     size_t rules_n;
 
     int64_t handoff_max, handoff_time_us;
+    int64_t deadlock_us; /* a wait older than that asks other daemons about deadlocks; 0 = never */
     int64_t max_poll_us; /* locks are asked for at least that often while somebody waits */
 
     int64_t limit_sessions, limit_waiters, limit_locks;         /* locks: held or wanted by one owner */

@@ -112,6 +112,14 @@ on_loss_name(unsigned i)
 }
 
 static const char *
+foreign_name(unsigned i)
+{
+    static const char *const names[] = {[CONF_FOREIGN_REFUSE] = "refuse", [CONF_FOREIGN_WAIT] = "wait", NULL};
+
+    return names[i];
+}
+
+static const char *
 level_name(unsigned i)
 {
     return i < LOG_LEVELS ? log_level_name((enum log_level)i) : NULL;
@@ -134,6 +142,7 @@ static const struct type_row {
     [CONF_KIND] = {STORED_ENUM, "a kind of lock", NULL, NULL, kind_name},
     [CONF_VALUE] = {STORED_ENUM, "a format of values", NULL, NULL, value_name},
     [CONF_ON_LOSS] = {STORED_ENUM, "what to do", NULL, NULL, on_loss_name},
+    [CONF_FOREIGN] = {STORED_ENUM, "what to do", NULL, NULL, foreign_name},
     [CONF_LEVEL] = {STORED_ENUM, "a level", NULL, NULL, level_name},
     [CONF_TEXT] = {STORED_TEXT, "a text", NULL, NULL, NULL},
     [CONF_LIST] = {STORED_LIST, "a list such as [unix:/run/rlockd/rlockd.sock, tcp:127.0.0.1:5625]", NULL, NULL, NULL},
@@ -142,7 +151,8 @@ static const struct type_row {
 };
 
 _Static_assert(sizeof(enum kind) == sizeof(unsigned) && sizeof(enum value_format) == sizeof(unsigned) &&
-                   sizeof(enum conf_on_loss) == sizeof(unsigned) && sizeof(enum log_level) == sizeof(unsigned),
+                   sizeof(enum conf_on_loss) == sizeof(unsigned) && sizeof(enum conf_foreign) == sizeof(unsigned) &&
+                   sizeof(enum log_level) == sizeof(unsigned),
                "enums are read and written as unsigned");
 
 const struct conf_key *

@@ -189,6 +189,24 @@ add_sample_key(struct buf *out, const struct conf_key *k, const struct conf *def
     buf_adds(out, "\n");
 }
 
+/* Rules for the libraries that people run, each commented out; a line that is a comment already stays one. */
+static void
+add_sample_rules(struct buf *out, const struct conf_key *k)
+{
+    const struct conf_key *match = conf_key_find(k->name, SLICE_LIT("match"));
+    const char *line = k->fallback;
+
+    add_comment(out, "  ", match->help);
+    while (*line != '\0') {
+        size_t n = strcspn(line, "\n");
+
+        buf_adds(out, line[0] == '#' ? "  " : "  #");
+        buf_add(out, line, n);
+        buf_adds(out, "\n");
+        line += n + (line[n] == '\n');
+    }
+}
+
 void
 conf_print_sample(struct buf *out)
 {
@@ -215,10 +233,7 @@ conf_print_sample(struct buf *out)
             buf_printf(out, "%s:\n", k->name);
         }
         if (k->type == CONF_RULES) {
-            const struct conf_key *match = conf_key_find(k->name, SLICE_LIT("match"));
-
-            add_comment(out, "  ", match->help);
-            buf_printf(out, "  #%s\n", k->fallback);
+            add_sample_rules(out, k);
         } else if (conf_key_in_conf(k)) {
             add_sample_key(out, k, defaults);
         }

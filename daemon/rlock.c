@@ -23,12 +23,16 @@
 static const char usage[] =
     "usage: rlock [-s unix:PATH|tcp:HOST:PORT] VERB ...\n"
     "\n"
-    "  rlock run NAME [-n | -w DURATION] [--kill-after DURATION] -- COMMAND ...\n"
+    "  rlock run NAME [-n | -w DURATION] [-S | -N SLOTS] [--kind KIND] [--kill-after DURATION] -- COMMAND ...\n"
     "      lock NAME, run COMMAND, unlock. -n: do not wait. -w: wait so long (30s, 500ms, 2m; a plain number is ms).\n"
+    "      -S: shared, beside others that say -S; one that does not (and says --kind rw, or a rule does) is alone.\n"
+    "      -N: at most SLOTS at a time. --kind: what kind of lock; with -S rw, with -N semaphore, else as the rules say.\n"
     "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, gets our signals, and is ended (TERM, then KILL\n"
     "      after --kill-after, 5s) before a lease that cannot be renewed is over.\n"
     "  rlock ls [GLOB]\n"
     "      the locks the daemon knows\n"
+    "  rlock tree [GLOB]\n"
+    "      who waits for whom, root holders first\n"
     "  rlock ping\n"
     "      is it there?\n"
     "\n"
@@ -151,26 +155,92 @@ ls(const struct rlock_at *at, const char *glob)
     return v != NULL ? 0 : RLOCK_UNREACHABLE;
 }
 
+/* The text of INFO, without its title and with the line ends of this side. */
+static void
+print_info(struct slice text)
+{
+    const char *p = memchr(text.p, '\n', text.n), *end = text.p + text.n;
+
+    for (p = p == NULL ? end : p + 1; p < end; p++) {
+        if (*p != '\r') {
+            putchar(*p);
+        }
+    }
+}
+
+static int
+tree(const struct rlock_at *at, const char *glob)
+{
+    struct client c;
+    const struct value *v = ask_once(&c, at, (const char *const[]){"INFO", "tree", glob, NULL});
+
+    if (v != NULL) {
+        print_info(v->text);
+    }
+    client_close(&c);
+    return v != NULL ? 0 : RLOCK_UNREACHABLE;
+}
+
+static bool
+is_duration(const char *text)
+{
+    int64_t us;
+
+    return duration_parse(slice_of(text), &us);
+}
+
+/* One option of run. NULL: taken, else what is wrong with it. */
+static const char *
+run_option(int opt, struct rlock_run *r)
+{
+    static const char no_duration[] = "a duration is like 500ms, 30s, 2m or 1h";
+    int64_t n;
+
+    switch (opt) {
+    case 'n':
+    case 'w':
+        if (r->wait != NULL) {
+            return "-n or -w, once";
+        }
+        r->wait = opt == 'n' ? "0" : optarg;
+        return opt == 'n' || strcasecmp(optarg, "forever") == 0 || is_duration(optarg) ? NULL : no_duration;
+    case 'k':
+        return duration_parse(slice_of(optarg), &r->kill_after_us) ? NULL : no_duration;
+    case 'S':
+        r->shared = true;
+        break;
+    case 'N':
+        r->limit = optarg;
+        if (!number_parse(slice_of(optarg), &n) || n < 1) {
+            return "-N takes a number above 0";
+        }
+        break;
+    case 'K':
+        r->kind = optarg; /* the daemon knows which there are */
+        break;
+    default:
+        return "run does not know that option";
+    }
+    return r->shared && r->limit != NULL ? "-S or -N" : NULL;
+}
+
 /* Takes the options of run from argv; stops at the first word that is none. False: said why. */
 static bool
 run_options(int argc, char **argv, struct rlock_run *r)
 {
     static const struct option options[] = {
-        {"kill-after", required_argument, NULL, 'k'}, {"wait", required_argument, NULL, 'w'}, {"nowait", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
-    int64_t us;
+        {"kill-after", required_argument, NULL, 'k'}, {"wait", required_argument, NULL, 'w'},
+        {"nowait", no_argument, NULL, 'n'},           {"shared", no_argument, NULL, 'S'},
+        {"slots", required_argument, NULL, 'N'},      {"kind", required_argument, NULL, 'K'},
+        {NULL, 0, NULL, 0},
+    };
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "+nw:k:", options, NULL)) != -1) {
-        if (opt == 'n' || opt == 'w') {
-            if (r->wait != NULL) {
-                misused("-n or -w, once");
-                return false;
-            }
-            r->wait = opt == 'n' ? "0" : optarg;
-        }
-        if (opt == '?' || (opt == 'w' && strcasecmp(optarg, "forever") != 0 && !duration_parse(slice_of(optarg), &us)) ||
-            (opt == 'k' && !duration_parse(slice_of(optarg), &r->kill_after_us))) {
-            misused(opt == '?' ? "run does not know that option" : "a duration is like 500ms, 30s, 2m or 1h");
+    while ((opt = getopt_long(argc, argv, "+nw:k:SN:", options, NULL)) != -1) {
+        const char *wrong = run_option(opt, r);
+
+        if (wrong != NULL) {
+            misused(wrong);
             return false;
         }
     }
@@ -202,6 +272,9 @@ run(const struct rlock_at *at, int argc, char **argv)
         return misused(r.name[0] == '\0' ? "run needs a name" : "run needs a command");
     }
     r.command = argv + optind;
+    if (r.kind == NULL && (r.shared || r.limit != NULL)) {
+        r.kind = r.shared ? "rw" : "semaphore";
+    }
     return rlock_run(&r);
 }
 
@@ -239,6 +312,9 @@ main(int argc, char **argv)
     }
     if (strcmp(verb, "ls") == 0 && argc <= 2) {
         return ls(&at, argc == 2 ? argv[1] : NULL);
+    }
+    if (strcmp(verb, "tree") == 0 && argc <= 2) {
+        return tree(&at, argc == 2 ? argv[1] : NULL);
     }
     if (strcmp(verb, "ping") == 0 && argc == 1) {
         return ping(&at);

@@ -122,15 +122,42 @@ take_grant(struct run *r, const struct value *v)
     return true;
 }
 
+/* LOCK as the command line wants it, and so much more (ends with NULL). False: the connection is over. */
+static bool
+send_lock(struct run *r, const char *const *more)
+{
+    const struct {
+        const char *word, *value;
+        bool given;
+    } options[] = {
+        {"KIND", r->want->kind, r->want->kind != NULL},
+        {"LIMIT", r->want->limit, r->want->limit != NULL},
+        {"SHARED", NULL, r->want->shared},
+    };
+    const char *words[16] = {"LOCK", r->want->name, "FULL"};
+    size_t n = 3;
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].given) {
+            words[n++] = options[i].word;
+            words[n] = options[i].value;
+            n += options[i].value != NULL;
+        }
+    }
+    while (*more != NULL && n + 1 < sizeof(words) / sizeof(words[0])) {
+        words[n++] = *more++;
+    }
+    words[n] = NULL;
+    r->asked_us = clock_now_us();
+    return client_send(&r->lock, words);
+}
+
 /* Asks for what we hold again (ONCE: it is not counted): the answer says how long it is ours. */
 static void
 ask(struct run *r)
 {
-    const char *const words[] = {"LOCK", r->want->name, "NOWAIT", "ONCE", "FULL", NULL};
-
-    r->asked_us = clock_now_us();
     r->beat_us = NEVER;
-    if (!client_send(&r->lock, words)) {
+    if (!send_lock(r, (const char *const[]){"NOWAIT", "ONCE", NULL})) {
         lose_daemon(r, r->lock.error);
     }
 }
@@ -282,12 +309,9 @@ keep_time(struct run *r)
 static int
 await_lock(struct run *r)
 {
-    const char *const words[] = {"LOCK", r->want->name, "FULL", r->want->wait != NULL ? "WAIT" : NULL, r->want->wait,
-                                 NULL};
     const struct value *v;
 
-    r->asked_us = clock_now_us();
-    if (!client_send(&r->lock, words)) {
+    if (!send_lock(r, (const char *const[]){r->want->wait != NULL ? "WAIT" : NULL, r->want->wait, NULL})) {
         say(r, "cannot ask", r->lock.error);
         return RLOCK_UNREACHABLE;
     }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -240,12 +241,24 @@ drain(struct process *p)
     set_timer(p, p->conf->drain_us);
 }
 
+/* A child that is only stopped or goes on signals as well. Leaves it to be waited for. */
+static bool
+child_ended(void)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
 static void
 on_signal(evutil_socket_t number, short what, void *arg)
 {
     struct process *p = arg;
 
     (void)what;
+    if (number == SIGCHLD && !child_ended()) {
+        return;
+    }
     log_event(&p->log, LOG_INFO, "rlockd", "signal", "name", LOG_S(strsignal((int)number)), NULL);
     if (number == SIGCHLD) { /* our one child: without it there is nothing left to serve */
         log_event(&p->log, LOG_ERROR, "rlockd", "embedded redis has ended", NULL);

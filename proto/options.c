@@ -1,5 +1,5 @@
 /*
- * options.c -- the words of LOCK, UNLOCK and RENEW as a struct.
+ * options.c -- the words of LOCK, UNLOCK, RENEW, MLOCK and MUNLOCK as a struct.
  *
  * Owns the table of options: which commands take a word, whether a value
  * follows, and what it means. Refuses everything that is not in the table, and
@@ -7,7 +7,7 @@
  * only when options_parse returns true.
  *
  * The first words of a command are positional: the name, then (RENEW) a
- * duration; how many there are is words_min of the command's row.
+ * duration; those of an M command are a count and so many names.
  */
 #include "proto/options.h"
 
@@ -19,10 +19,15 @@
 
 #include "daemon/base/units.h"
 
-#define ERROR_BYTES 256
 #define SHOWN_BYTES 32 /* of a wrong word */
 
 #define FOR(cmd) (1u << CMD_##cmd)
+#define LOCKING (FOR(LOCK) | FOR(MLOCK))
+#define UNLOCKING (FOR(UNLOCK) | FOR(MUNLOCK))
+#define MANY (FOR(MLOCK) | FOR(MUNLOCK)) /* names */
+
+_Static_assert(CMD_LOCK < 32 && CMD_UNLOCK < 32 && CMD_RENEW < 32 && CMD_MLOCK < 32 && CMD_MUNLOCK < 32,
+               "commands about locks are bits of an unsigned");
 
 /* Reads a value into the struct; false when it does not make sense. */
 typedef bool take_fn(struct lock_options *o, struct slice value);
@@ -70,6 +75,26 @@ take_kind(struct lock_options *o, struct slice value)
 }
 
 static bool
+take_shared(struct lock_options *o, struct slice value)
+{
+    (void)value;
+    o->shared = true;
+    return true;
+}
+
+static bool
+take_limit(struct lock_options *o, struct slice value)
+{
+    int64_t n = 0;
+
+    if (!number_parse(value, &n) || n < 1 || n > OPTIONS_LIMIT_MAX) {
+        return false;
+    }
+    o->limit = (uint32_t)n;
+    return true;
+}
+
+static bool
 take_owner(struct lock_options *o, struct slice value)
 {
     o->owner = value;
@@ -112,17 +137,30 @@ static const char takes_kind[] = "one of:"
 
 #define TAKES_LEASE "a duration above 0 such as 1500 (ms), 250ms, 5s, 2m or 1h"
 
-enum { GROUP_WAIT, GROUP_LEASE, GROUP_KIND, GROUP_OWNER, GROUP_TOKEN, GROUP_ONCE, GROUP_FULL, GROUPS };
+enum {
+    GROUP_WAIT,
+    GROUP_LEASE,
+    GROUP_KIND,
+    GROUP_SHARED,
+    GROUP_LIMIT,
+    GROUP_OWNER,
+    GROUP_TOKEN,
+    GROUP_ONCE,
+    GROUP_FULL,
+    GROUPS
+};
 
 static const struct option_row option_rows[] = {
-    {"WAIT", FOR(LOCK), GROUP_WAIT, take_wait, "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"},
-    {"NOWAIT", FOR(LOCK), GROUP_WAIT, take_nowait, NULL},
-    {"LEASE", FOR(LOCK), GROUP_LEASE, take_lease, TAKES_LEASE},
-    {"KIND", FOR(LOCK), GROUP_KIND, take_kind, takes_kind},
-    {"OWNER", FOR(LOCK) | FOR(UNLOCK) | FOR(RENEW), GROUP_OWNER, take_owner, "1 to 128 bytes"},
+    {"WAIT", LOCKING, GROUP_WAIT, take_wait, "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"},
+    {"NOWAIT", LOCKING, GROUP_WAIT, take_nowait, NULL},
+    {"LEASE", LOCKING, GROUP_LEASE, take_lease, TAKES_LEASE},
+    {"KIND", LOCKING, GROUP_KIND, take_kind, takes_kind},
+    {"SHARED", LOCKING | FOR(UNLOCK), GROUP_SHARED, take_shared, NULL},
+    {"LIMIT", LOCKING, GROUP_LIMIT, take_limit, "a whole number from 1 to 1000000"},
+    {"OWNER", LOCKING | UNLOCKING | FOR(RENEW), GROUP_OWNER, take_owner, "1 to 128 bytes"},
     {"TOKEN", FOR(UNLOCK) | FOR(RENEW), GROUP_TOKEN, take_token, "a whole number above 0"},
-    {"ONCE", FOR(LOCK), GROUP_ONCE, take_once, NULL},
-    {"FULL", FOR(LOCK), GROUP_FULL, take_full, NULL},
+    {"ONCE", LOCKING, GROUP_ONCE, take_once, NULL},
+    {"FULL", LOCKING, GROUP_FULL, take_full, NULL},
 };
 
 #define OPTION_ROWS (sizeof(option_rows) / sizeof(option_rows[0]))
@@ -153,15 +191,15 @@ show(struct slice word)
 
 /* Writes the sentence and the usage line, and gives the sentence way when both do not fit. */
 static bool __attribute__((format(printf, 3, 4)))
-fail(char error[ERROR_BYTES], enum command_id cmd, const char *fmt, ...)
+fail(char error[OPTIONS_ERROR_BYTES], enum command_id cmd, const char *fmt, ...)
 {
-    char usage[ERROR_BYTES];
+    char usage[OPTIONS_ERROR_BYTES];
     va_list args;
     int n = snprintf(usage, sizeof(usage), "; usage: %s %s", command_rows[cmd].name, command_rows[cmd].usage);
 
-    assert(n > 0 && n < ERROR_BYTES - 32);
+    assert(n > 0 && n < OPTIONS_ERROR_BYTES - 32);
     va_start(args, fmt);
-    vsnprintf(error, (size_t)(ERROR_BYTES - n), fmt, args);
+    vsnprintf(error, (size_t)(OPTIONS_ERROR_BYTES - n), fmt, args);
     va_end(args);
     strcat(error, usage);
     return false;
@@ -170,17 +208,15 @@ fail(char error[ERROR_BYTES], enum command_id cmd, const char *fmt, ...)
 /* One value that has to be there. */
 static bool
 take_value(enum command_id cmd, const struct option_row *row, struct slice value, struct lock_options *out,
-           char error[ERROR_BYTES])
+           char error[OPTIONS_ERROR_BYTES])
 {
     return row->take(out, value) ||
            fail(error, cmd, "%s must be %s, not '%s'", row->word, row->takes, show(value).text);
 }
 
 static bool
-take_name(enum command_id cmd, struct slice name, size_t name_bytes_max, struct lock_options *out,
-          char error[ERROR_BYTES])
+check_name(enum command_id cmd, struct slice name, size_t name_bytes_max, char error[OPTIONS_ERROR_BYTES])
 {
-    out->name = name;
     if (name.n == 0) {
         return fail(error, cmd, "the name is empty");
     }
@@ -189,6 +225,47 @@ take_name(enum command_id cmd, struct slice name, size_t name_bytes_max, struct 
                     name_bytes_max);
     }
     return true;
+}
+
+/* Each is a name, and no name comes twice: there are few, so each is compared with those before it. */
+static bool
+check_names(enum command_id cmd, const struct lock_options *o, size_t name_bytes_max, char error[OPTIONS_ERROR_BYTES])
+{
+    for (unsigned i = 0; i < o->names; i++) {
+        if (!check_name(cmd, o->name[i], name_bytes_max, error)) {
+            return false;
+        }
+        for (unsigned k = 0; k < i; k++) {
+            if (slice_eq(o->name[k], o->name[i])) {
+                return fail(error, cmd, "the name '%s' is given twice", show(o->name[i]).text);
+            }
+        }
+    }
+    return true;
+}
+
+/* The words up to the options; *at is behind them. */
+static bool
+take_names(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out, unsigned *at,
+           char error[OPTIONS_ERROR_BYTES])
+{
+    bool many = (MANY & 1u << cmd) != 0;
+    unsigned from = many ? 2 : 1;
+    int64_t n = 1;
+
+    if (w->n < 2) {
+        return fail(error, cmd, "%s lacks its name%s", command_rows[cmd].name, many ? "s" : "");
+    }
+    if (many && (!number_parse(w->word[1], &n) || n < 1)) {
+        return fail(error, cmd, "the number of names must be a whole number above 0, not '%s'", show(w->word[1]).text);
+    }
+    if (n > (int64_t)w->n - from) {
+        return fail(error, cmd, "%" PRId64 " names are announced, %u are there", n, w->n - from);
+    }
+    out->name = &w->word[from];
+    out->names = (unsigned)n;
+    *at = from + out->names;
+    return check_names(cmd, out, name_bytes_max, error);
 }
 
 static const struct option_row *
@@ -206,7 +283,8 @@ find_option(enum command_id cmd, struct slice word)
 
 /* The words from the first option on. */
 static bool
-take_options(enum command_id cmd, const struct words *w, unsigned at, struct lock_options *out, char error[ERROR_BYTES])
+take_options(enum command_id cmd, const struct words *w, unsigned at, struct lock_options *out,
+             char error[OPTIONS_ERROR_BYTES])
 {
     const struct option_row *seen[GROUPS] = {NULL};
 
@@ -240,20 +318,20 @@ take_options(enum command_id cmd, const struct words *w, unsigned at, struct loc
 
 bool
 options_parse(enum command_id cmd, const struct words *w, size_t name_bytes_max, struct lock_options *out,
-              char error[256])
+              char error[OPTIONS_ERROR_BYTES])
 {
-    const struct command_row *row = &command_rows[cmd];
+    unsigned at = 0;
 
-    assert(cmd == CMD_LOCK || cmd == CMD_UNLOCK || cmd == CMD_RENEW);
+    assert(cmd == CMD_LOCK || cmd == CMD_UNLOCK || cmd == CMD_RENEW || cmd == CMD_MLOCK || cmd == CMD_MUNLOCK);
     *out = (struct lock_options){.kind = KIND_REENTRANT};
-    if (w->n < row->words_min) {
-        return fail(error, cmd, "%s lacks %s", row->name, w->n < 2 ? "its name" : renew_duration.word);
-    }
-    if (!take_name(cmd, w->word[1], name_bytes_max, out, error)) {
+    if (!take_names(cmd, w, name_bytes_max, out, &at, error)) {
         return false;
     }
-    if (row->words_min > 2 && !take_value(cmd, &renew_duration, w->word[2], out, error)) {
+    if (cmd == CMD_RENEW && at == w->n) {
+        return fail(error, cmd, "RENEW lacks %s", renew_duration.word);
+    }
+    if (cmd == CMD_RENEW && !take_value(cmd, &renew_duration, w->word[at++], out, error)) {
         return false;
     }
-    return take_options(cmd, w, row->words_min, out, error);
+    return take_options(cmd, w, at, out, error);
 }

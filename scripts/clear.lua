@@ -1,4 +1,5 @@
--- clear.lua -- the verb that is the same for every kind: free the name whoever has it (BREAK).
+-- clear.lua -- the verb that is the same for every kind that has no clear of its own: free the name whoever has it
+-- (BREAK).
 --
 -- A key of another type than the kind's is somebody's data, not a lock, and stays. GONE: there was nothing. The
 -- token rises either way, so that a holder who does not know yet is refused by whoever looks at tokens. DEL comes
@@ -9,5 +10,5 @@ local function clear(key, channel)
         return FOREIGN, call('PTTL', key)
     end
     local there = call('DEL', key)
-    return there == 1 and OK or GONE, token(), wake(channel)
+    return there == 1 and OK or GONE, token(), wake(channel, '0')
 end

@@ -1,7 +1,7 @@
 -- common.lua -- what surrounds every verb of every kind: the time, the guard, the token, the loop over the names.
 --
--- scripts/embed puts a script together: this file down to its mark, the kind's own locals and one of its
--- functions, and the rest of this file. One call is one verb of one kind over N names:
+-- scripts/embed puts a script together: of this file down to its mark and of the kind's own what one of its verbs
+-- needs, and the rest of this file. One call is one verb of one kind over N names:
 --
 --   KEYS   rlock:clock, then the N keys
 --   ARGV   guard, floor, then for each key the function's parameters behind `key`, in their order
@@ -10,7 +10,9 @@
 -- Only integers go back (an error reply apart). Outcomes, with a and b:
 --   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
 --            release: subscribers woken, expiry if holds are left         clear: token, subscribers woken
---   TAKEN    PTTL of whoever has it
+--   TAKEN    how long to wait if nothing is heard, in ms, -1 = nobody knows: the PTTL of whoever has it (fair, the lock
+--            free: until the place of who is first runs out; semaphore: until the nearest permit does);
+--            rw, semaphore: how many have it, fair: 1 if this owner has a place, others: 0
 --   FOREIGN  PTTL; the key is of another type
 --   GONE     this owner does not have it; clear: nobody had, token, subscribers woken
 --   FULL     Redis is out of memory; nothing was written for this name
@@ -24,6 +26,8 @@
 -- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
 -- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
 -- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
+-- Keys beside a lock's own (a queue, the end of permits, another counter) bear names that are made from its name; each
+-- kind says what it does where somebody has put something of another type there.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
 local call, pcall = redis.call, redis.pcall
 
@@ -43,15 +47,33 @@ local function sound(reply)
     return reply
 end
 
--- Wakes who waits elsewhere, and says how many heard it. That an ACL keeps us from publishing is no reason to keep a lock.
-local function wake(channel)
-    local heard = pcall('PUBLISH', channel, '0')
+-- Wakes who waits elsewhere, and says how many heard it. That an ACL keeps us from publishing is no reason to keep a
+-- lock. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
+-- what is free.
+local function wake(channel, number)
+    local heard = pcall('PUBLISH', channel, number)
     return type(heard) == 'number' and heard or 0
 end
 
 -- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere.
 local function text(number)
     return string.format('%.0f', number)
+end
+
+-- Redisson's names for keys beside a lock's: braces around its name, unless it brings its own.
+local function prefixed(prefix, key)
+    return prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
+end
+
+local function suffixed(key, suffix)
+    return (key:find('{', 1, true) and key or '{' .. key .. '}') .. ':' .. suffix
+end
+
+-- Forgets that a full Redis has refused what the verb can do without.
+local function spare()
+    if failed and failed.err:find('^-?OOM') then
+        failed = nil
+    end
 end
 
 -- The next token: above every token of this Redis and all that the daemon has seen, and not below the time.
@@ -86,7 +108,7 @@ local at, to = 3, 2
 for i = 2, #KEYS do
     local outcome, a, b = STALE
     if not stale then
-        outcome, a, b = verb(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+        outcome, a, b = verb(KEYS[i], unpack(ARGV, at, at + columns - 1)) -- which embed spells out
     end
     if failed then
         if not failed.err:find('^-?OOM') then

@@ -49,5 +49,5 @@ local function release(key, stamp, channel)
         return GONE
     end
     call('DEL', key)
-    return OK, wake(channel)
+    return OK, wake(channel, '0')
 end

@@ -44,5 +44,5 @@ local function release(key, owner, lease, holds, channel)
     if sound(pcall('HDEL', key, owner)) ~= 1 then
         return GONE
     end
-    return OK, wake(channel)
+    return OK, wake(channel, '0')
 end

@@ -33,5 +33,5 @@ local function release(key, value, channel)
         return GONE
     end
     call('DEL', key)
-    return OK, wake(channel)
+    return OK, wake(channel, '0')
 end

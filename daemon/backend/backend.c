@@ -50,6 +50,12 @@ backend_look(struct backend *b, uint64_t id, struct slice key)
 }
 
 void
+backend_say(struct backend *b, struct slice what)
+{
+    b->ops->say(b, what);
+}
+
+void
 backend_flush(struct backend *b)
 {
     b->ops->flush(b);

@@ -78,6 +78,7 @@ struct backend_ops {
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
+    void (*say)(struct backend *b, struct slice what);
     void (*flush)(struct backend *b);
     bool (*idle)(const struct backend *b);
     void (*status)(const struct backend *b, struct backend_status *out);
@@ -95,6 +96,12 @@ void backend_perform(struct backend *b, const struct core_op *op, enum core_acti
 
 /* Asks Redis what it has under `key`; ends in one env.seen(id). */
 void backend_look(struct backend *b, uint64_t id, struct slice key);
+
+/*
+ * Tells every daemon on this database of this Redis, this one too: each core gets it as HEARD. Not sent while Redis is
+ * away, nor if it is longer than 16 KiB; may get lost. Copied.
+ */
+void backend_say(struct backend *b, struct slice what);
 
 /* The turn is over: what was gathered goes out. */
 void backend_flush(struct backend *b);

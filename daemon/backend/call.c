@@ -22,14 +22,22 @@ enum column {
     COLUMN_REENTRY,
     COLUMN_EXACT,
     COLUMN_CHANNEL,
+    COLUMN_MODE,
+    COLUMN_PLACE,
+    COLUMN_LIMIT,
+    COLUMN_REST,
+    COLUMN_PERMIT,
 };
+
+/* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
+enum { COLUMNS_MAX = 6 };
 
 /* What a script puts first for each name. */
 enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE };
 
 struct script_row {
     const char *text;
-    unsigned char column[8];
+    unsigned char column[COLUMNS_MAX];
     unsigned char columns_n;
 };
 
@@ -96,13 +104,20 @@ item_new(const struct core_op *op)
     return it;
 }
 
-/* prefixName of Redisson: braces around the key unless it brings its own. All our kinds use it among themselves. */
+/* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */
+static const char *const channel_prefix[KINDS] = {
+    [KIND_RW] = "redisson_rwlock:",
+    [KIND_SEMAPHORE] = "redisson_sc:",
+};
+
+/* prefixName of Redisson: braces around the key unless it brings its own. */
 void
-call_channel(struct slice key, struct buf *out)
+call_channel(enum kind kind, struct slice key, struct buf *out)
 {
     bool braces = memchr(key.p, '{', key.n) == NULL;
 
-    buf_adds(out, braces ? "redisson_lock__channel:{" : "redisson_lock__channel:");
+    buf_adds(out, channel_prefix[kind] != NULL ? channel_prefix[kind] : "redisson_lock__channel:");
+    buf_adds(out, braces ? "{" : "");
     buf_add_slice(out, key);
     buf_adds(out, braces ? "}" : "");
 }
@@ -111,6 +126,7 @@ static void
 put_column(enum column column, const struct core_op *op, const char *uuid, const struct hash_key *secret,
            struct buf *text)
 {
+    unsigned char permit[VALUE_BYTES];
     char value[VALUE_ROOM];
 
     switch (column) {
@@ -136,7 +152,23 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         buf_adds(text, op->exact ? "1" : "0");
         break;
     case COLUMN_CHANNEL:
-        call_channel(op->key, text);
+        call_channel(op->kind, op->key, text);
+        break;
+    case COLUMN_MODE:
+        buf_adds(text, op->shared ? "read" : "write");
+        break;
+    case COLUMN_PLACE:
+        buf_adds(text, op->place ? "1" : "0");
+        break;
+    case COLUMN_LIMIT:
+        buf_printf(text, "%" PRIu32, op->limit);
+        break;
+    case COLUMN_REST:
+        buf_printf(text, "%" PRIu32, op->rest);
+        break;
+    case COLUMN_PERMIT:
+        value_bytes(secret, op->claim, op->owner, permit);
+        buf_add(text, permit, sizeof(permit));
         break;
     }
 }
@@ -240,6 +272,18 @@ plain_ok(const struct call *c, int64_t a, int64_t b, struct core_done *done)
     }
 }
 
+/* What b says of a lock that is taken. */
+static void
+plain_taken(const struct call *c, int64_t b, struct core_done *done)
+{
+    unsigned flags = kind_rows[c->kind].flags;
+
+    if (flags & (KIND_F_SHARED | KIND_F_PERMITS)) {
+        done->holders = b;
+    }
+    done->placed = (flags & KIND_F_PLACED) != 0 && b == 1;
+}
+
 bool
 call_is_stale(const struct reply *r)
 {
@@ -261,6 +305,9 @@ call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_
     case ANSWER_FOREIGN:
         done->outcome = r->item[1 + 3 * i]->n == ANSWER_TAKEN ? CORE_TAKEN : CORE_FOREIGN;
         done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
+        if (done->outcome == CORE_TAKEN) {
+            plain_taken(c, b, done);
+        }
         break;
     case ANSWER_GONE:
         done->outcome = c->verb == VERB_CLEAR ? CORE_OK : CORE_GONE_IN_REDIS;

@@ -46,7 +46,7 @@ enum call_verb call_verb_of(enum core_action_type action);
 struct item *item_new(const struct core_op *op);
 
 /* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
-void call_channel(struct slice key, struct buf *out);
+void call_channel(enum kind kind, struct slice key, struct buf *out);
 
 /*
  * The words of the command. `text` holds what had to be made up, and must outlive the words; returns their number, at

@@ -41,7 +41,7 @@ struct sent {
     int64_t sent_us;
 };
 
-struct link {
+struct redis_link {
     const struct link_address *address;
     const struct backend_conf *conf;
     const struct backend_env *env;
@@ -74,7 +74,7 @@ earlier(int64_t a_us, int64_t b_us)
 }
 
 static int64_t
-next_us(const struct link *l)
+next_us(const struct redis_link *l)
 {
     int64_t at_us = CORE_FOREVER;
     struct list *pos, *nxt;
@@ -106,7 +106,7 @@ next_us(const struct link *l)
 }
 
 static void
-arm(struct link *l)
+arm(struct redis_link *l)
 {
     int64_t in_us = next_us(l) - clock_now_us();
     struct timeval tv;
@@ -118,7 +118,7 @@ arm(struct link *l)
 }
 
 static void
-enter(struct link *l, enum link_state to)
+enter(struct redis_link *l, enum link_state to)
 {
     l->state = to;
     l->since_us = l->heard_us = clock_now_us();
@@ -140,7 +140,7 @@ tell_unknown(struct sent *s)
 
 /* Doubled each time, with jitter so that daemons do not come back all at once. */
 static void
-next_backoff(struct link *l)
+next_backoff(struct redis_link *l)
 {
     int64_t min_us = l->conf->backoff_min_us, max_us = l->conf->backoff_max_us;
     int64_t base_us = l->backoff_us * 2;
@@ -151,7 +151,7 @@ next_backoff(struct link *l)
 }
 
 static void
-drop(struct link *l, const char *reason)
+drop(struct redis_link *l, const char *reason)
 {
     bool was_up = l->state == LINK_UP;
 
@@ -186,7 +186,7 @@ drop(struct link *l, const char *reason)
 }
 
 void
-link_fail(struct link *l, const char *reason)
+link_fail(struct redis_link *l, const char *reason)
 {
     if (l->state != LINK_DOWN && l->failing[0] == '\0') {
         snprintf(l->failing, sizeof(l->failing), "%s", reason);
@@ -196,9 +196,9 @@ link_fail(struct link *l, const char *reason)
 
 /* ---- sending ---- */
 
-/* Puts the command into the output; a command with a place in `sent` is answered in order. */
+/* Puts the command into the output. */
 static bool
-put(struct link *l, int words, const struct slice *word, struct sent *s)
+put(struct redis_link *l, int words, const struct slice *word, struct sent *s)
 {
     const char *argv[LINK_WORDS_MAX];
     size_t len[LINK_WORDS_MAX];
@@ -214,9 +214,7 @@ put(struct link *l, int words, const struct slice *word, struct sent *s)
     if (n < 0) {
         return false;
     }
-    if (s != NULL) {
-        s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
-    }
+    s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     if (bufferevent_write(l->bev, text, (size_t)n) != 0) {
         redisFreeCommand(text);
         return false;
@@ -227,13 +225,13 @@ put(struct link *l, int words, const struct slice *word, struct sent *s)
 }
 
 static bool
-ready(const struct link *l)
+ready(const struct redis_link *l)
 {
     return (l->state == LINK_GREETING || l->state == LINK_UP) && l->failing[0] == '\0';
 }
 
 bool
-link_send(struct link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
 {
     struct sent *s;
 
@@ -258,19 +256,13 @@ link_send(struct link *l, int words, const struct slice *word, link_reply_fn *fn
     return true;
 }
 
-bool
-link_send_push(struct link *l, int words, const struct slice *word)
-{
-    return ready(l) && put(l, words, word, NULL);
-}
-
 /* ---- greeting ---- */
 
 /* A greeting that Redis refuses will be refused again: come back slowly, and say it loudly. */
 static void
 on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
-    struct link *l = arg;
+    struct redis_link *l = arg;
 
     (void)sent_us;
     if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
@@ -284,7 +276,7 @@ on_greeting(void *arg, enum link_result result, const struct reply *reply, int64
 static void
 on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
-    struct link *l = arg;
+    struct redis_link *l = arg;
 
     on_greeting(arg, result, reply, sent_us);
     if (result != LINK_ANSWERED || l->failing[0] != '\0') {
@@ -299,7 +291,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
 }
 
 static void
-greet(struct link *l)
+greet(struct redis_link *l)
 {
     const struct link_address *a = l->address;
     struct slice word[3];
@@ -323,9 +315,7 @@ greet(struct link *l)
     word[1] = SLICE_LIT("SETNAME");
     word[2] = SLICE_LIT("rlockd");
     ok = ok && link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
-    if (!l->subscriber) {
-        l->owner.hello(l->owner.ctx, l);
-    }
+    l->owner.hello(l->owner.ctx, l);
     word[0] = SLICE_LIT("PING");
     ok = ok && link_send(l, 1, word, on_greeted, l);
     if (!ok) {
@@ -336,13 +326,21 @@ greet(struct link *l)
 
 /* ---- receiving ---- */
 
+/* What comes unasked; everything else answers a command, and SUBSCRIBE of one channel has one answer. */
+static bool
+is_message(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
+           slice_is(r->item[0]->text, "message") && r->item[1]->type == REPLY_TEXT;
+}
+
 static void
-take_reply(struct link *l, const struct reply *reply)
+take_reply(struct redis_link *l, const struct reply *reply)
 {
     struct sent *s;
 
-    if (l->subscriber && l->state == LINK_UP) {
-        l->owner.push(l->owner.ctx, l, reply);
+    if (l->subscriber && is_message(reply)) {
+        l->owner.message(l->owner.ctx, reply->item[1]->text, reply->item[2]);
         return;
     }
     if (list_empty(&l->sent)) {
@@ -363,7 +361,7 @@ take_reply(struct link *l, const struct reply *reply)
 static void
 on_read(struct bufferevent *bev, void *ctx)
 {
-    struct link *l = ctx;
+    struct redis_link *l = ctx;
     struct evbuffer *in = bufferevent_get_input(bev);
     void *reply = NULL;
     size_t n;
@@ -404,7 +402,7 @@ on_read(struct bufferevent *bev, void *ctx)
 static void
 on_event(struct bufferevent *bev, short what, void *ctx)
 {
-    struct link *l = ctx;
+    struct redis_link *l = ctx;
 
     if (what & BEV_EVENT_CONNECTED) {
         int on = 1;
@@ -426,7 +424,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 /* ---- connecting ---- */
 
 static int
-start_connect(struct link *l)
+start_connect(struct redis_link *l)
 {
     const struct link_address *a = l->address;
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -443,7 +441,7 @@ start_connect(struct link *l)
 }
 
 static void
-connect_now(struct link *l)
+connect_now(struct redis_link *l)
 {
     enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new();
@@ -465,7 +463,7 @@ connect_now(struct link *l)
 
 /* Tells who has waited long enough; true: the link has been silent for so long that it is given up. */
 static bool
-expire(struct link *l, int64_t now_us)
+expire(struct redis_link *l, int64_t now_us)
 {
     struct list *pos, *nxt;
 
@@ -487,7 +485,7 @@ expire(struct link *l, int64_t now_us)
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    struct link *l = ctx;
+    struct redis_link *l = ctx;
     int64_t now_us = clock_now_us();
     struct slice ping = SLICE_LIT("PING");
 
@@ -506,12 +504,13 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
         drop(l, "no answer while connecting");
-    } else if (l->state == LINK_UP && (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
+    } else if (l->state == LINK_UP &&
+               (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
     } else {
         if (l->state == LINK_UP && l->pinged_us == 0 && now_us >= l->heard_us + IDLE_PING_US) {
             l->pinged_us = now_us;
-            (void)(l->subscriber ? link_send_push(l, 1, &ping) : link_send(l, 1, &ping, NULL, NULL));
+            (void)link_send(l, 1, &ping, NULL, NULL);
         }
         arm(l);
     }
@@ -519,11 +518,11 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- begin and end ---- */
 
-struct link *
+struct redis_link *
 link_open(const struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
           struct evdns_base *dns, bool subscriber, struct link_owner owner)
 {
-    struct link *l = calloc(1, sizeof(*l));
+    struct redis_link *l = calloc(1, sizeof(*l));
 
     if (l == NULL) {
         return NULL;
@@ -546,9 +545,9 @@ link_open(const struct link_address *address, const struct backend_conf *conf, c
 }
 
 void
-link_close(struct link **lp, void (*forget)(link_reply_fn *fn, void *arg))
+link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
 {
-    struct link *l = *lp;
+    struct redis_link *l = *lp;
 
     if (l == NULL) {
         return;
@@ -574,25 +573,25 @@ link_close(struct link **lp, void (*forget)(link_reply_fn *fn, void *arg))
 }
 
 bool
-link_up(const struct link *l)
+link_up(const struct redis_link *l)
 {
     return l->state == LINK_UP && l->failing[0] == '\0';
 }
 
 size_t
-link_in_flight(const struct link *l)
+link_in_flight(const struct redis_link *l)
 {
     return l->sent_n;
 }
 
 const char *
-link_last_error(const struct link *l)
+link_last_error(const struct redis_link *l)
 {
     return l->last_error;
 }
 
 int64_t
-link_rtt_us(const struct link *l)
+link_rtt_us(const struct redis_link *l)
 {
     return l->rtt_us;
 }

@@ -17,7 +17,7 @@
 #define LINK_WORDS_MAX 1024 /* in one command */
 
 struct evdns_base;
-struct link;
+struct redis_link;
 
 /* Where Redis is and how to get in; text is owned by whoever owns the struct. */
 struct link_address {
@@ -38,34 +38,35 @@ enum link_result {
 typedef void link_reply_fn(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us);
 
 struct link_owner {
-    void (*hello)(void *ctx, struct link *l); /* connected: send what must be answered before the link is up */
-    void (*state)(void *ctx, struct link *l, bool up);  /* false also when it could not be made */
-    void (*push)(void *ctx, struct link *l, const struct reply *reply); /* subscriber links: everything that comes */
+    void (*hello)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
+    void (*state)(void *ctx, struct redis_link *l, bool up); /* false also when it could not be made */
+    /* Subscriber links: what was published on a channel. `what` is no text when Redis itself speaks (tracking). */
+    void (*message)(void *ctx, struct slice channel, const struct reply *what);
     void *ctx;
 };
 
-/* conf, env and address are borrowed for the link's life. NULL: out of memory. */
-struct link *link_open(const struct link_address *address, const struct backend_conf *conf,
+/*
+ * conf, env and address are borrowed for the link's life. A subscriber takes messages; the commands sent on it name one
+ * channel each, so that each has one answer. NULL: out of memory.
+ */
+struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
                        const struct backend_env *env, struct evdns_base *dns, bool subscriber, struct link_owner owner);
 
 /* Closes it. Commands in flight get no callback any more; `forget` frees what was sent along with `fn`. */
-void link_close(struct link **l, void (*forget)(link_reply_fn *fn, void *arg));
+void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));
 
 /*
  * Sends one command; false: the link is not up (or greeting) or memory is out, and nothing was sent. fn is called
  * exactly once, later. The words are copied.
  */
-bool link_send(struct link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);
+bool link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
-/* Subscriber links: a command whose answer is a push. */
-bool link_send_push(struct link *l, int words, const struct slice *word);
-
-bool link_up(const struct link *l);
-size_t link_in_flight(const struct link *l);
-const char *link_last_error(const struct link *l); /* "" = none */
-int64_t link_rtt_us(const struct link *l);
+bool link_up(const struct redis_link *l);
+size_t link_in_flight(const struct redis_link *l);
+const char *link_last_error(const struct redis_link *l); /* "" = none */
+int64_t link_rtt_us(const struct redis_link *l);
 
 /* Gives the connection up, for a reason that goes to the log: everything in flight is UNKNOWN. */
-void link_fail(struct link *l, const char *reason);
+void link_fail(struct redis_link *l, const char *reason);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Links: [0, lock_links) for acquire, release and break, a key always on the
  * same one, so that its commands keep their order; then one for renewals,
- * never behind a queue of attempts; then one for subscriptions.
+ * never behind a queue of attempts; then one for subscriptions. What is
+ * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
  *
  * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
@@ -19,7 +20,9 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
+#include "daemon/backend/hello.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/say.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/clock.h"
@@ -44,10 +47,11 @@ struct node {
     const struct backend_conf *conf;
     const struct backend_env *env;
     unsigned lock_links, links_n;
-    struct link *link[LINKS_MAX + 2];
+    struct redis_link *link[LINKS_MAX + 2];
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     size_t batched, flying;
-    char sha[VERBS][KINDS][41];
+    struct hello hello;
+    struct say say;
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
@@ -55,10 +59,9 @@ struct node {
     struct event *later_ev;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
-    char version[32], run_id[48], role[16], maxmemory_policy[32];
 };
 
-static struct link *
+static struct redis_link *
 sub_link(const struct node *n)
 {
     return n->link[n->lock_links + 1];
@@ -176,7 +179,7 @@ static bool
 call_send(struct node *n, struct call *c)
 {
     struct slice word[LINK_WORDS_MAX];
-    const char *sha = n->sha[c->verb][c->kind];
+    const char *sha = n->hello.sha[c->verb][c->kind];
     int words;
 
     c->whole = c->whole || sha[0] == '\0';
@@ -274,9 +277,9 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
-            watches_remove(n->watches, sub_link(n), op->lock, op->key);
+            watches_remove(n->watches, op->lock);
         } else {
-            (void)watches_add(n->watches, sub_link(n), op->lock, op->key); /* without it, its timer wakes the lock */
+            (void)watches_add(n->watches, op); /* without it, its timer wakes the lock */
         }
         return;
     }
@@ -341,6 +344,12 @@ node_flush(struct node *n)
     }
 }
 
+void
+node_say(struct node *n, struct slice what)
+{
+    say_send(&n->say, n->link[0], what);
+}
+
 /* ---- LOCKINFO ---- */
 
 static void
@@ -385,25 +394,6 @@ node_look(struct node *n, uint64_t id, struct slice key)
 /* ---- greeting ---- */
 
 static void
-on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
-{
-    struct node *n = arg;
-
-    (void)sent_us;
-    if (result != LINK_ANSWERED || r->type != REPLY_TEXT) {
-        return;
-    }
-    text_info_field(r->text, "redis_version", n->version, sizeof(n->version));
-    text_info_field(r->text, "run_id", n->run_id, sizeof(n->run_id));
-    text_info_field(r->text, "role", n->role, sizeof(n->role));
-    text_info_field(r->text, "maxmemory_policy", n->maxmemory_policy, sizeof(n->maxmemory_policy));
-    if (n->maxmemory_policy[0] != '\0' && strcmp(n->maxmemory_policy, "noeviction") != 0) {
-        log_event(n->env->log, LOG_WARN, "redis", "may evict locks", "address", LOG_S(n->address->shown),
-                  "maxmemory_policy", LOG_S(n->maxmemory_policy), NULL);
-    }
-}
-
-static void
 on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct node *n = arg;
@@ -414,44 +404,32 @@ on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     }
 }
 
-/* SCRIPT LOAD answers the digest by which EVALSHA knows the script; the arg is where it goes. */
 static void
-on_loaded(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
-{
-    (void)sent_us;
-    if (result == LINK_ANSWERED && r->type == REPLY_TEXT && r->text.n == 40) {
-        memcpy(arg, r->text.p, 41);
-    }
-}
-
-static void
-on_hello(void *ctx, struct link *l)
+on_hello(void *ctx, struct redis_link *l)
 {
     struct node *n = ctx;
-    struct slice word[3] = {SLICE_LIT("INFO")};
+    struct slice word = SLICE_LIT("TIME");
 
-    (void)link_send(l, 1, word, on_info, n);
-    word[0] = SLICE_LIT("TIME");
-    (void)link_send(l, 1, word, on_time, n);
-    word[0] = SLICE_LIT("SCRIPT");
-    word[1] = SLICE_LIT("LOAD");
-    for (int verb = 0; verb < VERBS; verb++) {
-        for (int kind = 0; kind < KINDS; kind++) {
-            word[2] = slice_of(call_script_text((enum call_verb)verb, (enum kind)kind));
-            (void)link_send(l, 3, word, on_loaded, n->sha[verb][kind]);
-        }
+    if (l == sub_link(n)) {
+        watches_hello(n->watches);
+        return;
     }
+    (void)link_send(l, 1, &word, on_time, n);
+    hello_ask(&n->hello, l);
 }
 
 static void
-on_state(void *ctx, struct link *l, bool link_is_up)
+on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
     struct node *n = ctx;
     bool up = true;
 
+    if (l == sub_link(n) || l == n->link[0]) {
+        watches_link(n->watches, l, link_is_up);
+    }
     if (l == sub_link(n)) {
         if (link_is_up) {
-            watches_renew(n->watches, l);
+            say_listen(&n->say, l);
         }
         return;
     }
@@ -472,17 +450,13 @@ on_state(void *ctx, struct link *l, bool link_is_up)
 }
 
 static void
-on_push(void *ctx, struct link *l, const struct reply *r)
+on_message(void *ctx, struct slice channel, const struct reply *what)
 {
     struct node *n = ctx;
 
-    if (r->type == REPLY_ERROR) { /* without wake-ups the timers still do their work: no reason to come back at once */
-        log_event(n->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(n->address->shown), "error",
-                  LOG_B(r->text), NULL);
-        link_fail(l, r->text.p);
-        return;
+    if (!say_heard(&n->say, channel, what)) {
+        watches_heard(n->watches, channel, what);
     }
-    watches_push(n->watches, r);
 }
 
 /* ---- begin and end ---- */
@@ -523,6 +497,9 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->conf = conf;
     n->env = env;
     n->lock_links = links;
+    n->hello.env = env;
+    n->hello.shown = address->shown;
+    say_init(&n->say, env, address);
     buf_init(&n->text, 0);
     list_init(&n->later);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
@@ -531,16 +508,17 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
         }
     }
     n->later_ev = event_new(env->base, -1, 0, on_later, n);
-    n->watches = watches_new(env);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && n->watches != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
-        struct link_owner owner = {on_hello, on_state, on_push, n};
+        struct link_owner owner = {on_hello, on_state, on_message, n};
 
         n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
         ok = n->link[n->links_n] != NULL;
     }
-    if (!ok) {
+    /* No link says anything before we return. */
+    n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
+    if (n->watches == NULL) {
         node_close(&n);
     }
     return n;
@@ -595,10 +573,7 @@ node_status(const struct node *n, struct backend_status *out)
     *out = (struct backend_status){
         .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};
     snprintf(out->address, sizeof(out->address), "%s", n->address->shown);
-    snprintf(out->version, sizeof(out->version), "%s", n->version);
-    snprintf(out->run_id, sizeof(out->run_id), "%s", n->run_id);
-    snprintf(out->role, sizeof(out->role), "%s", n->role);
-    snprintf(out->maxmemory_policy, sizeof(out->maxmemory_policy), "%s", n->maxmemory_policy);
+    hello_status(&n->hello, out);
     out->offset_us = offset_guess(&n->offset);
     out->rtt_us = link_rtt_us(n->link[0]);
     for (unsigned i = 0; i < n->links_n; i++) {

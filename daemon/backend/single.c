@@ -63,6 +63,12 @@ single_look(struct backend *b, uint64_t id, struct slice key)
 }
 
 static void
+single_say(struct backend *b, struct slice what)
+{
+    node_say(self(b)->node, what);
+}
+
+static void
 single_flush(struct backend *b)
 {
     node_flush(self(b)->node);
@@ -95,6 +101,7 @@ const struct backend_ops single_ops = {
     .open = single_open,
     .perform = single_perform,
     .look = single_look,
+    .say = single_say,
     .flush = single_flush,
     .idle = single_idle,
     .status = single_status,

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "daemon/backend/call.h"
 #include "daemon/base/buf.h"
 
 void
@@ -33,4 +34,12 @@ text_info_field(struct slice info, const char *key, char *out, size_t room)
         }
         p = end != NULL ? end + 2 : NULL;
     }
+}
+
+bool
+text_error_passes(struct slice error)
+{
+    bool drop;
+
+    return call_error(error, &drop) == CORE_DOWN;
 }

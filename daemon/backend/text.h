@@ -4,10 +4,15 @@
 #ifndef RLOCKD_BACKEND_TEXT_H
 #define RLOCKD_BACKEND_TEXT_H
 
+#include <stdbool.h>
+
 #include "daemon/base/slice.h"
 
 /* Foreign bytes as \xHH, cut to the room, NUL-terminated. */
 void text_print(char *out, size_t room, struct slice s);
+
+/* Whether the error is of the moment (BUSY, LOADING, ...); another one (NOPERM, unknown command) comes again. */
+bool text_error_passes(struct slice error);
 
 /* The text behind "key:" in INFO, up to the end of the line; out is left alone when there is no such line. */
 void text_info_field(struct slice info, const char *key, char *out, size_t room);

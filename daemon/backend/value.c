@@ -1,5 +1,5 @@
 /*
- * value.c -- deriving and printing the values of `simple` locks.
+ * value.c -- deriving and printing the values of `simple` locks and the permits of `semaphore`s.
  */
 #include "daemon/backend/value.h"
 
@@ -75,21 +75,28 @@ static size_t (*const printers[VALUES])(const unsigned char b[16], char *out) = 
 };
 
 size_t
-value_print(const unsigned char bytes[16], enum value_format format, char out[VALUE_ROOM])
+value_print(const unsigned char bytes[VALUE_BYTES], enum value_format format, char out[VALUE_ROOM])
 {
     assert((unsigned)format < VALUES);
     return printers[format](bytes, out);
 }
 
-size_t
-value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM])
+void
+value_bytes(const struct hash_key *secret, uint64_t claim, uint64_t owner, unsigned char out[VALUE_BYTES])
 {
-    unsigned char bytes[16];
-
     for (uint64_t half = 0; half < 2; half++) {
         uint64_t in[3] = {half, claim, owner}, h = hash_bytes(secret, in, sizeof(in));
 
-        memcpy(bytes + 8 * half, &h, sizeof(h));
+        memcpy(out + 8 * half, &h, sizeof(h));
     }
+}
+
+size_t
+value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format,
+               char out[VALUE_ROOM])
+{
+    unsigned char bytes[VALUE_BYTES];
+
+    value_bytes(secret, claim, owner, bytes);
     return value_print(bytes, format, out);
 }

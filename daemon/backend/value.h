@@ -1,5 +1,6 @@
 /*
- * value.h -- the values of `simple` locks: unguessable, and the same again for the same claim.
+ * value.h -- the values of `simple` locks and the permits of `semaphore`s: unguessable, and the same again for the same
+ * claim.
  *
  * A claim that asks twice (because a reply was lost) must find itself, so its
  * value is not drawn but derived: two keyed hashes of the claim's id and its owner's number. Who does
@@ -15,11 +16,16 @@
 #include "daemon/base/kinds.h"
 
 #define VALUE_ROOM 40
+#define VALUE_BYTES 16
 
-/* Sixteen bytes as `format` writes them, NUL-terminated. Returns their length. */
-size_t value_print(const unsigned char bytes[16], enum value_format format, char out[VALUE_ROOM]);
+/* The bytes of a claim under that owner number: a permit of a `semaphore` as it is, or a value to be printed. */
+void value_bytes(const struct hash_key *secret, uint64_t claim, uint64_t owner, unsigned char out[VALUE_BYTES]);
+
+/* Them as `format` writes them, NUL-terminated. Returns their length. */
+size_t value_print(const unsigned char bytes[VALUE_BYTES], enum value_format format, char out[VALUE_ROOM]);
 
 /* The value of a claim under that owner number. */
-size_t value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format, char out[VALUE_ROOM]);
+size_t value_of_claim(const struct hash_key *secret, uint64_t claim, uint64_t owner, enum value_format format,
+                      char out[VALUE_ROOM]);
 
 #endif

@@ -1,233 +1,383 @@
 /*
- * watch.c -- one subscription per channel, however many locks listen to it.
+ * watch.c -- asks Redis for what is listened to: SUBSCRIBE for a channel, a tracked read for a key.
  *
- * I1  A channel is in the table iff at least one lock listens to it.
- * I2  A lock hears WATCHING after each confirmation, so also after every reconnect; before it a message may be missed.
+ * I1  A part is heard when all that was asked about its source has been answered, the last time with yes, and no link
+ *     was lost since: from then on nothing that moves there is missed.
+ * I2  The HINT for a key comes when the key has been read again, so that who tries because of it, on whatever link,
+ *     tries with the alarm armed.
+ * I3  Nothing is posted from inside watches_add() and watches_remove().
  */
 #include "daemon/backend/watch.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/base/hash.h"
-
-struct listener_lock {
-    struct list node; /* channel.locks */
-    uint64_t lock;
-};
-
-struct channel {
-    char *name; /* owned */
-    size_t name_n;
-    struct list locks;
-    UT_hash_handle hh;
-};
+#include "daemon/backend/listen.h"
+#include "daemon/backend/text.h"
+#include "daemon/backend/track.h"
 
 struct watches {
     const struct backend_env *env;
-    struct channel *channels;
+    const struct link_address *address;
+    struct redis_link *sub;
+    struct track *track;
+    struct listen in; /* sources point back to us as its owner */
+    bool told; /* the log knows of a channel that is refused */
 };
 
-struct watches *
-watches_new(const struct backend_env *env)
+static struct slice
+name_of(const struct source *src)
 {
-    struct watches *w = calloc(1, sizeof(*w));
-
-    if (w != NULL) {
-        w->env = env;
-    }
-    return w;
+    return (struct slice){src->name, src->name_n};
 }
 
-static struct channel *
-find(struct watches *w, struct slice name)
+/* ---- channels ---- */
+
+/* A refusal is one channel's alone; what is of the moment, and silence, are better tried again with all of them. */
+static void
+on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct channel *ch = NULL;
-    unsigned hash = hash_name(&w->env->secret, name.p, name.n);
+    struct source *src = arg;
+    struct watches *w = src->in->owner;
+    bool refused = result == LINK_ANSWERED && r->type == REPLY_ERROR;
 
-    HASH_FIND_BYHASHVALUE(hh, w->channels, name.p, name.n, hash, ch);
-    return ch;
-}
-
-static struct channel *
-channel_new(struct watches *w, const struct buf *name)
-{
-    struct channel *ch = calloc(1, sizeof(*ch));
-
-    if (ch == NULL) {
-        return NULL;
+    (void)sent_us;
+    src->asked--;
+    if (result != LINK_ANSWERED) {
+        link_fail(w->sub, "no answer");
+    } else if (refused && text_error_passes(r->text)) {
+        link_fail(w->sub, r->text.p);
+    } else if (refused && !w->told) {
+        w->told = true;
+        log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
+                  LOG_B(name_of(src)), "error", LOG_B(r->text), NULL);
     }
-    ch->name = malloc(name->n);
-    if (ch->name == NULL) {
-        goto fail;
+    if (source_free(src) || src->asked > 0 || !link_up(w->sub)) {
+        return; /* nobody wants it any more, or the last answer is still to come */
     }
-    memcpy(ch->name, name->p, name->n);
-    ch->name_n = name->n;
-    list_init(&ch->locks);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, w->channels, ch->name, ch->name_n, hash_name(&w->env->secret, name->p, name->n),
-                                ch);
-    if (ch->hh.tbl != NULL) {
-        return ch;
+    if (refused) {
+        source_refused(src);
+    } else {
+        source_heard(src);
     }
-
-fail:
-    free(ch->name);
-    free(ch);
-    return NULL;
+    listen_post(&w->in);
 }
 
 static void
-channel_free(struct watches *w, struct channel *ch)
+send_channel(struct source *src, bool on)
 {
-    while (!list_empty(&ch->locks)) {
-        struct listener_lock *ll = container_of(ch->locks.next, struct listener_lock, node);
+    struct watches *w = src->in->owner;
+    struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), name_of(src)};
 
-        list_remove(&ll->node);
-        free(ll);
+    if (link_up(w->sub) && link_send(w->sub, 2, word, on ? on_subscribed : NULL, src) && on) {
+        src->asked++;
+    } /* else the reconnect does it */
+}
+
+/* ---- keys ---- */
+
+static void read_key(struct source *src);
+
+static void
+on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct source *src = arg;
+    struct watches *w = src->in->owner;
+    enum track_answer answer = track_answer(w->track, result, r);
+    bool again = src->again, moved = src->moved;
+
+    (void)sent_us;
+    src->asked--;
+    src->again = src->moved = false;
+    if (source_free(src)) {
+        return;
     }
-    HASH_DELETE(hh, w->channels, ch);
-    free(ch->name);
-    free(ch);
+    if (answer == TRACK_REFUSED) {
+        source_refused(src);
+    } else if (answer == TRACK_FAILED) {
+        source_unheard(src);
+    } else {
+        if (moved) {
+            source_hint(src);
+        }
+        if (again) {
+            src->moved = true;
+            read_key(src);
+        } else {
+            source_heard(src);
+        }
+    }
+    listen_post(&w->in);
+}
+
+/* Reads it once; while that is in flight it serves everybody who comes. */
+static void
+read_key(struct source *src)
+{
+    struct track *t = ((struct watches *)src->in->owner)->track;
+
+    if (src->asked > 0) {
+        return;
+    }
+    if (track_arm(t, name_of(src), on_read_key, src)) {
+        src->asked++;
+        return;
+    }
+    src->moved = false;
+    if (track_refused(t)) {
+        source_refused(src);
+    } else {
+        source_unheard(src);
+    }
+}
+
+static void
+key_moved(struct source *src)
+{
+    if (src->asked > 0) {
+        src->again = true;
+        return;
+    }
+    src->moved = true;
+    read_key(src);
+}
+
+/* Each name changed, as RESP2 has it: without its database, so it may be another key of that name. Nil: all of them. */
+static void
+keys_moved(struct watches *w, const struct reply *names)
+{
+    struct source *src, *next;
+
+    if (names->type == REPLY_ARRAY) {
+        for (size_t i = 0; i < names->count; i++) {
+            src = names->item[i]->type == REPLY_TEXT ? source_find(&w->in, SOURCE_KEY, names->item[i]->text) : NULL;
+            if (src != NULL) {
+                key_moved(src);
+            }
+        }
+    } else if (names->type == REPLY_NULL) {
+        HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+        {
+            key_moved(src);
+        }
+    }
+}
+
+/* Tracking was set up: all keys are to be read behind that; or something failed and may be tried again. */
+static void
+on_ready(void *ctx)
+{
+    struct watches *w = ctx;
+    struct source *src, *next;
+
+    HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+    {
+        if (source_waits(src)) {
+            read_key(src);
+        }
+    }
+    listen_post(&w->in);
+}
+
+static void
+on_refused(void *ctx)
+{
+    struct watches *w = ctx;
+    struct source *src, *next;
+
+    HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+    {
+        source_refused(src);
+    }
+    listen_post(&w->in);
+}
+
+/* ---- watches ---- */
+
+static void
+drop(struct watches *w, struct watch *wa)
+{
+    for (int i = 0; i < PARTS_MAX; i++) {
+        struct source *src = watch_leave(wa, i);
+
+        if (src != NULL && src->type == SOURCE_CHANNEL && list_empty(&src->parts)) {
+            send_channel(src, false);
+        }
+        if (src != NULL) {
+            (void)source_free(src);
+        }
+    }
+    watch_free(&w->in, wa);
+}
+
+/* The head of a queue in Redis is woken on a channel of its own, "<the key's channel>:<owner>", others on the key's. */
+static bool
+join(struct watches *w, struct watch *wa, const struct core_op *op)
+{
+    struct buf name;
+    bool ok;
+
+    buf_init(&name, 0);
+    call_channel(op->kind, op->key, &name);
+    ok = !name.failed && watch_join(&w->in, wa, 0, SOURCE_CHANNEL, buf_slice(&name));
+    if (ok && (kind_rows[op->kind].flags & KIND_F_PLACED) != 0 && op->owner != 0) {
+        buf_printf(&name, ":%s:%" PRIu64, w->env->uuid, op->owner);
+        ok = !name.failed && watch_join(&w->in, wa, 1, SOURCE_CHANNEL, buf_slice(&name));
+    }
+    buf_fini(&name);
+    return ok && (!op->tracking || watch_join(&w->in, wa, 2, SOURCE_KEY, op->key));
+}
+
+bool
+watches_add(struct watches *w, const struct core_op *op)
+{
+    struct watch *wa;
+
+    watches_remove(w, op->lock);
+    wa = watch_new(&w->in, op->lock);
+    if (wa == NULL) {
+        return false;
+    }
+    if (!join(w, wa, op)) {
+        drop(w, wa);
+        return false;
+    }
+    for (int i = 0; i < PARTS_MAX; i++) { /* also what is heard already: the answer is what the new part waits for */
+        struct source *src = wa->part[i].source;
+
+        if (src != NULL && src->type == SOURCE_CHANNEL) {
+            send_channel(src, true);
+        } else if (src != NULL) {
+            read_key(src);
+        }
+    }
+    return true;
+}
+
+void
+watches_remove(struct watches *w, uint64_t lock)
+{
+    struct watch *wa = watch_find(&w->in, lock);
+
+    if (wa != NULL) {
+        drop(w, wa);
+    }
+}
+
+/* ---- links ---- */
+
+void
+watches_hello(struct watches *w)
+{
+    track_hello(w->track);
+}
+
+static void
+lost(struct watches *w, enum source_type type)
+{
+    struct source *src, *next;
+
+    HASH_ITER(hh, w->in.source[type], src, next)
+    {
+        source_unheard(src);
+    }
+}
+
+void
+watches_link(struct watches *w, const struct redis_link *l, bool up)
+{
+    struct source *src, *next;
+
+    if (!up) {
+        track_lost(w->track);
+        lost(w, SOURCE_KEY);
+        if (l == w->sub) {
+            lost(w, SOURCE_CHANNEL);
+        }
+        return;
+    }
+    if (l == w->sub) {
+        HASH_ITER(hh, w->in.source[SOURCE_CHANNEL], src, next)
+        {
+            send_channel(src, true);
+        }
+    }
+    if (w->in.source[SOURCE_KEY] != NULL) {
+        track_begin(w->track);
+    }
+}
+
+void
+watches_heard(struct watches *w, struct slice channel, const struct reply *what)
+{
+    struct source *src;
+
+    if (slice_eq(channel, SLICE_LIT(TRACK_CHANNEL))) {
+        keys_moved(w, what);
+    } else {
+        src = source_find(&w->in, SOURCE_CHANNEL, channel);
+        if (src != NULL) {
+            source_hint(src);
+        }
+    }
+    listen_post(&w->in);
+}
+
+size_t
+watches_count(const struct watches *w)
+{
+    return HASH_COUNT(w->in.source[SOURCE_CHANNEL]);
+}
+
+/* ---- begin and end ---- */
+
+struct watches *
+watches_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
+            struct redis_link *reader)
+{
+    struct watches *w = calloc(1, sizeof(*w));
+
+    if (w == NULL) {
+        return NULL;
+    }
+    w->env = env;
+    w->address = address;
+    w->sub = sub;
+    listen_init(&w->in, env, w);
+    w->track = track_new(env, address, sub, reader, (struct track_owner){on_ready, on_refused, w});
+    if (w->track == NULL) {
+        free(w);
+        return NULL;
+    }
+    return w;
 }
 
 void
 watches_free(struct watches **wp)
 {
     struct watches *w = *wp;
-    struct channel *ch, *next;
+    struct source *src, *next;
+    struct watch *wa, *wa_next;
 
     if (w == NULL) {
         return;
     }
-    HASH_ITER(hh, w->channels, ch, next)
+    HASH_ITER(hh, w->in.watch, wa, wa_next)
     {
-        channel_free(w, ch);
+        for (int i = 0; i < PARTS_MAX; i++) {
+            (void)watch_leave(wa, i);
+        }
+        watch_free(&w->in, wa);
     }
+    for (int type = 0; type < SOURCES; type++) {
+        HASH_ITER(hh, w->in.source[type], src, next)
+        {
+            src->asked = 0; /* the links are gone, and no answer will come */
+            (void)source_free(src);
+        }
+    }
+    track_free(&w->track);
     free(w);
     *wp = NULL;
-}
-
-static void
-subscribe(struct link *sub, const struct channel *ch, bool on)
-{
-    struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), {ch->name, ch->name_n}};
-
-    if (link_up(sub)) { /* else the reconnect does it */
-        (void)link_send_push(sub, 2, word);
-    }
-}
-
-bool
-watches_add(struct watches *w, struct link *sub, uint64_t lock, struct slice key)
-{
-    struct listener_lock *ll = malloc(sizeof(*ll));
-    struct channel *ch = NULL;
-    struct buf name;
-
-    if (ll == NULL) {
-        return false;
-    }
-    buf_init(&name, 0);
-    call_channel(key, &name);
-    if (!name.failed) {
-        ch = find(w, buf_slice(&name));
-        ch = ch != NULL ? ch : channel_new(w, &name);
-    }
-    buf_fini(&name);
-    if (ch == NULL) {
-        free(ll);
-        return false;
-    }
-    ll->lock = lock;
-    list_push_back(&ch->locks, &ll->node);
-    subscribe(sub, ch, true); /* again if it is heard already: the confirmation is what the new lock waits for */
-    return true;
-}
-
-void
-watches_remove(struct watches *w, struct link *sub, uint64_t lock, struct slice key)
-{
-    struct channel *ch = NULL;
-    struct list *pos, *nxt;
-    struct buf name;
-
-    buf_init(&name, 0);
-    call_channel(key, &name);
-    if (!name.failed) {
-        ch = find(w, buf_slice(&name));
-    }
-    buf_fini(&name);
-    if (ch == NULL) {
-        return;
-    }
-    list_each(pos, nxt, &ch->locks)
-    {
-        struct listener_lock *ll = container_of(pos, struct listener_lock, node);
-
-        if (ll->lock == lock) {
-            list_remove(&ll->node);
-            free(ll);
-        }
-    }
-    if (list_empty(&ch->locks)) {
-        subscribe(sub, ch, false);
-        channel_free(w, ch);
-    }
-}
-
-void
-watches_renew(struct watches *w, struct link *sub)
-{
-    struct channel *ch, *next;
-
-    HASH_ITER(hh, w->channels, ch, next)
-    {
-        subscribe(sub, ch, true);
-    }
-}
-
-static bool
-is_text(const struct reply *r)
-{
-    return r->type == REPLY_TEXT;
-}
-
-void
-watches_push(struct watches *w, const struct reply *r)
-{
-    struct core_event ev = {0};
-    struct channel *ch;
-    struct list *pos;
-    uint64_t locks[64];
-    size_t n;
-
-    if (r->type != REPLY_ARRAY || r->count < 2 || !is_text(r->item[0]) || !is_text(r->item[1])) {
-        return; /* an answer to an idle PING */
-    }
-    if (slice_is(r->item[0]->text, "subscribe")) {
-        ev.type = CORE_WATCHING;
-    } else if (slice_is(r->item[0]->text, "message")) {
-        ev.type = CORE_HINT;
-    } else {
-        return;
-    }
-    /* What a lock does about it may change the table: so ids first. More than one name with one key is rare; the
-       timers serve those past the array. */
-    ch = find(w, r->item[1]->text);
-    n = 0;
-    if (ch != NULL) {
-        for (pos = ch->locks.next; pos != &ch->locks && n < sizeof(locks) / sizeof(locks[0]); pos = pos->next) {
-            locks[n++] = container_of(pos, struct listener_lock, node)->lock;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        ev.lock = locks[i];
-        w->env->post(w->env->ctx, &ev);
-    }
-}
-
-size_t
-watches_count(const struct watches *w)
-{
-    return HASH_COUNT(w->channels);
 }

@@ -1,5 +1,5 @@
 /*
- * watch.h -- which channels are heard, and for which locks.
+ * watch.h -- what the locks that wait want to hear of: channels, and keys whose holders publish nothing.
  */
 #ifndef RLOCKD_BACKEND_WATCH_H
 #define RLOCKD_BACKEND_WATCH_H
@@ -9,20 +9,33 @@
 
 struct watches;
 
-/* env is borrowed. NULL: out of memory. */
-struct watches *watches_new(const struct backend_env *env);
+/*
+ * env, address and the links are borrowed for its life: `sub` is where messages come, `reader` reads the keys that are
+ * tracked. NULL: out of memory.
+ */
+struct watches *watches_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
+                            struct redis_link *reader);
+
+/* The links are closed already. */
 void watches_free(struct watches **w);
 
-/* Subscribes when it is the first lock of the channel and the link is up; false: out of memory (a timer wakes then). */
-bool watches_add(struct watches *w, struct link *sub, uint64_t lock, struct slice key);
-void watches_remove(struct watches *w, struct link *sub, uint64_t lock, struct slice key);
+/*
+ * The op of a WATCH: its lock, key, kind, owner (kinds with places) and tracking; a former watch of the same lock ends.
+ * False: out of memory (a timer wakes the lock then).
+ */
+bool watches_add(struct watches *w, const struct core_op *op);
+void watches_remove(struct watches *w, uint64_t lock);
 
-/* The link is up (again): everything is subscribed anew. */
-void watches_renew(struct watches *w, struct link *sub);
+/* The subscriber link is greeting. */
+void watches_hello(struct watches *w);
 
-/* Something came on the subscriber link: confirmations become WATCHING, messages become HINTs. */
-void watches_push(struct watches *w, const struct reply *r);
+/* One of the two links has come up, when everything is asked for anew, or it is down. */
+void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
+/* A message: its locks get a HINT. */
+void watches_heard(struct watches *w, struct slice channel, const struct reply *what);
+
+/* Channels heard. */
 size_t watches_count(const struct watches *w);
 
 #endif

@@ -11,6 +11,9 @@
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
     KIND_F_STAMPED = 1 << 1,   /* only its expiry proves whose it is: one operation at a time, see core_op.stamp */
+    KIND_F_PLACED = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
+    KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
+    KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
 };
 
 enum kind {

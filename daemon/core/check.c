@@ -33,7 +33,7 @@ check_claim(const struct claim *cl, int64_t now_us)
         break;
     case CLAIM_HELD:
         assert(armed && now_us < cl->deadline_us && cl->timer.node.at_us <= cl->deadline_us); /* I2, I3 */
-        assert(cl->token != 0 && cl->holds > 0);
+        assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_FREEING:
         assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
@@ -48,6 +48,24 @@ check_claim(const struct claim *cl, int64_t now_us)
         assert(false);
     }
     return cl->state == CLAIM_HELD;
+}
+
+/* I1; a limit that was lowered since is no matter of the holders. */
+static void
+check_holders(const struct lock *l)
+{
+    uint32_t exclusive = 0, n = 0;
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        assert(cl->shared == 0 || lock_is(l, KIND_F_SHARED));
+        exclusive += cl->holds > 0;
+        n++;
+    }
+    assert(n <= 1 || lock_is(l, KIND_F_PERMITS) || exclusive == 0);
 }
 
 /* Claims, and the order of places in the queue. */
@@ -69,8 +87,8 @@ check_claims(const struct lock *l, int64_t now_us)
             n++;
         }
     }
-    assert(n == l->claims_n && n > 0);
-    assert(held <= 1); /* I1 */
+    assert(n == l->claims_n && n > 0 && held == l->held_n);
+    check_holders(l);
     list_each(pos, nxt, &l->queue)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
@@ -85,7 +103,8 @@ static void
 check_lock(const struct lock *l)
 {
     struct list *pos, *nxt;
-    bool wanted = false, freeing = false;
+    bool wanted = false;
+    uint32_t freeing = 0;
 
     check_home(&l->idle, 1u << CLAIM_IDLE);
     check_home(&l->queue, 1u << CLAIM_QUEUED | 1u << CLAIM_TRYING);
@@ -98,13 +117,17 @@ check_lock(const struct lock *l)
     }
     list_each(pos, nxt, &l->leaving)
     {
-        freeing = freeing || container_of(pos, struct claim, node)->state == CLAIM_FREEING;
+        freeing += container_of(pos, struct claim, node)->state == CLAIM_FREEING;
     }
+    assert(freeing == l->freeing_n);
     if (wanted) { /* I4 */
-        assert(l->trying != NULL || l->timer.node.pos != 0 || freeing || !list_empty(&l->holders));
+        assert(l->trying != NULL || l->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
     }
     if (l->trying != NULL) { /* I5 */
-        assert(l->trying->state == CLAIM_TRYING && list_empty(&l->holders));
+        bool many = lock_is(l, KIND_F_SHARED) || lock_is(l, KIND_F_PERMITS);
+
+        assert(l->trying->state == CLAIM_TRYING);
+        assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_PLACED) && !l->trying->placed));
     }
 }
 
@@ -152,7 +175,7 @@ core_check(const struct core *c, int64_t now_us)
         check_order(p->owner);
         list_each(pos, nxt, &p->requests)
         {
-            waiting += container_of(pos, struct request, peer_node)->verb == CORE_LOCK;
+            waiting += container_of(pos, struct request, peer_node)->waits;
         }
     }
     HASH_ITER(hh, c->owners, o, next_o)

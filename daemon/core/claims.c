@@ -10,8 +10,8 @@
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
- * Owns the moves, the operations a claim sends to Redis, and its timer. What
- * the answers of Redis mean stands in outcomes.c.
+ * Owns the records, the moves and the timer. What a claim asks Redis for stands
+ * in operations.c, what the answers mean in outcomes.c.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -61,15 +61,51 @@ claim_find(const struct lock *l, const struct owner *o)
     return NULL;
 }
 
+/* Of a kind with permits an owner has one claim for each; of the others it has one at most. */
 struct claim *
-claim_get(struct core *c, struct lock *l, struct owner *o)
+claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct claim *cl = claim_find(l, o);
+    struct list *pos;
 
-    if (cl != NULL) {
-        return cl;
+    for (pos = o->claims.prev; pos != &o->claims; pos = pos->prev) {
+        struct claim *cl = container_of(pos, struct claim, owner_node);
+
+        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token)) {
+            return cl;
+        }
     }
-    cl = calloc(1, sizeof(*cl));
+    return NULL;
+}
+
+/*
+ * The claim that a LOCK is about; NULL when it needs one of its own. A permit is asked for anew each time, unless the
+ * LOCK may only be a repetition (once), or the owner has a place that nobody waits in.
+ */
+struct claim *
+claim_wanted(const struct lock *l, const struct owner *o, bool once)
+{
+    struct list *pos, *nxt;
+
+    if (!lock_is(l, KIND_F_PERMITS)) {
+        return claim_find(l, o);
+    }
+    list_each(pos, nxt, &o->claims)
+    {
+        struct claim *cl = container_of(pos, struct claim, owner_node);
+        bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
+
+        if (cl->lock == l && cl->state != CLAIM_FREEING && cl->state != CLAIM_SWEEP && busy == once) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+struct claim *
+claim_new(struct core *c, struct lock *l, struct owner *o)
+{
+    struct claim *cl = calloc(1, sizeof(*cl));
+
     if (cl == NULL) {
         return NULL;
     }
@@ -97,12 +133,26 @@ claim_get(struct core *c, struct lock *l, struct owner *o)
     return cl;
 }
 
+/* A claim that is held, or being freed, counts in its lock and in all. */
+static void
+count(struct core *c, struct claim *cl, int by)
+{
+    uint32_t n = (uint32_t)by;
+
+    if (cl->state == CLAIM_HELD) {
+        cl->lock->held_n += n;
+        c->held_n += (uint64_t)(int64_t)by;
+    } else if (cl->state == CLAIM_FREEING) {
+        cl->lock->freeing_n += n;
+        c->freeing_n += (uint64_t)(int64_t)by;
+    }
+}
+
 void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
-    c->held_n -= cl->state == CLAIM_HELD;
-    c->freeing_n -= cl->state == CLAIM_FREEING;
+    count(c, cl, -1);
     HASH_DELETE(hh, c->claims, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
@@ -142,9 +192,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     struct list *from = home_of(cl), *home, *pos;
 
     assert(claim_next[cl->state] & (1u << to));
-    c->held_n += (to == CLAIM_HELD) - (cl->state == CLAIM_HELD);
-    c->freeing_n += (to == CLAIM_FREEING) - (cl->state == CLAIM_FREEING);
+    count(c, cl, -1);
     cl->state = to;
+    count(c, cl, 1);
     home = home_of(cl);
     lock_wake(c, cl->lock);
     if (home == from) {
@@ -160,17 +210,18 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
-/* An expiry that is the only proof of ownership must not move under another operation. */
-static bool
-op_blocked(const struct claim *cl)
+/* It has to take its place in Redis's queue anew, behind all others; so here, or those two would wait for each other. */
+void
+claim_put_last(struct core *c, struct claim *cl)
 {
-    return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
-}
+    struct lock *l = cl->lock;
 
-static int64_t
-earlier(int64_t a_us, int64_t b_us)
-{
-    return a_us < b_us ? a_us : b_us;
+    assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
+    cl->place = ++c->serial;
+    list_remove(&cl->node);
+    list_push_back(&l->queue, &cl->node);
+    l->unplaced = true;
+    lock_wake(c, l);
 }
 
 /* Arms the timer for what comes next in this state. */
@@ -183,13 +234,16 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
+        if (cl->placed && cl->renew_op == 0 && cl->state == CLAIM_QUEUED) { /* an attempt renews the place as well */
+            at_us = earlier(at_us, cl->renew_us);
+        }
         break;
     case CLAIM_HELD:
         at_us = cl->deadline_us;
-        if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
+        if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
             at_us = earlier(at_us, cl->renew_us);
         }
-        if (cl->retry_us != 0 && !op_blocked(cl) && !list_empty(&cl->requests)) {
+        if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
             at_us = earlier(at_us, cl->retry_us);
         }
         break;
@@ -210,43 +264,9 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl)
 {
-    return cl->state == CLAIM_HELD && cl->watchdog && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
-}
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog) || (cl->state == CLAIM_QUEUED && cl->placed);
 
-static void
-emit(struct core *c, const struct claim *cl, uint64_t op, enum core_action_type verb, uint32_t holds, int64_t lease_us)
-{
-    struct core_action a = {.type = verb};
-
-    a.op = (struct core_op){.op = op,
-                            .lock = cl->lock->id,
-                            .claim = cl->id,
-                            .key = {cl->lock->key, cl->lock->key_n},
-                            .kind = cl->lock->kind,
-                            .value = cl->lock->value,
-                            .owner = cl->number,
-                            .holds = holds,
-                            .reentry = cl->state == CLAIM_HELD,
-                            .exact = op == cl->op && verb == CORE_EXTEND,
-                            .lease_us = lease_us,
-                            .token_floor = c->token_max,
-                            .stamp = cl->stamp};
-    core_act(c, &a);
-}
-
-/* The claim's operation; r is the request it is done for, or NULL. */
-void
-claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, int64_t lease_us,
-         struct request *r)
-{
-    cl->op = ++c->serial;
-    cl->op_verb = verb;
-    cl->op_request = r;
-    cl->op_holds = holds;
-    cl->op_lease_us = lease_us;
-    cl->retry_us = 0;
-    emit(c, cl, cl->op, verb, holds, lease_us);
-    claim_arm(c, cl);
+    return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
 }
 
 void
@@ -254,6 +274,7 @@ claim_enqueue(struct core *c, struct claim *cl)
 {
     struct lock *l = cl->lock;
     bool first = list_empty(&l->queue);
+    struct list *pos;
 
     cl->place = ++c->serial;
     cl->place_until_us = 0;
@@ -261,28 +282,14 @@ claim_enqueue(struct core *c, struct claim *cl)
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
-    if (first && !list_empty(&l->holders)) {
-        lock_news(c, container_of(l->holders.next, struct claim, node), CORE_NEWS_WANTED, NULL);
+    for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
+        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
 }
 
-/* The head of the queue asks Redis. */
-void
-claim_try(struct core *c, struct claim *cl)
-{
-    const struct request *r = container_of(cl->requests.next, struct request, claim_node);
-
-    assert(cl->lock->trying == NULL && cl->op == 0);
-    c->metrics->attempts++;
-    cl->lock->trying = cl;
-    cl->lock->again = false;
-    cl->tried_us = c->now_us;
-    cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    claim_move(c, cl, CLAIM_TRYING);
-    claim_op(c, cl, CORE_ACQUIRE, 1, cl->lease_us, NULL);
-}
-
-/* Nobody asks for it any more. A named owner keeps its place for a while; what Redis may have of it goes at once. */
+/*
+ * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
+ */
 void
 claim_deserted(struct core *c, struct claim *cl)
 {
@@ -290,74 +297,24 @@ claim_deserted(struct core *c, struct claim *cl)
     bool keep = o->name != NULL && !o->ending && !c->draining && cl->place_grace_us > 0;
 
     cl->place_until_us = keep ? after_us(c->now_us, cl->place_grace_us) : 0;
-    if (cl->state == CLAIM_QUEUED && cl->unsure) {
-        claim_release(c, cl, NULL);
-    } else if (cl->state == CLAIM_QUEUED && !keep) {
-        claim_move(c, cl, CLAIM_IDLE);
+    if (cl->state == CLAIM_QUEUED) {
+        claim_desert(c, cl);
     }
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
 }
 
-/* HELD: serves the next request that came for it, one operation at a time. */
+/* QUEUED without requests: what becomes of it now. */
 void
-claim_serve(struct core *c, struct claim *cl)
+claim_desert(struct core *c, struct claim *cl)
 {
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !op_blocked(cl) && !list_empty(&cl->requests)) {
-        struct request *r = container_of(cl->requests.next, struct request, claim_node);
-        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
+    bool keep = cl->place_until_us > c->now_us;
 
-        if (r->verb == CORE_LOCK && r->once) {
-            request_grant(c, r);
-        } else if (r->verb == CORE_LOCK) {
-            /* A re-entry never takes time away from the holds before it. */
-            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_op(c, cl, CORE_ACQUIRE, cl->holds + 1, lease_us > left_us ? lease_us : left_us, r);
-        } else if (r->token != 0 && r->token != cl->token) {
-            request_finish(c, r, CORE_STALE, 0);
-        } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
-            break; /* of two expiries under way nobody knows which one Redis has in the end */
-        } else if (r->verb == CORE_RENEW) {
-            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
-            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_op(c, cl, CORE_EXTEND, cl->holds, r->lease_us, r);
-        } else if (cl->holds > 1) {
-            claim_op(c, cl, CORE_RELEASE, cl->holds - 1, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-        } else {
-            claim_release(c, cl, r);
-        }
+    if (cl->unsure && !(keep && cl->placed)) {
+        claim_release(c, cl, NULL);
+    } else if (!keep) {
+        claim_move(c, cl, CLAIM_IDLE);
     }
-    claim_arm(c, cl);
-}
-
-/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
-static void
-op_forget(struct claim *cl)
-{
-    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
-    cl->op = 0;
-    cl->op_request = NULL;
-}
-
-/*
- * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
- * was in flight for it is overtaken: its outcome is dropped.
- */
-void
-claim_release(struct core *c, struct claim *cl, struct request *r)
-{
-    op_forget(cl);
-    cl->op_request = r;
-    cl->retry_us = 0;
-    if (cl->state != CLAIM_FREEING) {
-        claim_move(c, cl, CLAIM_FREEING);
-        cl->backoff_us = 0;
-    }
-    if (op_blocked(cl)) {
-        claim_arm(c, cl);
-        return; /* the renewal's outcome comes first, see claim_done() */
-    }
-    claim_op(c, cl, CORE_RELEASE, 0, cl->lease_us, r);
 }
 
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
@@ -368,7 +325,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
     cl->news_lost = true;
-    op_forget(cl);
+    claim_forget_op(cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
@@ -395,8 +352,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_request = NULL;
     cl->renew_op = 0; /* what it finds is no news of a later hold */
-    cl->unsure = false;
-    cl->holds = 0;
+    cl->unsure = cl->placed = false;
+    cl->holds = cl->shared = 0;
     cl->stamp = 0;
     cl->retry_us = cl->backoff_us = 0;
     if (cl->lost && !cl->owner->ending) {
@@ -407,6 +364,9 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             claim_move(c, cl, CLAIM_SWEEP);
         } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
             claim_move(c, cl, CLAIM_QUEUED);
+            if (lock_is(cl->lock, KIND_F_PLACED)) {
+                claim_put_last(c, cl);
+            }
         } else {
             claim_move(c, cl, CLAIM_IDLE);
         }
@@ -458,9 +418,8 @@ held_timer(struct core *c, struct claim *cl)
     if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
         claim_serve(c, cl);
-    } else if (cl->watchdog && cl->renew_op == 0 && !op_blocked(cl)) {
-        cl->renew_op = ++c->serial;
-        emit(c, cl, cl->renew_op, CORE_EXTEND, cl->holds, cl->lease_us);
+    } else if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
+        claim_renew(c, cl);
     }
     claim_arm(c, cl);
 }
@@ -469,8 +428,13 @@ void
 claim_timer(struct core *c, struct claim *cl)
 {
     switch (cl->state) {
-    case CLAIM_QUEUED: /* nobody came back for the place */
-        claim_move(c, cl, CLAIM_IDLE);
+    case CLAIM_QUEUED:
+        if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
+            claim_desert(c, cl);
+        } else if (cl->placed && cl->renew_op == 0) { /* a little early, it may be: see renew_slack_us() */
+            claim_renew(c, cl);
+        }
+        claim_arm(c, cl);
         break;
     case CLAIM_HELD:
         held_timer(c, cl);

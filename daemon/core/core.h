@@ -25,12 +25,15 @@
 #include "daemon/base/slice.h"
 
 #define CORE_FOREVER INT64_MAX
+#define CORE_MANY_MAX 64 /* names in one MLOCK */
 
 struct core; /* opaque; one per daemon */
 
 struct core_conf {
     int64_t op_timeout_us;   /* a Redis operation unanswered that long is UNKNOWN (redis.timeout) */
     int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
+    int64_t deadlock_us;     /* a wait older than that asks other daemons about deadlocks; 0 = never */
+    char daemon[40];         /* this daemon's uuid, as other daemons know it */
     int64_t handoff_time_us; /* while others wait elsewhere, at most so long ... */
     uint32_t handoff_max;    /* ... and so many grants in a row here */
     uint32_t waiters_max;    /* waiting requests in all */
@@ -41,6 +44,9 @@ struct core_conf {
 struct core_spec {
     enum kind kind;
     enum value_format value;
+    uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
+    bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
+    bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
@@ -52,12 +58,16 @@ enum core_event_type {
     CORE_LOCK,
     CORE_UNLOCK,
     CORE_RENEW,
+    CORE_MLOCK,    /* several LOCKs of one owner, all or none, under the longest wait of them */
+    CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
+    CORE_MRENEW,   /* several RENEWs: each name by itself */
     CORE_BREAK,    /* free the name whoever holds it */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
     CORE_GONE,     /* the session has ended */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
+    CORE_HEARD,    /* another daemon (or we) said something about deadlocks */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -72,6 +82,8 @@ struct core_request {
     int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
     bool once;             /* LOCK: held or waiting already is not counted again */
+    bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind */
+    bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
     bool full;             /* echoed in the reply */
 };
 
@@ -95,12 +107,19 @@ struct core_done {
     uint64_t token;     /* acquire OK, BREAK OK */
     int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock; BREAK OK: 1 if there was one */
     int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
+    int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
+    bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
 };
 
 struct core_event {
     enum core_event_type type;
     union {
         struct core_request request; /* LOCK UNLOCK RENEW BREAK */
+        struct {                     /* MLOCK MUNLOCK MRENEW */
+            const struct core_request *request; /* of one session, id and owner; each name once */
+            size_t n;                /* 1 .. CORE_MANY_MAX */
+        } many;
+        struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
         uint64_t lock;               /* HINT WATCHING */
         struct core_done done;       /* DONE */
@@ -116,6 +135,7 @@ enum core_action_type {
     CORE_UNWATCH,
     CORE_REPLY,
     CORE_PUBLISH,
+    CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
 };
 
 /* A verb for the backend. */
@@ -127,8 +147,14 @@ struct core_op {
     enum kind kind;
     enum value_format value;
     uint64_t owner;     /* decimal number behind the daemon's uuid */
-    uint32_t holds;     /* count to be set: ACQUIRE 1.., RELEASE what is left (0 = free) */
+    uint32_t holds;     /* count to be set: ACQUIRE 1.., RELEASE what is left of that sort. RELEASE of 0 that is not
+                           `shared`, with `rest` 0: everything this owner has of it, the place in the queue too */
+    uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
+    bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
+    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken; EXTEND: of the place, not of a hold */
+    bool tracking;      /* WATCH: by client-side caching too */
+    uint32_t limit;     /* ACQUIRE: permits in all */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
@@ -154,6 +180,14 @@ enum core_answer {
     CORE_ANSWERS
 };
 
+/* One link of a cycle: this owner holds what the one before waits for, and waits for `name`. */
+struct core_hop {
+    struct slice daemon;     /* uuid; n == 0: this daemon */
+    uint64_t owner;          /* id of the owner in its daemon: the session's for a session */
+    struct slice owner_name; /* n == 0: a session's own owner, or not known here */
+    struct slice name;
+};
+
 struct core_reply {
     uint64_t session, id;
     enum core_answer answer;
@@ -166,6 +200,14 @@ struct core_reply {
     int64_t lease_us;  /* GRANTED: until the deadline */
     int64_t waited_us; /* GRANTED */
     bool full;
+    /*
+     * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always
+     * answer LEFT, and each part has its own answer. Another answer to MLOCK is that of the name it failed for.
+     */
+    const struct core_reply *part;
+    size_t parts;
+    const struct core_hop *hop;    /* DEADLOCK: the cycle, beginning with who asked */
+    size_t hops;
 };
 
 enum core_news { CORE_NEWS_GRANTED, CORE_NEWS_RELEASED, CORE_NEWS_LOST, CORE_NEWS_WANTED };
@@ -187,6 +229,7 @@ struct core_action {
         struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
         struct core_reply reply;
         struct core_publish publish;
+        struct slice say;     /* SAY */
     };
 };
 

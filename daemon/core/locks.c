@@ -111,7 +111,12 @@ lock_free(struct core *c, struct lock *l)
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         while (!list_empty(lists[i])) {
-            claim_free(c, container_of(lists[i]->next, struct claim, node));
+            struct claim *cl = container_of(lists[i]->next, struct claim, node);
+
+            while (!list_empty(&cl->requests)) { /* of nobody: what a bundle was giving back when the core ends */
+                request_drop(c, container_of(cl->requests.next, struct request, claim_node));
+            }
+            claim_free(c, cl);
         }
     }
     HASH_DELETE(hh, c->by_name, l);
@@ -142,6 +147,11 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     } else if (!any_kind && l->kind != rq->spec.kind) {
         return CORE_WRONG_KIND;
     }
+    if (!any_kind) { /* the newest word of the rules counts */
+        l->limit = rq->spec.limit < 1 ? 1 : rq->spec.limit;
+        l->foreign_wait = rq->spec.foreign_wait;
+        l->tracking = rq->spec.tracking;
+    }
     *out = l;
     return CORE_GRANTED;
 }
@@ -171,31 +181,112 @@ first_wanting(const struct lock *l)
     return NULL;
 }
 
-static bool
-is_freeing(const struct lock *l)
+/* Whose turn it is next, also if nobody waits there now, but Redis's queue has the place: it is called there. */
+static struct claim *
+first_called(const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->leaving)
+    list_each(pos, nxt, &l->queue)
     {
-        if (container_of(pos, struct claim, node)->state == CLAIM_FREEING) {
-            return true;
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->placed || !list_empty(&cl->requests)) {
+            return cl;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
+static struct claim *
+first_unplaced(struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    if (!l->unplaced) {
+        return NULL;
+    }
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (!cl->placed && cl->state == CLAIM_QUEUED && !list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    l->unplaced = l->trying != NULL && !l->trying->placed;
+    return NULL;
+}
+
+/* The first that holds it, or is giving it back, exclusively. Beside an exclusive one there is no other. */
+static const struct claim *
+first_in(const struct list *home, enum claim_state state)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, home)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->state == state) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/* Whether those who hold it here leave no room for one more. */
+static bool
+is_full(const struct lock *l, bool shared)
+{
+    if (lock_is(l, KIND_F_PERMITS)) {
+        return l->held_n >= l->limit;
+    }
+    return l->held_n > 0 && !(shared && first_in(&l->holders, CLAIM_HELD)->holds == 0);
+}
+
+/* ... or those who are giving it back; that is for Redis to be told first. */
+static bool
+is_freeing(const struct lock *l, bool shared)
+{
+    if (lock_is(l, KIND_F_PERMITS)) {
+        return l->held_n + l->freeing_n >= l->limit;
+    }
+    return l->freeing_n > 0 && !(shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0);
 }
 
 static void
-watch_set(struct core *c, struct lock *l, bool on)
+watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 {
-    struct core_action a = {.type = on ? CORE_WATCH : CORE_UNWATCH};
+    struct core_action a = {.type = type};
 
-    if (on == (l->watch != WATCH_OFF)) {
+    a.op = (struct core_op){.lock = l->id,
+                            .key = {l->key, l->key_n},
+                            .kind = l->kind,
+                            .value = l->value,
+                            .owner = l->watch_owner,
+                            .tracking = l->tracking};
+    core_act(c, &a);
+}
+
+/* Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. */
+static void
+watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
+{
+    uint64_t owner = on && first != NULL && lock_is(l, KIND_F_PLACED) ? first->number : 0;
+
+    if (on == (l->watch != WATCH_OFF) && (!on || owner == l->watch_owner)) {
         return;
     }
+    if (l->watch != WATCH_OFF) {
+        watch_send(c, l, CORE_UNWATCH);
+    }
     l->watch = on ? WATCH_ASKED : WATCH_OFF;
-    a.op = (struct core_op){.lock = l->id, .key = {l->key, l->key_n}, .kind = l->kind, .value = l->value};
-    core_act(c, &a);
+    l->watch_owner = owner;
+    if (on) {
+        watch_send(c, l, CORE_WATCH);
+    }
 }
 
 static void
@@ -213,6 +304,36 @@ idle_free(struct core *c, struct lock *l)
     }
 }
 
+static bool
+wants_shared(const struct claim *cl)
+{
+    return container_of(cl->requests.next, struct request, claim_node)->shared;
+}
+
+/*
+ * The next attempt, now or when it is time; none while those who hold it here are in the way. Who needs a place in
+ * Redis's queue asks first and at once: that is no question of who holds the lock.
+ */
+static void
+go_on(struct core *c, struct lock *l, struct claim *next)
+{
+    struct claim *unplaced = l->trying == NULL ? first_unplaced(l) : NULL;
+    bool at_once = unplaced != NULL && l->trouble == CORE_NOT_GRANTED;
+
+    timer_set(c, &l->timer, CORE_FOREVER);
+    if (next == NULL || l->trying != NULL) {
+        return;
+    }
+    if (unplaced == NULL && (is_full(l, wants_shared(next)) || is_freeing(l, wants_shared(next)))) {
+        return;
+    }
+    if (l->retry_us > c->now_us && !at_once) {
+        timer_set(c, &l->timer, l->retry_us);
+    } else {
+        claim_try(c, unplaced != NULL ? unplaced : next);
+    }
+}
+
 /* Goes on with a lock that something happened to: the next attempt, the watch, or its end. */
 void
 lock_work(struct core *c, struct lock *l)
@@ -225,19 +346,12 @@ lock_work(struct core *c, struct lock *l)
     if (next == NULL) {
         l->retry_us = l->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
     }
-    if (next == NULL || l->trying != NULL || !list_empty(&l->holders) || is_freeing(l)) {
-        timer_set(c, &l->timer, CORE_FOREVER);
-    } else if (l->retry_us > c->now_us) {
-        timer_set(c, &l->timer, l->retry_us);
-    } else {
-        timer_set(c, &l->timer, CORE_FOREVER);
-        claim_try(c, next);
-    }
+    go_on(c, l, next);
     if (list_empty(&l->queue)) {
-        watch_set(c, l, false);
+        watch_set(c, l, false, NULL);
         l->taken_until_us = 0;
-    } else if (l->taken_until_us != 0) {
-        watch_set(c, l, true);
+    } else if (l->taken_until_us != 0 || l->watch != WATCH_OFF) {
+        watch_set(c, l, true, first_called(l));
     }
     if (l->claims_n == 0 && list_empty(&l->breaks)) {
         lock_free(c, l);
@@ -248,6 +362,18 @@ void
 lock_timer(struct core *c, struct lock *l)
 {
     lock_wake(c, l);
+}
+
+/* It may be the turn of a place that is kept, but nobody waits in: then others must not wait for it. */
+static void
+pass_on(struct core *c, struct lock *l)
+{
+    struct claim *cl = first_called(l);
+
+    if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
+        cl->place_until_us = 0;
+        claim_desert(c, cl);
+    }
 }
 
 /* Something moved on the name: try again. Not while others have their turn, and not for our own release's echo. */
@@ -261,6 +387,9 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     }
     if (c->now_us < l->yield_until_us) {
         return;
+    }
+    if (!confirmed) {
+        pass_on(c, l);
     }
     l->again = l->trying != NULL;
     l->retry_us = 0;
@@ -289,7 +418,7 @@ lock_busy_for(const struct core *c, const struct request *r)
     if (cl->state == CLAIM_TRYING) {
         return false;
     }
-    if (!list_empty(&l->holders)) {
+    if (is_full(l, r->shared)) {
         return true;
     }
     /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
@@ -344,10 +473,11 @@ void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
     l->run = 0;
-    if (d->outcome == CORE_TAKEN) {
+    if (d->outcome == CORE_TAKEN || d->outcome == CORE_FOREIGN) {
         int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
 
         c->metrics->attempts_taken++;
+        l->elsewhere_n = (uint32_t)d->holders;
         l->trouble = CORE_NOT_GRANTED;
         l->backoff_us = 0;
         l->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
@@ -376,7 +506,7 @@ lock_released(struct core *c, struct lock *l, int64_t outsiders)
     int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
 
     l->retry_us = 0;
-    if (others <= 0) {
+    if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
         l->run = 0;
     } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
         l->run = 0;
@@ -415,7 +545,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
 
     l->break_op = 0;
-    if (ok && !list_empty(&l->holders)) {
+    while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
     while (!list_empty(&l->breaks)) {

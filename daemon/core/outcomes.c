@@ -9,12 +9,6 @@
  */
 #include "daemon/core/state.h"
 
-static int64_t
-later(int64_t a_us, int64_t b_us)
-{
-    return a_us > b_us ? a_us : b_us;
-}
-
 /* Redis has the claim until its lease is over, counted from now at the latest, by clocks that differ a little. */
 static void
 redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
@@ -22,19 +16,37 @@ redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
     cl->redis_until_us = later(cl->redis_until_us, after_us(c->now_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
 }
 
+/*
+ * Redis has granted it beside somebody who holds it here: then Redis has lost that hold. Only a kind with places is
+ * asked for while it is held.
+ */
+static void
+lose_others(struct core *c, struct lock *l, bool shared)
+{
+    while (lock_is(l, KIND_F_PLACED) && !shared && !list_empty(&l->holders)) {
+        claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
+    }
+}
+
 static void
 grant(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct lock *l = cl->lock;
-    const struct request *first = container_of(cl->requests.next, struct request, claim_node);
+    struct request *first = container_of(cl->requests.next, struct request, claim_node);
 
+    lose_others(c, l, first->shared);
     claim_move(c, cl, CLAIM_HELD);
-    cl->holds = 1;
+    cl->holds = !first->shared;
+    cl->shared = first->shared;
+    cl->placed = false;
+    cl->renew_op = 0; /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
     cl->session = first->peer->id;
+    cl->fresh = first->fresh;
     cl->granted_us = c->now_us;
-    cl->watchdog = first->lease_us == 0;
-    cl->lease_us = cl->watchdog ? first->spec_lease_us : cl->lease_us;
+    first->tended = first->bundle != NULL && first->lease_us != 0;
+    cl->watchdog = first->lease_us == 0 || first->tended;
+    cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
     cl->renew_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3;
     cl->place_until_us = 0;
     cl->backoff_us = 0;
@@ -52,6 +64,14 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
+/* Who it was sent for has gone, and who came since wants the other sort of hold. */
+static bool
+is_wrong_sort(const struct claim *cl)
+{
+    return !list_empty(&cl->requests) &&
+           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+}
+
 static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -59,7 +79,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->stamp = d->stamp;
     cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     redis_has_it(c, cl, cl->op_lease_us);
-    if (list_empty(&cl->requests)) {
+    if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
     } else if (c->now_us >= cl->deadline_us) {
@@ -69,6 +89,22 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     } else {
         grant(c, cl, d);
     }
+}
+
+/* TAKEN, of a kind with places: whether this one has a place now, and whether others may need one. */
+static void
+note_place(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct lock *l = cl->lock;
+
+    if (cl->placed && !d->placed) {
+        claim_put_last(c, cl);
+    } else if (d->placed && !cl->placed) {
+        cl->renew_us = d->sent_us + earlier(PLACE_US, cl->op_lease_us) / 3; /* taken for no longer than the lease */
+    }
+    cl->placed = d->placed;
+    cl->unsure = cl->unsure || cl->placed;
+    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until it is asked for again */
 }
 
 static void
@@ -92,13 +128,18 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
-    if (list_empty(&cl->requests) && cl->unsure) {
+    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
+        note_place(c, cl, d);
+    } else if (d->outcome == CORE_FOREIGN) {
+        l->unplaced = false;
+    }
+    if (list_empty(&cl->requests)) {
+        claim_desert(c, cl);
+    } else if (cl->unsure && is_wrong_sort(cl)) {
         claim_release(c, cl, NULL);
-    } else if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) {
-        claim_move(c, cl, CLAIM_IDLE);
     }
     claim_arm(c, cl);
-    if (d->outcome == CORE_FOREIGN) {
+    if (d->outcome == CORE_FOREIGN && !l->foreign_wait) {
         lock_refuse(c, l, CORE_WRONG_KIND);
         lock_wake(c, l);
     } else {
@@ -138,6 +179,16 @@ perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
     cl->shrink_until_us = later(cl->shrink_until_us, d->guard_us);
 }
 
+static void
+set_holds(struct claim *cl)
+{
+    if (cl->op_shared) {
+        cl->shared = cl->op_holds;
+    } else {
+        cl->holds = cl->op_holds;
+    }
+}
+
 /* The request that a successful operation was done for gets its answer; it may have gone meanwhile. */
 static void
 served(struct core *c, struct claim *cl, struct request *r, const struct core_done *d)
@@ -146,7 +197,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
     case CORE_ACQUIRE:
         extended(c, cl, d, cl->op_lease_us, false);
         if (r != NULL) {
-            cl->holds = cl->op_holds;
+            set_holds(cl);
             if (!cl->watchdog && r->lease_us == 0) {
                 cl->watchdog = true;
                 cl->lease_us = r->spec_lease_us;
@@ -156,10 +207,11 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         break;
     case CORE_RELEASE:
         extended(c, cl, d, cl->op_lease_us, false);
-        cl->holds = cl->op_holds;
+        set_holds(cl);
         if (r != NULL) {
-            request_finish(c, r, CORE_LEFT, cl->holds);
+            request_finish(c, r, CORE_LEFT, claim_holds(cl));
         }
+        lock_wake(c, cl->lock); /* a writer that only reads now lets other readers in */
         break;
     default: /* EXTEND */
         cl->lease_us = cl->watchdog ? cl->lease_us : cl->op_lease_us;
@@ -211,12 +263,31 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
+/* A hold that was given back was the last of its claim; of a kind with permits the owner may have other claims. */
+static int64_t
+permits_left(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+    int64_t n = 0;
+
+    if (!lock_is(cl->lock, KIND_F_PERMITS)) {
+        return 0;
+    }
+    list_each(pos, nxt, &cl->owner->claims)
+    {
+        const struct claim *other = container_of(pos, struct claim, owner_node);
+
+        n += other->lock == cl->lock && other->state == CLAIM_HELD;
+    }
+    return n;
+}
+
 static void
 release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = cl->op_request;
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    bool over = c->now_us >= cl->redis_until_us;
+    bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
 
     cl->op = 0;
     if (d->outcome == CORE_OK || gone || over) {
@@ -228,7 +299,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, 0);
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(cl));
         }
         lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
         claim_freed(c, cl, !lost);
@@ -242,6 +313,21 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
+/* In the queue: its place in Redis lives on, or has to be taken anew behind all others. */
+static void
+place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->outcome == CORE_OK) {
+        cl->renew_us = later(c->now_us, d->sent_us + PLACE_US / 3);
+    } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL) {
+        cl->renew_us = after_us(c->now_us, US_PER_S);
+    } else if (cl->state == CLAIM_QUEUED && cl->placed) {
+        cl->placed = false;
+        claim_put_last(c, cl);
+    }
+    claim_arm(c, cl);
+}
+
 /* The watchdog's renewal. */
 static void
 renew_done(struct core *c, struct claim *cl, const struct core_done *d)
@@ -250,6 +336,10 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
         cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
         claim_release(c, cl, cl->op_request); /* it waited for this */
+        return;
+    }
+    if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) {
+        place_renewed(c, cl, d);
         return;
     }
     if (cl->state != CLAIM_HELD) {

@@ -1,7 +1,7 @@
 /*
  * owners.c -- sessions and owners: who may hold, and in which order their requests run.
  *
- * Owns peers, links and owners. A session's own owner ends with the session. A
+ * Owns peers, ties and owners. A session's own owner ends with the session. A
  * named owner lives while it has requests or claims; when the last session that
  * used it has gone it keeps what it has for its grace, then ends. An owner that
  * ends releases everything and is freed when Redis has been told.
@@ -32,7 +32,7 @@ owner_new(struct core *c, uint64_t id)
     o->id = o->number = id;
     list_init(&o->fifo);
     list_init(&o->claims);
-    list_init(&o->links);
+    list_init(&o->ties);
     list_init(&o->work);
     c->owners_n++;
     return o;
@@ -41,7 +41,7 @@ owner_new(struct core *c, uint64_t id)
 static void
 owner_free(struct core *c, struct owner *o)
 {
-    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->links));
+    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->ties));
     list_remove(&o->work);
     timer_fini(c, &o->timer);
     c->owners_n--;
@@ -59,7 +59,7 @@ core_session_open(struct core *c)
     }
     p->id = ++c->serial;
     list_init(&p->requests);
-    list_init(&p->links);
+    list_init(&p->ties);
     p->owner = owner_new(c, p->id);
     if (p->owner == NULL) {
         free(p);
@@ -98,7 +98,7 @@ owner_end(struct core *c, struct owner *o)
 }
 
 static void
-link_free(struct core *c, struct link *ln)
+tie_free(struct core *c, struct tie *ln)
 {
     struct owner *o = ln->owner;
     struct list *pos, *nxt;
@@ -107,7 +107,7 @@ link_free(struct core *c, struct link *ln)
     list_remove(&ln->peer_node);
     list_remove(&ln->owner_node);
     free(ln);
-    if (!list_empty(&o->links) || o->ending) {
+    if (!list_empty(&o->ties) || o->ending) {
         return;
     }
     list_each(pos, nxt, &o->claims)
@@ -120,14 +120,14 @@ link_free(struct core *c, struct link *ln)
 }
 
 static bool
-link_add(struct core *c, struct peer *p, struct owner *o)
+tie_add(struct core *c, struct peer *p, struct owner *o)
 {
     struct list *pos, *nxt;
-    struct link *ln;
+    struct tie *ln;
 
-    list_each(pos, nxt, &p->links)
+    list_each(pos, nxt, &p->ties)
     {
-        if (container_of(pos, struct link, peer_node)->owner == o) {
+        if (container_of(pos, struct tie, peer_node)->owner == o) {
             return true;
         }
     }
@@ -137,8 +137,8 @@ link_add(struct core *c, struct peer *p, struct owner *o)
     }
     ln->peer = p;
     ln->owner = o;
-    list_push_front(&p->links, &ln->peer_node); /* a session mostly speaks for the owner it spoke for last */
-    list_push_back(&o->links, &ln->owner_node);
+    list_push_front(&p->ties, &ln->peer_node); /* a session mostly speaks for the owner it spoke for last */
+    list_push_back(&o->ties, &ln->owner_node);
     timer_set(c, &o->timer, CORE_FOREVER);
     return true;
 }
@@ -191,7 +191,7 @@ owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct
     if (o == NULL) {
         o = owner_named(c, name, hash);
     }
-    if (o == NULL || !link_add(c, p, o)) {
+    if (o == NULL || !tie_add(c, p, o)) {
         return CORE_NO_MEMORY;
     }
     o->session = p->id;
@@ -234,15 +234,15 @@ owner_work(struct core *c, struct owner *o)
         HASH_DELETE(hh, c->owners, o);
         o->ending = true;
     }
-    while (!list_empty(&o->links)) {
-        link_free(c, container_of(o->links.next, struct link, owner_node));
+    while (!list_empty(&o->ties)) {
+        tie_free(c, container_of(o->ties.next, struct tie, owner_node));
     }
     owner_free(c, o);
 }
 
-/* Nothing more will be asked: no LOCK of this session may go on waiting. */
-void
-peer_eof(struct core *c, struct peer *p)
+/* The first that still waits although nothing more will be asked. */
+static struct request *
+first_waiting(struct core *c, struct peer *p)
 {
     struct list *pos, *nxt;
 
@@ -250,11 +250,23 @@ peer_eof(struct core *c, struct peer *p)
     {
         struct request *r = container_of(pos, struct request, peer_node);
 
-        if (r->verb == CORE_LOCK && r->due_us > c->now_us) {
-            r->due_us = r->arrived_us; /* as if it had never wanted to wait */
-            if (r->started) {
-                request_hurry(c, r);
-            }
+        if (r->waits && r->due_us > c->now_us) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* Nothing more will be asked: no LOCK of this session may go on waiting. */
+void
+peer_eof(struct core *c, struct peer *p)
+{
+    struct request *r;
+
+    while ((r = first_waiting(c, p)) != NULL) { /* the end of one may be that of others */
+        r->due_us = r->arrived_us; /* as if it had never wanted to wait */
+        if (r->started) {
+            request_hurry(c, r);
         }
     }
 }
@@ -266,13 +278,15 @@ peer_gone(struct core *c, struct peer *p)
     while (!list_empty(&p->requests)) {
         struct request *r = container_of(p->requests.next, struct request, peer_node);
 
-        if (r->verb == CORE_LOCK) {
-            c->metrics->cancelled++;
+        c->metrics->cancelled += r->waits;
+        if (r->bundle != NULL) {
+            bundle_leave(c, r);
+        } else {
+            request_drop(c, r);
         }
-        request_drop(c, r);
     }
-    while (!list_empty(&p->links)) {
-        link_free(c, container_of(p->links.next, struct link, peer_node));
+    while (!list_empty(&p->ties)) {
+        tie_free(c, container_of(p->ties.next, struct tie, peer_node));
     }
     owner_end(c, p->owner);
     HASH_DELETE(hh, c->peers, p);

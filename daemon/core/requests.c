@@ -12,8 +12,8 @@
 
 #include "daemon/core/state.h"
 
-static void
-reply(struct core *c, const struct core_reply *rp)
+void
+request_reply(struct core *c, const struct core_reply *rp)
 {
     struct core_action a = {.type = CORE_REPLY, .reply = *rp};
 
@@ -22,11 +22,10 @@ reply(struct core *c, const struct core_reply *rp)
     core_act(c, &a);
 }
 
-/* Answered at the door: no record was made. */
-static void
-refuse(struct core *c, const struct core_request *rq, enum core_answer answer)
+void
+request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer)
 {
-    reply(c, &(struct core_reply){.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name});
+    request_reply(c, &(struct core_reply){.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name});
 }
 
 static struct request *
@@ -43,7 +42,10 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     r->peer = p;
     r->once = rq->once;
     r->full = rq->full;
+    r->fresh = rq->fresh;
+    r->shared = rq->shared;
     r->token = rq->token;
+    r->serial = ++c->serial;
     r->lease_us = rq->lease_us;
     r->spec_lease_us = rq->spec.lease_us;
     r->arrived_us = c->now_us;
@@ -55,65 +57,101 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     return r;
 }
 
+/* Another claim than the one it was about until now. */
 static void
-request_bind(struct core *c, struct request *r, struct claim *cl, bool in_order)
+request_bind(struct core *c, struct request *r, struct claim *cl)
 {
+    if (r->claim != NULL) {
+        r->claim->refs--;
+        lock_wake(c, r->claim->lock);
+    }
     r->claim = cl;
     r->owner = cl->owner;
     cl->refs++;
+}
+
+/* In its owner's order, or at once. */
+void
+request_begin(struct core *c, struct request *r, bool in_order)
+{
     if (in_order) {
-        list_push_back(&cl->owner->fifo, &r->fifo_node);
-        owner_wake(c, cl->owner);
+        list_push_back(&r->owner->fifo, &r->fifo_node);
+        owner_wake(c, r->owner);
     } else {
         request_run(c, r);
     }
 }
 
-static void
-lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
+/* Whether one more may wait for the lock, or be wanted by the owner who has `cl` of it or nothing. */
+static enum core_answer
+within_limits(const struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
+              const struct claim *cl)
+{
+    bool held = cl != NULL && cl->state == CLAIM_HELD;
+
+    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->waiting_n >= rq->spec.waiters_max) {
+        return CORE_TOO_MANY_WAITERS;
+    }
+    return cl == NULL && o->claims_n >= c->conf.locks_max ? CORE_TOO_MANY_LOCKS : CORE_GRANTED;
+}
+
+/* The records of a LOCK, made whole before it begins; anything but GRANTED: there are none. */
+enum core_answer
+request_lock(struct core *c, struct peer *p, const struct core_request *rq, struct request **out)
 {
     enum core_answer answer;
     struct owner *o;
     struct lock *l;
     struct claim *cl;
-    struct request *r = NULL;
-    bool joins, held;
+    struct request *r;
 
     if (c->waiting_n >= c->conf.waiters_max) {
-        refuse(c, rq, CORE_TOO_MANY_WAITERS);
-        return;
+        return CORE_TOO_MANY_WAITERS;
     }
     answer = owner_get(c, p, rq->owner, true, &o);
     if (answer == CORE_GRANTED) {
         answer = lock_get(c, rq, false, &l);
     }
     if (answer != CORE_GRANTED) {
-        refuse(c, rq, answer);
-        return;
+        return answer;
     }
-    cl = claim_find(l, o);
-    held = cl != NULL && cl->state == CLAIM_HELD;
-    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->waiting_n >= rq->spec.waiters_max) {
-        refuse(c, rq, CORE_TOO_MANY_WAITERS);
-        return;
+    cl = claim_wanted(l, o, rq->once);
+    answer = within_limits(c, rq, l, o, cl);
+    if (answer != CORE_GRANTED) {
+        return answer;
     }
-    if (cl == NULL && o->claims_n >= c->conf.locks_max) {
-        refuse(c, rq, CORE_TOO_MANY_LOCKS);
-        return;
-    }
-    cl = cl != NULL ? cl : claim_get(c, l, o);
+    cl = cl != NULL ? cl : claim_new(c, l, o);
     r = cl != NULL ? request_new(c, p, rq, CORE_LOCK) : NULL;
     if (r == NULL) {
         lock_wake(c, l); /* the claim may be a new one, for nobody */
-        refuse(c, rq, CORE_NO_MEMORY);
-        return;
+        return CORE_NO_MEMORY;
     }
     cl->owner_grace_us = rq->spec.owner_grace_us;
     cl->place_grace_us = rq->spec.place_grace_us;
+    r->waits = true;
     l->waiting_n++;
     c->waiting_n++;
-    joins = r->once && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
-    request_bind(c, r, cl, !joins);
+    request_bind(c, r, cl);
+    *out = r;
+    return CORE_GRANTED;
+}
+
+static void
+lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
+{
+    struct request *r;
+    enum core_answer answer = request_lock(c, p, rq, &r);
+    const struct claim *cl;
+    bool queued;
+
+    if (answer != CORE_GRANTED) {
+        request_refuse(c, rq, answer);
+        return;
+    }
+    cl = r->claim;
+    queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
+    /* A repetition joins the one that waits, but not for another sort of hold. */
+    request_begin(c, r, !(r->once && queued && container_of(cl->requests.next, struct request, claim_node)->shared == r->shared));
 }
 
 /* The claim a TOKEN stands for: whoever holds the name by it, or held it and does not know of the loss yet. */
@@ -137,20 +175,19 @@ claim_by_token(const struct lock *l, uint64_t token)
 }
 
 /*
- * UNLOCK or RENEW. A LOCK made its claim when it arrived, so if there is none
- * now there will be none when it would be this request's turn.
+ * The record of an UNLOCK or RENEW; anything but GRANTED: there is none. A LOCK made its claim when it arrived, so if
+ * there is none now there will be none when it would be this request's turn.
  */
-static void
-holder_arrives(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
+enum core_answer
+request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
+             struct request **out)
 {
     struct lock *l = lock_find(c, rq->name);
-    bool by_token = rq->token != 0 && rq->owner.n == 0;
     enum core_answer answer = CORE_NOT_HELD;
     struct claim *cl = NULL;
     struct owner *o;
-    struct request *r;
 
-    if (l != NULL && by_token) {
+    if (l != NULL && rq->token != 0 && rq->owner.n == 0) {
         cl = claim_by_token(l, rq->token);
         answer = list_empty(&l->holders) ? CORE_NOT_HELD : CORE_STALE;
     } else if (l != NULL) {
@@ -161,15 +198,27 @@ holder_arrives(struct core *c, struct peer *p, const struct core_request *rq, en
         }
     }
     if (cl == NULL) {
-        refuse(c, rq, answer);
-        return;
+        return answer;
     }
-    r = request_new(c, p, rq, verb);
-    if (r == NULL) {
-        refuse(c, rq, CORE_NO_MEMORY);
-        return;
+    *out = request_new(c, p, rq, verb);
+    if (*out == NULL) {
+        return CORE_NO_MEMORY;
     }
-    request_bind(c, r, cl, !by_token);
+    request_bind(c, *out, cl);
+    return CORE_GRANTED;
+}
+
+static void
+holder_arrives(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
+{
+    struct request *r;
+    enum core_answer answer = request_held(c, p, rq, verb, &r);
+
+    if (answer != CORE_GRANTED) {
+        request_refuse(c, rq, answer);
+    } else {
+        request_begin(c, r, rq->token == 0 || rq->owner.n != 0);
+    }
 }
 
 static void
@@ -183,7 +232,7 @@ break_arrives(struct core *c, struct peer *p, const struct core_request *rq)
         r = request_new(c, p, rq, CORE_BREAK);
     }
     if (r == NULL) {
-        refuse(c, rq, CORE_NO_MEMORY);
+        request_refuse(c, rq, CORE_NO_MEMORY);
         return;
     }
     r->lock = l;
@@ -212,6 +261,13 @@ request_arrive(struct core *c, const struct core_event *ev)
     }
 }
 
+/* When its wait is over, or, before that, when it is time to ask about deadlocks. */
+static void
+request_arm(struct core *c, struct request *r)
+{
+    timer_set(c, &r->timer, r->ask_us < r->due_us ? r->ask_us : r->due_us);
+}
+
 /* A LOCK takes its place, or joins the place its owner has. */
 static void
 join_queue(struct core *c, struct request *r)
@@ -222,17 +278,22 @@ join_queue(struct core *c, struct request *r)
         request_finish(c, r, CORE_DRAINING, 0);
         return;
     }
+    if (r->due_us > c->now_us && deadlock_begins(c, r)) {
+        return;
+    }
     if (cl->state == CLAIM_IDLE || cl->state == CLAIM_SWEEP) {
         claim_enqueue(c, cl);
     }
     list_push_back(&cl->requests, &r->claim_node);
     cl->place_until_us = 0;
+    cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {
         request_hurry(c, r);
     } else {
-        timer_set(c, &r->timer, r->due_us);
+        r->ask_us = c->conf.deadlock_us == 0 ? CORE_FOREVER : after_us(c->now_us, c->conf.deadlock_us);
+        request_arm(c, r);
     }
 }
 
@@ -255,15 +316,43 @@ join_holder(struct core *c, struct request *r)
     }
 }
 
+/* Whether a LOCK by who holds it already could only wait for itself. */
+static bool
+waits_for_itself(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    bool upgrade = cl->holds == 0 && !r->shared;
+
+    return r->verb == CORE_LOCK &&
+           (r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
+            (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT)));
+}
+
+/* Of several permits the newest one is meant, or the one with the token. */
+static void
+find_permit(struct core *c, struct request *r)
+{
+    struct claim *cl = NULL;
+
+    if (r->verb != CORE_LOCK && lock_is(r->claim->lock, KIND_F_PERMITS)) {
+        cl = claim_newest_held(r->claim->lock, r->owner, r->token);
+    }
+    if (cl != NULL && cl != r->claim) {
+        request_bind(c, r, cl);
+    }
+}
+
 /* What the request means in the state its claim is in. */
 void
 request_run(struct core *c, struct request *r)
 {
-    struct claim *cl = r->claim;
-    bool reentrant = (kind_rows[cl->lock->kind].flags & KIND_F_REENTRANT) != 0;
+    struct claim *cl;
 
     r->started = true;
     r->hurried = false;
+    list_remove(&r->hurry_node); /* it may run anew */
+    find_permit(c, r);
+    cl = r->claim;
     switch (cl->state) {
     case CLAIM_LOST:
         cl->token = 0;
@@ -271,11 +360,13 @@ request_run(struct core *c, struct request *r)
         request_finish(c, r, CORE_WAS_LOST, 0);
         return;
     case CLAIM_HELD:
-        if (r->verb == CORE_LOCK && !r->once && !reentrant) { /* it would wait for itself */
-            request_finish(c, r, r->due_us <= c->now_us ? CORE_NOT_GRANTED : CORE_DEADLOCK, 0);
-            return;
+        if (!waits_for_itself(r)) {
+            join_holder(c, r);
+        } else if (r->due_us <= c->now_us) {
+            request_finish(c, r, CORE_NOT_GRANTED, 0);
+        } else {
+            request_deadlock(c, r, NULL, 0);
         }
-        join_holder(c, r);
         return;
     case CLAIM_FREEING:
         if (cl->lost) { /* Redis has no say in it */
@@ -333,14 +424,57 @@ request_hurry(struct core *c, struct request *r)
     }
 }
 
+/* What was asked may have got lost, or a deadlock may have come about elsewhere since: so ask again, less and less. */
+static int64_t
+ask_pause_us(const struct request *r)
+{
+    int64_t waited_us = r->ask_us - r->arrived_us;
+
+    return waited_us < ASK_MAX_US ? waited_us : ASK_MAX_US;
+}
+
 void
 request_timer(struct core *c, struct request *r)
 {
-    if (r->verb == CORE_LOCK) {
-        request_hurry(c, r);
-    } else {
+    if (r->verb != CORE_LOCK) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
+    } else if (c->now_us < r->due_us && c->now_us >= r->ask_us && !r->hurried) {
+        r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */
+        request_arm(c, r);
+        deadlock_ask(c, r); /* may be its end */
+    } else {
+        request_hurry(c, r);
     }
+}
+
+static struct core_reply
+reply_of(const struct request *r, enum core_answer answer)
+{
+    const struct claim *cl = r->claim;
+    const struct lock *l = cl != NULL ? cl->lock : r->lock;
+
+    return (struct core_reply){.session = r->peer != NULL ? r->peer->id : 0,
+                               .id = r->id,
+                               .answer = answer,
+                               .name = lock_name(l),
+                               .token = cl != NULL ? cl->token : 0,
+                               .owner = cl != NULL ? cl->number : 0,
+                               .kind = l->kind,
+                               .full = r->full};
+}
+
+/* The end of a request: its answer, where there is somebody to hear it. */
+static void
+answer(struct core *c, struct request *r, const struct core_reply *rp)
+{
+    if (r->bundle != NULL) {
+        bundle_answer(c, r, rp);
+        return;
+    }
+    if (!r->silent) {
+        request_reply(c, rp);
+    }
+    request_drop(c, r);
 }
 
 /* The claim is held and its deadline lies ahead. */
@@ -348,39 +482,57 @@ void
 request_grant(struct core *c, struct request *r)
 {
     const struct claim *cl = r->claim;
+    struct core_reply rp = reply_of(r, CORE_GRANTED);
 
     assert(cl->state == CLAIM_HELD && c->now_us < cl->deadline_us);
     c->metrics->grants++;
-    reply(c, &(struct core_reply){.session = r->peer->id,
-                                  .id = r->id,
-                                  .answer = CORE_GRANTED,
-                                  .name = lock_name(cl->lock),
-                                  .token = cl->token,
-                                  .owner = cl->number,
-                                  .kind = cl->lock->kind,
-                                  .holds = cl->holds,
-                                  .lease_us = cl->deadline_us - c->now_us,
-                                  .waited_us = c->now_us - r->arrived_us,
-                                  .full = r->full});
-    request_drop(c, r);
+    rp.holds = claim_holds(cl);
+    rp.lease_us = cl->deadline_us - c->now_us;
+    rp.waited_us = c->now_us - r->arrived_us;
+    answer(c, r, &rp);
 }
 
 /* Any other answer. `left` as core_answer says. */
 void
-request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left)
+request_finish(struct core *c, struct request *r, enum core_answer what, int64_t left)
 {
-    const struct lock *l = r->claim != NULL ? r->claim->lock : r->lock;
+    struct core_reply rp = reply_of(r, what);
 
-    reply(c, &(struct core_reply){.session = r->peer->id,
-                                  .id = r->id,
-                                  .answer = answer,
-                                  .name = lock_name(l),
-                                  .token = r->claim != NULL ? r->claim->token : 0,
-                                  .owner = r->claim != NULL ? r->claim->number : 0,
-                                  .kind = l->kind,
-                                  .left = left,
-                                  .full = r->full});
-    request_drop(c, r);
+    rp.left = left;
+    answer(c, r, &rp);
+}
+
+/* No hops: its owner holds what it asks for, and would wait for itself. */
+void
+request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops)
+{
+    struct core_reply rp = reply_of(r, CORE_DEADLOCK);
+    struct core_hop self = {.owner = r->owner->id,
+                            .owner_name = {r->owner->name, r->owner->name_n},
+                            .name = lock_name(r->claim->lock)};
+
+    c->metrics->deadlocks++;
+    rp.hop = hops == 0 ? &self : hop;
+    rp.hops = hops == 0 ? 1 : hops;
+    answer(c, r, &rp);
+}
+
+/* It waits no longer, and whoever was behind it may go on. */
+void
+request_settle(struct core *c, struct request *r)
+{
+    list_remove(&r->claim_node);
+    list_remove(&r->hurry_node);
+    timer_set(c, &r->timer, CORE_FOREVER);
+    if (list_linked(&r->fifo_node)) {
+        list_remove(&r->fifo_node);
+        owner_wake(c, r->owner);
+    }
+    if (r->waits) {
+        r->waits = false;
+        r->claim->lock->waiting_n--;
+        c->waiting_n--;
+    }
 }
 
 /* Without a reply: takes it off every list and frees it; whoever was behind it is woken. */
@@ -391,17 +543,8 @@ request_drop(struct core *c, struct request *r)
     bool attached = list_linked(&r->claim_node);
 
     list_remove(&r->peer_node);
-    list_remove(&r->claim_node);
-    list_remove(&r->hurry_node);
-    if (list_linked(&r->fifo_node)) {
-        list_remove(&r->fifo_node);
-        owner_wake(c, r->owner);
-    }
+    request_settle(c, r);
     timer_fini(c, &r->timer);
-    if (r->verb == CORE_LOCK) {
-        cl->lock->waiting_n--;
-        c->waiting_n--;
-    }
     if (cl != NULL) {
         cl->refs--;
         if (cl->op_request == r) {

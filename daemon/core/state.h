@@ -1,7 +1,7 @@
 /*
  * state.h -- the records of the core; private to daemon/core.
  *
- *   peer  --< link >--  owner  --<  claim  >--  lock
+ *   peer  --<  tie >--  owner  --<  claim  >--  lock
  *     \______________ request ______/
  *
  * peer     a session of the daemon
@@ -9,6 +9,7 @@
  * lock     a name this daemon has to do with: its queue and its dealings with Redis
  * claim    one owner's interest in one lock, from the first wish to the last release
  * request  one LOCK, UNLOCK, RENEW or BREAK that is not answered yet
+ * bundle   the requests of one MLOCK, MUNLOCK or MRENEW, which has one answer
  *
  * State is location: a claim's state names the list of its lock that it is on, and claim_move() alone changes both.
  *
@@ -29,6 +30,10 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
+    PLACE_US = 30 * 1000 * 1000, /* a place in Redis's queue that nobody refreshes is passed over then; see fair.lua */
+    ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
+    HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
+    SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
 };
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER };
@@ -42,12 +47,12 @@ struct peer {
     uint64_t id;
     struct owner *owner;   /* itself as an owner; never NULL */
     struct list requests;  /* request.peer_node, in order of arrival */
-    struct list links;     /* link.peer_node */
+    struct list ties;      /* tie.peer_node */
     UT_hash_handle hh;     /* core.peers */
 };
 
 /* This session has used that named owner. */
-struct link {
+struct tie {
     struct peer *peer;
     struct owner *owner;
     struct list peer_node, owner_node;
@@ -62,10 +67,13 @@ struct owner {
     struct list fifo;     /* request.fifo_node: requests run in this order, the first one is running */
     struct list claims;   /* claim.owner_node */
     uint32_t claims_n;
-    struct list links;    /* link.owner_node; named owners only */
+    struct list ties;     /* tie.owner_node; named owners only */
     struct list work;     /* in core.owner_work */
     struct timer timer;   /* named, no session left: the end of its grace */
     bool ending;          /* releases what it has, takes no request any more */
+    uint64_t search;      /* number of the search for a deadlock that was here last ... */
+    struct owner *via;    /* ... on the way from this owner, which waits for it */
+    struct owner *todo;   /* ... and which it looks at after this one */
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
@@ -96,10 +104,12 @@ struct claim {
 
     uint64_t op;            /* operation in flight; 0 = none */
     enum core_action_type op_verb;
+    bool op_shared;         /* of the shared holds */
+    bool op_place;          /* asks for a place, too */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
     uint32_t op_holds;      /* holds when it succeeds */
     int64_t op_lease_us;
-    uint64_t renew_op;      /* watchdog's renewal in flight, beside `op`; 0 = none */
+    uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -108,7 +118,10 @@ struct claim {
 
     uint64_t session;       /* that was granted it */
     uint64_t token;
-    uint32_t holds;
+    uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
+    uint32_t shared;        /* shared ones */
+    bool placed;            /* kinds with places: Redis has one for us; QUEUED and TRYING, and FREEING until it is gone */
+    bool fresh;             /* granted to a LOCK that said so */
     bool watchdog;          /* renewed by us */
     bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */
     bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
@@ -117,7 +130,7 @@ struct claim {
     int64_t granted_us;
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
-    int64_t renew_us;       /* HELD with watchdog: next renewal */
+    int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
@@ -142,6 +155,11 @@ struct lock {
     enum kind kind;
     enum value_format value;
     uint32_t claims_n, waiting_n; /* claims on it; LOCK requests that wait for it */
+    uint32_t held_n, freeing_n;   /* claims HELD, FREEING */
+    uint32_t limit;         /* kinds with permits: so many may hold it */
+    uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
+    bool foreign_wait, tracking; /* as its rule said last */
+    bool unplaced;          /* somebody in the queue may need a place in Redis */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
     struct list idle, queue, holders, leaving, lost; /* claim.node */
@@ -151,6 +169,7 @@ struct lock {
     struct timer timer;     /* armed to retry_us while somebody waits */
     struct claim *trying;   /* the one attempt in flight */
     enum watch_state watch;
+    uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
     bool again;             /* something moved while the attempt was in flight */
     enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
     int64_t retry_us;       /* no attempt before it */
@@ -176,9 +195,17 @@ struct request {
     struct list hurry_node; /* lock.hurried */
     struct timer timer;
     bool started;           /* request_run() has seen it */
-    bool once, full, hurried;
+    bool waits;             /* LOCK, not granted: counted in waiting_n of lock and core */
+    bool once, full, fresh, shared, hurried;
+    bool silent;            /* nobody hears the answer */
     uint64_t token;
+    uint64_t serial;        /* the wait, as other daemons know it */
+    uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
+    int64_t ask_us;         /* next search for a deadlock over several daemons */
+    struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
+    uint32_t part;          /* its place there */
+    bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
 };
 
 struct core {
@@ -198,6 +225,8 @@ struct core {
     struct lock *by_name, *by_id;
     struct list locks;      /* lock.all, in order of creation */
     struct list lock_work, owner_work;
+    uint64_t searches;
+    char say[SAY_BYTES];
     uint32_t waiting_n;     /* LOCK requests not answered */
     uint64_t peers_n, owners_n, held_n, freeing_n, locks_n;
 };
@@ -239,22 +268,29 @@ void lock_free(struct core *c, struct lock *l);
 
 /* claims.c */
 struct claim *claim_find(const struct lock *l, const struct owner *o);
-struct claim *claim_get(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
+struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl);
+void claim_put_last(struct core *c, struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);
-void claim_try(struct core *c, struct claim *cl);
-void claim_serve(struct core *c, struct claim *cl);
+void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl);
-void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, int64_t lease_us,
-              struct request *r);
+struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
+
+/* operations.c */
+bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
+void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED */
+void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
+void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
+void claim_release(struct core *c, struct claim *cl, struct request *r);
+void claim_forget_op(struct claim *cl);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
@@ -267,6 +303,49 @@ void request_timer(struct core *c, struct request *r);
 void request_grant(struct core *c, struct request *r);
 void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
 void request_drop(struct core *c, struct request *r);
+void request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops);
+void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
+void request_reply(struct core *c, const struct core_reply *rp);
+void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
+enum core_answer request_lock(struct core *c, struct peer *p, const struct core_request *rq, struct request **out);
+enum core_answer request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
+                              struct request **out);
+void request_begin(struct core *c, struct request *r, bool in_order);
+
+/* bundles.c */
+void bundle_arrive(struct core *c, const struct core_event *ev);
+void bundle_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
+void bundle_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
+
+/* deadlock.c */
+bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
+void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
+void deadlock_heard(struct core *c, struct slice what);
+
+static inline bool
+lock_is(const struct lock *l, unsigned flag)
+{
+    return (kind_rows[l->kind].flags & flag) != 0;
+}
+
+/* Holds of either sort. */
+static inline uint32_t
+claim_holds(const struct claim *cl)
+{
+    return cl->holds + cl->shared;
+}
+
+static inline int64_t
+earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static inline int64_t
+later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
 
 static inline struct slice
 lock_name(const struct lock *l)

@@ -14,6 +14,16 @@ owner_view(const struct claim *cl)
     return (struct core_owner_view){.id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
+static const struct lock *
+find(const struct core *c, struct slice name)
+{
+    struct lock *l = NULL;
+    unsigned hash = hash_name(&c->key, name.p, name.n);
+
+    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
+    return l;
+}
+
 static const struct claim *
 first_claim(const struct list *l)
 {
@@ -46,6 +56,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 
     *v = (struct core_lock_view){
         .name = {l->name, l->name_n}, .key = {l->key, l->key_n}, .kind = l->kind, .state = "idle"};
+    v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
     told = told != NULL ? told : first_claim(&l->lost);
     count_waiters(l, now_us, v);
     if (told != NULL && told->state != CLAIM_SWEEP) {
@@ -54,7 +65,10 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     }
     if (holder != NULL) {
         v->state = "held";
-        v->holds = holder->holds;
+        v->holds = claim_holds(holder);
+        v->holders = l->held_n;
+        v->shared = holder->holds == 0;
+        v->fresh = holder->fresh;
         v->deadline_us = holder->deadline_us;
         v->renewed = holder->watchdog;
         v->held_us = now_us - holder->granted_us;
@@ -108,6 +122,7 @@ waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
             const struct request *r = container_of(rpos, struct request, claim_node);
 
             v.deadline_us = r->due_us > v.deadline_us ? r->due_us : v.deadline_us;
+            v.shared = r->shared;
         }
         fn(ctx, &v);
     }
@@ -128,13 +143,34 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
     }
 }
 
+void
+core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
+{
+    const struct lock *l = find(c, name);
+    struct list *pos, *nxt;
+
+    if (l == NULL) {
+        return;
+    }
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        fn(ctx, &(struct core_holder_view){.name = lock_name(l),
+                                           .owner = owner_view(cl),
+                                           .token = cl->token,
+                                           .holds = claim_holds(cl),
+                                           .shared = cl->holds == 0,
+                                           .held_us = now_us - cl->granted_us,
+                                           .deadline_us = cl->deadline_us});
+    }
+}
+
 bool
 core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out)
 {
-    struct lock *l = NULL;
-    unsigned hash = hash_name(&c->key, name.p, name.n);
+    const struct lock *l = find(c, name);
 
-    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
     if (l == NULL) {
         return false;
     }
@@ -169,15 +205,15 @@ core_session_count(const struct core *c, uint64_t session)
         return n;
     }
     n.held = held_by(p->owner, session);
-    list_each(pos, nxt, &p->links)
+    list_each(pos, nxt, &p->ties)
     {
-        n.held += held_by(container_of(pos, struct link, peer_node)->owner, session);
+        n.held += held_by(container_of(pos, struct tie, peer_node)->owner, session);
     }
     list_each(pos, nxt, &p->requests)
     {
         const struct request *r = container_of(pos, struct request, peer_node);
 
-        n.waiting += r->verb == CORE_LOCK;
+        n.waiting += r->waits;
     }
     return n;
 }

@@ -23,6 +23,10 @@ struct core_lock_view {
     struct core_owner_view owner; /* number 0 when no owner here holds it */
     uint64_t token;               /* 0 when not held here */
     uint32_t holds;
+    uint32_t holders;    /* owners here that hold it; `owner`, `token` and the rest are the first one's */
+    uint32_t limit;      /* kinds with permits */
+    bool shared;         /* held shared */
+    bool fresh;          /* granted to a LOCK that was `fresh` */
     int64_t deadline_us; /* held: when we stop saying so; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
     int64_t held_us;     /* since the grant */
@@ -36,6 +40,7 @@ struct core_waiter_view {
     uint32_t position;      /* 1 = next */
     int64_t waited_us;
     int64_t deadline_us;    /* CORE_FOREVER */
+    bool shared;            /* wants it shared */
     bool kept;              /* nobody asks at the moment; the place is kept */
 };
 
@@ -47,12 +52,26 @@ struct core_totals {
     uint64_t locks, held, waiters, owners, sessions, freeing;
 };
 
+/* One of the owners that hold a name. */
+struct core_holder_view {
+    struct slice name;
+    struct core_owner_view owner;
+    uint64_t token;
+    uint32_t holds;
+    bool shared;
+    int64_t held_us, deadline_us;
+};
+
 typedef void core_lock_fn(void *ctx, const struct core_lock_view *v);
 typedef void core_waiter_fn(void *ctx, const struct core_waiter_view *v);
+typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 
 /* glob n == 0: all. */
 void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
 void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
+
+/* Everyone here who holds the name, in the order they were granted it. */
+void core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx);
 
 /* False when this daemon has no record of the name. The view's slices live until the next step. */
 bool core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out);

@@ -18,6 +18,7 @@ struct cmd {
     uint64_t slot;      /* for CMD_LATER */
     enum command_id id;
     struct writer *out;
+    enum reply_form *form; /* in the slot, FORM_NATIVE; for what is asked of the core: set it before */
 };
 
 typedef enum cmd_result cmd_fn(struct cmd *c);

@@ -1,12 +1,12 @@
 /*
- * commands_lock.c -- LOCK, UNLOCK, RENEW, and what an admin does to locks and sessions.
+ * commands_lock.c -- LOCK, UNLOCK, RENEW, MLOCK, MUNLOCK, and what an admin does to locks and sessions.
  *
  * Owns the way from words to a core request and from a core reply to bytes.
  * Decides nothing about locks: every answer but a syntax error is the core's.
  * Invariant: a handler that stepped the core returns CMD_LATER and has written
  * nothing; the core's one reply reaches the slot by session_answer().
  *
- * This is the hot path: the Redis key is built in engine.key, nothing else is allocated.
+ * This is the hot path: Redis keys are built in engine.key, nothing else is allocated.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -68,24 +68,115 @@ write_full(const struct engine *e, struct writer *out, const struct core_reply *
     fields_write_map(&f, out);
 }
 
+/* ---- the cycle of a deadlock ---- */
+
+#define HOPS_SHOWN 8
+
+static void
+add_quoted(struct buf *out, struct slice name)
+{
+    buf_adds(out, "\"");
+    name_print(name, out);
+    buf_adds(out, "\"");
+}
+
+static void
+add_hop_owner(struct buf *out, const struct core_hop *hop)
+{
+    if (hop->owner_name.n > 0) {
+        buf_adds(out, "owner ");
+        add_quoted(out, hop->owner_name);
+    } else {
+        buf_printf(out, "session %" PRIu64, hop->owner);
+    }
+    if (hop->daemon.n > 0) {
+        buf_adds(out, " of daemon ");
+        name_print(hop->daemon, out);
+    }
+}
+
+/* A waits for "x", held by B, which waits for "y", held by A. */
+static void
+add_cycle(struct buf *out, const struct core_hop *hop, size_t n)
+{
+    size_t i;
+
+    add_hop_owner(out, &hop[0]);
+    buf_adds(out, " waits for ");
+    add_quoted(out, hop[0].name);
+    for (i = 1; i < n && i < HOPS_SHOWN; i++) {
+        buf_adds(out, ", held by ");
+        add_hop_owner(out, &hop[i]);
+        buf_adds(out, ", which waits for ");
+        add_quoted(out, hop[i].name);
+    }
+    if (i < n) {
+        buf_printf(out, ", and so on over %zu more owners", n - i);
+    }
+    buf_adds(out, ", held by ");
+    add_hop_owner(out, &hop[0]);
+}
+
+static void
+add_self(struct buf *out, const struct core_reply *r)
+{
+    if (r->hops == 1) {
+        add_hop_owner(out, &r->hop[0]);
+    } else {
+        buf_printf(out, "%s %" PRIu64, r->owner == r->session ? "session" : "owner", r->owner);
+    }
+    buf_adds(out, " already holds ");
+    add_quoted(out, r->name);
+    buf_adds(out, " and would wait for itself");
+}
+
+/* One line, whatever the names: each is escaped and cut, and so is the cycle. */
 static void
 write_deadlock(struct writer *out, const struct core_reply *r)
 {
+    struct buf text;
+
+    buf_init(&text, 0);
+    if (r->hops > 1) {
+        add_cycle(&text, r->hop, r->hops);
+    } else {
+        add_self(&text, r);
+    }
+    writer_error(out, ERR_DEADLOCK, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
+    buf_fini(&text);
+}
+
+/* ---- the core's reply as bytes ---- */
+
+/* `named`: of several names, this is the one it is about. */
+static void
+write_refusal(struct writer *out, const struct core_reply *r, bool named)
+{
+    enum error_code code = core_errors[r->answer].code;
+    const char *text = core_errors[r->answer].text;
     struct buf name;
 
+    if (r->answer == CORE_DEADLOCK) {
+        write_deadlock(out, r);
+        return;
+    }
     buf_init(&name, 0);
-    name_print(r->name, &name);
-    writer_error(out, ERR_DEADLOCK, "%s %" PRIu64 " already holds \"%.*s\" and would wait for itself",
-                 r->owner == r->session ? "session" : "owner", r->owner, (int)name.n, name.p == NULL ? "" : name.p);
+    if (named) {
+        buf_adds(&name, ": ");
+        add_quoted(&name, r->name);
+    }
+    writer_error(out, code, "%s%.*s", text != NULL ? text : error_rows[code].text, (int)name.n,
+                 name.p == NULL ? "" : name.p);
     buf_fini(&name);
 }
 
-void
-command_write_reply(struct engine *e, struct writer *out, const struct core_reply *r)
+/* One name's. */
+static void
+write_answer(const struct engine *e, struct writer *out, const struct core_reply *r, bool full, bool named)
 {
     switch (r->answer) {
     case CORE_GRANTED:
-        if (r->full) {
+        if (full) {
             write_full(e, out, r);
         } else {
             writer_int(out, (int64_t)r->token);
@@ -97,15 +188,36 @@ command_write_reply(struct engine *e, struct writer *out, const struct core_repl
     case CORE_LEFT:
         writer_int(out, r->left);
         break;
-    case CORE_DEADLOCK:
-        write_deadlock(out, r);
-        break;
     default:
-        if (core_errors[r->answer].text != NULL) {
-            writer_error(out, core_errors[r->answer].code, "%s", core_errors[r->answer].text);
-        } else {
-            writer_error_plain(out, core_errors[r->answer].code);
+        write_refusal(out, r, named);
+    }
+}
+
+/* One for each name, or the refusal of the first that was refused. */
+static void
+write_parts(const struct engine *e, struct writer *out, const struct core_reply *r)
+{
+    size_t i;
+
+    for (i = 0; i < r->parts; i++) {
+        if (core_errors[r->part[i].answer].error) {
+            write_refusal(out, &r->part[i], true);
+            return;
         }
+    }
+    writer_array(out, r->parts);
+    for (i = 0; i < r->parts; i++) {
+        write_answer(e, out, &r->part[i], r->full, true);
+    }
+}
+
+void
+command_write_reply(struct engine *e, struct writer *out, const struct core_reply *r)
+{
+    if (r->parts > 0 && (r->answer == CORE_GRANTED || r->answer == CORE_LEFT)) {
+        write_parts(e, out, r);
+    } else {
+        write_answer(e, out, r, r->full, r->parts > 0);
     }
 }
 
@@ -115,7 +227,7 @@ command_write_reply(struct engine *e, struct writer *out, const struct core_repl
 static bool
 read_options(struct cmd *c, struct lock_options *o)
 {
-    char error[256];
+    char error[OPTIONS_ERROR_BYTES];
 
     if (options_parse(c->id, c->words, (size_t)c->session->engine->conf->limit_name_bytes, o, error)) {
         return true;
@@ -125,53 +237,154 @@ read_options(struct cmd *c, struct lock_options *o)
 }
 
 /* What every request of this slot says. */
-static struct core_event
-event_of(const struct cmd *c, enum core_event_type type, struct slice name)
+static struct core_request
+request_of(const struct cmd *c, struct slice name)
 {
-    return (struct core_event){
-        .type = type,
-        .request = {.session = c->session->id, .id = c->slot, .name = name},
-    };
+    return (struct core_request){.session = c->session->id, .id = c->slot, .name = name};
+}
+
+/* The kinds that have the flag, for an error. */
+static void
+add_kinds(struct buf *out, unsigned flag)
+{
+    const char *between = "";
+    int k;
+
+    for (k = 0; k < KINDS; k++) {
+        if ((kind_rows[k].flags & flag) != 0) {
+            buf_printf(out, "%s%s", between, kind_rows[k].name);
+            between = " or ";
+        }
+    }
+}
+
+/* An option that the kind knows nothing of is refused: a rule may have said the kind, so the client may not know it. */
+static bool
+check_kind(struct cmd *c, const struct lock_options *o, const struct core_request *rq)
+{
+    const struct {
+        const char *word;
+        bool given;
+        unsigned flag;
+    } needs[] = {{"SHARED", o->shared, KIND_F_SHARED}, {"LIMIT", o->limit > 0, KIND_F_PERMITS}};
+    const struct kind_row *kind = &kind_rows[rq->spec.kind];
+    char usage[COMMAND_USAGE_BYTES];
+    struct buf text;
+    size_t i;
+
+    for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
+        if (needs[i].given && (kind->flags & needs[i].flag) == 0) {
+            buf_init(&text, 0);
+            buf_printf(&text, "%s is for kind ", needs[i].word);
+            add_kinds(&text, needs[i].flag);
+            buf_adds(&text, ", and ");
+            add_quoted(&text, rq->name);
+            command_print_usage(c->id, usage);
+            buf_printf(&text, " is of kind %s; usage: %s", kind->name, usage);
+            writer_error(c->out, ERR_SYNTAX, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
+            buf_fini(&text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One name's LOCK; its key is added to engine.key. False: the refusal is written. */
+static bool
+fill_lock(struct cmd *c, const struct lock_options *o, struct slice name, struct core_request *rq)
+{
+    struct engine *e = c->session->engine;
+
+    *rq = request_of(c, name);
+    engine_spec_more(e, name, &rq->spec, &e->key);
+    if (e->key.failed) {
+        writer_error(c->out, ERR_LIMIT, "%s", core_errors[CORE_NO_MEMORY].text);
+        return false;
+    }
+    if (o->has_kind) {
+        rq->spec.kind = o->kind;
+    }
+    if (o->limit > 0) {
+        rq->spec.limit = o->limit;
+    }
+    rq->owner = o->owner;
+    rq->wait_us = o->has_wait ? o->wait_us : conf_locks_for(e->conf, name)->wait_us;
+    rq->lease_us = o->has_lease ? o->lease_us : 0;
+    rq->shared = o->shared;
+    rq->once = o->once;
+    rq->full = o->full;
+    return check_kind(c, o, rq);
 }
 
 enum cmd_result
 cmd_lock(struct cmd *c)
 {
     struct engine *e = c->session->engine;
+    struct core_event ev = {.type = CORE_LOCK};
     struct lock_options o;
-    struct core_event ev;
 
-    if (!read_options(c, &o)) {
+    buf_clear(&e->key, e->key.room);
+    if (!read_options(c, &o) || !fill_lock(c, &o, o.name[0], &ev.request)) {
         return CMD_DONE;
     }
-    ev = event_of(c, CORE_LOCK, o.name);
-    engine_spec(e, o.name, &ev.request.spec, &e->key);
-    if (o.has_kind) {
-        ev.request.spec.kind = o.kind;
-    }
-    ev.request.owner = o.owner;
-    ev.request.wait_us = o.has_wait ? o.wait_us : conf_locks_for(e->conf, o.name)->wait_us;
-    ev.request.lease_us = o.has_lease ? o.lease_us : 0;
-    ev.request.once = o.once;
-    ev.request.full = o.full;
     engine_step(e, &ev);
     return CMD_LATER;
 }
 
-/* UNLOCK and RENEW: about what is held, so the core knows the rest. */
+_Static_assert(CORE_MANY_MAX >= READER_WORDS_MAX, "the core takes as many names as a request can say");
+
+enum cmd_result
+cmd_mlock(struct cmd *c)
+{
+    struct engine *e = c->session->engine;
+    struct core_request many[CORE_MANY_MAX];
+    struct core_event ev = {.type = CORE_MLOCK};
+    struct lock_options o;
+    const char *key;
+    unsigned i;
+
+    buf_clear(&e->key, e->key.room);
+    if (!read_options(c, &o)) {
+        return CMD_DONE;
+    }
+    for (i = 0; i < o.names; i++) {
+        if (!fill_lock(c, &o, o.name[i], &many[i])) {
+            return CMD_DONE;
+        }
+    }
+    for (i = 0, key = e->key.p; i < o.names; i++) {
+        many[i].spec.key.p = key; /* where it is now that all are there */
+        key += many[i].spec.key.n;
+    }
+    ev.many.request = many;
+    ev.many.n = o.names;
+    engine_step(e, &ev);
+    return CMD_LATER;
+}
+
+/* UNLOCK, RENEW and their like: about what is held, so the core knows the rest. */
+static struct core_request
+held_request(const struct cmd *c, const struct lock_options *o, struct slice name)
+{
+    struct core_request rq = request_of(c, name);
+
+    rq.owner = o->owner;
+    rq.token = o->token;
+    rq.lease_us = o->lease_us;
+    rq.shared = o->shared;
+    return rq;
+}
+
 static enum cmd_result
 step_held(struct cmd *c, enum core_event_type type)
 {
+    struct core_event ev = {.type = type};
     struct lock_options o;
-    struct core_event ev;
 
     if (!read_options(c, &o)) {
         return CMD_DONE;
     }
-    ev = event_of(c, type, o.name);
-    ev.request.owner = o.owner;
-    ev.request.token = o.token;
-    ev.request.lease_us = o.lease_us;
+    ev.request = held_request(c, &o, o.name[0]);
     engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }
@@ -188,6 +401,26 @@ cmd_renew(struct cmd *c)
     return step_held(c, CORE_RENEW);
 }
 
+enum cmd_result
+cmd_munlock(struct cmd *c)
+{
+    struct core_request many[CORE_MANY_MAX];
+    struct core_event ev = {.type = CORE_MUNLOCK};
+    struct lock_options o;
+    unsigned i;
+
+    if (!read_options(c, &o)) {
+        return CMD_DONE;
+    }
+    for (i = 0; i < o.names; i++) {
+        many[i] = held_request(c, &o, o.name[i]);
+    }
+    ev.many.request = many;
+    ev.many.n = o.names;
+    engine_step(c->session->engine, &ev);
+    return CMD_LATER;
+}
+
 /* ---- what an admin may ---- */
 
 enum cmd_result
@@ -195,7 +428,7 @@ cmd_break(struct cmd *c)
 {
     struct engine *e = c->session->engine;
     struct slice name = c->words->word[1];
-    struct core_event ev = event_of(c, CORE_BREAK, name);
+    struct core_event ev = {.type = CORE_BREAK, .request = request_of(c, name)};
 
     if (!command_check_name(c)) {
         return CMD_DONE;

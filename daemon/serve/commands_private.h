@@ -58,9 +58,18 @@ void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t n
                struct fields *f);
 void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
+void look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+                 struct fields *f);
 void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
 
-/* tree.c: who holds what others wait for; glob n == 0: all; at most rows_max waiters. */
+/*
+ * look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply.
+ * DONE: there was no memory, and the error is written.
+ */
+typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w);
+enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
+
+/* tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. */
 void tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out);
 
 #endif

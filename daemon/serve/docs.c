@@ -21,7 +21,8 @@
 static const struct {
     const char *name, *type;
 } value_types[] = {
-    {"token", "integer"}, {"session", "integer"}, {"index", "integer"}, {"glob", "pattern"}, {"pattern", "pattern"},
+    {"n", "integer"},     {"permits", "integer"}, {"token", "integer"},   {"session", "integer"},
+    {"index", "integer"}, {"glob", "pattern"},    {"pattern", "pattern"},
 };
 
 static const char *
@@ -47,11 +48,24 @@ type_name(const struct usage_arg *a, bool key)
     return key ? "key" : "string";
 }
 
+static bool
+is_name(const struct usage *u, int i)
+{
+    return i >= 0 && u->arg[i].type == USAGE_VALUE && slice_is(u->arg[i].name, "name");
+}
+
 /* Commands about one lock say its name first: that is their key. */
 static bool
 is_key(const struct usage *u, int i)
 {
-    return i >= 0 && i == u->first && u->arg[i].type == USAGE_VALUE && slice_is(u->arg[i].name, "name");
+    return i == u->first && is_name(u, i);
+}
+
+/* Those about several say how many, and then the names. */
+static bool
+is_keys(const struct usage *u, int i)
+{
+    return u->first >= 0 && i == u->arg[u->first].next && is_name(u, i) && u->arg[i].multiple;
 }
 
 static void
@@ -79,7 +93,7 @@ write_argument(const struct usage *u, int i, struct writer *w)
     writer_text(w, "name");
     write_lower(w, a->name);
     writer_text(w, "type");
-    writer_text(w, type_name(a, is_key(u, i)));
+    writer_text(w, type_name(a, is_key(u, i) || is_keys(u, i)));
     if (a->token.n > 0) {
         writer_text(w, "token");
         writer_bulk(w, a->token);
@@ -148,7 +162,7 @@ write_doc(enum command_id id, struct writer *w)
 /* ---- COMMAND INFO ---- */
 
 static void
-write_flags(enum command_id id, bool key, struct writer *w)
+write_flags(enum command_id id, bool key, bool keys, struct writer *w)
 {
     const struct command_row *row = &command_rows[id];
     const struct {
@@ -160,7 +174,8 @@ write_flags(enum command_id id, bool key, struct writer *w)
         {"admin", row->role == ROLE_ADMIN},
         {"pubsub", strcmp(row->group, "events") == 0},
         {"no_auth", row->role == ROLE_ANY},
-        {"blocking", id == CMD_LOCK},
+        {"blocking", id == CMD_LOCK || id == CMD_MLOCK},
+        {"movablekeys", keys}, /* where they end, the count says */
     };
     size_t i, n = 0;
 
@@ -189,7 +204,7 @@ write_info(enum command_id id, struct writer *w)
     writer_array(w, 10);
     write_name(id, w);
     writer_int(w, row->words_min == row->words_max ? (int64_t)row->words_min : -(int64_t)row->words_min);
-    write_flags(id, key, w);
+    write_flags(id, key, u.first >= 0 && is_keys(&u, u.arg[u.first].next), w);
     writer_int(w, key); /* first key, last key, step */
     writer_int(w, key);
     writer_int(w, key);

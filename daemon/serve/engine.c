@@ -39,7 +39,7 @@ note_reply(struct engine *e, const struct core_reply *r)
     }
     buf_clear(&e->reply, REPLY_KEEP_BYTES);
     w = (struct writer){.out = &e->reply, .proto = s->proto};
-    command_write_reply(e, &w, r);
+    form_write(e, &w, session_form(s, r->id), r);
     if (e->reply.failed) {
         s->out.failed = true; /* closed for want of memory at the end of the turn */
     }
@@ -98,6 +98,9 @@ sink(void *ctx, const struct core_action *a)
     case CORE_PUBLISH:
         note_news(e, &a->publish);
         break;
+    case CORE_SAY:
+        backend_say(e->backend, a->say);
+        break;
     }
 }
 
@@ -135,16 +138,20 @@ on_state(void *ctx, bool up)
 /* ---- settings ---- */
 
 static struct core_conf
-core_settings(const struct conf *cf)
+core_settings(const struct conf *cf, const char uuid[37])
 {
-    return (struct core_conf){
+    struct core_conf cc = {
         .op_timeout_us = cf->redis_timeout_us,
         .max_poll_us = cf->max_poll_us,
+        .deadlock_us = cf->deadlock_us,
         .handoff_time_us = cf->handoff_time_us,
         .handoff_max = (uint32_t)cf->handoff_max,
         .waiters_max = (uint32_t)cf->limit_waiters,
         .locks_max = (uint32_t)cf->limit_locks,
     };
+
+    snprintf(cc.daemon, sizeof(cc.daemon), "%s", uuid);
+    return cc;
 }
 
 /* In place: readers keep their pointers. */
@@ -160,25 +167,35 @@ set_limits(struct engine *e, const struct conf *cf)
 void
 engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key)
 {
-    const struct conf_locks *cl = conf_locks_for(e->conf, name);
-
     buf_clear(key, key->room);
-    conf_key_of(cl, name, key);
+    engine_spec_more(e, name, spec, key);
+}
+
+void
+engine_spec_more(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
+{
+    const struct conf_locks *cl = conf_locks_for(e->conf, name);
+    size_t from = keys->n;
+
+    conf_key_of(cl, name, keys);
     *spec = (struct core_spec){
         .kind = cl->kind,
         .value = cl->value,
+        .limit = (uint32_t)cl->limit,
+        .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
+        .tracking = cl->tracking,
         .waiters_max = (uint32_t)cl->waiters,
         .lease_us = cl->lease_us,
         .owner_grace_us = cl->owner_grace_us,
         .place_grace_us = cl->place_grace_us,
-        .key = buf_slice(key),
+        .key = {keys->p + from, keys->n - from},
     };
 }
 
 void
 engine_reload(struct engine *e, const struct conf *conf)
 {
-    struct core_conf cc = core_settings(conf);
+    struct core_conf cc = core_settings(conf, e->uuid);
 
     e->conf = conf;
     set_limits(e, conf);
@@ -194,7 +211,10 @@ draw(void *p, size_t n)
     return getrandom(p, n, 0) == (ssize_t)n;
 }
 
-/* A version 4 uuid: nobody, here or elsewhere, has been given it before. */
+/*
+ * A version 4 uuid: nobody, here or elsewhere, has been given it before; 74 bits of it are drawn. It ends in "rlockd",
+ * so that a daemon knows the owners of other daemons from those of Redisson's clients, see scripts/fair.lua.
+ */
 static bool
 draw_uuid(char uuid[37])
 {
@@ -203,6 +223,7 @@ draw_uuid(char uuid[37])
     if (!draw(b, sizeof(b))) {
         return false;
     }
+    memcpy(b + 10, "rlockd", 6);
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     snprintf(uuid, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
@@ -258,7 +279,7 @@ struct engine *
 engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160])
 {
     struct engine *e = calloc(1, sizeof(*e));
-    struct core_conf cc = core_settings(conf);
+    struct core_conf cc;
 
     snprintf(error, 160, "out of memory");
     if (e == NULL) {
@@ -281,6 +302,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
         snprintf(error, 160, "no random bytes");
         goto fail;
     }
+    cc = core_settings(conf, e->uuid);
     e->scratch = malloc(ENGINE_SCRATCH_BYTES);
     e->timer = event_new(base, -1, 0, on_timer, e);
     e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});

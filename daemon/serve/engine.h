@@ -57,7 +57,7 @@ struct engine {
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where one recv() puts its bytes */
     struct buf reply;         /* scratch: one reply of the core */
-    struct buf key;           /* scratch: the Redis key of the request at hand */
+    struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 
@@ -75,8 +75,14 @@ void engine_free(struct engine **e);
 /* One event into the core, at the time it is now. */
 void engine_step(struct engine *e, const struct core_event *ev);
 
-/* Fills the spec of a name from the rules; the key is written into `key` (emptied first). */
+/*
+ * Fills the spec of a name from the rules; the key is written into `key` (emptied first). Memory that runs out
+ * leaves key->failed.
+ */
 void engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key);
+
+/* The same with the key behind those that are in `keys`; their bytes may move: spec.key of each is where it was. */
+void engine_spec_more(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys);
 
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is more to do. */
 bool engine_turn_end(struct engine *e);

@@ -190,6 +190,17 @@ waiter_row(void *ctx, const struct core_waiter_view *v)
     table_add(&t->table, &f);
 }
 
+static void
+holder_row(void *ctx, const struct core_holder_view *v)
+{
+    struct tabling *t = ctx;
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    look_holder(t->in->engine, v, t->in->now_us, &text, &f);
+    table_add(&t->table, &f);
+}
+
 static struct tabling
 begin_table(const struct info *in)
 {
@@ -199,10 +210,13 @@ begin_table(const struct info *in)
     return t;
 }
 
+/* `empty` NULL: a table without rows is not there at all. */
 static void
 end_table(struct info *in, struct tabling *t, const char *empty)
 {
-    table_print(&t->table, empty, &in->out);
+    if (empty != NULL || t->table.rows > 0) {
+        table_print(&t->table, empty, &in->out);
+    }
     table_fini(&t->table);
 }
 
@@ -254,24 +268,27 @@ waiter_row_of(void *ctx, const struct core_waiter_view *v)
     }
 }
 
-/* INFO lock NAME: the one row, and who waits for it, in queue order. */
+/* INFO lock NAME: the one row, who holds it, and who waits for it, in queue order. */
 static void
 info_lock(struct info *in)
 {
-    struct tabling locks = begin_table(in), waiters = begin_table(in);
+    struct tabling locks = begin_table(in), holders = begin_table(in), waiters = begin_table(in);
     struct core_lock_view v = {.waiters = 0};
 
     if (core_lock_info(in->engine->core, in->now_us, in->glob, &v)) {
         lock_row(&locks, &v);
+        core_each_holder(in->engine->core, in->now_us, in->glob, holder_row, &holders);
     }
     end_table(in, &locks, "nothing is known of it here (LOCKINFO asks Redis as well)");
-    if (v.waiters > 0) {
-        core_each_waiter(in->engine->core, in->now_us, SLICE_LIT(""), waiter_row_of, &waiters);
-        line(in, "%s", "");
-        end_table(in, &waiters, "nobody waits");
-    } else {
-        table_fini(&waiters.table);
+    if (holders.table.rows > 0) {
+        line(in, "\r\n# Holders");
     }
+    end_table(in, &holders, NULL);
+    if (v.waiters > 0) {
+        line(in, "\r\n# Waiters");
+        core_each_waiter(in->engine->core, in->now_us, SLICE_LIT(""), waiter_row_of, &waiters);
+    }
+    end_table(in, &waiters, NULL);
 }
 
 static void

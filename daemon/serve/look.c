@@ -2,7 +2,7 @@
  * look.c -- LOCKS, WAITERS, SESSIONS, LOCKINFO: the state for programs.
  *
  * Owns the description of each record (also INFO's tables are made of it), and
- * the questions to Redis that LOCKINFO waits for. Changes nothing. What is not
+ * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. What is not
  * known is null, never a made-up number.
  *
  * I1  A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
@@ -50,27 +50,66 @@ left_us(int64_t deadline_us, int64_t now_us)
     return deadline_us > now_us ? deadline_us - now_us : 0;
 }
 
+static void
+add_mode(struct fields *f, bool known, bool shared)
+{
+    if (known) {
+        fields_text(f, "mode", shared ? SLICE_LIT("shared") : SLICE_LIT("exclusive"));
+    } else {
+        fields_none(f, "mode");
+    }
+}
+
+/* -1 or 0 = nobody knows. */
+static void
+add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
+{
+    if (deadline_us <= 0 || deadline_us == CORE_FOREVER) {
+        fields_none(f, "lease_ms");
+    } else {
+        fields_ms(f, "lease_ms", left_us(deadline_us, now_us));
+    }
+}
+
 void
 look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
           struct fields *f)
 {
+    bool permits = (kind_rows[v->kind].flags & KIND_F_PERMITS) != 0;
+
     fields_text(f, "name", v->name);
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
+    add_mode(f, v->owner.number != 0 && !permits, v->shared);
+    fields_number(f, "holders", v->holders);
+    if (permits && v->limit > 0) {
+        fields_number(f, "limit", v->limit);
+    } else {
+        fields_none(f, "limit");
+    }
     add_owner(e, &v->owner, text, f);
     add_id(f, "session", v->owner.number == 0 ? 0 : v->owner.session);
     add_id(f, "token", v->token);
     fields_number(f, "holds", v->holds);
-    if (v->deadline_us == 0 || v->deadline_us == CORE_FOREVER) {
-        fields_none(f, "lease_ms");
-    } else {
-        fields_ms(f, "lease_ms", left_us(v->deadline_us, now_us));
-    }
+    add_lease(f, v->deadline_us, now_us);
     fields_ms(f, "held_ms", v->held_us);
     fields_number(f, "waiters", v->waiters);
     fields_ms(f, "oldest_wait_ms", v->oldest_wait_us);
     fields_text(f, "key", v->key);
     fields_map_only(f);
+}
+
+void
+look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
+            struct fields *f)
+{
+    add_owner(e, &v->owner, text, f);
+    add_id(f, "session", v->owner.session);
+    add_mode(f, true, v->shared);
+    add_id(f, "token", v->token);
+    fields_number(f, "holds", v->holds);
+    add_lease(f, v->deadline_us, now_us);
+    fields_ms(f, "held_ms", v->held_us);
 }
 
 void
@@ -83,6 +122,7 @@ look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t no
     fields_number(f, "position", v->position);
     fields_ms(f, "waited_ms", v->waited_us);
     fields_ms(f, "deadline_ms", v->deadline_us == CORE_FOREVER ? -1 : left_us(v->deadline_us, now_us));
+    fields_number(f, "shared", v->shared);
     fields_number(f, "kept", v->kept);
 }
 
@@ -240,18 +280,19 @@ cmd_sessions(struct cmd *c)
     return CMD_DONE;
 }
 
-/* ---- LOCKINFO ---- */
+/* ---- asking Redis; LOCKINFO ---- */
 
 struct look {
     UT_hash_handle hh; /* engine.looks, by id */
     uint64_t id, session, slot;
+    look_fn *write;
     size_t name_n;
     char name[];
 };
 
 /* NULL when out of memory. */
 static struct look *
-add_look(struct cmd *c, struct slice name)
+add_look(struct cmd *c, struct slice name, look_fn *write)
 {
     struct engine *e = c->session->engine;
     struct look *lk = malloc(sizeof(*lk) + name.n);
@@ -263,6 +304,7 @@ add_look(struct cmd *c, struct slice name)
     lk->id = ++e->looks_last;
     lk->session = c->session->id;
     lk->slot = c->slot;
+    lk->write = write;
     lk->name_n = name.n;
     memcpy(lk->name, name.p, name.n);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->looks, &lk->id, sizeof(lk->id), (unsigned)lk->id, lk);
@@ -296,18 +338,14 @@ known_here(const struct engine *e, int64_t now_us, struct slice name, struct cor
 }
 
 enum cmd_result
-cmd_lockinfo(struct cmd *c)
+look_ask(struct cmd *c, struct slice name, look_fn *write)
 {
     struct engine *e = c->session->engine;
-    struct slice name = c->words->word[1], key;
     struct core_lock_view v;
     struct core_spec spec;
-    struct look *lk;
+    struct slice key;
+    struct look *lk = add_look(c, name, write);
 
-    if (!command_check_name(c)) {
-        return CMD_DONE;
-    }
-    lk = add_look(c, name);
     if (lk == NULL) {
         writer_error(c->out, ERR_LIMIT, "out of memory");
         return CMD_DONE;
@@ -367,10 +405,9 @@ add_seen(const struct engine *e, const struct core_lock_view *v, const struct ba
 }
 
 static void
-write_seen(struct engine *e, const struct look *lk, const struct backend_seen *seen, struct writer *w)
+write_seen(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w)
 {
     int64_t now_us = clock_now_us();
-    struct slice name = {lk->name, lk->name_n};
     struct core_lock_view v;
     struct core_spec spec;
     struct look_text text;
@@ -390,6 +427,12 @@ write_seen(struct engine *e, const struct look *lk, const struct backend_seen *s
     fields_write_map(&f, w);
 }
 
+enum cmd_result
+cmd_lockinfo(struct cmd *c)
+{
+    return command_check_name(c) ? look_ask(c, c->words->word[1], write_seen) : CMD_DONE;
+}
+
 void
 command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
 {
@@ -404,7 +447,7 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
     if (s != NULL) {
         buf_init(&reply, 0);
         w = (struct writer){.out = &reply, .proto = s->proto};
-        write_seen(e, lk, seen, &w);
+        lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &w);
         s->out.failed = s->out.failed || reply.failed; /* then it is closed at the end of the turn */
         session_answer(e, lk->session, lk->slot, buf_slice(&reply));
         buf_fini(&reply);

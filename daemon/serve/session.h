@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/serve/engine.h"
+#include "daemon/serve/forms.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 #include "proto/writer.h"
@@ -30,6 +31,7 @@ struct slot {
     uint64_t id;          /* the request's number within the session; core_request.id */
     enum slot_state state;
     enum command_id cmd;
+    enum reply_form form; /* WAITING for the core: how its reply is to be written */
     struct buf bytes;     /* READY: the reply; DEFERRED: the words, packed */
     unsigned words_n;     /* DEFERRED */
 };
@@ -100,6 +102,9 @@ void session_close(struct session *s, enum close_reason reason);
 
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
+
+/* How a reply of the core to slot `id` is to be written; native for one that is unknown. */
+enum reply_form session_form(const struct session *s, uint64_t id);
 
 /* The reply of slot `id` is complete: the bytes are copied. Unknown ids (a closed session's) are ignored. */
 void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes);

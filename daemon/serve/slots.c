@@ -18,6 +18,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/commands.h"
+#include "daemon/serve/front.h"
 
 /* What a deferred request keeps: this, then each word as its length and its bytes. */
 struct packed {
@@ -121,7 +122,7 @@ run(struct session *s, struct slot *sl, const struct words *w, int id)
 {
     struct buf *out = reply_buf(s, sl);
     struct writer writer = {.out = out, .proto = s->proto};
-    struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer};
+    struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer, .form = &sl->form};
     enum cmd_result res;
 
     sl->state = SLOT_WAITING;
@@ -205,6 +206,12 @@ admit(struct session *s, struct slot *sl, const struct words *w)
     return id;
 }
 
+static bool
+waits_its_turn(enum command_id id, const struct words *w)
+{
+    return command_rows[id].when == WHEN_TURN || front_in_turn(id, w);
+}
+
 void
 slots_take(struct session *s, const struct words *w)
 {
@@ -224,7 +231,7 @@ slots_take(struct session *s, const struct words *w)
         return;
     }
     sl->cmd = (enum command_id)id;
-    if (command_rows[id].when == WHEN_TURN && sl != head_of(s)) {
+    if (sl != head_of(s) && waits_its_turn((enum command_id)id, w)) {
         defer(s, sl, w);
     } else {
         run(s, sl, w, id);
@@ -290,22 +297,38 @@ slots_fini(struct session *s)
     }
 }
 
-void
-session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes)
+/* NULL when it is answered already, or was never there. */
+static struct slot *
+find_waiting(const struct session *s, uint64_t id)
 {
-    struct session *s = session_find(e, session);
     struct list *node, *next;
 
-    if (s == NULL) {
-        return;
-    }
     list_each(node, next, &s->slots) {
         struct slot *sl = slot_of(node);
 
         if (sl->id == id && sl->state == SLOT_WAITING) {
-            buf_add_slice(reply_buf(s, sl), bytes);
-            done_slot(s, sl);
-            return;
+            return sl;
         }
+    }
+    return NULL;
+}
+
+enum reply_form
+session_form(const struct session *s, uint64_t id)
+{
+    const struct slot *sl = find_waiting(s, id);
+
+    return sl != NULL ? sl->form : FORM_NATIVE;
+}
+
+void
+session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes)
+{
+    struct session *s = session_find(e, session);
+    struct slot *sl = s != NULL ? find_waiting(s, id) : NULL;
+
+    if (sl != NULL) {
+        buf_add_slice(reply_buf(s, sl), bytes);
+        done_slot(s, sl);
     }
 }

@@ -1,9 +1,15 @@
 /*
- * tree.c -- INFO tree: per contended name its holder, and who waits, in queue order.
+ * tree.c -- INFO tree: who waits for whom, as a forest, root holder first.
  *
- * A holder that waits for another name is followed to the root: the one whose
- * unlocking would move everybody. Changes nothing; what was gathered is copied,
- * because the core's bytes are only lent for a callback.
+ * A root is an owner that holds what somebody waits for and waits for nothing
+ * itself: its unlocking would move everybody below. Under an owner stand the
+ * names that it holds, under a name its queue, under a waiter the names that
+ * it holds in turn. Behind these trees come names that nobody here holds, and
+ * last what is left: knots in which everyone waits.
+ *
+ * First everything is noted, because the core's bytes are only lent for a
+ * callback; then it is printed. Each queue is printed once: where its name
+ * comes again a remark says so, and that is where a cycle ends.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -11,73 +17,334 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHAIN_MAX 16 /* holders followed up to the root */
+#include "daemon/base/glob.h"
 
-/* One owner and the name it waits for. */
+#define RECORDS_MAX 100000 /* of each sort; what is more is only counted */
+#define DEPTH_MAX 32       /* names, one below the other */
+
+struct who {
+    uint64_t id, session;
+    size_t at, n; /* its name, in tree.bytes */
+};
+
+/* A name that somebody waits for. */
+struct contended {
+    size_t at, n;          /* in tree.bytes */
+    size_t wait, waits_n;  /* its queue: from this one of tree.waits on */
+    size_t hold, holds_n;  /* its holders: from this one of tree.holds on */
+    const char *state;
+    int64_t deadline_us;
+    uint32_t limit;        /* 0 = a kind without permits */
+    bool wanted;           /* it is to be printed */
+    bool printed;
+    bool open;             /* we are inside its queue */
+    bool deep;             /* its queue stands too far to the right: it is printed behind the trees */
+};
+
 struct wait {
+    struct who who;
+    size_t name; /* in tree.names */
+    uint32_t position;
+    int64_t waited_us, deadline_us;
+    bool shared, kept;
+};
+
+struct hold {
+    struct who who;
+    size_t name;
+    uint64_t token;
+    int64_t held_us;
+    bool shared, printed;
+};
+
+/* What an owner waits for or holds: sorted, to be searched. */
+struct of_owner {
     uint64_t owner;
-    size_t name_at, name_n; /* in tree.names */
+    size_t name, i; /* in tree.waits or tree.holds */
+};
+
+struct records {
+    void *p; /* owned */
+    size_t n;
 };
 
 struct tree {
     struct engine *engine;
     int64_t now_us;
     struct buf *out;
-    struct wait *waits; /* owned; sorted by owner once all are in */
-    size_t waits_n, rows_max, rows, left_out;
-    struct buf names;   /* owned */
-    struct buf current; /* owned: the name whose waiters are being printed */
-    bool begun;
+    struct buf bytes; /* owned: names of locks and owners */
+    struct records names, waits, holds;           /* of contended, wait, hold */
+    struct records waits_by_owner, holds_by_owner; /* of of_owner */
+    size_t rows, rows_max, left_out;
 };
 
-/* ---- first pass: who waits for what ---- */
+static struct contended *
+name_of(const struct tree *t, size_t i)
+{
+    return (struct contended *)t->names.p + i;
+}
 
+static struct wait *
+wait_of(const struct tree *t, size_t i)
+{
+    return (struct wait *)t->waits.p + i;
+}
+
+static struct hold *
+hold_of(const struct tree *t, size_t i)
+{
+    return (struct hold *)t->holds.p + i;
+}
+
+static struct slice
+bytes_of(const struct tree *t, size_t at, size_t n)
+{
+    return (struct slice){n > 0 ? t->bytes.p + at : NULL, n};
+}
+
+/* ---- taking notes ---- */
+
+/* Room for one more; NULL: it is counted as left out, or memory has run out and the answer has failed. */
+static void *
+one_more(struct tree *t, struct records *r, size_t size)
+{
+    void *more;
+
+    if (r->n == RECORDS_MAX) {
+        t->left_out++;
+        return NULL;
+    }
+    if ((r->n & (r->n - 1)) == 0) { /* the room is the next power of two */
+        more = realloc(r->p, (r->n == 0 ? 1 : 2 * r->n) * size);
+        if (more == NULL) {
+            t->out->failed = true;
+            return NULL;
+        }
+        r->p = more;
+    }
+    r->n++;
+    return (char *)r->p + (r->n - 1) * size;
+}
+
+static size_t
+keep_bytes(struct tree *t, struct slice s)
+{
+    size_t at = t->bytes.n;
+
+    buf_add_slice(&t->bytes, s);
+    t->out->failed = t->out->failed || t->bytes.failed;
+    return at;
+}
+
+static struct who
+who_is(struct tree *t, const struct core_owner_view *v)
+{
+    return (struct who){.id = v->id, .session = v->session, .at = keep_bytes(t, v->name), .n = v->name.n};
+}
+
+static void
+note_owner(struct tree *t, struct records *index, uint64_t owner, size_t name, size_t i)
+{
+    struct of_owner *o = one_more(t, index, sizeof(*o));
+
+    if (o != NULL) {
+        *o = (struct of_owner){owner, name, i};
+    }
+}
+
+/* Waiters come name by name. */
 static void
 note_wait(void *ctx, const struct core_waiter_view *v)
 {
     struct tree *t = ctx;
+    struct contended *c = t->names.n > 0 ? name_of(t, t->names.n - 1) : NULL;
+    struct wait *w;
 
-    if (t->waits_n < t->rows_max) {
-        t->waits[t->waits_n++] = (struct wait){v->owner.id, t->names.n, v->name.n};
-        buf_add_slice(&t->names, v->name);
+    if (c == NULL || !slice_eq(bytes_of(t, c->at, c->n), v->name)) {
+        c = one_more(t, &t->names, sizeof(*c));
+        if (c == NULL) {
+            return;
+        }
+        *c = (struct contended){.at = keep_bytes(t, v->name), .n = v->name.n, .wait = t->waits.n};
     }
+    w = one_more(t, &t->waits, sizeof(*w));
+    if (w == NULL) {
+        return;
+    }
+    *w = (struct wait){.who = who_is(t, &v->owner), .name = t->names.n - 1, .position = v->position,
+                       .waited_us = v->waited_us, .deadline_us = v->deadline_us, .shared = v->shared, .kept = v->kept};
+    c->waits_n++;
+    if (!v->kept) { /* an owner of whom only the place is left waits for nothing */
+        note_owner(t, &t->waits_by_owner, w->who.id, w->name, t->waits.n - 1);
+    }
+}
+
+struct noting {
+    struct tree *tree;
+    size_t name;
+};
+
+static void
+note_hold(void *ctx, const struct core_holder_view *v)
+{
+    struct noting *note = ctx;
+    struct tree *t = note->tree;
+    struct hold *h = one_more(t, &t->holds, sizeof(*h));
+
+    if (h == NULL) {
+        return;
+    }
+    *h = (struct hold){.who = who_is(t, &v->owner), .name = note->name, .token = v->token, .held_us = v->held_us,
+                       .shared = v->shared};
+    name_of(t, note->name)->holds_n++;
+    note_owner(t, &t->holds_by_owner, h->who.id, h->name, t->holds.n - 1);
+}
+
+static void
+note_holders(struct tree *t, size_t i)
+{
+    struct contended *c = name_of(t, i);
+    struct noting note = {.tree = t, .name = i};
+    struct slice name = bytes_of(t, c->at, c->n);
+    struct core_lock_view v;
+
+    c->hold = t->holds.n;
+    c->state = "idle";
+    if (!core_lock_info(t->engine->core, t->now_us, name, &v)) {
+        return;
+    }
+    c->state = v.state;
+    c->deadline_us = v.deadline_us;
+    c->limit = (kind_rows[v.kind].flags & KIND_F_PERMITS) != 0 ? v.limit : 0;
+    core_each_holder(t->engine->core, t->now_us, v.name, note_hold, &note);
 }
 
 static int
 by_owner(const void *a, const void *b)
 {
-    uint64_t x = ((const struct wait *)a)->owner, y = ((const struct wait *)b)->owner;
+    const struct of_owner *x = a, *y = b;
 
-    return x < y ? -1 : x > y;
+    if (x->owner != y->owner) {
+        return x->owner < y->owner ? -1 : 1;
+    }
+    return x->i < y->i ? -1 : x->i > y->i;
 }
 
-/* False: the owner waits for nothing. */
-static bool
-waits_for(const struct tree *t, uint64_t owner, struct slice *name)
+static void
+sort(struct records *r)
 {
-    struct wait key = {.owner = owner};
-    const struct wait *w = bsearch(&key, t->waits, t->waits_n, sizeof(*t->waits), by_owner);
+    if (r->n > 0) {
+        qsort(r->p, r->n, sizeof(struct of_owner), by_owner);
+    }
+}
 
-    if (w == NULL || t->names.failed) {
+/* Its first record in an index; `end` is behind its last. */
+static const struct of_owner *
+first_of(const struct records *index, uint64_t owner, const struct of_owner **end)
+{
+    const struct of_owner *o = index->p;
+    size_t low = 0, high = index->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (o[middle].owner < owner) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (high = low; high < index->n && o[high].owner == owner; high++) {
+    }
+    *end = o + high;
+    return o + low;
+}
+
+static bool
+waits(const struct tree *t, uint64_t owner)
+{
+    const struct of_owner *end, *o = first_of(&t->waits_by_owner, owner, &end);
+
+    return o < end;
+}
+
+/* ---- what is asked for ---- */
+
+/* Marks the name; true when it was not marked before. */
+static bool
+want(struct contended *c)
+{
+    bool news = !c->wanted;
+
+    c->wanted = true;
+    return news;
+}
+
+/* The names that match, and those above them: what their holders wait for, up to the roots. */
+static void
+choose(struct tree *t, struct slice glob)
+{
+    size_t *todo = malloc((t->names.n + 1) * sizeof(*todo)), n = 0, i;
+
+    if (todo == NULL) {
+        t->out->failed = true;
+        return;
+    }
+    for (i = 0; i < t->names.n; i++) {
+        struct contended *c = name_of(t, i);
+
+        if ((glob.n == 0 || glob_match(glob, bytes_of(t, c->at, c->n))) && want(c)) {
+            todo[n++] = i;
+        }
+    }
+    while (n > 0) { /* each name is put there once */
+        const struct contended *c = name_of(t, todo[--n]);
+
+        for (i = c->hold; i < c->hold + c->holds_n; i++) {
+            const struct of_owner *end, *o = first_of(&t->waits_by_owner, hold_of(t, i)->who.id, &end);
+
+            for (; o < end; o++) {
+                if (want(name_of(t, o->name))) {
+                    todo[n++] = o->name;
+                }
+            }
+        }
+    }
+    free(todo);
+}
+
+/* ---- the lines ---- */
+
+/* False: there are enough lines. */
+static bool
+begin_line(struct tree *t, unsigned depth)
+{
+    if (t->rows == t->rows_max) {
+        t->left_out++;
         return false;
     }
-    *name = (struct slice){t->names.p + w->name_at, w->name_n};
+    t->rows++;
+    buf_printf(t->out, "%*s", (int)depth * 2, "");
     return true;
 }
 
-/* ---- second pass: the lines ---- */
+static void
+end_line(struct tree *t)
+{
+    buf_adds(t->out, "\r\n");
+}
 
 static void
-print_owner(const struct tree *t, const struct core_owner_view *o)
+print_who(const struct tree *t, const struct who *who)
 {
-    const struct session *s = session_find(t->engine, o->session);
+    const struct session *s = session_find(t->engine, who->session);
 
-    if (o->name.n > 0) {
+    if (who->n > 0) {
         buf_adds(t->out, "owner \"");
-        name_print(o->name, t->out);
-        buf_printf(t->out, "\" by session %" PRIu64, o->session);
+        name_print(bytes_of(t, who->at, who->n), t->out);
+        buf_printf(t->out, "\" by session %" PRIu64, who->session);
     } else {
-        buf_printf(t->out, "session %" PRIu64, o->session);
+        buf_printf(t->out, "session %" PRIu64, who->session);
     }
     if (s != NULL) {
         buf_printf(t->out, " (%s)", s->name != NULL ? s->name : s->peer);
@@ -85,115 +352,205 @@ print_owner(const struct tree *t, const struct core_owner_view *o)
 }
 
 static void
-print_holder(const struct tree *t, const struct core_lock_view *v)
+print_name(const struct tree *t, const struct contended *c)
 {
-    bool held = v->owner.id != 0;
+    name_print(bytes_of(t, c->at, c->n), t->out);
+}
+
+static void
+print_span(const struct tree *t, const char *before, int64_t us, const char *behind)
+{
     char span[24];
 
-    if (held) {
-        buf_printf(t->out, "%s by ", v->state);
-        print_owner(t, &v->owner);
-        span_print(v->held_us / 1000, span);
-        buf_printf(t->out, " for %s, token %" PRIu64, span, v->token);
-    } else if (strcmp(v->state, "taken") == 0 && v->deadline_us > t->now_us) {
-        span_print((v->deadline_us - t->now_us) / 1000, span);
-        buf_printf(t->out, "taken elsewhere, for %s at most", span);
-    } else {
-        buf_adds(t->out, strcmp(v->state, "taken") == 0 ? "taken elsewhere" : v->state);
-    }
+    span_print(us > 0 ? us / 1000 : 0, span);
+    buf_printf(t->out, "%s%s%s", before, span, behind);
 }
 
-/* The holder waits too: for what, held by whom, and so on to the root. */
-static void
-print_chain(const struct tree *t, const struct core_lock_view *v)
-{
-    uint64_t start = v->owner.id;
-    struct core_lock_view at = *v;
-    struct slice name;
-    int i;
+static void print_held_by(struct tree *t, uint64_t owner, unsigned depth);
 
-    for (i = 0; i < CHAIN_MAX && at.owner.id != 0 && waits_for(t, at.owner.id, &name); i++) {
-        if (!core_lock_info(t->engine->core, t->now_us, name, &at)) {
-            return;
+static void
+print_queue(struct tree *t, struct contended *c, unsigned depth)
+{
+    size_t i;
+
+    c->printed = true;
+    c->open = true;
+    for (i = c->wait; i < c->wait + c->waits_n; i++) {
+        const struct wait *w = wait_of(t, i);
+
+        if (begin_line(t, depth)) {
+            buf_printf(t->out, "%" PRIu32 ". ", w->position);
+            print_who(t, &w->who);
+            buf_adds(t->out, w->shared ? ", shared" : "");
+            print_span(t, ", waiting ", w->waited_us, "");
+            if (w->kept) {
+                buf_adds(t->out, ", place kept");
+            } else if (w->deadline_us != CORE_FOREVER) {
+                print_span(t, ", ", w->deadline_us - t->now_us, " more");
+            }
+            end_line(t);
         }
-        buf_adds(t->out, "  ^ which waits for ");
-        name_print(name, t->out);
-        buf_adds(t->out, ", ");
-        print_holder(t, &at);
-        buf_adds(t->out, at.owner.id == start ? "  (a cycle)\r\n" : "\r\n");
-        if (at.owner.id == start) {
-            return;
+        if (!w->kept) {
+            print_held_by(t, w->who.id, depth + 1);
         }
     }
+    c->open = false;
+}
+
+/* `n` permits or holds of one owner, of which this is the first. */
+static void
+print_hold(struct tree *t, const struct hold *h, size_t n, unsigned depth)
+{
+    struct contended *c = name_of(t, h->name);
+
+    c->deep = c->deep || (!c->printed && depth >= 2 * DEPTH_MAX);
+    if (begin_line(t, depth)) {
+        buf_adds(t->out, "holds ");
+        print_name(t, c);
+        if (c->limit > 0) {
+            buf_printf(t->out, ", %zu of %" PRIu32 " permits,", n, c->limit);
+        } else if (h->shared) {
+            buf_adds(t->out, " shared");
+        }
+        print_span(t, " for ", h->held_us, "");
+        buf_printf(t->out, ", token %" PRIu64, h->token);
+        buf_adds(t->out, c->open      ? " (a cycle: it stands above)"
+                         : c->printed ? " (its queue stands above)"
+                         : c->deep    ? " (its queue stands below)"
+                                      : "");
+        end_line(t);
+    }
+    if (!c->printed && !c->deep) {
+        print_queue(t, c, depth + 1);
+    }
+}
+
+/* The names that the owner holds and others wait for. */
+static void
+print_held_by(struct tree *t, uint64_t owner, unsigned depth)
+{
+    const struct of_owner *end, *o = first_of(&t->holds_by_owner, owner, &end), *next;
+
+    for (; o < end; o = next) {
+        for (next = o; next < end && next->name == o->name; next++) {
+            hold_of(t, next->i)->printed = true;
+        }
+        if (name_of(t, o->name)->wanted) {
+            print_hold(t, hold_of(t, o->i), (size_t)(next - o), depth);
+        }
+    }
 }
 
 static void
-begin_name(struct tree *t, struct slice name)
+print_root(struct tree *t, const struct hold *h, const char *remark)
 {
-    struct core_lock_view v;
-
-    t->begun = true;
-    buf_clear(&t->current, t->current.room);
-    buf_add_slice(&t->current, name);
-    name_print(name, t->out);
-    buf_adds(t->out, "  ");
-    if (core_lock_info(t->engine->core, t->now_us, name, &v)) {
-        print_holder(t, &v);
-        buf_adds(t->out, "\r\n");
-        print_chain(t, &v);
-    } else {
-        buf_adds(t->out, "\r\n");
+    if (begin_line(t, 0)) {
+        print_who(t, &h->who);
+        buf_adds(t->out, remark);
+        end_line(t);
     }
+    print_held_by(t, h->who.id, 1);
+}
+
+/* Nobody here holds it. */
+static void
+print_elsewhere(struct tree *t, struct contended *c)
+{
+    bool taken = strcmp(c->state, "taken") == 0;
+
+    if (begin_line(t, 0)) {
+        print_name(t, c);
+        buf_printf(t->out, " is %s", taken ? "taken elsewhere" : c->state);
+        if (taken && c->deadline_us > t->now_us) {
+            print_span(t, ", for ", c->deadline_us - t->now_us, " at most");
+        }
+        end_line(t);
+    }
+    print_queue(t, c, 1);
+}
+
+/* The queues that were too deep, a tree each, which may have some again. */
+static void
+print_deep(struct tree *t)
+{
+    size_t i, n;
+
+    do {
+        for (i = n = 0; i < t->names.n && t->rows < t->rows_max; i++) {
+            struct contended *c = name_of(t, i);
+
+            if (c->deep && !c->printed) {
+                begin_line(t, 0);
+                print_name(t, c);
+                buf_adds(t->out, ", from above\r\n");
+                print_queue(t, c, 1);
+                n++;
+            }
+        }
+    } while (n > 0);
 }
 
 static void
-print_wait(void *ctx, const struct core_waiter_view *v)
+print_forest(struct tree *t)
 {
-    struct tree *t = ctx;
-    char span[24];
+    size_t i, k;
 
-    if (t->rows == t->rows_max) {
-        t->left_out++;
-        return;
+    for (i = 0; i < t->names.n; i++) {
+        const struct contended *c = name_of(t, i);
+
+        for (k = c->hold; c->wanted && k < c->hold + c->holds_n; k++) {
+            if (!hold_of(t, k)->printed && !waits(t, hold_of(t, k)->who.id)) {
+                print_root(t, hold_of(t, k), "");
+            }
+        }
     }
-    t->rows++;
-    if (!t->begun || !slice_eq(buf_slice(&t->current), v->name)) {
-        begin_name(t, v->name);
+    for (i = 0; i < t->names.n; i++) {
+        struct contended *c = name_of(t, i);
+
+        if (c->wanted && !c->printed && c->holds_n == 0) {
+            print_elsewhere(t, c);
+        }
     }
-    span_print(v->waited_us / 1000, span);
-    buf_printf(t->out, "  %3" PRIu32 ". %-7s ", v->position, span);
-    print_owner(t, &v->owner);
-    if (v->kept) {
-        buf_adds(t->out, ", place kept");
-    } else if (v->deadline_us != CORE_FOREVER) {
-        span_print(v->deadline_us > t->now_us ? (v->deadline_us - t->now_us) / 1000 : 0, span);
-        buf_printf(t->out, ", %s more", span);
+    print_deep(t);
+    for (i = 0; i < t->names.n; i++) {
+        const struct contended *c = name_of(t, i);
+
+        if (c->wanted && !c->printed && t->rows < t->rows_max) {
+            print_root(t, hold_of(t, c->hold), ", in a cycle");
+            print_deep(t);
+        }
     }
-    buf_adds(t->out, "\r\n");
 }
 
 void
 tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out)
 {
     struct tree t = {.engine = e, .now_us = now_us, .out = out, .rows_max = rows_max};
+    size_t i;
 
-    t.waits = malloc(rows_max * sizeof(*t.waits));
-    if (t.waits == NULL) {
-        out->failed = true;
-        return;
-    }
-    buf_init(&t.names, 0);
-    buf_init(&t.current, 0);
+    buf_init(&t.bytes, 0);
     core_each_waiter(e->core, now_us, SLICE_LIT(""), note_wait, &t);
-    qsort(t.waits, t.waits_n, sizeof(*t.waits), by_owner);
-    core_each_waiter(e->core, now_us, glob, print_wait, &t);
+    for (i = 0; i < t.names.n; i++) {
+        note_holders(&t, i);
+    }
+    sort(&t.waits_by_owner);
+    sort(&t.holds_by_owner);
+    if (!out->failed) {
+        choose(&t, glob);
+    }
+    if (!out->failed) {
+        print_forest(&t);
+    }
     if (t.rows == 0) {
         buf_adds(out, "nobody waits\r\n");
     }
     if (t.left_out > 0) {
         buf_printf(out, "... and %zu more, not shown\r\n", t.left_out);
     }
-    buf_fini(&t.names);
-    buf_fini(&t.current);
-    free(t.waits);
+    buf_fini(&t.bytes);
+    free(t.names.p);
+    free(t.waits.p);
+    free(t.holds.p);
+    free(t.waits_by_owner.p);
+    free(t.holds_by_owner.p);
 }

@@ -216,6 +216,84 @@ class Holding(Rlock):
         self.assertEqual(status, 0, err)
 
 
+class Kinds(Rlock):
+    """-S, -N and --kind: what the command holds, and who may run beside it."""
+
+    def child(self, *words):
+        """Runs until its standard input ends."""
+        p = subprocess.Popen([RLOCK, "-s", self.d.addr, "run", *words, "--", "cat"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        return p
+
+    def end(self, p):
+        p.stdin.close()
+        self.assertEqual(p.wait(harness.DEADLINE), 0)
+
+    def holders(self, name):
+        locks = self.c.maps("LOCKS", name)
+        return locks[0]["holders"] if locks else 0
+
+    def test_readers_together_and_a_writer_alone(self):
+        self.start_daemon()
+        readers = [self.child("doc", "-S") for _ in range(2)]
+        until(lambda: self.holders("doc") == 2)
+        self.assertEqual(self.c.maps("LOCKS", "doc")[0]["mode"], "shared")
+        self.assertEqual(self.rlock("run", "doc", "-n", "--kind", "rw", "--", "true")[0], 75)
+        self.assertEqual(self.rlock("run", "-S", "-n", "doc", "--", "true")[0], 0)
+        writer = self.child("doc", "--kind", "rw")
+        until(lambda: self.c.maps("LOCKS", "doc")[0]["waiters"] == 1)
+        for p in readers:
+            self.end(p)
+        until(lambda: self.c.maps("LOCKS", "doc")[0]["mode"] == "exclusive")
+        self.assertEqual(self.rlock("run", "doc", "-n", "-S", "--", "true")[0], 75)
+        self.end(writer)
+        self.free("doc")
+
+    def test_slots(self):
+        self.start_daemon()
+        running = [self.child("pool", "-N", "2") for _ in range(2)]
+        until(lambda: self.holders("pool") == 2)
+        self.assertEqual(self.rlock("run", "pool", "-N", "2", "-n", "--", "true")[0], 75)
+        self.end(running[0])
+        until(lambda: self.holders("pool") == 1)
+        self.assertEqual(self.rlock("run", "pool", "-N", "2", "-n", "--", "true")[0], 0)
+        self.end(running[1])
+        self.free("pool")
+
+    def test_beats_know_the_kind(self):
+        """Every sixth of a lease rlock asks for what it holds: by the same kind, or it would be told that it has lost it."""
+        self.start_daemon(conf="locks: { lease: 1s }\n")
+        for words in (["-S"], ["-N", "2"], ["--kind", "simple"]):
+            self.assertEqual(self.rlock("run", "beat", *words, "--", "sleep", "0.6"), (0, "", ""))
+            self.free("beat")
+
+    def test_words_that_do_not_go_together(self):
+        self.start_daemon()
+        for words in (["-S", "-N", "2"], ["-N", "0"], ["-N", "x"], ["-S", "--kind", "simple"], ["--kind", "nosuch"]):
+            status, _, err = self.rlock("run", "x", *words, "--", "true")
+            self.assertEqual(status, 64, words)
+            self.assertTrue(err)
+
+
+class Tree(Rlock):
+    def test_root_first(self):
+        self.start_daemon()
+        self.assertEqual(self.rlock("tree"), (0, "nobody waits\n", ""))
+        self.c.cmd("LOCK", "a", "OWNER", "root")
+        self.c.cmd("LOCK", "b", "OWNER", "leaf")
+        self.c.cmd("LOCK", "a", "NOWAIT", "OWNER", "leaf")
+        p = self.spawn("run", "b", "--", "true")
+        until(lambda: self.state("b") == ("held", 1))
+        status, out, _ = self.rlock("tree", "b")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r'^owner "leaf" by session \d+ \(.*\)\n  holds b for \S+, token \d+\n'
+                              r"    1\. session \d+ \(.*\), waiting \S+\n$")
+        self.assertIn('1. owner "leaf"', self.rlock("tree")[1])
+        self.c.cmd("UNLOCK", "b", "OWNER", "leaf")
+        self.assertEqual(p.wait(harness.DEADLINE), 0)
+
+
 class Losing(Rlock):
     def run_trap(self, *options, trap="trap 'echo term; exit 0' TERM", **more):
         p = self.spawn("run", "x", *options, "--", "sh", "-c", trap + "; echo ready; while :; do sleep 0.01; done", **more)

@@ -33,10 +33,24 @@ struct flight {
     bool answered; /* or needs no answer */
 };
 
+/* One name of an MLOCK, or one link of a cycle: its reply or hop with texts that last. */
+struct detail {
+    struct core_reply part;
+    struct core_hop hop;
+    char name[WORLD_TEXT], daemon[WORLD_TEXT], owner[WORLD_TEXT];
+};
+
 struct answer {
-    struct core_reply reply;
+    struct core_reply reply; /* part and hop point nowhere, see part() and hop() */
     char name[WORLD_TEXT];
+    struct detail *detail;   /* reply.parts + reply.hops of them */
     bool seen;
+};
+
+/* What was said to all daemons. */
+struct said {
+    char *p;
+    size_t n;
 };
 
 struct news {
@@ -54,7 +68,8 @@ struct world {
     struct flight *flights;
     struct answer *answers;
     struct news *news;
-    size_t flights_n, answers_n, news_n, flights_room, answers_room, news_room;
+    struct said *said;
+    size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
@@ -68,8 +83,9 @@ struct ask {
     bool nowait;
     int64_t lease_us;
     uint64_t token;
-    bool once, full;
+    bool once, full, fresh, shared, foreign_wait;
     enum kind kind;
+    uint32_t limit;
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
     bool no_place_grace, no_owner_grace; /* else 2 s, 10 s */
@@ -98,11 +114,34 @@ world_text(char out[WORLD_TEXT], struct slice s)
 }
 
 static inline void
+world_details(struct answer *r)
+{
+    const struct core_reply *rp = &r->reply;
+
+    r->detail = rp->parts + rp->hops > 0 ? calloc(rp->parts + rp->hops, sizeof(*r->detail)) : NULL;
+    for (size_t i = 0; i < rp->parts; i++) {
+        r->detail[i].part = rp->part[i];
+        world_text(r->detail[i].name, rp->part[i].name);
+    }
+    for (size_t i = 0; i < rp->hops; i++) {
+        struct detail *d = &r->detail[rp->parts + i];
+
+        d->hop = rp->hop[i];
+        world_text(d->name, rp->hop[i].name);
+        world_text(d->daemon, rp->hop[i].daemon);
+        world_text(d->owner, rp->hop[i].owner_name);
+    }
+    r->reply.part = NULL;
+    r->reply.hop = NULL;
+}
+
+static inline void
 world_sink(void *ctx, const struct core_action *a)
 {
     struct world *w = ctx;
     struct flight *f;
     struct answer *r;
+    struct said *s;
     struct news *n;
 
     switch (a->type) {
@@ -111,6 +150,14 @@ world_sink(void *ctx, const struct core_action *a)
         r = &w->answers[w->answers_n++];
         *r = (struct answer){.reply = a->reply};
         world_text(r->name, a->reply.name);
+        world_details(r);
+        break;
+    case CORE_SAY:
+        w->said = world_room(w->said, w->said_n, &w->said_room, sizeof(*w->said));
+        s = &w->said[w->said_n++];
+        *s = (struct said){malloc(a->say.n), a->say.n};
+        ck_assert_ptr_nonnull(s->p);
+        memcpy(s->p, a->say.p, a->say.n);
         break;
     case CORE_PUBLISH:
         w->news = world_room(w->news, w->news_n, &w->news_room, sizeof(*w->news));
@@ -226,28 +273,64 @@ drains(struct world *w)
 
 /* ---- requests: each returns its id ---- */
 
+static inline struct core_request
+world_request(const struct world *w, uint64_t s, struct slice name, struct slice key, const struct ask *a)
+{
+    return (struct core_request){
+        .session = s,
+        .id = w->request,
+        .name = name,
+        .owner = slice_of(a->owner != NULL ? a->owner : ""),
+        .wait_us = a->nowait ? 0 : a->wait_us != 0 ? a->wait_us : CORE_FOREVER,
+        .lease_us = a->lease_us,
+        .token = a->token,
+        .once = a->once,
+        .full = a->full,
+        .fresh = a->fresh,
+        .shared = a->shared,
+        .spec = {.kind = a->kind,
+                 .limit = a->limit,
+                 .foreign_wait = a->foreign_wait,
+                 .waiters_max = a->waiters_max,
+                 .lease_us = a->spec_lease_us != 0 ? a->spec_lease_us : SEC(30),
+                 .owner_grace_us = a->no_owner_grace ? 0 : SEC(10),
+                 .place_grace_us = a->no_place_grace ? 0 : SEC(2),
+                 .key = key},
+    };
+}
+
 static inline uint64_t
 world_ask(struct world *w, enum core_event_type type, uint64_t s, const char *name, struct ask a)
 {
     struct core_event ev = {.type = type};
 
-    ev.request = (struct core_request){
-        .session = s,
-        .id = ++w->request,
-        .name = slice_of(name),
-        .owner = slice_of(a.owner != NULL ? a.owner : ""),
-        .wait_us = a.nowait ? 0 : a.wait_us != 0 ? a.wait_us : CORE_FOREVER,
-        .lease_us = a.lease_us,
-        .token = a.token,
-        .once = a.once,
-        .full = a.full,
-        .spec = {.kind = a.kind,
-                 .waiters_max = a.waiters_max,
-                 .lease_us = a.spec_lease_us != 0 ? a.spec_lease_us : SEC(30),
-                 .owner_grace_us = a.no_owner_grace ? 0 : SEC(10),
-                 .place_grace_us = a.no_place_grace ? 0 : SEC(2),
-                 .key = slice_of(a.key != NULL ? a.key : name)},
-    };
+    w->request++;
+    ev.request = world_request(w, s, slice_of(name), slice_of(a.key != NULL ? a.key : name), &a);
+    happens(w, &ev);
+    return w->request;
+}
+
+/* Names are parted by blanks; one may be followed by the key it has: "a b:key c". */
+static inline uint64_t
+world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const char *names, struct ask a)
+{
+    struct core_request request[CORE_MANY_MAX];
+    struct core_event ev = {.type = type};
+
+    w->request++;
+    for (const char *p = names; *p != '\0'; p += *p == ' ') {
+        size_t n = strcspn(p, ": ");
+        struct slice name = {p, n}, key = name;
+
+        p += n;
+        if (*p == ':') {
+            key = (struct slice){p + 1, strcspn(p + 1, " ")};
+            p += 1 + key.n;
+        }
+        ck_assert_uint_lt(ev.many.n, CORE_MANY_MAX);
+        request[ev.many.n++] = world_request(w, s, name, key, &a);
+    }
+    ev.many.request = request;
     happens(w, &ev);
     return w->request;
 }
@@ -256,6 +339,9 @@ world_ask(struct world *w, enum core_event_type type, uint64_t s, const char *na
 #define unlock(w, s, name, ...) world_ask(w, CORE_UNLOCK, s, name, (struct ask){__VA_ARGS__})
 #define renew(w, s, name, us, ...) world_ask(w, CORE_RENEW, s, name, (struct ask){.lease_us = (us), __VA_ARGS__})
 #define break_name(w, s, name, ...) world_ask(w, CORE_BREAK, s, name, (struct ask){__VA_ARGS__})
+#define mlock(w, s, names, ...) world_ask_many(w, CORE_MLOCK, s, names, (struct ask){__VA_ARGS__})
+#define munlock(w, s, names, ...) world_ask_many(w, CORE_MUNLOCK, s, names, (struct ask){__VA_ARGS__})
+#define mrenew(w, s, names, us, ...) world_ask_many(w, CORE_MRENEW, s, names, (struct ask){.lease_us = (us), __VA_ARGS__})
 
 /* ---- Redis ---- */
 
@@ -367,6 +453,27 @@ expect_reply(struct world *w, uint64_t id, enum core_answer answer)
     }
     ck_abort_msg("no reply to request %d (expected answer %d)", (int)id, (int)answer);
     return NULL;
+}
+
+static inline const struct detail *
+world_detail(const struct core_reply *r, size_t i)
+{
+    return &((const struct answer *)(const void *)r)->detail[i]; /* its first member */
+}
+
+/* The i-th name of the answer to an MLOCK, MUNLOCK or MRENEW; the i-th link of a cycle. */
+static inline const struct detail *
+part(const struct core_reply *r, size_t i)
+{
+    ck_assert_uint_lt(i, r->parts);
+    return world_detail(r, i);
+}
+
+static inline const struct detail *
+hop(const struct core_reply *r, size_t i)
+{
+    ck_assert_uint_lt(i, r->hops);
+    return world_detail(r, r->parts + i);
 }
 
 /* The next unread news of this sort, whatever came before it. */
@@ -483,13 +590,19 @@ world_close(struct world *w)
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
+    for (size_t i = 0; i < w->answers_n; i++) {
+        free(w->answers[i].detail);
+    }
+    for (size_t i = 0; i < w->said_n; i++) {
+        free(w->said[i].p);
+    }
     free(w->flights);
     free(w->answers);
     free(w->news);
+    free(w->said);
 }
 
 /* What main() returns: 0 when all tests passed. */
-
 static inline int
 world_main(const char *suite, const TTest **tests, size_t n)
 {

@@ -27,7 +27,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/base/clock.h"
 
-#define UUID "0f9b8a76-1c2d-4e3f-8a9b-112233445566"
+#define UUID "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 #define LEASE_US (30 * US_PER_S)
 #define EVENTS_MAX 4096
 
@@ -48,6 +48,9 @@ static struct {
     unsigned ups, downs;    /* how often env.state said so */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
+    unsigned heard_n;       /* HEARDs posted */
+    char heard[20000];      /* what the last one said, NUL behind */
+    size_t heard_bytes;
     struct backend_seen seen;
     uint64_t seen_id;
     unsigned seen_n;
@@ -57,11 +60,26 @@ static struct {
 
 /* ---- what the backend tells ---- */
 
+/* What is heard is borrowed for the call: kept beside the events. */
+static inline void
+keep_heard(struct slice heard)
+{
+    ck_assert_uint_lt(heard.n, sizeof(w.heard));
+    memcpy(w.heard, heard.p, heard.n);
+    w.heard[heard.n] = '\0';
+    w.heard_bytes = heard.n;
+    w.heard_n++;
+}
+
 static inline void
 on_post(void *ctx, const struct core_event *ev)
 {
     (void)ctx;
     ck_assert(!w.inside);
+    if (ev->type == CORE_HEARD) {
+        keep_heard(ev->heard);
+        return;
+    }
     ck_assert_uint_lt(w.events_n, EVENTS_MAX);
     w.event[w.events_n++] = *ev;
 }
@@ -290,21 +308,29 @@ redis_calls(const char *command)
 
 /* ---- the backend ---- */
 
-static inline void
-open_backend(void)
+/* A backend on w.conf that posts and tells elsewhere; the caller closes it. */
+static inline struct backend *
+open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)(void *ctx, bool up))
 {
     struct backend_env env = {.base = w.base,
                               .log = &w.log,
                               .metrics = &w.metrics,
                               .uuid = UUID,
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
-                              .post = on_post,
+                              .post = post,
                               .seen = on_seen,
-                              .state = on_state};
+                              .state = state};
     char error[160];
+    struct backend *b = backend_open(&w.conf, &env, error);
 
-    w.b = backend_open(&w.conf, &env, error);
-    ck_assert_msg(w.b != NULL, "%s", error);
+    ck_assert_msg(b != NULL, "%s", error);
+    return b;
+}
+
+static inline void
+open_backend(void)
+{
+    w.b = open_another(on_post, on_state);
 }
 
 static inline void
@@ -326,6 +352,7 @@ op_on(const char *key, enum kind kind, uint64_t owner)
                             .value = VALUE_UUID,
                             .owner = owner,
                             .holds = 1,
+                            .limit = 1,
                             .lease_us = LEASE_US};
 }
 

@@ -331,6 +331,8 @@ START_TEST(a_lost_reply_is_unknown)
         must(d, k == KIND_COUNTER ? CORE_TAKEN : CORE_OK);
     }
     ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
+    ck_assert_str_eq(redis("HVALS rw"), "write 1 ");
+    ck_assert_str_eq(redis("GET semaphore"), "0"); /* one permit, taken once */
 }
 END_TEST
 

@@ -56,6 +56,22 @@ START_TEST(a_value_is_the_claims_and_nobody_elses)
 }
 END_TEST
 
+/* A permit is the same bytes, unprinted. */
+START_TEST(a_permit_is_the_bytes_of_a_value)
+{
+    struct hash_key key = {1, 2};
+    unsigned char permit[VALUE_BYTES], other[VALUE_BYTES];
+    char a[VALUE_ROOM], b[VALUE_ROOM];
+
+    value_bytes(&key, 7, 9, permit);
+    value_print(permit, VALUE_HEX32, a);
+    value_of_claim(&key, 7, 9, VALUE_HEX32, b);
+    ck_assert_str_eq(a, b);
+    value_bytes(&key, 8, 9, other);
+    ck_assert_int_ne(memcmp(permit, other, sizeof(permit)), 0);
+}
+END_TEST
+
 /* ---- URLs ---- */
 
 static const struct {
@@ -161,18 +177,26 @@ START_TEST(channels_as_redisson_names_them)
 {
     static const struct {
         const char *key, *channel;
+        enum kind kind;
     } want[] = {
-        {"order:1", "redisson_lock__channel:{order:1}"},
-        {"a{b}c", "redisson_lock__channel:a{b}c"},
-        {"{m}:x:lock", "redisson_lock__channel:{m}:x:lock"},
-        {"a}b", "redisson_lock__channel:{a}b}"},
+        {"order:1", "redisson_lock__channel:{order:1}", KIND_REENTRANT},
+        {"a{b}c", "redisson_lock__channel:a{b}c", KIND_REENTRANT},
+        {"{m}:x:lock", "redisson_lock__channel:{m}:x:lock", KIND_REENTRANT},
+        {"a}b", "redisson_lock__channel:{a}b}", KIND_REENTRANT},
+        {"k", "redisson_lock__channel:{k}", KIND_SIMPLE},
+        {"k", "redisson_lock__channel:{k}", KIND_COUNTER},
+        {"k", "redisson_lock__channel:{k}", KIND_FAIR},
+        {"k", "redisson_lock__channel:{k}", KIND_FENCED},
+        {"k", "redisson_rwlock:{k}", KIND_RW},
+        {"k", "redisson_sc:{k}", KIND_SEMAPHORE},
+        {"a{b}c", "redisson_sc:a{b}c", KIND_SEMAPHORE},
     };
 
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         struct buf b;
 
         buf_init(&b, 0);
-        call_channel(slice_of(want[i].key), &b);
+        call_channel(want[i].kind, slice_of(want[i].key), &b);
         ck_assert(slice_eq(buf_slice(&b), slice_of(want[i].channel)));
         buf_fini(&b);
     }
@@ -185,6 +209,7 @@ main(void)
     const TTest *const tests[] = {
         values_as_others_write_them,
         a_value_is_the_claims_and_nobody_elses,
+        a_permit_is_the_bytes_of_a_value,
         urls_are_read,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,

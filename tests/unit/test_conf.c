@@ -70,9 +70,12 @@ START_TEST(defaults)
     ck_assert_str_eq(cf->locks.prefix, "");
     ck_assert_int_eq(cf->locks.limit, 1);
     ck_assert_int_eq(cf->locks.waiters, 0);
+    ck_assert_int_eq(cf->locks.foreign, CONF_FOREIGN_REFUSE);
+    ck_assert(!cf->locks.tracking);
     ck_assert_uint_eq(cf->rules_n, 0);
     ck_assert_int_eq(cf->handoff_max, 64);
     ck_assert_int_eq(cf->handoff_time_us, 10 * US_PER_MS);
+    ck_assert_int_eq(cf->deadlock_us, US_PER_S);
     ck_assert_int_eq(cf->max_poll_us, 5 * US_PER_S);
     ck_assert_int_eq(cf->limit_sessions, 20000);
     ck_assert_int_eq(cf->limit_waiters, 100000);
@@ -159,6 +162,13 @@ static const struct {
     {"locks: {value: hex32}", "locks.value", "hex32"},
     {"locks: {on_loss: close}", "locks.on_loss", "close"},
     {"on_loss: close", "locks.on_loss", "close"},
+    {"locks: {kind: FAIR}", "locks.kind", "fair"},
+    {"locks: {foreign: Wait}", "locks.foreign", "wait"},
+    {"locks: {tracking: true}", "locks.tracking", "true"},
+    {"locks: {tracking: true}\nrules: [{match: a, tracking: false}]", "rules.0.tracking", "false"},
+    {"locks: {foreign: wait}\nrules: [{match: a}]", "rules.0.foreign", "wait"},
+    {"deadlock_delay: 0", "deadlock_delay", "0ms"},
+    {"deadlock_delay: 1h", "deadlock_delay", "1h"},
     {"locks: {key: 'a:{name}:b'}", "locks.key", "a:{name}:b"},
     {"locks: {prefix: 'p {'}", "locks.prefix", "p {"},
     {"locks: {prefix: \"\\u00e9\"}", "locks.prefix", "\xc3\xa9"},
@@ -444,7 +454,7 @@ static const char *const trips[] = {
     "locks: {prefix: 'null'}\nrules: [{match: '~'}, {match: 'true', prefix: '-'}, {match: ':', prefix: '? x'}]\n",
     "locks: {prefix: \"\\u00e9\\u4e2d\\U0001f512\"}\n",
     "redis: {url: 'redis://u:p w@h:1/3', user: '*u', password: '&p'}\nauth: {password: '#', unix: true}\n",
-    "rules: [{match: '*', lease: 90s, limit: 3, value: hex32}]\nsocket_mode: 007\nhttp: {listen: 'tcp:a:1'}",
+    "rules: [{match: '*', lease: 90s, limit: 3, value: hex32, foreign: wait, tracking: true}]\nsocket_mode: 007\nhttp: {listen: 'tcp:a:1'}",
 };
 
 START_TEST(round_trips)
@@ -513,12 +523,53 @@ START_TEST(the_sample_is_the_defaults)
     conf_free(&cf);
     free(got);
     buf_clear(&text, SIZE_MAX);
-    uncommented(&text, true);
-    cf = load(str(&text));
-    ck_assert_uint_eq(cf->rules_n, 1);
-    conf_free(&cf);
     conf_free(&none);
     free(want);
+}
+END_TEST
+
+/* A library, by a name that its rule in the sample is for, and what the rule must say of it. */
+static const struct {
+    const char *name, *key;
+    enum kind kind;
+    enum value_format value;
+    bool tracking;
+    enum conf_foreign foreign;
+} libraries[] = {
+    {"wl/1", "wl/1:lock", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_REFUSE},
+    {"redlock/1", "redlock/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT},
+    {"py/1", "py/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT},
+    {"redsync/1", "redsync/1", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_WAIT},
+    {"redislock/1", "redislock/1", KIND_SIMPLE, VALUE_BASE64_URL, true, CONF_FOREIGN_WAIT},
+    {"spring/1", "registry:spring/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE},
+    {"dapr/1", "lock||myapp||dapr/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE},
+    {"fair/1", "fair/1", KIND_FAIR, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+    {"rw/1", "rw/1", KIND_RW, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+    {"pool/1", "pool/1", KIND_SEMAPHORE, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+    {"fenced/1", "fenced/1", KIND_FENCED, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+    {"other", "other", KIND_REENTRANT, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+};
+
+START_TEST(the_samples_rules_are_in_force)
+{
+    const struct conf_locks *cl;
+    struct conf *cf;
+    struct buf key;
+
+    uncommented(&text, true);
+    cf = load(str(&text));
+    ck_assert_uint_eq(cf->rules_n, ROWS(libraries) - 1);
+    cl = conf_locks_for(cf, slice_of(libraries[_i].name));
+    buf_init(&key, 0);
+    conf_key_of(cl, slice_of(libraries[_i].name), &key);
+    ck_assert_str_eq(str(&key), libraries[_i].key);
+    ck_assert_int_eq(cl->kind, libraries[_i].kind);
+    ck_assert_int_eq(cl->value, libraries[_i].value);
+    ck_assert_int_eq(cl->tracking, libraries[_i].tracking);
+    ck_assert_int_eq(cl->foreign, libraries[_i].foreign);
+    ck_assert_int_eq(cl->limit, cl->kind == KIND_SEMAPHORE ? 10 : 1);
+    buf_fini(&key);
+    conf_free(&cf);
 }
 END_TEST
 
@@ -569,6 +620,7 @@ main(void)
     tcase_add_test(tc, round_trip_with_a_password_file);
     tcase_add_test(tc, the_sample_is_in_the_tree);
     tcase_add_test(tc, the_sample_is_the_defaults);
+    tcase_add_loop_test(tc, the_samples_rules_are_in_force, 0, ROWS(libraries));
     tcase_add_test(tc, the_sample_has_every_key);
     return run_suite("conf", tc);
 }

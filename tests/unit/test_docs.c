@@ -193,10 +193,26 @@ START_TEST(docs_of_named_commands)
 }
 END_TEST
 
+START_TEST(docs_of_many_names)
+{
+    struct client c = come();
+    struct resp docs = ask(&c, "COMMAND DOCS mlock\n");
+    const struct resp *arguments = resp_get(&docs.child[1], "arguments"), *names = &arguments->child[1];
+
+    ck_assert_str_eq(resp_get(&arguments->child[0], "name")->text, "n");
+    ck_assert_str_eq(resp_get(&arguments->child[0], "type")->text, "integer");
+    ck_assert_str_eq(resp_get(names, "name")->text, "name");
+    ck_assert_str_eq(resp_get(names, "type")->text, "key");
+    ck_assert_str_eq(resp_get(names, "flags")->child[0].text, "multiple");
+    resp_fini(&docs);
+    leave(&c);
+}
+END_TEST
+
 START_TEST(command_lists_all)
 {
     struct client c = come();
-    struct resp all = ask(&c, "COMMAND\n"), some = ask(&c, "COMMAND INFO lock nosuch reset\n");
+    struct resp all = ask(&c, "COMMAND\n"), some = ask(&c, "COMMAND INFO lock nosuch reset mlock\n");
     struct resp count = ask(&c, "COMMAND COUNT\n");
     size_t i;
 
@@ -207,13 +223,17 @@ START_TEST(command_lists_all)
         ck_assert_int_eq(all.child[i].child[0].type, '$');
         ck_assert_int_eq(all.child[i].child[1].type, ':');
     }
-    ck_assert_uint_eq(some.n, 3);
+    ck_assert_uint_eq(some.n, 4);
     ck_assert_str_eq(some.child[0].child[0].text, "lock");
     ck_assert_str_eq(some.child[0].child[1].text, "-2"); /* at least two words */
     ck_assert_str_eq(some.child[0].child[3].text, "1");  /* the first is the key */
     ck_assert_ptr_null(some.child[1].text);
     ck_assert_str_eq(some.child[2].child[1].text, "1");
     ck_assert_str_eq(some.child[2].child[3].text, "0");
+    ck_assert_str_eq(some.child[3].child[3].text, "0"); /* its keys stand behind their number */
+    ck_assert_uint_eq(some.child[3].child[2].n, 3);
+    ck_assert_str_eq(some.child[3].child[2].child[1].text, "blocking");
+    ck_assert_str_eq(some.child[3].child[2].child[2].text, "movablekeys");
     resp_fini(&all);
     resp_fini(&some);
     resp_fini(&count);
@@ -278,6 +298,7 @@ main(void)
     tcase_add_checked_fixture(shapes, build, take_down);
     tcase_add_loop_test(shapes, docs_have_the_shape_redis_cli_wants, 2, 4);
     tcase_add_test(shapes, docs_of_named_commands);
+    tcase_add_test(shapes, docs_of_many_names);
     tcase_add_test(shapes, command_lists_all);
     tcase_add_test(shapes, help_says_each_usage);
     tcase_add_test(shapes, help_for_one);

@@ -1,5 +1,5 @@
 /*
- * test_options.c -- the words of LOCK, UNLOCK and RENEW; and the search in the command table.
+ * test_options.c -- the words of LOCK, UNLOCK, RENEW, MLOCK and MUNLOCK; and the search in the command table.
  *
  * Lines go through the reader, so that a case reads as it would be typed.
  */
@@ -31,14 +31,14 @@ type(struct reader *r, struct words *w, const char *line)
     return (enum command_id)id;
 }
 
+/* The names of *o are in *w. */
 static bool
-parse(struct reader *r, const char *line, struct lock_options *o, char error[256])
+parse(struct reader *r, struct words *w, const char *line, struct lock_options *o, char error[OPTIONS_ERROR_BYTES])
 {
-    struct words w;
-    enum command_id id = type(r, &w, line);
+    enum command_id id = type(r, w, line);
 
-    memset(error, 'z', 256);
-    return options_parse(id, &w, NAME_MAX_BYTES, o, error);
+    memset(error, 'z', OPTIONS_ERROR_BYTES);
+    return options_parse(id, w, NAME_MAX_BYTES, o, error);
 }
 
 /* --- accepted ------------------------------------------------------------------------------------ */
@@ -46,7 +46,7 @@ parse(struct reader *r, const char *line, struct lock_options *o, char error[256
 struct good {
     const char *line;
     struct lock_options want; /* name and owner by their texts below */
-    const char *name, *owner;
+    const char *name, *owner; /* of several names the last */
 };
 
 #define S(n) (INT64_C(n) * 1000000)
@@ -74,6 +74,19 @@ static const struct good good[] = {
     {"UNLOCK a", {.token = 0}, "a", ""},
     {"UNLOCK a OWNER b TOKEN 1187", {.token = 1187}, "a", "b"},
     {"unlock a token 9223372036854775807 owner b", {.token = INT64_MAX}, "a", "b"},
+    {"LOCK a SHARED KIND rw", {.has_kind = true, .kind = KIND_RW, .shared = true}, "a", ""},
+    {"LOCK SHARED shared", {.shared = true}, "SHARED", ""},
+    {"LOCK a LIMIT 1", {.limit = 1}, "a", ""},
+    {"LOCK a KIND Semaphore LIMIT 1000000", {.has_kind = true, .kind = KIND_SEMAPHORE, .limit = 1000000}, "a", ""},
+    {"UNLOCK a SHARED OWNER b TOKEN 7", {.shared = true, .token = 7}, "a", "b"},
+    {"MLOCK 1 a", {.names = 1}, "a", ""},
+    {"MLOCK 2 a b", {.names = 2}, "b", ""},
+    {"mlock 3 a WAIT 5s wait 5s lease 1m kind rw shared limit 2 owner w7 once full",
+     {.names = 3, .has_wait = true, .wait_us = S(5), .has_lease = true, .lease_us = S(60), .has_kind = true,
+      .kind = KIND_RW, .shared = true, .limit = 2, .once = true, .full = true},
+     "5s", "w7"},
+    {"MLOCK 2 a A NOWAIT", {.names = 2, .has_wait = true}, "A", ""},
+    {"MUNLOCK 2 OWNER b OWNER c", {.names = 2}, "b", "c"},
     {"RENEW a 30s", {.has_lease = true, .lease_us = S(30)}, "a", ""},
     {"RENEW a 1500 TOKEN 7 OWNER b", {.has_lease = true, .lease_us = 1500000, .token = 7}, "a", "b"},
 };
@@ -82,15 +95,19 @@ START_TEST(accepted)
 {
     const struct good *g = &good[_i];
     struct reader r;
+    struct words w;
     struct lock_options o;
-    char error[256];
+    char error[OPTIONS_ERROR_BYTES];
 
-    ck_assert_msg(parse(&r, g->line, &o, error), "%s", error);
-    ck_assert(slice_eq(o.name, slice_of(g->name)));
+    ck_assert_msg(parse(&r, &w, g->line, &o, error), "%s", error);
+    ck_assert_uint_eq(o.names, g->want.names == 0 ? 1 : g->want.names);
+    ck_assert(slice_eq(o.name[o.names - 1], slice_of(g->name)));
     ck_assert(slice_eq(o.owner, slice_of(g->owner)));
     ck_assert_int_eq(o.has_wait, g->want.has_wait);
     ck_assert_int_eq(o.has_lease, g->want.has_lease);
     ck_assert_int_eq(o.has_kind, g->want.has_kind);
+    ck_assert_int_eq(o.shared, g->want.shared);
+    ck_assert_uint_eq(o.limit, g->want.limit);
     ck_assert_int_eq(o.once, g->want.once);
     ck_assert_int_eq(o.full, g->want.full);
     ck_assert_int_eq(o.wait_us, g->want.wait_us);
@@ -105,7 +122,8 @@ END_TEST
 
 #define DURATION "a duration above 0 such as 1500 (ms), 250ms, 5s, 2m or 1h"
 #define WAITING "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"
-#define KINDS_THERE "one of: reentrant simple counter"
+#define KINDS_THERE "one of: reentrant simple counter fair rw semaphore fenced"
+#define LIMITS "a whole number from 1 to 1000000"
 
 struct wrong {
     const char *line, *sentence;
@@ -124,7 +142,24 @@ static const struct wrong wrong[] = {
     {"LOCK a 12345678901234567890123456789012", "LOCK has no option '12345678901234567890123456789012'"},
     {"LOCK a 123456789012345678901234567890123", "LOCK has no option '12345678901234567890123456789012...'"},
     {"LOCK a TOKEN 5", "LOCK has no option 'TOKEN'"},
-    {"LOCK a SHARED", "LOCK has no option 'SHARED'"},
+    {"LOCK a SHARE", "LOCK has no option 'SHARE'"},
+    {"RENEW a 5s SHARED", "RENEW has no option 'SHARED'"},
+    {"UNLOCK a LIMIT 5", "UNLOCK has no option 'LIMIT'"},
+    {"MUNLOCK 1 a TOKEN 5", "MUNLOCK has no option 'TOKEN'"},
+    {"MUNLOCK 1 a SHARED", "MUNLOCK has no option 'SHARED'"},
+    {"MLOCK 1 a b", "MLOCK has no option 'b'"},
+    /* counts and names */
+    {"MLOCK", "MLOCK lacks its names"},
+    {"MUNLOCK", "MUNLOCK lacks its names"},
+    {"MLOCK 1", "1 names are announced, 0 are there"},
+    {"MLOCK 3 a b", "3 names are announced, 2 are there"},
+    {"MLOCK 9223372036854775807 a", "9223372036854775807 names are announced, 1 are there"},
+    {"MLOCK a b", "the number of names must be a whole number above 0, not 'a'"},
+    {"MLOCK 0 a", "the number of names must be a whole number above 0, not '0'"},
+    {"MUNLOCK -1 a", "the number of names must be a whole number above 0, not '-1'"},
+    {"MLOCK 2 a \"\"", "the name is empty"},
+    {"MLOCK 3 a b a", "the name 'a' is given twice"},
+    {"MUNLOCK 2 \"\\x00\" \"\\x00\"", "the name '\\x00' is given twice"},
     {"LOCK a WAI 5s", "LOCK has no option 'WAI'"},
     {"LOCK a WAITS 5s", "LOCK has no option 'WAITS'"},
     {"UNLOCK a WAIT 5s", "UNLOCK has no option 'WAIT'"},
@@ -158,7 +193,12 @@ static const struct wrong wrong[] = {
     {"LOCK a LEASE forever", "LEASE must be " DURATION ", not 'forever'"},
     {"LOCK a LEASE 8761h", "LEASE must be " DURATION ", not '8761h'"},
     {"LOCK a LEASE \"\"", "LEASE must be " DURATION ", not ''"},
-    {"LOCK a KIND fair", "KIND must be " KINDS_THERE ", not 'fair'"},
+    {"LOCK a KIND fare", "KIND must be " KINDS_THERE ", not 'fare'"},
+    {"LOCK a LIMIT", "LIMIT lacks its value, " LIMITS},
+    {"LOCK a LIMIT 0", "LIMIT must be " LIMITS ", not '0'"},
+    {"LOCK a LIMIT 1000001", "LIMIT must be " LIMITS ", not '1000001'"},
+    {"MLOCK 1 a LIMIT x", "LIMIT must be " LIMITS ", not 'x'"},
+    {"LOCK a SHARED SHARED", "SHARED is given twice"},
     {"LOCK a OWNER \"\"", "OWNER must be 1 to 128 bytes, not ''"},
     {"UNLOCK a TOKEN 0", "TOKEN must be a whole number above 0, not '0'"},
     {"UNLOCK a TOKEN -1", "TOKEN must be a whole number above 0, not '-1'"},
@@ -173,7 +213,7 @@ START_TEST(refused)
     struct reader r;
     struct words w;
     struct lock_options o;
-    char error[256], want[512];
+    char error[OPTIONS_ERROR_BYTES], want[512];
     enum command_id id = type(&r, &w, wrong[_i].line);
 
     memset(error, 'z', sizeof(error));
@@ -189,21 +229,48 @@ START_TEST(sizes)
 {
     char line[1000];
     struct reader r;
+    struct words w;
     struct lock_options o;
-    char error[256];
+    char error[OPTIONS_ERROR_BYTES];
 
     snprintf(line, sizeof(line), "LOCK %0512d OWNER %0128d", 0, 0);
-    ck_assert(parse(&r, line, &o, error));
-    ck_assert_uint_eq(o.name.n, 512);
+    ck_assert(parse(&r, &w, line, &o, error));
+    ck_assert_uint_eq(o.name[0].n, 512);
     ck_assert_uint_eq(o.owner.n, 128);
     reader_fini(&r);
     snprintf(line, sizeof(line), "LOCK %0513d", 0);
-    ck_assert(!parse(&r, line, &o, error));
+    ck_assert(!parse(&r, &w, line, &o, error));
+    ck_assert_ptr_nonnull(strstr(error, "the name '00000000000000000000000000000000...' has 513 bytes, at most 512"));
+    reader_fini(&r);
+    snprintf(line, sizeof(line), "MLOCK 2 a %0513d", 0);
+    ck_assert(!parse(&r, &w, line, &o, error));
     ck_assert_ptr_nonnull(strstr(error, "the name '00000000000000000000000000000000...' has 513 bytes, at most 512"));
     reader_fini(&r);
     snprintf(line, sizeof(line), "RENEW a 5s OWNER %0129d", 0);
-    ck_assert(!parse(&r, line, &o, error));
+    ck_assert(!parse(&r, &w, line, &o, error));
     ck_assert_ptr_nonnull(strstr(error, "OWNER must be 1 to 128 bytes, not '00000000"));
+    reader_fini(&r);
+}
+END_TEST
+
+/* As many as a request can hold, and one that is announced and not there. */
+START_TEST(most_names)
+{
+    struct reader r;
+    struct words w;
+    struct lock_options o;
+    char line[400] = "MLOCK 62", error[OPTIONS_ERROR_BYTES];
+
+    for (int i = 0; i < 62; i++) {
+        snprintf(line + strlen(line), sizeof(line) - strlen(line), " n%d", i);
+    }
+    ck_assert_msg(parse(&r, &w, line, &o, error), "%s", error);
+    ck_assert_uint_eq(o.names, 62);
+    ck_assert(slice_is(o.name[61], "n61"));
+    reader_fini(&r);
+    line[7] = '3';
+    ck_assert(!parse(&r, &w, line, &o, error));
+    ck_assert_ptr_nonnull(strstr(error, "63 names are announced, 62 are there; usage: MLOCK n name ..."));
     reader_fini(&r);
 }
 END_TEST
@@ -212,17 +279,18 @@ END_TEST
 START_TEST(random_words)
 {
     static const char *const vocabulary[] = {"WAIT", "NOWAIT", "LEASE", "KIND",   "OWNER", "TOKEN", "ONCE",
-                                             "FULL", "5s",     "0",     "simple", "7",     "x\r\n", ""};
-    static const enum command_id ids[] = {CMD_LOCK, CMD_UNLOCK, CMD_RENEW};
+                                             "FULL", "5s",     "0",     "simple", "7",     "x\r\n", "",
+                                             "1",    "2",      "SHARED", "LIMIT", "a"};
+    static const enum command_id ids[] = {CMD_LOCK, CMD_UNLOCK, CMD_RENEW, CMD_MLOCK, CMD_MUNLOCK};
     struct rng rng = rng_of(_i);
     unsigned good_n = 0;
 
     for (int round = 0; round < 5000; round++) {
-        enum command_id id = ids[rng_below(&rng, 3)];
+        enum command_id id = ids[rng_below(&rng, 5)];
         const char *usage = command_rows[id].usage;
         struct words w = {.n = 1 + rng_below(&rng, 8)};
         struct lock_options o;
-        char error[256];
+        char error[OPTIONS_ERROR_BYTES];
         size_t n;
 
         for (unsigned i = 0; i < w.n; i++) {
@@ -269,7 +337,7 @@ START_TEST(others_are_not)
     ck_assert_int_eq(command_find((struct slice){NULL, 0}), -1);
     ck_assert_int_eq(command_find(SLICE_LIT("L")), -1);
     ck_assert_int_eq(command_find(SLICE_LIT("LOC")), -1);
-    ck_assert_int_eq(command_find(SLICE_LIT("MLOCK")), -1);
+    ck_assert_int_eq(command_find(SLICE_LIT("MRENEW")), -1);
     ck_assert_int_eq(command_find((struct slice){"LOCK\0", 5}), -1);
     ck_assert_int_eq(command_find((struct slice){"LO\0K", 4}), -1);
     ck_assert_int_eq(command_find(SLICE_LIT("POST")), -1);
@@ -287,6 +355,7 @@ main(void)
     tcase_add_loop_test(tc, accepted, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_loop_test(tc, refused, 0, sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(tc, sizes);
+    tcase_add_test(tc, most_names);
     tcase_add_loop_test(tc, random_words, 0, 10);
     tcase_add_loop_test(tc, each_command_is_found, 0, COMMANDS);
     tcase_add_test(tc, others_are_not);

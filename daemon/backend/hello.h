@@ -1,0 +1,25 @@
+/*
+ * hello.h -- what a new connection asks Redis first: who it is, and by which digests it knows our scripts.
+ */
+#ifndef RLOCKD_BACKEND_HELLO_H
+#define RLOCKD_BACKEND_HELLO_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/call.h"
+#include "daemon/backend/link.h"
+
+/* The latest answers; empty texts until there are any. Embedded in its node, and outlives the node's links. */
+struct hello {
+    const struct backend_env *env;
+    const char *shown; /* the address, for people; borrowed */
+    char version[32], run_id[48], role[16], maxmemory_policy[32];
+    char sha[VERBS][KINDS][41]; /* digest of a script, "" = not known */
+};
+
+/* Sends the questions on a link that is greeting. */
+void hello_ask(struct hello *h, struct redis_link *l);
+
+/* Fills in what Redis says of itself. */
+void hello_status(const struct hello *h, struct backend_status *out);
+
+#endif

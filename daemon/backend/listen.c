@@ -1,0 +1,240 @@
+/*
+ * listen.c -- who listens to what.
+ *
+ * I1  A source is in its table iff a watch has a part in it or an answer about it is still to come.
+ * I2  WATCHING is due when a part stops waiting, no other part of its watch waits, and one of them is heard: so also
+ *     after every reconnect, and what Redis refuses is not waited for.
+ * I3  What is to be posted is noted on its watch, and posted when nobody is looking at a table.
+ */
+#include "daemon/backend/listen.h"
+
+#include <stdlib.h>
+
+void
+listen_init(struct listen *in, const struct backend_env *env, void *owner)
+{
+    *in = (struct listen){.env = env, .owner = owner};
+    list_init(&in->due);
+}
+
+/* ---- sources ---- */
+
+struct source *
+source_find(const struct listen *in, enum source_type type, struct slice name)
+{
+    struct source *src = NULL;
+    unsigned hash = hash_name(&in->env->secret, name.p, name.n);
+
+    HASH_FIND_BYHASHVALUE(hh, in->source[type], name.p, name.n, hash, src);
+    return src;
+}
+
+static struct source *
+source_new(struct listen *in, enum source_type type, struct slice name)
+{
+    struct source *src = calloc(1, sizeof(*src) + name.n);
+    unsigned hash = hash_name(&in->env->secret, name.p, name.n);
+
+    if (src == NULL) {
+        return NULL;
+    }
+    src->in = in;
+    src->type = type;
+    list_init(&src->parts);
+    memcpy(src->name, name.p, name.n);
+    src->name_n = name.n;
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, in->source[type], src->name, src->name_n, hash, src);
+    if (src->hh.tbl == NULL) {
+        free(src);
+        return NULL;
+    }
+    return src;
+}
+
+bool
+source_free(struct source *src)
+{
+    if (!list_empty(&src->parts) || src->asked > 0) {
+        return false;
+    }
+    HASH_DELETE(hh, src->in->source[src->type], src);
+    free(src);
+    return true;
+}
+
+/* ---- what is to be posted ---- */
+
+static void
+note_hint(struct listen *in, struct watch *wa)
+{
+    wa->hint = true;
+    list_remove(&wa->due);
+    list_push_back(&in->due, &wa->due);
+}
+
+/* One of its parts is not waited for any more. */
+static void
+note_watching(struct listen *in, struct watch *wa)
+{
+    bool heard = false;
+
+    for (int i = 0; i < PARTS_MAX; i++) {
+        if (wa->part[i].source != NULL && wa->part[i].state == PART_WAITING) {
+            return;
+        }
+        heard = heard || wa->part[i].state == PART_HEARD;
+    }
+    if (heard) {
+        wa->watching = true;
+        list_remove(&wa->due);
+        list_push_back(&in->due, &wa->due);
+    }
+}
+
+void
+listen_post(struct listen *in)
+{
+    while (!list_empty(&in->due)) {
+        struct watch *wa = container_of(in->due.next, struct watch, due);
+        struct core_event ev = {.lock = wa->lock};
+
+        if (wa->watching) {
+            wa->watching = false;
+            ev.type = CORE_WATCHING;
+        } else {
+            wa->hint = false;
+            ev.type = CORE_HINT;
+        }
+        if (!wa->watching && !wa->hint) {
+            list_remove(&wa->due);
+        }
+        in->env->post(in->env->ctx, &ev); /* the watch may be gone now */
+    }
+}
+
+void
+source_hint(struct source *src)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &src->parts)
+    {
+        note_hint(src->in, container_of(pos, struct part, node)->watch);
+    }
+}
+
+/* Moves the parts that are in `from`; HEARD and REFUSED may be what a watch waits for. */
+static void
+move_parts(struct source *src, enum part_state from, enum part_state to)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &src->parts)
+    {
+        struct part *p = container_of(pos, struct part, node);
+
+        if (p->state == from) {
+            p->state = to;
+            if (to != PART_WAITING) {
+                note_watching(src->in, p->watch);
+            }
+        }
+    }
+}
+
+void
+source_heard(struct source *src)
+{
+    move_parts(src, PART_WAITING, PART_HEARD);
+}
+
+void
+source_unheard(struct source *src)
+{
+    move_parts(src, PART_HEARD, PART_WAITING);
+    move_parts(src, PART_REFUSED, PART_WAITING);
+}
+
+void
+source_refused(struct source *src)
+{
+    move_parts(src, PART_HEARD, PART_WAITING);
+    move_parts(src, PART_WAITING, PART_REFUSED);
+}
+
+bool
+source_waits(const struct source *src)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &src->parts)
+    {
+        if (container_of(pos, struct part, node)->state == PART_WAITING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- watches ---- */
+
+struct watch *
+watch_find(const struct listen *in, uint64_t lock)
+{
+    struct watch *wa = NULL;
+
+    HASH_FIND_BYHASHVALUE(hh, in->watch, &lock, sizeof(lock), hash_id(lock), wa);
+    return wa;
+}
+
+struct watch *
+watch_new(struct listen *in, uint64_t lock)
+{
+    struct watch *wa = calloc(1, sizeof(*wa));
+
+    if (wa == NULL) {
+        return NULL;
+    }
+    wa->lock = lock;
+    list_init(&wa->due);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, in->watch, &wa->lock, sizeof(wa->lock), hash_id(lock), wa);
+    if (wa->hh.tbl == NULL) {
+        free(wa);
+        return NULL;
+    }
+    return wa;
+}
+
+bool
+watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name)
+{
+    struct source *src = source_find(in, type, name);
+
+    src = src != NULL ? src : source_new(in, type, name);
+    if (src == NULL) {
+        return false;
+    }
+    wa->part[i] = (struct part){.watch = wa, .source = src, .state = PART_WAITING};
+    list_push_back(&src->parts, &wa->part[i].node);
+    return true;
+}
+
+struct source *
+watch_leave(struct watch *wa, int i)
+{
+    struct source *src = wa->part[i].source;
+
+    if (src != NULL) {
+        list_remove(&wa->part[i].node);
+        wa->part[i].source = NULL;
+    }
+    return src;
+}
+
+void
+watch_free(struct listen *in, struct watch *wa)
+{
+    list_remove(&wa->due);
+    HASH_DELETE(hh, in->watch, wa);
+    free(wa);
+}

@@ -1,0 +1,97 @@
+/*
+ * listen.h -- who listens to what: a watch has a part in each of its sources, a source the parts of all its watches.
+ *
+ * Tables and states, nothing of Redis: watch.c asks Redis and says here what it answered.
+ */
+#ifndef RLOCKD_BACKEND_LISTEN_H
+#define RLOCKD_BACKEND_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend/backend.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/list.h"
+
+/* A channel is subscribed once however many listen; a key is tracked (track.h). */
+enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
+
+enum part_state { PART_WAITING, PART_HEARD, PART_REFUSED };
+
+enum { PARTS_MAX = 3 }; /* the channel, the owner's own one, the key */
+
+struct part {
+    struct list node; /* source.parts */
+    struct watch *watch;
+    struct source *source; /* NULL: there is no such part */
+    enum part_state state;
+};
+
+struct watch {
+    uint64_t lock;
+    struct part part[PARTS_MAX];
+    struct list due; /* listen.due, when something is to be posted */
+    bool watching, hint;
+    UT_hash_handle hh;
+};
+
+struct source {
+    struct listen *in;
+    enum source_type type;
+    struct list parts;
+    size_t asked; /* questions to Redis about it that are not answered */
+    bool moved;   /* key: the read in flight was sent because it had changed */
+    bool again;   /* key: it has changed while a read was in flight */
+    UT_hash_handle hh;
+    size_t name_n;
+    char name[];
+};
+
+struct listen {
+    const struct backend_env *env; /* borrowed */
+    struct source *source[SOURCES];
+    struct watch *watch; /* by lock */
+    struct list due;
+    void *owner; /* whoever has these tables */
+};
+
+void listen_init(struct listen *in, const struct backend_env *env, void *owner);
+
+struct source *source_find(const struct listen *in, enum source_type type, struct slice name);
+
+/* Frees it when no watch has a part in it and no answer is to come; says whether. */
+bool source_free(struct source *src);
+
+/* It moved: a HINT is due to all its watches. */
+void source_hint(struct source *src);
+
+/* Its parts that waited are heard. */
+void source_heard(struct source *src);
+
+/* Its parts wait (again): what may have moved meanwhile is not known. */
+void source_unheard(struct source *src);
+
+/* Redis does not want it to be heard: its parts are not waited for. */
+void source_refused(struct source *src);
+
+/* Some part of it waits. */
+bool source_waits(const struct source *src);
+
+struct watch *watch_find(const struct listen *in, uint64_t lock);
+
+/* NULL: out of memory. */
+struct watch *watch_new(struct listen *in, uint64_t lock);
+
+/* Gives the watch its i-th part; false: out of memory. */
+bool watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name);
+
+/* Takes the i-th part away. The source, which may be deserted now, and freed; NULL: there was no such part. */
+struct source *watch_leave(struct watch *wa, int i);
+
+/* All its parts were taken away. */
+void watch_free(struct listen *in, struct watch *wa);
+
+/* Posts what is due. Not from inside a backend_ call, and while nobody looks at the tables: they may change. */
+void listen_post(struct listen *in);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * say.c -- PUBLISH and SUBSCRIBE of one channel.
+ */
+#include "daemon/backend/say.h"
+
+#include <stdio.h>
+
+#include "daemon/backend/text.h"
+
+void
+say_init(struct say *s, const struct backend_env *env, const struct link_address *address)
+{
+    *s = (struct say){.env = env, .address = address};
+    snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
+}
+
+/* Without the channel only deadlocks across daemons stay unseen: the link and what else is heard on it go on. */
+static void
+on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct say *s = arg;
+
+    (void)sent_us;
+    if (result != LINK_ANSWERED || r->type != REPLY_ERROR) {
+        return;
+    }
+    if (text_error_passes(r->text)) {
+        link_fail(s->sub, r->text.p);
+    } else if (!s->told) {
+        s->told = true;
+        log_event(s->env->log, LOG_WARN, "redis", "deadlocks across daemons not seen", "address",
+                  LOG_S(s->address->shown), "channel", LOG_S(s->channel), "error", LOG_B(r->text), NULL);
+    }
+}
+
+void
+say_listen(struct say *s, struct redis_link *sub)
+{
+    struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
+
+    s->sub = sub;
+    (void)link_send(sub, 2, word, on_subscribed, s);
+}
+
+void
+say_send(const struct say *s, struct redis_link *l, struct slice what)
+{
+    struct slice word[3] = {SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
+
+    if (link_up(l) && what.n <= SAY_BYTES_MAX) {
+        (void)link_send(l, 3, word, NULL, NULL);
+    }
+}
+
+bool
+say_heard(const struct say *s, struct slice channel, const struct reply *what)
+{
+    struct core_event ev = {.type = CORE_HEARD};
+
+    if (!slice_eq(channel, slice_of(s->channel))) {
+        return false;
+    }
+    if (what->type == REPLY_TEXT && what->text.n <= SAY_BYTES_MAX) {
+        ev.heard = what->text;
+        s->env->post(s->env->ctx, &ev);
+    }
+    return true;
+}

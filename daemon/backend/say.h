@@ -1,0 +1,36 @@
+/*
+ * say.h -- the channel on which the daemons of one Redis talk about deadlocks.
+ *
+ * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
+ * databases. Whatever is said there may get lost: nothing but the time until a deadlock is found depends on it.
+ */
+#ifndef RLOCKD_BACKEND_SAY_H
+#define RLOCKD_BACKEND_SAY_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/link.h"
+
+#define SAY_BYTES_MAX (16 * 1024) /* longer ones are neither said nor heard */
+
+/* Embedded in its node, and outlives the node's links. */
+struct say {
+    const struct backend_env *env;
+    const struct link_address *address;
+    struct redis_link *sub; /* where it listens */
+    char channel[32];
+    bool told; /* the log knows that Redis refuses it */
+};
+
+/* All are borrowed for its life. */
+void say_init(struct say *s, const struct backend_env *env, const struct link_address *address);
+
+/* The subscriber link is up (again). */
+void say_listen(struct say *s, struct redis_link *sub);
+
+/* Nothing happens when it cannot be sent. */
+void say_send(const struct say *s, struct redis_link *l, struct slice what);
+
+/* A message: posted as HEARD when it is of our channel; else false, and it is somebody else's. */
+bool say_heard(const struct say *s, struct slice channel, const struct reply *what);
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * track.c -- the way to client-side caching, and back when a link is lost.
+ *
+ *   OFF --> SUBSCRIBING --> ENABLING --> ON
+ *    ^___________|______________|________|      a link lost, no answer
+ *                      NO <---                  an error that will come again; a link lost leads out of it
+ *
+ * I1  Nothing is sent before somebody wants it, but for CLIENT ID: who listens cannot ask for it any more.
+ * I2  The redirection names a connection: it is made anew whenever either link was, and what was armed before is armed
+ *     no more. Reads go out only while it is ON, so behind the CLIENT TRACKING that counts.
+ * I3  Only the read right behind CLIENT CACHING YES is tracked (OPTIN): the scripts on the same link stay unnoticed.
+ */
+#include "daemon/backend/track.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+#define AGAIN_S 1 /* after what failed for the moment */
+
+enum track_state { TRACK_OFF, TRACK_SUBSCRIBING, TRACK_ENABLING, TRACK_ON, TRACK_NO };
+
+struct track {
+    const struct backend_env *env;
+    const struct link_address *address;
+    struct redis_link *sub, *reader;
+    struct track_owner owner;
+    enum track_state state;
+    int64_t sub_id;     /* of the subscriber's connection; 0 = not known */
+    unsigned enabling;  /* CLIENT TRACKINGs in flight: the last one's answer counts */
+    bool cached;        /* the last CLIENT CACHING was taken: so the read behind it is tracked */
+    bool told;          /* the log knows of the refusal */
+    struct event *again;
+};
+
+static void
+again_soon(struct track *t)
+{
+    event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S});
+}
+
+static void
+on_again(evutil_socket_t fd, short what, void *arg)
+{
+    struct track *t = arg;
+
+    (void)fd;
+    (void)what;
+    t->owner.ready(t->owner.ctx); /* who still wants something begins it */
+}
+
+/* Timers wake who waits, as they do anyway. */
+static void
+tell(struct track *t, struct slice error)
+{
+    if (!t->told) {
+        t->told = true;
+        log_event(t->env->log, LOG_WARN, "redis", "not tracking", "address", LOG_S(t->address->shown), "error",
+                  LOG_B(error), NULL);
+    }
+}
+
+static void
+refuse(struct track *t, struct slice error)
+{
+    if (text_error_passes(error)) {
+        t->state = TRACK_OFF;
+        again_soon(t);
+        return;
+    }
+    tell(t, error);
+    t->state = TRACK_NO;
+    t->owner.refused(t->owner.ctx);
+}
+
+static void
+on_enabled(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct track *t = arg;
+
+    (void)sent_us;
+    t->enabling--;
+    if (t->enabling > 0 || t->state != TRACK_ENABLING) {
+        return; /* of links that are no more, and so perhaps in error */
+    }
+    if (result != LINK_ANSWERED) {
+        t->state = TRACK_OFF;
+        again_soon(t);
+    } else if (r->type == REPLY_ERROR) {
+        refuse(t, r->text);
+    } else {
+        t->state = TRACK_ON;
+        t->owner.ready(t->owner.ctx);
+    }
+}
+
+static void
+enable(struct track *t)
+{
+    struct slice word[6] = {SLICE_LIT("CLIENT"),   SLICE_LIT("TRACKING"), SLICE_LIT("ON"),
+                            SLICE_LIT("REDIRECT"), {NULL, 0},             SLICE_LIT("OPTIN")};
+    char id[24];
+
+    snprintf(id, sizeof(id), "%" PRId64, t->sub_id);
+    word[4] = slice_of(id);
+    t->state = TRACK_OFF;
+    if (link_send(t->reader, 6, word, on_enabled, t)) {
+        t->state = TRACK_ENABLING;
+        t->enabling++;
+    } else {
+        again_soon(t);
+    }
+}
+
+static void
+on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct track *t = arg;
+
+    (void)sent_us;
+    if (t->state != TRACK_SUBSCRIBING) {
+        return;
+    }
+    if (result != LINK_ANSWERED) {
+        t->state = TRACK_OFF;
+        again_soon(t);
+    } else if (r->type == REPLY_ERROR) {
+        refuse(t, r->text);
+    } else if (t->sub_id == 0) {
+        refuse(t, SLICE_LIT("CLIENT ID was refused"));
+    } else {
+        enable(t);
+    }
+}
+
+void
+track_begin(struct track *t)
+{
+    struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), SLICE_LIT(TRACK_CHANNEL)};
+
+    if (t->state != TRACK_OFF || !link_up(t->sub) || !link_up(t->reader)) {
+        return; /* a link that comes up begins again */
+    }
+    if (link_send(t->sub, 2, word, on_subscribed, t)) {
+        t->state = TRACK_SUBSCRIBING;
+    } else {
+        again_soon(t);
+    }
+}
+
+static void
+on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct track *t = arg;
+
+    (void)sent_us;
+    t->sub_id = result == LINK_ANSWERED && r->type == REPLY_INT ? r->n : 0;
+}
+
+void
+track_hello(struct track *t)
+{
+    struct slice word[2] = {SLICE_LIT("CLIENT"), SLICE_LIT("ID")};
+
+    t->sub_id = 0;
+    (void)link_send(t->sub, 2, word, on_id, t);
+}
+
+void
+track_lost(struct track *t)
+{
+    t->state = TRACK_OFF;
+}
+
+bool
+track_refused(const struct track *t)
+{
+    return t->state == TRACK_NO;
+}
+
+static void
+on_cached(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct track *t = arg;
+
+    (void)sent_us;
+    t->cached = result == LINK_ANSWERED && r->type != REPLY_ERROR;
+    if (result == LINK_ANSWERED && !t->cached && t->state == TRACK_ON && !text_error_passes(r->text)) {
+        refuse(t, r->text);
+    }
+}
+
+bool
+track_arm(struct track *t, struct slice key, link_reply_fn *fn, void *arg)
+{
+    static const struct slice caching[3] = {SLICE_LIT("CLIENT"), SLICE_LIT("CACHING"), SLICE_LIT("YES")};
+    struct slice word[2] = {SLICE_LIT("PTTL"), key};
+
+    if (t->state != TRACK_ON) {
+        track_begin(t);
+        return false;
+    }
+    if (link_send(t->reader, 3, caching, on_cached, t) && link_send(t->reader, 2, word, fn, arg)) {
+        return true;
+    }
+    again_soon(t);
+    return false;
+}
+
+enum track_answer
+track_answer(struct track *t, enum link_result result, const struct reply *r)
+{
+    bool failed = result != LINK_ANSWERED;
+
+    if (!failed && r->type == REPLY_ERROR && !text_error_passes(r->text)) {
+        tell(t, r->text);
+        return TRACK_REFUSED;
+    }
+    if (t->state == TRACK_NO) {
+        return TRACK_REFUSED;
+    }
+    if (failed || r->type == REPLY_ERROR || !t->cached || t->state != TRACK_ON) {
+        again_soon(t);
+        return TRACK_FAILED;
+    }
+    return TRACK_ARMED;
+}
+
+struct track *
+track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
+          struct redis_link *reader, struct track_owner owner)
+{
+    struct track *t = calloc(1, sizeof(*t));
+
+    if (t == NULL) {
+        return NULL;
+    }
+    t->env = env;
+    t->address = address;
+    t->sub = sub;
+    t->reader = reader;
+    t->owner = owner;
+    t->again = event_new(env->base, -1, 0, on_again, t);
+    if (t->again == NULL) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void
+track_free(struct track **tp)
+{
+    struct track *t = *tp;
+
+    if (t == NULL) {
+        return;
+    }
+    event_free(t->again);
+    free(t);
+    *tp = NULL;
+}

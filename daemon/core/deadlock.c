@@ -1,0 +1,452 @@
+/*
+ * deadlock.c -- waits that could never end: found when they begin, and over several daemons a little later.
+ *
+ * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. A wait
+ * is hopeless when everyone it leads to waits as well, and one of them for who asks. For a name with one holder that
+ * is a plain cycle. Of a name with several holders (shared, or permits) every one has to be inside: as long as one of
+ * them does not wait, it may give its hold back.
+ *
+ * Inside one daemon the search runs whenever a wait begins, so the victim is the one whose wait closes the cycle. One
+ * step per owner, and as owners wait for one name each, mostly a walk along a short chain.
+ *
+ * Over several daemons nobody sees the whole graph, so the cycle is walked (edge chasing, Chandy, Misra and Haas 1983):
+ * a wait that is older than deadlock_us, of an owner that holds something, leads through our own owners to a name that
+ * is held elsewhere; the way so far, the trail, is said to all daemons, and the one where that name is held goes on
+ * with it. When the trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start
+ * walks it once more, and only the same waits seen twice are believed; each of them then lasted from the first walk to
+ * the second, so all of them existed at once. Several starts may find the same cycle; all of them name the same
+ * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
+ *
+ * A trail is text: 'W' (way) or 'V' (verdict), then for each owner five netstrings: daemon, owner, wait, name, key. It
+ * is others' text: what does not parse is ignored.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/core/state.h"
+
+enum { SEARCH_MAX = 4096 };
+
+/* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
+struct stop {
+    struct slice daemon;
+    uint64_t owner, wait;
+    struct slice name, key;
+};
+
+struct trail {
+    struct stop stop[HOPS_MAX];
+    size_t n;
+};
+
+/* What the owner waits for: the LOCK it has running, once that is in a queue and means to stay there. */
+static struct request *
+wait_of(const struct owner *o)
+{
+    struct request *r;
+
+    if (list_empty(&o->fifo)) {
+        return NULL;
+    }
+    r = container_of(o->fifo.next, struct request, fifo_node);
+    if (!r->started || !r->waits || r->hurried || r->claim == NULL) {
+        return NULL;
+    }
+    return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
+}
+
+/* All permits are out to owners here, or one owner has it exclusively, or no others can be among the holders. */
+static bool
+all_holders_are_here(const struct lock *l)
+{
+    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n >= l->limit);
+}
+
+/* ---- inside this daemon ---- */
+
+/* The holders of a name that `waiting` waits for join the search. False: one of them does not wait itself. */
+static bool
+add_holders(struct core *c, const struct lock *l, struct owner *start, struct owner *waiting, struct owner **tail,
+            int *left, struct owner **closes)
+{
+    struct list *pos, *nxt;
+
+    if (!all_holders_are_here(l)) {
+        return false;
+    }
+    list_each(pos, nxt, &l->holders)
+    {
+        struct owner *o = container_of(pos, struct claim, node)->owner;
+
+        if (o == start) {
+            *closes = *closes != NULL ? *closes : waiting;
+        } else if (o->search != c->searches) {
+            if (--*left == 0 || wait_of(o) == NULL) {
+                return false;
+            }
+            o->search = c->searches;
+            o->via = waiting;
+            o->todo = NULL;
+            (*tail)->todo = o;
+            *tail = o;
+        }
+    }
+    return true;
+}
+
+/* Whom the cycle goes through last, before it is back at `start`, who begins to wait for l; NULL: there is none. */
+static struct owner *
+find_cycle(struct core *c, struct owner *start, const struct lock *l)
+{
+    struct owner *closes = NULL, *tail = start, *o;
+    int left = SEARCH_MAX;
+
+    c->searches++;
+    start->search = c->searches;
+    start->via = start->todo = NULL;
+    for (o = start; o != NULL; o = o->todo) {
+        const struct lock *wanted = o == start ? l : wait_of(o)->claim->lock;
+
+        if (!add_holders(c, wanted, start, o, &tail, &left, &closes)) {
+            return NULL;
+        }
+    }
+    return closes;
+}
+
+static struct core_hop
+hop_of(const struct owner *o, const struct lock *waits_for)
+{
+    return (struct core_hop){
+        .owner = o->id, .owner_name = {o->name, o->name_n}, .name = lock_name(waits_for)};
+}
+
+/* The wait of r begins now, or goes on: answers it when it can never end. */
+bool
+deadlock_begins(struct core *c, struct request *r)
+{
+    struct core_hop hop[HOPS_MAX];
+    struct owner *start = r->owner, *last = find_cycle(c, start, r->claim->lock), *o;
+    size_t length = 1, at;
+
+    if (last == NULL) {
+        return false;
+    }
+    for (o = last; o != start; o = o->via) {
+        length++;
+    }
+    hop[0] = hop_of(start, r->claim->lock);
+    for (o = last, at = length - 1; o != start; o = o->via, at--) {
+        if (at < HOPS_MAX) { /* of a longer one the end is not spelled out */
+            hop[at] = hop_of(o, wait_of(o)->claim->lock);
+        }
+    }
+    request_deadlock(c, r, hop, length < HOPS_MAX ? length : HOPS_MAX);
+    return true;
+}
+
+/* ---- a trail as text ---- */
+
+/* False: no room left. */
+static bool
+put(char *out, size_t *n, struct slice field)
+{
+    int head = snprintf(out + *n, SAY_BYTES - *n, "%zu:", field.n);
+
+    if (head < 0 || *n + (size_t)head + field.n + 1 > SAY_BYTES) {
+        return false;
+    }
+    memcpy(out + *n + head, field.p, field.n);
+    *n += (size_t)head + field.n;
+    out[(*n)++] = ',';
+    return true;
+}
+
+static bool
+put_number(char *out, size_t *n, uint64_t number)
+{
+    char text[24];
+
+    return put(out, n, (struct slice){text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, number)});
+}
+
+static void
+say(struct core *c, const struct trail *t, char what)
+{
+    struct core_action a = {.type = CORE_SAY};
+    size_t n = 0;
+    bool ok = true;
+
+    c->say[n++] = what;
+    for (size_t i = 0; i < t->n && ok; i++) {
+        const struct stop *s = &t->stop[i];
+
+        ok = put(c->say, &n, s->daemon) && put_number(c->say, &n, s->owner) && put_number(c->say, &n, s->wait) &&
+             put(c->say, &n, s->name) && put(c->say, &n, s->key);
+    }
+    if (ok) { /* names too long to be told: their waits have to time out */
+        a.say = (struct slice){c->say, n};
+        core_act(c, &a);
+    }
+}
+
+/* Takes one netstring off the text. */
+static bool
+take(struct slice *text, struct slice *field)
+{
+    size_t n = 0, i = 0;
+
+    for (; i < text->n && i < 6 && text->p[i] >= '0' && text->p[i] <= '9'; i++) {
+        n = n * 10 + (size_t)(text->p[i] - '0');
+    }
+    if (i == 0 || i >= text->n || text->p[i] != ':' || text->n - i - 1 <= n || text->p[i + 1 + n] != ',') {
+        return false;
+    }
+    *field = (struct slice){text->p + i + 1, n};
+    text->p += i + n + 2;
+    text->n -= i + n + 2;
+    return true;
+}
+
+static bool
+take_number(struct slice *text, uint64_t *number)
+{
+    struct slice field;
+
+    if (!take(text, &field) || field.n == 0 || field.n > 19) {
+        return false;
+    }
+    *number = 0;
+    for (size_t i = 0; i < field.n; i++) {
+        if (field.p[i] < '0' || field.p[i] > '9') {
+            return false;
+        }
+        *number = *number * 10 + (uint64_t)(field.p[i] - '0');
+    }
+    return true;
+}
+
+/* False: it is no trail. */
+static bool
+read_trail(struct slice text, struct trail *t)
+{
+    t->n = 0;
+    while (text.n > 0) {
+        struct stop *s = &t->stop[t->n];
+
+        if (t->n == HOPS_MAX || !take(&text, &s->daemon) || !take_number(&text, &s->owner) ||
+            !take_number(&text, &s->wait) || !take(&text, &s->name) || !take(&text, &s->key)) {
+            return false;
+        }
+        t->n++;
+    }
+    return t->n > 0;
+}
+
+/* ---- over several daemons ---- */
+
+static struct slice
+myself(const struct core *c)
+{
+    return (struct slice){c->conf.daemon, strlen(c->conf.daemon)};
+}
+
+static bool
+is_at(const struct core *c, const struct stop *s, const struct owner *o)
+{
+    return s->owner == o->id && slice_eq(s->daemon, myself(c));
+}
+
+static bool
+was_at(const struct core *c, const struct trail *t, const struct owner *o)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (is_at(c, &t->stop[i], o)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The wait of ours that a stop speaks of; NULL: it has ended. */
+static struct request *
+still_waits(struct core *c, const struct stop *s)
+{
+    struct lock *l = lock_find(c, s->name);
+    struct list *pos, *nxt;
+
+    if (l == NULL || !slice_eq(s->daemon, myself(c))) {
+        return NULL;
+    }
+    list_each(pos, nxt, &l->queue)
+    {
+        struct owner *o = container_of(pos, struct claim, node)->owner;
+        struct request *r = o->id == s->owner ? wait_of(o) : NULL;
+
+        if (r != NULL && r->serial == s->wait && r->claim->lock == l) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* The same for all who look at the same cycle. */
+static size_t
+victim_of(const struct trail *t)
+{
+    size_t victim = 0;
+
+    for (size_t i = 1; i < t->n; i++) {
+        const struct stop *s = &t->stop[i], *v = &t->stop[victim];
+        size_t n = s->daemon.n < v->daemon.n ? s->daemon.n : v->daemon.n;
+        int cmp = memcmp(s->daemon.p, v->daemon.p, n);
+
+        if (cmp > 0 || (cmp == 0 && s->daemon.n == v->daemon.n && s->owner > v->owner)) {
+            victim = i;
+        }
+    }
+    return victim;
+}
+
+/* The verdict is for one of ours, if that wait still lasts. */
+static void
+sentence(struct core *c, const struct trail *t)
+{
+    size_t victim = victim_of(t);
+    struct request *r = still_waits(c, &t->stop[victim]);
+    struct core_hop hop[HOPS_MAX];
+
+    if (r == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        const struct stop *s = &t->stop[(victim + i) % t->n];
+        const struct request *ours = still_waits(c, s);
+
+        hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
+        if (ours != NULL) {
+            hop[i] = hop_of(ours->owner, ours->claim->lock);
+        }
+    }
+    request_deadlock(c, r, hop, t->n);
+}
+
+static void
+set_out(struct core *c, struct request *r);
+
+/* The trail is back at its start, which is ours. Believed when it was there before. */
+static void
+close_cycle(struct core *c, const struct trail *t)
+{
+    struct request *r = still_waits(c, &t->stop[0]);
+    uint64_t sum = 0;
+
+    if (r == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct { uint64_t sum, owner, wait, daemon; } in = {
+            sum, t->stop[i].owner, t->stop[i].wait, hash_bytes(&c->key, t->stop[i].daemon.p, t->stop[i].daemon.n)};
+
+        sum = hash_bytes(&c->key, &in, sizeof(in));
+    }
+    if (r->cycle != sum) {
+        r->cycle = sum;
+        set_out(c, r);
+    } else if (slice_eq(t->stop[victim_of(t)].daemon, myself(c))) {
+        sentence(c, t);
+    } else {
+        say(c, t, 'V');
+    }
+}
+
+/* Goes on from an owner of ours: through those here that wait, to who does not, to a name that is held elsewhere, or back. */
+static void
+walk(struct core *c, struct trail *t, const struct owner *o)
+{
+    for (;;) {
+        const struct request *r = wait_of(o);
+        const struct lock *l;
+
+        if (r == NULL || t->n == HOPS_MAX) {
+            return;
+        }
+        l = r->claim->lock;
+        t->stop[t->n++] = (struct stop){myself(c), o->id, r->serial, lock_name(l), {l->key, l->key_n}};
+        if (l->held_n == 0) {
+            if (l->taken_until_us != 0 && l->elsewhere_n <= 1) {
+                say(c, t, 'W');
+            }
+            return;
+        }
+        if (l->held_n > 1 || !all_holders_are_here(l)) {
+            return; /* only a daemon that has all of them can judge */
+        }
+        o = container_of(l->holders.next, struct claim, node)->owner;
+        if (is_at(c, &t->stop[0], o)) {
+            close_cycle(c, t);
+            return;
+        }
+        if (was_at(c, t, o)) {
+            return;
+        }
+    }
+}
+
+static void
+set_out(struct core *c, struct request *r)
+{
+    struct trail t = {.n = 0};
+
+    walk(c, &t, r->owner);
+}
+
+static bool
+holds_something(const struct owner *o)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &o->claims)
+    {
+        if (container_of(pos, struct claim, owner_node)->state == CLAIM_HELD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The wait has become old. Nobody waits for who holds nothing. */
+void
+deadlock_ask(struct core *c, struct request *r)
+{
+    if (holds_something(r->owner) && wait_of(r->owner) == r && !deadlock_begins(c, r)) {
+        set_out(c, r);
+    }
+}
+
+void
+deadlock_heard(struct core *c, struct slice what)
+{
+    struct trail t;
+    const struct stop *last;
+    struct lock *l;
+
+    if (what.n == 0 || !read_trail((struct slice){what.p + 1, what.n - 1}, &t)) {
+        return;
+    }
+    if (what.p[0] == 'V') {
+        sentence(c, &t);
+        return;
+    }
+    last = &t.stop[t.n - 1];
+    l = lock_find(c, last->name);
+    if (what.p[0] != 'W' || l == NULL || !slice_eq((struct slice){l->key, l->key_n}, last->key) || l->held_n != 1) {
+        return; /* not held here */
+    }
+    const struct owner *o = container_of(l->holders.next, struct claim, node)->owner;
+    if (is_at(c, &t.stop[0], o)) {
+        close_cycle(c, &t);
+    } else if (!was_at(c, &t, o)) {
+        walk(c, &t, o);
+    }
+}

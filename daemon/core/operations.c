@@ -1,0 +1,196 @@
+/*
+ * operations.c -- what a claim asks Redis for: to have it, to keep it, to give it back.
+ *
+ * One operation at a time (claim.op), and beside it one renewal (claim.renew_op). Each is told by its serial, so that
+ * an answer to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+/* An expiry that is the only proof of ownership must not move under another operation. */
+bool
+claim_busy(const struct claim *cl)
+{
+    return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
+}
+
+/*
+ * Only who waits takes a place: who does not must not be in the way of those who do. And who has one does not ask for
+ * another: if Redis has lost it, that must be heard of, for a new one is behind all others.
+ */
+static bool
+wants_place(const struct core *c, const struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    if (cl->placed) {
+        return false;
+    }
+    list_each(pos, nxt, &cl->requests)
+    {
+        if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
+            return lock_is(cl->lock, KIND_F_PLACED);
+        }
+    }
+    return false;
+}
+
+/* What every operation of a claim says; `op` is its serial. */
+static struct core_op
+op_of(const struct core *c, const struct claim *cl, uint64_t op)
+{
+    const struct lock *l = cl->lock;
+
+    return (struct core_op){.op = op,
+                            .lock = l->id,
+                            .claim = cl->id,
+                            .key = {l->key, l->key_n},
+                            .kind = l->kind,
+                            .value = l->value,
+                            .owner = cl->number,
+                            .limit = l->limit,
+                            .token_floor = c->token_max,
+                            .stamp = cl->stamp};
+}
+
+/* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
+static void
+send_op(struct core *c, struct claim *cl, struct request *r)
+{
+    struct core_action a = {.type = cl->op_verb};
+    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING;
+
+    cl->op = ++c->serial;
+    cl->op_request = r;
+    cl->retry_us = 0;
+    a.op = op_of(c, cl, cl->op);
+    a.op.holds = cl->op_holds;
+    a.op.shared = cl->op_shared;
+    a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
+    a.op.lease_us = cl->op_lease_us;
+    a.op.reentry = cl->state == CLAIM_HELD;
+    a.op.exact = cl->op_verb == CORE_EXTEND;
+    a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
+    core_act(c, &a);
+    claim_arm(c, cl);
+}
+
+static void
+claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
+         struct request *r)
+{
+    cl->op_verb = verb;
+    cl->op_holds = holds;
+    cl->op_shared = shared;
+    cl->op_lease_us = lease_us;
+    send_op(c, cl, r);
+}
+
+/* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
+void
+claim_renew(struct core *c, struct claim *cl)
+{
+    struct core_action a = {.type = CORE_EXTEND};
+
+    cl->renew_op = ++c->serial;
+    a.op = op_of(c, cl, cl->renew_op);
+    a.op.holds = cl->holds;
+    a.op.place = cl->state == CLAIM_QUEUED;
+    a.op.reentry = !a.op.place;
+    a.op.lease_us = a.op.place ? PLACE_US : cl->lease_us;
+    core_act(c, &a);
+}
+
+/* The head of the queue asks Redis. */
+void
+claim_try(struct core *c, struct claim *cl)
+{
+    const struct request *r = container_of(cl->requests.next, struct request, claim_node);
+
+    assert(cl->lock->trying == NULL && cl->op == 0);
+    c->metrics->attempts++;
+    cl->lock->trying = cl;
+    cl->lock->again = false;
+    cl->tried_us = c->now_us;
+    cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+    claim_move(c, cl, CLAIM_TRYING);
+    claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
+}
+
+/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
+static void
+serve_unlock(struct core *c, struct claim *cl, struct request *r)
+{
+    bool shared = r->shared || cl->holds == 0;
+    uint32_t holds = shared ? cl->shared : cl->holds;
+    int64_t left_us = cl->deadline_us - c->now_us;
+
+    if (holds == 0) {
+        request_finish(c, r, CORE_NOT_HELD, 0);
+    } else if (claim_holds(cl) > 1) {
+        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+    } else {
+        claim_release(c, cl, r);
+    }
+}
+
+/* HELD: serves the next request that came for it, one operation at a time. */
+void
+claim_serve(struct core *c, struct claim *cl)
+{
+    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
+        struct request *r = container_of(cl->requests.next, struct request, claim_node);
+        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
+
+        if (r->verb == CORE_LOCK && r->once) {
+            request_grant(c, r);
+        } else if (r->verb == CORE_LOCK) {
+            /* A re-entry never takes time away from the holds before it. */
+            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
+                     lease_us > left_us ? lease_us : left_us, r);
+        } else if (r->token != 0 && r->token != cl->token) {
+            request_finish(c, r, CORE_STALE, 0);
+        } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
+            break; /* of two expiries under way nobody knows which one Redis has in the end */
+        } else if (r->verb == CORE_RENEW) {
+            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
+            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
+            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
+        } else {
+            serve_unlock(c, cl, r);
+        }
+    }
+    claim_arm(c, cl);
+}
+
+/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
+void
+claim_forget_op(struct claim *cl)
+{
+    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
+    cl->op = 0;
+    cl->op_request = NULL;
+}
+
+/*
+ * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
+ * was in flight for it is overtaken: its outcome is dropped.
+ */
+void
+claim_release(struct core *c, struct claim *cl, struct request *r)
+{
+    claim_forget_op(cl);
+    cl->op_request = r;
+    cl->retry_us = 0;
+    if (cl->state != CLAIM_FREEING) {
+        claim_move(c, cl, CLAIM_FREEING);
+        cl->backoff_us = 0;
+    }
+    if (claim_busy(cl)) {
+        claim_arm(c, cl);
+        return; /* the renewal's outcome comes first, see claim_done() */
+    }
+    claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
+}

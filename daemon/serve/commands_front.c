@@ -1,0 +1,323 @@
+/*
+ * commands_front.c -- SET, GET, DEL, EVAL, EVALSHA, SCRIPT: rlockd in Redis's place, for lock libraries as they are.
+ *
+ * Owns the way from what front.c has read to requests of the core; the replies are the forms of forms.c. Whoever SETs
+ * a value is the owner of that name, so inspection, events and tokens are those of any named owner.
+ *
+ * Invariant: nothing is kept here. What SET took, the core holds; DEL and GET look there.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/base/sha1.h"
+#include "daemon/serve/front.h"
+
+static size_t
+name_bytes_max(const struct cmd *c)
+{
+    return (size_t)c->session->engine->conf->limit_name_bytes;
+}
+
+/* ---- asking the core ---- */
+
+static enum core_event_type
+of_many(enum core_event_type event)
+{
+    switch (event) {
+    case CORE_LOCK:
+        return CORE_MLOCK;
+    case CORE_UNLOCK:
+        return CORE_MUNLOCK;
+    default:
+        return CORE_MRENEW;
+    }
+}
+
+/* The event is that of one name. */
+static enum cmd_result
+ask_core(struct cmd *c, enum core_event_type event, enum reply_form form, const struct core_request *rq, size_t n)
+{
+    struct core_event ev = {.type = event};
+
+    if (n == 1) {
+        ev.request = *rq;
+    } else {
+        ev.type = of_many(event);
+        ev.many.request = rq;
+        ev.many.n = n;
+    }
+    *c->form = form;
+    engine_step(c->session->engine, &ev);
+    return CMD_LATER;
+}
+
+static struct core_request
+request_of(const struct cmd *c, struct slice name)
+{
+    return (struct core_request){.session = c->session->id, .id = c->slot, .name = name};
+}
+
+/* The keys of all names go into engine.key, one behind the other. False: out of memory. */
+static bool
+fill_specs(struct engine *e, struct core_request *rq, unsigned n)
+{
+    const char *key;
+    unsigned i;
+
+    buf_clear(&e->key, e->key.room);
+    for (i = 0; i < n; i++) {
+        engine_spec_more(e, rq[i].name, &rq[i].spec, &e->key);
+    }
+    for (i = 0, key = e->key.p; i < n && !e->key.failed; i++) {
+        rq[i].spec.key.p = key; /* where it is now that all are there */
+        key += rq[i].spec.key.n;
+    }
+    return !e->key.failed;
+}
+
+static enum cmd_result
+run_call(struct cmd *c, const struct front_call *fc)
+{
+    struct core_request many[CORE_MANY_MAX];
+    unsigned i;
+
+    for (i = 0; i < fc->names; i++) {
+        many[i] = request_of(c, fc->name[i]);
+        many[i].owner = fc->owner;
+        many[i].lease_us = fc->lease_us;
+        many[i].fresh = fc->event == CORE_LOCK;
+    }
+    if (fc->event == CORE_LOCK && !fill_specs(c->session->engine, many, fc->names)) {
+        writer_error(c->out, ERR_LIMIT, "the daemon is out of memory");
+        return CMD_DONE;
+    }
+    return ask_core(c, fc->event, fc->form, many, fc->names);
+}
+
+/* ---- SET ---- */
+
+enum cmd_result
+cmd_set(struct cmd *c)
+{
+    char error[FRONT_ERROR_BYTES];
+    struct front_call fc;
+
+    if (!front_read_set(c->words, name_bytes_max(c), &fc, error)) {
+        writer_error(c->out, ERR_SYNTAX, "%s", error);
+        return CMD_DONE;
+    }
+    return run_call(c, &fc);
+}
+
+/* ---- GET, DEL ---- */
+
+/* Does a named owner hold it here? Those who hold in a session's own name are no value that a SET could have set. */
+static bool
+held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
+{
+    return core_lock_info(e->core, clock_now_us(), name, v) && strcmp(v->state, "held") == 0 && v->owner.name.n > 0;
+}
+
+static void
+write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w)
+{
+    struct core_lock_view v;
+
+    if (held_here(e, name, &v)) {
+        writer_bulk(w, v.owner.name);
+    } else if (!seen->ok) {
+        writer_error_plain(w, ERR_UNAVAILABLE);
+    } else if (!seen->exists) {
+        writer_null(w);
+    } else {
+        writer_text(w, seen->owner);
+    }
+}
+
+enum cmd_result
+cmd_get(struct cmd *c)
+{
+    struct slice name = c->words->word[1];
+    struct core_lock_view v;
+
+    if (!command_check_name(c)) {
+        return CMD_DONE;
+    }
+    if (!held_here(c->session->engine, name, &v)) {
+        return look_ask(c, name, write_value);
+    }
+    writer_bulk(c->out, v.owner.name);
+    return CMD_DONE;
+}
+
+static bool
+said_before(const struct words *w, unsigned at)
+{
+    unsigned i;
+
+    for (i = 1; i < at; i++) {
+        if (slice_eq(w->word[i], w->word[at])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What came by SET alone, and by the token, so that nobody is freed who was granted it since. */
+enum cmd_result
+cmd_del(struct cmd *c)
+{
+    struct core_request many[READER_WORDS_MAX];
+    struct core_lock_view v;
+    unsigned i, n = 0;
+
+    for (i = 1; i < c->words->n; i++) {
+        struct slice name = c->words->word[i];
+
+        if (!said_before(c->words, i) && held_here(c->session->engine, name, &v) && v.fresh) {
+            many[n] = request_of(c, name);
+            many[n++].token = v.token;
+        }
+    }
+    if (n == 0) {
+        writer_int(c->out, 0);
+        return CMD_DONE;
+    }
+    return ask_core(c, CORE_UNLOCK, FORM_COUNT, many, n);
+}
+
+_Static_assert(READER_WORDS_MAX <= CORE_MANY_MAX, "the core takes as many names as a request can say");
+
+/* ---- EVAL, EVALSHA ---- */
+
+struct holder {
+    struct slice owner;
+    int64_t deadline_us; /* 0 = it does not hold it */
+};
+
+static void
+see_holder(void *ctx, const struct core_holder_view *v)
+{
+    struct holder *h = ctx;
+
+    if (slice_eq(v->owner.name, h->owner)) {
+        h->deadline_us = v->deadline_us;
+    }
+}
+
+/* Makes it the whole time from now on. False: the owner does not hold it, so there is nothing to add to. */
+static bool
+add_time_left(const struct engine *e, struct front_call *fc)
+{
+    int64_t now_us = clock_now_us();
+    struct holder h = {.owner = fc->owner};
+
+    core_each_holder(e->core, now_us, fc->name[0], see_holder, &h);
+    if (h.deadline_us == 0) {
+        return false;
+    }
+    fc->lease_us += h.deadline_us > now_us ? h.deadline_us - now_us : 0;
+    return true;
+}
+
+static enum cmd_result
+run_script(struct cmd *c, const struct front_script *sc)
+{
+    char error[FRONT_ERROR_BYTES];
+    struct front_call fc;
+
+    if (!front_read_script(sc, c->words, name_bytes_max(c), &fc, error)) {
+        writer_error(c->out, ERR_SYNTAX, "%s", error);
+        return CMD_DONE;
+    }
+    if (fc.adds && !add_time_left(c->session->engine, &fc)) {
+        writer_int(c->out, 0);
+        return CMD_DONE;
+    }
+    return run_call(c, &fc);
+}
+
+static void
+refuse_script(struct cmd *c)
+{
+    writer_error(c->out, ERR_SYNTAX, "no script is run here; known are " FRONT_SUPPORTED);
+}
+
+enum cmd_result
+cmd_eval(struct cmd *c)
+{
+    const struct front_script *sc = front_by_text(c->words->word[1]);
+
+    if (sc == NULL) {
+        refuse_script(c);
+        return CMD_DONE;
+    }
+    return run_script(c, sc);
+}
+
+enum cmd_result
+cmd_evalsha(struct cmd *c)
+{
+    const struct front_script *sc = front_by_sha(c->words->word[1]);
+
+    if (sc == NULL) {
+        writer_error_plain(c->out, ERR_NO_SCRIPT);
+        return CMD_DONE;
+    }
+    return run_script(c, sc);
+}
+
+/* ---- SCRIPT ---- */
+
+static void
+script_load(struct cmd *c)
+{
+    char sha[SHA1_HEX_BYTES + 1];
+
+    sha1_hex(c->words->word[2], sha);
+    if (front_by_sha(slice_of(sha)) == NULL) {
+        refuse_script(c);
+    } else {
+        writer_text(c->out, sha);
+    }
+}
+
+static void
+script_exists(struct cmd *c)
+{
+    unsigned i;
+
+    writer_array(c->out, c->words->n - 2);
+    for (i = 2; i < c->words->n; i++) {
+        writer_int(c->out, front_by_sha(c->words->word[i]) != NULL);
+    }
+}
+
+static const struct {
+    const char *name;
+    unsigned words_min, words_max; /* SCRIPT and its own name counted; max 0 = any */
+    void (*run)(struct cmd *c);
+} subcommands[] = {
+    {"LOAD", 3, 3, script_load}, {"EXISTS", 3, 0, script_exists}, {"HELP", 2, 2, command_subcommand_help}};
+
+enum cmd_result
+cmd_script(struct cmd *c)
+{
+    struct slice sub = c->words->word[1];
+    unsigned n = c->words->n;
+    size_t i;
+
+    for (i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+        if (!slice_is(sub, subcommands[i].name)) {
+            continue;
+        }
+        if (n < subcommands[i].words_min || (subcommands[i].words_max != 0 && n > subcommands[i].words_max)) {
+            writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'script|%.*s' command", (int)sub.n, sub.p);
+        } else {
+            subcommands[i].run(c);
+        }
+        return CMD_DONE;
+    }
+    command_refuse_subcommand(c);
+    return CMD_DONE;
+}

@@ -1,0 +1,111 @@
+/*
+ * forms.c -- replies of the core in the forms of Redis. Owns the table of forms and nothing else.
+ *
+ * Invariant: what the core did not grant, free or renew is never counted.
+ */
+#include "daemon/serve/forms.h"
+
+#include "daemon/serve/commands.h"
+
+/* What an answer is to a client that knows only yes, no and errors. */
+enum verdict { SAYS_ERROR, SAYS_YES, SAYS_NO };
+
+static const enum verdict verdicts[CORE_ANSWERS] = {
+    [CORE_GRANTED] = SAYS_YES, [CORE_LEFT] = SAYS_YES, [CORE_NOT_GRANTED] = SAYS_NO,
+    [CORE_NOT_HELD] = SAYS_NO, [CORE_STALE] = SAYS_NO, [CORE_WAS_LOST] = SAYS_NO,
+};
+
+struct tally {
+    size_t yes, no;
+    size_t freed;                   /* of those that said yes: no hold is left */
+    const struct core_reply *error; /* the first */
+};
+
+static void
+count(struct tally *t, const struct core_reply *r)
+{
+    switch (verdicts[r->answer]) {
+    case SAYS_YES:
+        t->yes++;
+        t->freed += r->left == 0;
+        break;
+    case SAYS_NO:
+        t->no++;
+        break;
+    case SAYS_ERROR:
+        t->error = t->error != NULL ? t->error : r;
+        break;
+    }
+}
+
+/* Several names have parts, unless they were refused as a whole. */
+static struct tally
+tally_of(const struct core_reply *r)
+{
+    struct tally t = {0, 0, 0, NULL};
+    size_t i;
+
+    if (r->parts == 0 || verdicts[r->answer] != SAYS_YES) {
+        count(&t, r);
+        return t;
+    }
+    for (i = 0; i < r->parts; i++) {
+        count(&t, &r->part[i]);
+    }
+    return t;
+}
+
+typedef void form_fn(struct writer *out, const struct tally *t);
+
+static void
+write_set(struct writer *out, const struct tally *t)
+{
+    if (t->no > 0) {
+        writer_null(out);
+    } else {
+        writer_simple(out, "OK");
+    }
+}
+
+static void
+write_status(struct writer *out, const struct tally *t)
+{
+    if (t->no > 0) {
+        writer_int(out, 0);
+    } else {
+        writer_simple(out, "OK");
+    }
+}
+
+static void
+write_count(struct writer *out, const struct tally *t)
+{
+    writer_int(out, (int64_t)t->freed);
+}
+
+static void
+write_all(struct writer *out, const struct tally *t)
+{
+    writer_int(out, t->no > 0 ? 0 : (int64_t)t->yes);
+}
+
+static form_fn *const forms[FORMS] = {
+    [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
+};
+
+void
+form_write(struct engine *e, struct writer *out, enum reply_form form, const struct core_reply *r)
+{
+    struct tally t;
+
+    if (form == FORM_NATIVE) {
+        command_write_reply(e, out, r);
+        return;
+    }
+    t = tally_of(r);
+    if (t.error != NULL) {
+        command_write_reply(e, out, t.error);
+    } else {
+        forms[form](out, &t);
+    }
+}

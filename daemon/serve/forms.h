@@ -1,0 +1,27 @@
+/*
+ * forms.h -- how a reply of the core is written: natively, or as the Redis command would answer that was sent instead.
+ *
+ * The form is the request's, kept in its slot; the core knows nothing of it. Whatever the form, an answer that is
+ * neither yes nor no (UNAVAILABLE, DRAINING, KIND, LIMIT ...) is written as the error it is.
+ */
+#ifndef RLOCKD_SERVE_FORMS_H
+#define RLOCKD_SERVE_FORMS_H
+
+#include "daemon/core/core.h"
+#include "proto/writer.h"
+
+struct engine;
+
+enum reply_form {
+    FORM_NATIVE, /* as PROTOCOL.md says it of LOCK and its like */
+    FORM_SET,    /* +OK, or null */
+    FORM_STATUS, /* +OK, or :0 */
+    FORM_COUNT,  /* of how many names nothing is held any more */
+    FORM_ALL,    /* how many names there are, or :0 when not all of them said yes */
+    FORMS
+};
+
+/* Writes one whole value. */
+void form_write(struct engine *e, struct writer *out, enum reply_form form, const struct core_reply *r);
+
+#endif

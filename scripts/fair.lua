@@ -1,0 +1,203 @@
+-- fair.lua -- Redisson's FairLock: the hash of its RLock, and in front of it a queue, first come, first served.
+--
+-- The queue is a list of owners, and a sorted set that says for each until when (ms) its place is good; both have names
+-- that are made from the lock's. Who is first may take the lock when it is free, others may not. A head whose time is
+-- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
+--
+-- * How long a place is good: GOOD ms (or `lease`, if that is longer), kept up by renewals, and WAIT more for every
+--   stranger in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise)
+--   off every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those
+--   of a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
+-- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether they
+--   wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
+-- * Who asks is alive: its own entry is never dropped by its own request.
+-- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
+--   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
+-- * List or sorted set of another type: there is no queue, and nobody gets a place. It is a lock as before, without an
+--   order; Redisson's clients can not use it at all then.
+-- @like reentrant
+local plain_acquire = acquire
+local plain_renew = renew
+local plain_release = release
+local plain_clear = clear
+local GOOD, WAIT, DAY = 30000, 300000, 86400000 -- GOOD: the daemon renews every third of it, whatever the lease
+local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
+local counted = {}
+local MARK = '726c6f636b64:' -- "rlockd", see draw_uuid() of the daemon; characters 25 to 37 of an owner
+
+local function queue_of(key)
+    return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
+end
+
+-- Who is first (false: nobody, nil: there is no queue), those before it whose time is over, and its score; `owner` is
+-- always alive, and its score is not asked for. Only reads.
+local function head_of(list, set, owner)
+    local over = {}
+    while true do
+        local head = sound(pcall('LINDEX', list, #over))
+        if not head or head == owner then
+            return head, over
+        end
+        local score = sound(pcall('ZSCORE', set, head))
+        if score == nil then
+            return nil, {}
+        end
+        score = tonumber(score or 0)
+        if score > now_ms or #over == STALE_MOST then
+            return head, over, score
+        end
+        over[#over + 1] = head
+    end
+end
+
+-- Takes those in front out whose time is over. If the lock is free now, who is first then may not know that it is.
+local function drop(key, list, set, over, head, channel)
+    if #over == 0 then
+        return
+    end
+    call('LTRIM', list, #over, -1)
+    call('ZREM', set, unpack(over))
+    if head and channel and call('EXISTS', key) == 0 then
+        wake(channel, '0')
+        wake(channel .. ':' .. head, '0')
+    end
+end
+
+-- How many strangers there are (n), and how many of them before each owner; the first `over` are left out. nil: no
+-- list. Looked at once in a call, for all who ask about this key.
+local function strangers(key, list, over)
+    local queue = counted[key]
+    if not queue then
+        local names = sound(pcall('LRANGE', list, over, -1))
+        if not names then
+            return nil
+        end
+        queue = {n = 0, before = {}}
+        for _, name in ipairs(names) do
+            queue.before[name] = queue.before[name] or queue.n
+            if name:sub(25, 37) ~= MARK then
+                queue.n = queue.n + 1
+            end
+        end
+        counted[key] = queue
+    end
+    return queue
+end
+
+-- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
+local function stand(key, list, set, owner, lease, over)
+    local queue = strangers(key, list, over)
+    local score = queue and sound(pcall('ZSCORE', set, owner))
+    if score == nil then
+        return nil
+    end
+    local before = queue.before[owner]
+    local good = math.max(tonumber(lease), GOOD) + WAIT * (before or queue.n)
+    local till = math.max(now_ms + good, tonumber(score or 0))
+    if score and before then -- kept in a full Redis as well, for a write that it lets through comes first
+        call('PEXPIREAT', list, text(till + DAY))
+        call('PEXPIREAT', set, text(till + DAY))
+        call('ZADD', set, text(till), owner)
+        return till
+    end
+    if not sound(pcall('ZADD', set, text(till), owner)) then
+        return nil
+    end
+    if not before then
+        call('RPUSH', list, owner)
+        queue.before[owner] = queue.n
+    end
+    call('PEXPIREAT', list, text(till + DAY))
+    call('PEXPIREAT', set, text(till + DAY))
+    return till
+end
+
+-- Takes the owner out of the queue; whether it was there.
+local function leave(key, list, set, owner)
+    local scored = sound(pcall('ZREM', set, owner)) == 1
+    local listed = sound(pcall('LREM', list, 0, owner))
+    if counted[key] then
+        counted[key].before[owner] = nil
+    end
+    return scored or listed and listed > 0
+end
+
+local function acquire(key, owner, lease, holds, reentry, place, channel)
+    if reentry == '1' then
+        return plain_acquire(key, owner, lease, holds, reentry)
+    end
+    local pttl = call('PTTL', key)
+    local list, set = queue_of(key)
+    local head, over, score = head_of(list, set, owner)
+    local next_one = not head or head == owner
+    if pttl == -2 and next_one or pttl ~= -2 and sound(pcall('HEXISTS', key, owner)) ~= 0 then
+        local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
+        if outcome == OK then
+            drop(key, list, set, over)
+            leave(key, list, set, owner)
+        end
+        return outcome, drawn, expiry
+    end
+    local placed = false
+    if head ~= nil and place == '1' then
+        placed = stand(key, list, set, owner, lease, #over)
+        spare() -- no room for it: the answer is the same
+    elseif head ~= nil then
+        placed = sound(pcall('ZSCORE', set, owner))
+    end
+    drop(key, list, set, over, head, channel)
+    if pttl == -2 then
+        pttl = math.min(score - now_ms, DAY)
+    end
+    return TAKEN, pttl == -1 and -1 or math.max(pttl, 1), placed and 1 or 0
+end
+
+-- Of the place, or of the hold.
+local function renew(key, owner, lease, exact, place, channel)
+    if place ~= '1' then
+        return plain_renew(key, owner, lease, exact)
+    end
+    local list, set = queue_of(key)
+    local head, over = head_of(list, set, owner)
+    local queue = head and strangers(key, list, #over)
+    local till = queue and queue.before[owner] and sound(pcall('ZSCORE', set, owner)) and
+        stand(key, list, set, owner, lease, #over)
+    if not till then -- half a place is none; its owner asks for another
+        leave(key, list, set, owner)
+    end
+    drop(key, list, set, over, head, channel)
+    return till and OK or GONE, 0, till
+end
+
+-- Nothing left: the hold and the place go, whichever there is. If the lock is free now, who is first hears of it by its
+-- own channel, as Redisson's clients do, and by the lock's, where daemons and users of the plain lock listen.
+local function release(key, owner, lease, holds, channel)
+    if holds ~= '0' then
+        return plain_release(key, owner, lease, holds, channel)
+    end
+    local list, set = queue_of(key)
+    local held = sound(pcall('HDEL', key, owner)) == 1
+    local had = leave(key, list, set, owner) or held
+    local head, over = head_of(list, set)
+    drop(key, list, set, over, not had and head, channel)
+    if not had then
+        return GONE
+    end
+    local woken = 0
+    if call('EXISTS', key) == 0 then
+        woken = wake(channel, '0') + (head and wake(channel .. ':' .. head, '0') or 0)
+    end
+    return OK, woken
+end
+
+-- The lock is taken from its holder; who waits goes on waiting, and is woken.
+local function clear(key, channel)
+    local outcome, drawn, woken = plain_clear(key, channel)
+    if outcome ~= FOREIGN then
+        local list, set = queue_of(key)
+        local head, over = head_of(list, set)
+        drop(key, list, set, over)
+        woken = woken + (head and wake(channel .. ':' .. head, '0') or 0)
+    end
+    return outcome, drawn, woken
+end

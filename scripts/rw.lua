@@ -1,0 +1,194 @@
+-- rw.lua -- Redisson's ReadWriteLock: a hash that says who reads (owner -> holds) or who writes (owner:write -> holds),
+-- and with `mode` which of the two it is.
+--
+-- Counts are set, never incremented. Whoever writes may read besides, and goes on reading when it gives up writing; who
+-- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign.
+--
+-- All who read share the expiry of the hash. So that those who leave know how long the others need it, each read hold
+-- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them as well.
+-- * Of each owner those of the first MOST holds are kept; they are renewed together, so the first lives longest.
+-- * What is in them nobody reads, so that their type does not matter; the names are the owner's.
+-- * Where more than MOST read, or more than MOST keys were to be asked, the expiry stays as it is when one leaves.
+local TYPE = 'hash'
+local MOST = 256
+
+local function ends_of(key, owner)
+    return suffixed(key, owner) .. ':rwlock_timeout:'
+end
+
+-- 'read' or 'write'; nil or false when it is no such lock.
+local function mode_of(key)
+    local mode = sound(pcall('HGET', key, 'mode'))
+    return (mode == 'read' or mode == 'write') and mode
+end
+
+-- The keys of so many read holds last for `lease` ms, or longer if they do so already and it is not exact. Comes behind
+-- another write: a full Redis would refuse these.
+local function stay(key, owner, holds, lease, exact)
+    local ends = ends_of(key, owner)
+    for i = 1, math.min(holds, MOST) do
+        if exact == '1' or call('PTTL', ends .. i) < tonumber(lease) then
+            call('SET', ends .. i, '1', 'PX', lease)
+        end
+    end
+end
+
+-- The keys of the read holds from..to go, and those behind them if there are any.
+local function forget(key, owner, from, to)
+    local ends = ends_of(key, owner)
+    while from <= MOST and (call('DEL', ends .. from) == 1 or from < to) do
+        from = from + 1
+    end
+end
+
+-- For how many ms somebody reads yet, 0 = nobody does; nil: too many to ask.
+local function longest(key)
+    if call('HLEN', key) > MOST then
+        return nil
+    end
+    local fields, asked, most = call('HGETALL', key), 0, 0
+    for i = 1, #fields, 2 do
+        local ends = ends_of(key, fields[i])
+        for n = 1, fields[i] ~= 'mode' and tonumber(fields[i + 1]) or 0 do
+            asked = asked + 1
+            if asked > MOST then
+                return nil
+            end
+            most = math.max(most, call('PTTL', ends .. n))
+        end
+    end
+    return most
+end
+
+local function acquire(key, owner, lease, holds, reentry, mode)
+    local pttl = call('PTTL', key)
+    local is = pttl ~= -2 and mode_of(key)
+    if pttl ~= -2 and not is then
+        return reentry == '1' and GONE or FOREIGN, reentry == '1' and 0 or pttl
+    end
+    local reads = is and call('HGET', key, owner)
+    local writes = is and call('HGET', key, owner .. ':write')
+    if reentry == '1' and not reads and not writes then
+        return GONE
+    elseif is == 'read' and mode == 'write' or is == 'write' and not writes then
+        return TAKEN, pttl, is == 'write' and 1 or call('HLEN', key) - 1
+    end
+    local field = mode == 'write' and owner .. ':write' or owner
+    if not is then
+        if not sound(pcall('HSET', key, 'mode', mode, field, holds)) then
+            return
+        end
+    elseif (mode == 'write' and writes or mode == 'read' and reads) ~= holds then
+        if not sound(pcall('HSET', key, field, holds)) then
+            return
+        end
+    end
+    local expiry = lengthen(key, lease, pttl)
+    if mode == 'read' then
+        stay(key, owner, tonumber(holds), lease)
+    end
+    return OK, reentry == '1' and 0 or token(), expiry
+end
+
+-- Of both sorts. Others that read keep their time, also when ours becomes shorter.
+local function renew(key, owner, lease, exact)
+    local is = mode_of(key)
+    local reads = is and call('HGET', key, owner)
+    if not reads and not (is and call('HEXISTS', key, owner .. ':write') == 1) then
+        return GONE
+    end
+    local expiry = lengthen(key, lease, call('PTTL', key))
+    stay(key, owner, tonumber(reads or 0) or 0, lease, exact)
+    if exact == '1' then
+        local others = is == 'read' and call('HLEN', key) > 2
+        local most = others and longest(key) or not others and 0
+        if most then
+            call('PEXPIRE', key, text(math.max(most, lease)))
+        end
+        expiry = now_ms + lease
+    end
+    return OK, 0, expiry
+end
+
+-- Makes of this owner's holds what is to be left of them. What is not there is not brought back: false.
+local function left(key, owner, reads, writes, had_reads, had_writes)
+    if had_reads and reads ~= '0' and had_reads ~= reads then
+        call('HSET', key, owner, reads)
+    end
+    if had_writes and writes ~= '0' and had_writes ~= writes then
+        call('HSET', key, owner .. ':write', writes)
+    end
+    return (had_reads or reads == '0') and (had_writes or writes == '0')
+end
+
+-- This owner has nothing left of it. Others that read go on, for as long as the longest of them; dead ones do not.
+local function left_by_all(key, channel, number)
+    if call('HLEN', key) > 1 then
+        local most = longest(key)
+        if most ~= 0 then
+            if most then
+                call('PEXPIRE', key, text(most))
+            end
+            return number == '1' and wake(channel, number) or 0
+        end
+    end
+    call('DEL', key)
+    return wake(channel, number)
+end
+
+-- `holds` of the mode stay, and `rest` of the other one. Who gives up writing lets everybody in (1): others may read
+-- now, even if it goes on reading itself. When nobody reads any more, one of each client is enough (0).
+local function release(key, owner, lease, holds, rest, mode, channel)
+    local reads, writes = holds, rest
+    if mode == 'write' then
+        reads, writes = rest, holds
+    end
+    local is = mode_of(key)
+    local had_reads = is and call('HGET', key, owner)
+    local had_writes = is and call('HGET', key, owner .. ':write')
+    if reads == '0' and had_reads then
+        call('HDEL', key, owner)
+    end
+    forget(key, owner, reads + 1, tonumber(had_reads or 0) or 0)
+    if not had_reads and not had_writes then
+        return GONE
+    end
+    local number = '0'
+    if writes == '0' and had_writes then
+        call('HDEL', key, owner .. ':write')
+        number = '1'
+        if is == 'write' and call('HLEN', key) > 1 then
+            is = 'read'
+            call('HSET', key, 'mode', is)
+        end
+    end
+    if had_reads and reads ~= '0' or had_writes and writes ~= '0' then
+        local expiry = lengthen(key, lease, call('PTTL', key))
+        local whole = left(key, owner, reads, writes, had_reads, had_writes)
+        stay(key, owner, had_reads and tonumber(reads) or 0, lease)
+        local woken = number == '1' and wake(channel, number) or 0
+        return whole and OK or GONE, woken, expiry
+    end
+    local woken = 0
+    if is == 'read' or number == '1' then -- else somebody else writes: not ours to end
+        woken = left_by_all(key, channel, number)
+    end
+    return reads == '0' and writes == '0' and OK or GONE, woken
+end
+
+-- Everybody may come (1).
+local function clear(key, channel)
+    local kind = call('TYPE', key).ok
+    local is = kind == TYPE and mode_of(key)
+    if kind ~= 'none' and not is then
+        return FOREIGN, call('PTTL', key)
+    end
+    local fields = is and call('HLEN', key) <= MOST and call('HGETALL', key) or {}
+    local there = call('DEL', key)
+    for i = 1, #fields, 2 do
+        if fields[i] ~= 'mode' then
+            forget(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, MOST))
+        end
+    end
+    return there == 1 and OK or GONE, token(), wake(channel, '1')
+end

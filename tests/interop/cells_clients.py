@@ -1,0 +1,105 @@
+"""cells_clients.py -- matrix 2: stock Redis clients, as they are, as clients of rlockd."""
+import time
+
+from cells_special import NotThere
+from world import PATIENCE, Refused, check, granted, until
+
+WAIT_MOST = 6  # seconds: a default timeout longer than that is not sat out
+
+
+class Row:
+    def __init__(self, world, client):
+        self.w, self.lib, self._driver = world, client, None
+
+    @property
+    def driver(self):
+        if self._driver is None:
+            self._driver = self.lib.start(self.w)
+        return self._driver
+
+    def drop_driver(self):
+        if self._driver is not None:
+            self._driver.stop()
+            self._driver = None
+
+    def do(self, *words):
+        return self.driver.ask("main", "do", *words)
+
+    def fresh(self):
+        return "client/n%d" % self.w.number()
+
+
+def connect(r):
+    check(r.do("PING") in ("PONG", "True", "1"), "PING")  # as the libraries render it
+    check(int(r.do("CLIENT", "ID")) > 0, "CLIENT ID")
+
+
+def lock_unlock(r):
+    name = r.fresh()
+    token = r.do("LOCK", name, "OWNER", "me")
+    granted(int(token or 0))
+    check(r.w.ask(r.w.b, "LOCK", name, "NOWAIT") is None, "granted to another while it holds")
+    check(r.do("LOCK", name, "NOWAIT", "OWNER", "you") is None, "null is no null")
+    check(r.do("UNLOCK", name, "OWNER", "me", "TOKEN", token) == "0", "UNLOCK")
+    try:
+        reply = r.do("UNLOCK", name, "OWNER", "me")
+        raise AssertionError("an error came as a value: %s" % reply)
+    except Refused as e:
+        check("NOTHELD" in str(e), "the error is %s", e)
+
+
+def wait_long(r):
+    """Longer than the default read timeout, with the setting that PROTOCOL.md names for it."""
+    name = r.fresh()
+    holder = r.w.conn(r.w.b)
+    token = granted(holder.cmd("LOCK", name))
+    default = r.lib.default_s or 0
+    sit = default + 0.7 if default <= WAIT_MOST else 1.0
+    p = r.driver.send("main", "long", "LOCK", name, "WAIT", "60s", "OWNER", "patient")
+    r.w.waits(r.w.a, name)
+    time.sleep(sit)
+    check(not p.done(), "answered while the lock is held: %s", p.words)
+    with r.w.a.conn() as c:
+        check(c.maps("LOCKS", name)[0]["waiters"] == 1, "it waits more than once")
+    holder.cmd("UNLOCK", name)
+    value = p.wait()
+    check(int(value or 0) > token, "granted as %s after %s", value, token)
+    check(r.do("UNLOCK", name, "OWNER", "patient", "TOKEN", value) == "0", "UNLOCK")
+    return "%.1f s" % sit if default <= WAIT_MOST else "%.1f s of %d" % (sit, default)
+
+
+def subscribe(r):
+    name = r.fresh()
+    driver = r.lib.start(r.w)  # some can do nothing else afterwards
+    driver.send("main", "subscribe", "lock:" + name)
+    driver.heard("subscribed")
+
+    def listens():
+        """a session that has subscribed"""
+        with r.w.a.conn() as c:
+            return [s for s in c.maps("SESSIONS") if s["subscriptions"]]
+    until(listens, PATIENCE)
+    with r.w.a.conn() as c:
+        token = granted(c.cmd("LOCK", name))
+        c.cmd("UNLOCK", name)
+    for word in ("granted", "released"):
+        got = driver.heard("event")
+        check(got[:3] == ["lock:" + name, word, str(token)], "%s expected, got %s", word, got)
+
+
+def resp3(r):
+    """It speaks RESP3, where that is its default."""
+    if not r.lib.resp3:
+        raise NotThere
+    r.do("PING")
+    with r.w.a.conn() as c:
+        sessions = [s for s in c.maps("SESSIONS") if s["id"] == int(r.do("CLIENT", "ID"))]
+    check(sessions and sessions[0]["proto"] == 3, "its connection speaks %s", sessions and sessions[0]["proto"])
+    name = r.fresh()
+    token = granted(int(r.do("LOCK", name, "OWNER", "me") or 0))
+    check(r.do("LOCK", name, "OWNER", "you", "WAIT", "50ms") is None, "null is no null")
+    check(r.do("UNLOCK", name, "OWNER", "me", "TOKEN", str(token)) == "0", "UNLOCK")
+
+
+COLUMNS = [("connect", connect), ("lock+unlock", lock_unlock), ("waits long", wait_long), ("subscribe", subscribe),
+           ("RESP3", resp3)]

@@ -1,0 +1,223 @@
+"""cells_special.py -- what only one family of locks has: the column `special` of matrix 1, one function per family."""
+import time
+
+from world import Refused, Skip, check, granted, harness, knows, refused, until
+
+
+class NotThere(Exception):
+    """The library has no such thing."""
+
+
+def exists(r, *keys):
+    with r.w.redis.conn() as c:
+        return [k for k in keys if c.cmd("EXISTS", k)]
+
+
+def patient(r, sort, put):
+    """A rule `foreign: wait` makes us wait for a key of another kind until it is gone."""
+    if not knows('match: "x", foreign: wait'):
+        raise Skip("this rlockd knows no `foreign: wait`")
+    name = "patient/%s/n%d" % (sort, r.w.number())
+    with r.w.redis.conn() as c:
+        for words in put:
+            c.cmd(*[name if w is None else w for w in words])
+    began = time.monotonic()
+    granted(r.w.ask(r.w.a, "LOCK", name, "WAIT", "10s"))
+    took = time.monotonic() - began
+    check(1.3 < took < 1.5 + 1.5 * harness.SLOW, "granted after %.1f s, the foreign key lived 1.5 s", took)
+
+
+def rlock(r):
+    patient(r, "rlock", [("SET", None, "somebody", "PX", 1500)])
+
+
+def simple(r):
+    """What extends its lock is seen by us; then the rule for foreign kinds."""
+    ours, theirs, key = r.fresh()
+    check(r.driver.ask("h0", "trylock", theirs, 0, 8000) is not None, "it was refused a free lock")
+    r.driver.ask("h0", "extend", theirs, 20000)
+    left = r.w.info(ours).get("redis_pttl_ms")
+    least = 15000 if r.lib.prefix != "redsync" else 7000  # redsync extends by what it was made with
+    check(left is not None and least < left <= 20000, "after its extend LOCKINFO shows %s ms", left)
+    check(r.w.ask(r.w.a, "LOCK", ours, "NOWAIT") is None, "granted to us while it holds")
+    r.driver.ask("h0", "unlock", theirs)
+    patient(r, "simple", [("HSET", None, "f", "1"), ("PEXPIRE", None, 1500)])
+
+
+def fair(r):
+    """First come, first served over it and both daemons; a dead head gives way; nothing is left behind."""
+    ours, theirs, key = r.fresh()
+    queue = ["redisson_lock_queue:{%s}" % key, "redisson_lock_timeout:{%s}" % key]
+    mine = r.we_take_all(ours)[0]
+    waiters = []
+    for i, kind in enumerate(["a", "it", "b", "it", "a", "b", "it"]):
+        if kind == "it":
+            waiters.append(r.driver.send("w%d" % i, "lock", theirs, 30000))
+        else:
+            waiters.append(r.w.wait(getattr(r.w, kind), "LOCK", ours, "WAIT", "60s"))
+
+        def placed():
+            """a place in Redis's queue"""
+            return r.w.redis.cmd("LLEN", queue[0]) == i + 1
+        until(placed, 5)
+    mine.cmd("UNLOCK", ours)
+    for i, p in enumerate(waiters):
+        until(p.done, 5)
+        time.sleep(0.01)
+        check(not any(q.done() for q in waiters[i + 1:]), "number %d of 7 was not granted in its turn", i + 1)
+        if hasattr(p, "words"):
+            check(p.wait() is not None, "it was not granted")
+            r.driver.ask("w%d" % i, "unlock", theirs)
+        else:
+            granted(p.result())
+            p.conn.cmd("UNLOCK", ours)
+    until(lambda: not exists(r, key, *queue), 5)
+    _dead_head(r, ours, theirs, queue)
+
+
+def _dead_head(r, ours, theirs, queue):
+    mine = r.w.conn()
+    granted(mine.cmd("LOCK", ours, "NOWAIT"))
+    r.driver.send("w", "trylock", theirs, 1500, 30000)
+    until(lambda: r.w.redis.cmd("LLEN", queue[0]) == 1, 5)
+    waiter = r.w.wait(r.w.b, "LOCK", ours, "WAIT", "60s")
+    until(lambda: r.w.redis.cmd("LLEN", queue[0]) == 2, 5)
+    r.driver.kill()
+    r.drop_driver()
+    began = time.monotonic()
+    mine.cmd("UNLOCK", ours)
+    granted(waiter.result())
+    # Its place stands until its own deadline: what was left of its TTL (30 s of ours, renewed) and its 1.5 s.
+    check(waiter.at - began < 33, "behind a dead head for %.1f s", waiter.at - began)
+    waiter.conn.cmd("UNLOCK", ours)
+    until(lambda: not exists(r, *queue), 5)
+
+
+def rw(r):
+    """Write to read: the other side's readers come in at once. Read to write: -DEADLOCK, not a wait for oneself."""
+    ours, theirs, key = r.fresh()
+    mine = r.w.conn()
+    granted(mine.cmd("LOCK", ours, "NOWAIT"))
+    granted(mine.cmd("LOCK", ours, "SHARED", "NOWAIT"))
+    reader = r.driver.send("w", "as", "read", "lock", theirs, 30000)
+    until(lambda: r.subscribers(theirs) > 0, 5)
+    time.sleep(0.03)
+    check(not reader.done(), "its reader came in while we write")
+    began = time.monotonic()
+    mine.cmd("UNLOCK", ours)
+    check(reader.wait() is not None, "its reader was not granted")
+    check(reader.at - began < 1.0 * harness.SLOW, "its reader came in %.1f s after our downgrade", reader.at - began)
+    r.driver.ask("w", "as", "read", "unlock", theirs)
+    refused(mine.cmd("LOCK", ours, "WAIT", "10s"), "DEADLOCK")
+    mine.cmd("UNLOCK", ours, "SHARED")
+    # and the other way round
+    r.driver.ask("h0", "lock", theirs, 30000)
+    r.driver.ask("h0", "as", "read", "lock", theirs, 30000)
+    waiter = r.w.wait(r.w.b, "LOCK", ours, "SHARED", "WAIT", "60s")
+    r.w.waits(r.w.b, ours)
+    r.driver.ask("h0", "unlock", theirs)  # Redisson publishes nothing here: our timer finds it
+    granted(waiter.result())
+    waiter.conn.cmd("UNLOCK", ours, "SHARED")
+    r.driver.ask("h0", "as", "read", "unlock", theirs)
+    until(lambda: not exists(r, key), 5)
+
+
+def rw_read(r):
+    """Readers of both sides together, no writer among them, and no key of anyone's left."""
+    ours, theirs, key = r.fresh()
+    r.driver.ask("h0", "lock", theirs, 30000)
+    mine, other = r.w.conn(r.w.a), r.w.conn(r.w.b)
+    granted(mine.cmd("LOCK", ours, "SHARED", "NOWAIT"))
+    granted(other.cmd("LOCK", ours, "SHARED", "NOWAIT"))
+    check(r.driver.ask("x", "trylock", theirs, 0, 30000) is not None, "its second reader was refused")
+    check(r.w.ask(r.w.a, "LOCK", ours, "NOWAIT") is None, "our writer came in")
+    check(r.driver.ask("y", "as", "write", "trylock", theirs, 0, 30000) is None, "its writer came in")
+    check(r.w.redis.cmd("HGET", key, "mode") == "read", "mode is %s", r.w.redis.cmd("HGET", key, "mode"))
+    r.driver.ask("h0", "unlock", theirs)
+    r.driver.ask("x", "unlock", theirs)
+    check(r.driver.ask("y", "as", "write", "trylock", theirs, 0, 30000) is None, "its writer came in while we read")
+    mine.cmd("UNLOCK", ours, "SHARED")
+    other.cmd("UNLOCK", ours, "SHARED")
+    until(lambda: r.w.redis.cmd("KEYS", "*%s*" % theirs) == [], 5)
+
+
+def semaphore(r):
+    """Permits of both sides are one number, which it sees; a lock that we make first is one it can use."""
+    ours, theirs, key = r.fresh()
+    mine = r.w.conn()
+    r.driver.ask("h0", "lock", theirs, 30000)
+    granted(mine.cmd("LOCK", ours, "NOWAIT"))
+    check(r.driver.ask("x", "available", theirs) == "0", "it sees permits left")
+    check(r.driver.ask("x", "trylock", theirs, 0, 30000) is None, "a third was granted to it")
+    check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "a third was granted to us")
+    mine.cmd("UNLOCK", ours)
+    check(r.driver.ask("x", "available", theirs) == "1", "our UNLOCK gave none back")
+    r.driver.ask("h0", "unlock", theirs)
+    check(r.driver.ask("x", "available", theirs) == "2", "permits were lost")
+    check(not exists(r, "{%s}:timeout" % key), "a permit's expiry is left")
+    ours = theirs = "%s/made-n%d" % (r.lib.prefix, r.w.number())
+    granted(mine.cmd("LOCK", ours, "NOWAIT"))
+    check(r.driver.ask("h0", "trylock", theirs, 0, 30000) is not None, "it was refused the second of two permits")
+    check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "a third was granted to us")
+    mine.cmd("UNLOCK", ours)
+    r.driver.ask("h0", "unlock", theirs)
+
+
+def fenced(r):
+    """Tokens rise in one sequence over the grants of both sides."""
+    ours, theirs, key = r.fresh()
+    tokens = []
+    for who in ["it", "a", "it", "b", "a", "it", "it", "b", "a", "it"]:
+        if who == "it":
+            tokens.append(int(r.driver.ask("h0", "lock", theirs, 30000)))
+            r.driver.ask("h0", "unlock", theirs)
+        else:
+            with getattr(r.w, who).conn() as c:
+                tokens.append(granted(c.cmd("LOCK", ours, "WAIT", "10s")))
+                c.cmd("UNLOCK", ours)
+    check(all(x < y for x, y in zip(tokens, tokens[1:])), "tokens do not rise: %s", tokens)
+
+
+def spring(r):
+    """Its registry renews what it is asked for again; we see that it is held."""
+    ours, theirs, key = r.fresh()
+    r.driver.ask("h0", "lock", theirs, 0)
+    left = r.w.info(ours).get("redis_pttl_ms")
+    check(left is not None and 0 < left <= 2000, "LOCKINFO shows %s ms", left)
+    r.driver.ask("h0", "unlock", theirs)
+
+
+def front(r):
+    """What the front gives beside: our token and owner are to be seen; what is no lock is refused."""
+    ours, theirs, key = r.fresh()
+    check(r.driver.ask("h0", "trylock", theirs, 0, 20000) is not None, "it was refused a free lock")
+    shown = r.w.info(ours)
+    check(shown.get("state") == "held" and shown.get("token", 0) > 0, "LOCKINFO: %s", shown)
+    r.driver.ask("h0", "extend", theirs, 30000)
+    left = r.w.info(ours).get("redis_pttl_ms")
+    check(left is not None and 20000 < left <= 30000, "after its extend LOCKINFO shows %s ms", left)
+    if "owned" in r.lib.verbs:
+        check(r.driver.ask("h0", "owned", theirs) == "1", "it believes that it does not hold its lock")
+        check(r.driver.ask("h0", "reacquire", theirs) == "1", "reacquire failed")
+        check(r.driver.ask("h0", "locked", theirs) == "1", "it believes that its lock is free")
+    with r.w.a.tcp_conn() as c:
+        check(c.cmd("GET", key) is not None, "GET does not show the holder's value")
+        for words in (("SET", key + "x", "v"), ("INCR", key + "x"), ("EVAL", "return 1", "0"), ("EXPIRE", key, "1"),
+                      ("EVALSHA", "0" * 40, "0")):
+            reply = c.cmd(*words)
+            check(isinstance(reply, harness.RError), "%s was not refused: %r", words[0], reply)
+    r.driver.ask("h0", "unlock", theirs)
+    check(r.w.redis.cmd("EXISTS", key) == 0, "the key is left behind")
+    try:
+        r.driver.ask("h0", "unlock", theirs)
+        raise AssertionError("its second unlock went through")
+    except Refused:
+        pass
+
+
+FAMILIES = {"hash": rlock, "fair": fair, "rw": rw, "rw-read": rw_read, "semaphore": semaphore, "fenced": fenced,
+            "simple": simple, "spring": spring, "front": front}
+
+
+def special(r):
+    return FAMILIES[r.lib.family](r)

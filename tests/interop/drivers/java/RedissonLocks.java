@@ -1,0 +1,154 @@
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RScript;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+import org.redisson.config.Config;
+
+/** Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit or fenced. */
+public final class RedissonLocks implements Lines.Verbs {
+    private final RedissonClient redisson;
+    private final String kind;
+    private final Map<String, String> permits = new ConcurrentHashMap<>();
+
+    private RedissonLocks(int port, String kind) {
+        Config config = new Config();
+        config.setThreads(16).setNettyThreads(4);
+        config.useSingleServer().setAddress("redis://127.0.0.1:" + port)
+              .setConnectionMinimumIdleSize(4).setConnectionPoolSize(24).setSubscriptionConnectionMinimumIdleSize(1);
+        this.redisson = Redisson.create(config);
+        this.kind = kind;
+    }
+
+    private RLock lock(String kind, String name) {
+        switch (kind) {
+        case "rlock": return redisson.getLock(name);
+        case "fair": return redisson.getFairLock(name);
+        case "read": return redisson.getReadWriteLock(name).readLock();
+        case "write": return redisson.getReadWriteLock(name).writeLock();
+        case "fenced": return redisson.getFencedLock(name);
+        default: throw new IllegalArgumentException(kind);
+        }
+    }
+
+    private Object permitVerb(String thread, String verb, String[] w) throws Exception {
+        RPermitExpirableSemaphore s = redisson.getPermitExpirableSemaphore(w[0]);
+        String place = thread + " " + w[0];
+        switch (verb) {
+        case "lock":
+            String id = w[1].equals("0") ? s.acquire() : s.acquire(Long.parseLong(w[1]), TimeUnit.MILLISECONDS);
+            permits.put(place, id);
+            return id;
+        case "trylock":
+            String maybe = s.tryAcquire(Long.parseLong(w[1]), Long.parseLong(w[2]), TimeUnit.MILLISECONDS);
+            if (maybe != null) {
+                permits.put(place, maybe);
+            }
+            return maybe;
+        case "unlock":
+            s.release(permits.remove(place));
+            return 1;
+        case "setpermits": return s.trySetPermits(Integer.parseInt(w[1])) ? 1 : null;
+        case "available": return s.availablePermits();
+        default: throw new IllegalArgumentException(verb);
+        }
+    }
+
+    private Object acquire(String name, long lease) {
+        if (kind.equals("fenced")) {
+            return lease == 0 ? redisson.getFencedLock(name).lockAndGetToken()
+                              : redisson.getFencedLock(name).lockAndGetToken(lease, TimeUnit.MILLISECONDS);
+        }
+        RLock l = lock(kind, name);
+        if (lease == 0) {
+            l.lock();
+        } else {
+            l.lock(lease, TimeUnit.MILLISECONDS);
+        }
+        return 1;
+    }
+
+    private Object attempt(String name, long wait, long lease) throws Exception {
+        if (kind.equals("fenced")) {
+            return redisson.getFencedLock(name).tryLockAndGetToken(wait, lease, TimeUnit.MILLISECONDS);
+        }
+        return lock(kind, name).tryLock(wait, lease, TimeUnit.MILLISECONDS) ? 1 : null;
+    }
+
+    /** cycle NAME LIST ID N: N times lock, append ID to LIST, unlock. */
+    private Object cycle(String[] w) {
+        RLock l = lock(kind, w[0]);
+        int n = Integer.parseInt(w[3]);
+        for (int i = 0; i < n; i++) {
+            l.lock();
+            redisson.getList(w[1], StringCodec.INSTANCE).add(w[2]);
+            l.unlock();
+        }
+        return n;
+    }
+
+    /** rwcycle NAME ENTER_SCRIPT_SHA LEAVE_SCRIPT_SHA WITNESS N WRITE_EVERY: the witness's scripts run while it is held. */
+    private Object rwcycle(String[] w) {
+        int n = Integer.parseInt(w[4]);
+        int every = Integer.parseInt(w[5]);
+        List<Object> keys = Collections.singletonList(w[3]);
+        RScript script = redisson.getScript(StringCodec.INSTANCE);
+        for (int i = 0; i < n; i++) {
+            String mode = i % every == 0 ? "write" : "read";
+            RLock l = lock(mode, w[0]);
+            l.lock();
+            script.evalSha(RScript.Mode.READ_WRITE, w[1], RScript.ReturnType.VALUE, keys, mode);
+            script.evalSha(RScript.Mode.READ_WRITE, w[2], RScript.ReturnType.VALUE, keys, mode);
+            l.unlock();
+        }
+        return n;
+    }
+
+    @Override
+    public Object run(String thread, String verb, String[] w) throws Exception {
+        if (verb.equals("version")) {
+            return Redisson.class.getPackage().getImplementationVersion();
+        }
+        if (verb.equals("cycle")) {
+            return cycle(w);
+        }
+        if (verb.equals("rwcycle")) {
+            return rwcycle(w);
+        }
+        if (kind.equals("permit")) {
+            return permitVerb(thread, verb, w);
+        }
+        // `as` lets one driver use the other mode of a read-write lock: as read lock NAME 0
+        if (verb.equals("as")) {
+            RedissonLocks other = new RedissonLocks(redisson, w[0]);
+            return other.run(thread, w[1], Arrays.copyOfRange(w, 2, w.length));
+        }
+        RLock l = lock(kind, w[0]);
+        switch (verb) {
+        case "lock": return acquire(w[0], Long.parseLong(w[1]));
+        case "trylock": return attempt(w[0], Long.parseLong(w[1]), Long.parseLong(w[2]));
+        case "unlock": l.unlock(); return 1;
+        case "holds": return l.getHoldCount();
+        case "ttl": return l.remainTimeToLive();
+        case "locked": return l.isLocked() ? 1 : 0;
+        case "force": return l.forceUnlock() ? 1 : 0;
+        default: throw new IllegalArgumentException(verb);
+        }
+    }
+
+    private RedissonLocks(RedissonClient redisson, String kind) {
+        this.redisson = redisson;
+        this.kind = kind;
+    }
+
+    public static void main(String[] args) throws Exception {
+        Lines.serve(new RedissonLocks(Integer.parseInt(args[0]), args[1]));
+    }
+}

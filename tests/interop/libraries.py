@@ -1,0 +1,169 @@
+"""libraries.py -- the rows of both matrices: how each driver is started and what its library can do."""
+import os
+
+import install
+
+NODE_ENV = {"NODE_PATH": install.path("npm", "node_modules"), "NODE_NO_WARNINGS": "1"}
+
+
+def java(folder, *arguments):
+    cp = ":".join([install.path(folder, "classes"), install.path(folder, "jars", "*")])
+    # Small, and quick to start: a matrix starts many of them.
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", cp,
+            install.JAVA[folder], *arguments]
+
+
+def python(folder, script):
+    return ([install.python() if not install.why(folder) else "python3", os.path.join(install.DRIVERS, script)],
+            {"PYTHONPATH": "%s:%s" % (install.path(folder), install.DRIVERS), "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+class Library:
+    """A row of the lock matrix.
+
+    package    of install.py
+    prefix     of names: the rule of world.py that is for it
+    port       "redis", or "rlockd" for the drop-in front
+    told       its unlock is published, and it listens: a wake-up is a matter of milliseconds
+    verbs      what its driver can do beside lock, trylock, unlock
+    limit      how many may have it at a time
+    family     what is special about it: cells_special.py
+    reentrant  the same thread may lock it again
+    """
+
+    def __init__(self, name, package, command, prefix, told=False, verbs=(), port="redis", limit=1, family="simple",
+                 reentrant=False):
+        self.name, self.package, self.command, self.prefix = name, package, command, prefix
+        self.told, self.verbs, self.port, self.limit = told, verbs, port, limit
+        self.family, self.reentrant = family, reentrant
+
+    def why(self):
+        return install.why(self.package)
+
+    def start(self, world, daemon=None):
+        port = world.redis.port if self.port == "redis" else (daemon or world.a).port
+        words, env = self.command(str(port))
+        return world.driver(words, env)
+
+    def names(self, serial):
+        """(what we call a new lock, what its driver is told, the key in Redis)."""
+        if self.family == "spring":
+            return ("%s/r:%s" % (self.prefix, serial), serial, "%s/r:%s" % (self.prefix, serial))
+        name = "%s/%s" % (self.prefix, serial)
+        if self.prefix == "warlock":  # our rule makes the key
+            return name, name, name + ":lock"
+        if self.prefix == "front/warlock":  # the key is what arrives
+            return name + ":lock", name, name + ":lock"
+        return name, name, name
+
+
+def _redisson(folder, title, kind, prefix, **more):
+    return Library("Redisson %s" % title, folder, lambda port: (java(folder, port, kind), None), prefix, told=True, **more)
+
+
+def redisson(folder):
+    hash_verbs = ("holds", "ttl", "locked", "force")
+    return [
+        _redisson(folder, "RLock", "rlock", "rlock", verbs=hash_verbs, reentrant=True, family="hash"),
+        _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair"),
+        _redisson(folder, "ReadWriteLock.write", "write", "rw", verbs=hash_verbs, reentrant=True, family="rw"),
+        _redisson(folder, "ReadWriteLock.read", "read", "rw", verbs=hash_verbs, reentrant=True, family="rw-read"),
+        _redisson(folder, "PermitExpirableSemaphore", "permit", "sem", verbs=("available",), limit=2, family="semaphore"),
+        _redisson(folder, "FencedLock", "fenced", "fenced", verbs=hash_verbs, reentrant=True, family="fenced"),
+    ]
+
+
+def _node(program, library, prefix, name, **more):
+    def command(port):
+        return ["node", os.path.join(install.DRIVERS, program), library, port], NODE_ENV
+    return Library(name, "npm", command, prefix, **more)
+
+
+def _redis_py(folder, name, prefix, **more):
+    def command(port):
+        words, env = python(folder, "locks.py")
+        return words + [port], env
+    return Library(name, folder, command, prefix, **more)
+
+
+def _go(library, name):
+    return Library(name, "go", lambda port: ([install.path("go", "bin", "locks"), library, port], None), library,
+                   verbs=("extend",))
+
+
+def _spring(how, prefix, **more):
+    # The registry's key is `<registry key>:<name>`; our names begin with it, and the driver gets the rest.
+    return Library("Spring RedisLockRegistry (%s)" % how, "spring",
+                   lambda port: (java("spring", port, prefix + "/r", str(2000), how), None), prefix, **more)
+
+
+def locks():
+    """All rows of matrix 1."""
+    py = ("extend", "reacquire", "owned", "locked")
+    rows = redisson("redisson-new") + redisson("redisson-old")
+    rows += [
+        _redis_py("redis-new", "redis-py Lock", "redis-py", verbs=py),
+        _redis_py("redis-4", "redis-py Lock", "redis-py", verbs=py),
+        _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),
+        _node("locks.js", "warlock", "warlock", "node-redis-warlock", verbs=("extend",)),
+        _go("redsync", "redsync"), _go("redislock", "bsm/redislock"),
+        _spring("spin", "spring", family="spring"), _spring("pubsub", "spring-ps", family="spring"),
+        _redis_py("redis-new", "redis-py Lock at rlockd", "front/redis-py", verbs=py, port="rlockd", family="front"),
+        _redis_py("redis-4", "redis-py Lock at rlockd", "front/redis-py", verbs=py, port="rlockd", family="front"),
+        _node("locks.js", "redlock", "front/redlock", "npm redlock at rlockd", verbs=("extend",), port="rlockd", family="front"),
+        _node("locks.js", "warlock", "front/warlock", "node-redis-warlock at rlockd", verbs=("extend",), port="rlockd", family="front"),
+    ]
+    return rows
+
+
+class Client:
+    """A row of the client matrix. default_s: its read timeout by default (None: it has none); resp3: it asks for it."""
+
+    def __init__(self, name, package, command, default_s=None, resp3=False):
+        self.name, self.package, self.command = name, package, command
+        self.default_s, self.resp3 = default_s, resp3
+
+    def why(self):
+        return install.why(self.package)
+
+    def start(self, world, daemon=None):
+        words, env = self.command(str((daemon or world.a).port))
+        return world.driver(words, env)
+
+
+def _py_client(folder, name, **more):
+    def command(port):
+        words, env = python(folder, "clients.py")
+        return words + [port], env
+    return Client(name, folder, command, **more)
+
+
+def _node_client(library, **more):
+    def command(port):
+        return ["node", os.path.join(install.DRIVERS, "clients.js"), library, port], NODE_ENV
+    return Client(library, "npm", command, **more)
+
+
+def _script(name, package, interpreter, script, **more):
+    def command(port):
+        return [*interpreter, os.path.join(install.DRIVERS, script), port], {"PYTHONPATH": install.DRIVERS}
+    return Client(name, package, command, **more)
+
+
+def clients():
+    """All rows of matrix 2, with the defaults that PROTOCOL.md names."""
+    return [
+        _script("redis-cli", "redis-cli", ["python3"], "redis_cli.py"),
+        Client("hiredis (sync)", "hiredis_sync", lambda port: ([install.path("c", "hiredis_sync"), port], None)),
+        Client("hiredis (async)", "hiredis_async", lambda port: ([install.path("c", "hiredis_async"), port], None)),
+        _py_client("redis-4", "redis-py"),
+        _py_client("redis-new", "redis-py", default_s=5, resp3=True),
+        _node_client("ioredis", resp3=True),
+        _node_client("node-redis", resp3=True),
+        Client("Jedis", "jedis", lambda port: (java("jedis", port), None), default_s=2),
+        Client("Lettuce", "lettuce", lambda port: (java("lettuce", port), None), default_s=60, resp3=True),
+        Client("go-redis", "go", lambda port: ([install.path("go", "bin", "clients"), port], None), default_s=5, resp3=True),
+        _script("phpredis", "php", ["php"], "client.php", default_s=60),
+        _script("ruby-redis", "ruby", ["ruby"], "client.rb", default_s=5),
+        _script("libredis-perl", "perl", ["/usr/bin/perl"], "client.pl"),
+    ]

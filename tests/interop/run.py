@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""run.py -- `make interop`: real lock libraries and stock clients beside and in front of rlockd, and load on the new kinds.
+
+    run.py [--only TEXT] [--cell TEXT] [--locks|--clients|--load]
+
+prints what it does as it goes, then the tables, the reasons of all that did not pass, and `N passed, N failed[, N
+skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed.
+"""
+import argparse
+import glob
+import os
+import subprocess
+import sys
+import time
+
+import cells_clients
+import cells_locks
+import install
+import libraries
+from table import Outcome, Table, run_row
+from world import World, harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOAD_TIMEOUT = 240 * harness.SLOW
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def fitting(items, text, name):
+    return [i for i in items if text is None or text in name(i)]
+
+
+def matrix(world, title, rows, module, asked):
+    """One table. A library that could not be installed is a row of skips."""
+    columns = fitting(module.COLUMNS, asked.cell, lambda c: c[0])
+    table = Table(title, [c[0] for c in columns])
+    for lib in fitting(rows, asked.only, lambda r: r.name):
+        if lib.why():
+            table.add(lib.name, "-", [Outcome("skipped", lib.why())] * len(columns))
+            say("%-42s skipped: %s" % (lib.name, lib.why()))
+            continue
+        row = module.Row(world, lib)
+        table.add(lib.name, *run_row(row, lambda r: r.driver.ask("main", "version"), columns, world, say))
+    return table
+
+
+def load_outcome(script):
+    """Runs one tests/interop/load_*.py. Status 0: ok and its last line; 77: skipped."""
+    try:
+        p = subprocess.run([sys.executable, script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           timeout=LOAD_TIMEOUT, preexec_fn=harness.die_with_us)
+    except subprocess.TimeoutExpired:
+        return Outcome("FAILED", "not done in %d s" % LOAD_TIMEOUT)
+    lines = p.stdout.decode(errors="replace").strip().split("\n")
+    if p.returncode == 0:
+        return Outcome("ok", lines[-1])
+    if p.returncode == 77:
+        return Outcome("skipped", lines[-1])
+    return Outcome("FAILED", " | ".join(lines[-3:])[-400:])
+
+
+def load(asked):
+    table = Table("Load", ["outcome"])
+    for script in fitting(sorted(glob.glob(os.path.join(HERE, "load_*.py"))), asked.only, os.path.basename):
+        began = time.monotonic()
+        o = load_outcome(script)
+        name = os.path.basename(script)[5:-3]
+        say("%-42s %-12s %5.1f s  %s" % ("load", name, time.monotonic() - began, o))
+        table.add("load " + name, "", [o])
+    return table
+
+
+def report(tables, began):
+    lines = []
+    for t in tables:
+        lines += t.lines()
+    reasons = [line for t in tables for line in t.why()]
+    if reasons:
+        lines += ["", "Not ok:"] + reasons
+    passed, failed, skipped = (sum(t.count(s) for t in tables) for s in ("ok", "FAILED", "skipped"))
+    lines += ["", "%.0f s" % (time.monotonic() - began)]
+    lines.append("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
+    path = install.path("report.txt")
+    with open("%s.%d" % (path, os.getpid()), "w") as f:
+        f.write("\n".join(lines) + "\n")
+    os.replace(f.name, path)
+    say("\n".join(lines))
+    return failed or not passed
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--only", help="rows whose name has this")
+    p.add_argument("--cell", help="columns whose name has this")
+    for part in ("locks", "clients", "load"):
+        p.add_argument("--" + part, action="store_true", help="only this part")
+    asked = p.parse_args()
+    every = not (asked.locks or asked.clients or asked.load)
+    began, tables = time.monotonic(), []
+    for package, why in sorted(install.everything().items()):
+        say("skipped: %s: %s" % (package, why))
+    say("installed in %.0f s" % (time.monotonic() - began))
+    if every or asked.locks or asked.clients:
+        with World("locks: { owner_grace: 1s }\n") as world:
+            if every or asked.locks:
+                tables.append(matrix(world, "Lock libraries and rlockd on the same keys", libraries.locks(), cells_locks, asked))
+            if every or asked.clients:
+                tables.append(matrix(world, "Stock clients", libraries.clients(), cells_clients, asked))
+    if every or asked.load:
+        tables.append(load(asked))
+    return 1 if report(tables, began) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+"""world.py -- one private Redis, two private rlockds with the rules of every library, and the drivers of the libraries.
+
+A driver is a small program in the library's own language that speaks lines on stdin and stdout (README.md). Times are
+taken here, when a line goes out and when its answer has come in, so they are the same clock for everyone.
+"""
+import os
+import queue
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
+os.environ.setdefault("RLOCKD_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
+
+import harness  # noqa: E402
+import install  # noqa: E402
+from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
+
+PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless it says so
+LEASE = 2000  # ms, where a test waits for the end of one
+
+# The rules that README.md and the sample configuration advise for each library. {more} is what locks that publish
+# nothing need beside it; each name below belongs to one row of the matrix.
+RULES = [
+    'match: "fair/*", kind: fair',
+    'match: "rw/*", kind: rw',
+    'match: "sem/*", kind: semaphore, limit: 2',
+    'match: "fenced/*", kind: fenced',
+    'match: "redis-py/*", kind: simple, value: hex32{more}',
+    'match: "redlock/*", kind: simple, value: hex32{more}',
+    'match: "warlock/*", kind: simple, key: "{name}:lock", value: base64-uuid{more}',
+    'match: "redsync/*", kind: simple, value: base64-uuid{more}',
+    'match: "redislock/*", kind: simple, value: base64-url{more}',
+    'match: "spring/*", kind: simple, value: uuid{more}',
+    'match: "spring-ps/*", kind: simple, value: uuid{more}',
+    'match: "front/*", kind: simple, value: hex32',
+    'match: "patient/rlock/*", kind: reentrant{wait}',
+    'match: "patient/simple/*", kind: simple{wait}',
+]
+
+
+class Skip(Exception):
+    """This cell cannot run here, and says why."""
+
+
+class Refused(Exception):
+    """A driver's library threw."""
+
+
+def knows(rule):
+    """Whether this rlockd takes such a rule."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write("rules:\n  - { %s }\n" % rule)
+        f.flush()
+        words = [os.path.join(harness.BUILD, "rlockd"), "-t", "-c", f.name]
+        return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def configuration(extra=""):
+    """The YAML of both daemons. Keys that this rlockd does not know yet are left out."""
+    more = ", tracking: true" if knows('match: "x", tracking: true') else ""
+    wait = ", foreign: wait" if knows('match: "x", foreign: wait') else ""
+    lines = [r.replace("{more}", more).replace("{wait}", wait) for r in RULES]
+    return extra + "rules:\n" + "".join("  - { %s }\n" % r for r in lines)
+
+
+class Pending:
+    """One line on its way: what it answers, when it was sent and when the answer came."""
+
+    def __init__(self):
+        self.sent = time.monotonic()
+        self.at = None
+        self.words = None
+        self.came = threading.Event()
+
+    def done(self):
+        return self.came.is_set()
+
+    def wait(self, deadline=PATIENCE):
+        """The value of `ok` as text, None for `no`; Refused for `err`."""
+        if not self.came.wait(deadline):
+            raise AssertionError("no answer from the driver in %.0f s" % deadline)
+        if self.words[0] == "err":
+            raise Refused(" ".join(self.words[1:]))
+        return " ".join(self.words[1:]) if self.words[0] == "ok" else None
+
+
+class Driver:
+    """A running driver. Its standard error goes to a log."""
+
+    def __init__(self, words, directory, name, env=None):
+        self.log_path = os.path.join(directory, name + ".log")
+        self.log_file = open(self.log_path, "ab")
+        self.proc = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log_file,
+                                     env=dict(os.environ, **(env or {})), preexec_fn=harness.die_with_us, cwd=directory)
+        self.pid = self.proc.pid
+        self.number = 0
+        self.pending = {}
+        self.said = queue.Queue()  # lines that answer nothing: subscribed, event
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.heard("ready", 60 * harness.SLOW)
+
+    def _read(self):
+        for raw in self.proc.stdout:
+            at = time.monotonic()
+            words = raw.decode(errors="replace").rstrip("\n").split(" ")
+            waiting = self.pending.pop(words[0], None)
+            if waiting is None:
+                self.said.put(words)
+                continue
+            waiting.at, waiting.words = at, words[1:]
+            waiting.came.set()
+        for waiting in list(self.pending.values()):  # it has ended
+            waiting.at, waiting.words = time.monotonic(), ["err", "the driver has ended"]
+            waiting.came.set()
+        self.said.put(["end"])
+
+    def heard(self, first, deadline=PATIENCE):
+        """The next line that answers nothing and begins so; others before it are dropped."""
+        end = time.monotonic() + deadline
+        while True:
+            try:
+                words = self.said.get(timeout=max(0.001, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError("the driver did not say %s in %.0f s: %s" % (first, deadline, self.last_words()))
+            if words[0] == first:
+                return words[1:]
+            if words[0] == "end":
+                raise AssertionError("the driver has ended: %s" % self.last_words())
+
+    def last_words(self):
+        with open(self.log_path, errors="replace") as f:
+            return " | ".join(f.read().strip().split("\n")[-3:])[-300:]
+
+    def send(self, thread, verb, *words):
+        self.number += 1
+        p = Pending()
+        self.pending[str(self.number)] = p
+        line = " ".join([str(self.number), thread, verb, *map(str, words)]) + "\n"
+        p.sent = time.monotonic()
+        try:
+            self.proc.stdin.write(line.encode())
+            self.proc.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError("the driver has ended: %s" % self.last_words())
+        return p
+
+    def ask(self, thread, verb, *words):
+        return self.send(thread, verb, *words).wait()
+
+    def kill(self):
+        """kill -9."""
+        self.proc.send_signal(signal.SIGKILL)
+        self.proc.wait()
+
+    def stop(self):
+        if self.proc.poll() is None:
+            try:
+                self.proc.stdin.close()
+                self.proc.wait(2)
+            except (subprocess.TimeoutExpired, BrokenPipeError):
+                self.kill()
+        self.reader.join(5)
+        self.proc.stdout.close()
+        self.log_file.close()
+
+
+class Wait:
+    """A LOCK of ours under way on a connection of its own; at: when its answer had come."""
+
+    def __init__(self, conn, words):
+        self.conn, self.reply, self.at, self.error = conn, None, None, None
+        self.sent = time.monotonic()
+        conn.ask(*words)
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        try:
+            self.reply = self.conn.read()
+        except (Closed, OSError) as e:
+            self.error = e
+        self.at = time.monotonic()
+
+    def done(self):
+        return self.at is not None
+
+    def result(self, deadline=PATIENCE):
+        self.thread.join(deadline)
+        if not self.done():
+            raise AssertionError("our LOCK was not answered in %.0f s" % deadline)
+        if self.error:
+            raise AssertionError("our connection ended: %r" % self.error)
+        return self.reply
+
+
+class World:
+    """Redis on a port and a socket, daemons a and b. As a context it ends all it started, newest first."""
+
+    def __init__(self, extra="", daemons=("a", "b")):
+        self.extra, self.names = extra, daemons
+        self.dir, self.kept, self.serial, self.numbers = None, [], 0, 0
+
+    def __enter__(self):
+        self.dir = tempfile.mkdtemp(prefix="rlockd-interop.")
+        try:
+            self.redis = self.keep(Redis(self.dir, tcp=True, args=("--enable-debug-command", "no")))
+            for name in self.names:
+                setattr(self, name, self.daemon(name))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        while self.kept:
+            thing = self.kept.pop()
+            thing.stop() if hasattr(thing, "stop") else thing.close()
+        shutil.rmtree(self.dir, True)
+
+    def keep(self, thing):
+        self.kept.append(thing)
+        return thing
+
+    def mark(self):
+        """What is kept so far; release(mark) ends what came after it."""
+        return len(self.kept)
+
+    def release(self, mark):
+        while len(self.kept) > mark:
+            thing = self.kept.pop()
+            thing.stop() if hasattr(thing, "stop") else thing.close()
+
+    def daemon(self, name, extra=None):
+        conf = configuration(self.extra if extra is None else extra)
+        return self.keep(Rlockd(self.dir, redis=self.redis.url, name=name, conf=conf, tcp=True))
+
+    def number(self):
+        """One that nobody has used, for names."""
+        self.numbers += 1
+        return self.numbers
+
+    def conn(self, daemon=None):
+        c = self.keep((daemon or self.a).conn())
+        c.sock.settimeout(None)  # bounded by who joins the reading thread
+        return c
+
+    def driver(self, words, env=None):
+        self.serial += 1
+        return self.keep(Driver(words, self.dir, "driver%d" % self.serial, env))
+
+    def wait(self, daemon, *words):
+        return Wait(self.conn(daemon), words)
+
+    def ask(self, daemon, *words):
+        with daemon.conn() as c:
+            return c.cmd(*words)
+
+    def info(self, name, daemon=None):
+        """LOCKINFO as a dict, or {}."""
+        with (daemon or self.a).conn() as c:
+            reply = c.cmd("LOCKINFO", name)
+            return {} if reply is None else harness.as_map(reply)
+
+    def waits(self, daemon, name, n=1):
+        """Until n requests of that daemon wait for the name."""
+        def shown():
+            """our LOCK waits"""
+            with daemon.conn() as c:
+                return [w for w in c.maps("LOCKS", name) if w["waiters"] >= n]
+        return until(shown, PATIENCE)
+
+    def round_trip(self, n=200):
+        """Median of one PING of Redis, in seconds."""
+        with self.redis.conn() as c:
+            took = []
+            for _ in range(n):
+                began = time.monotonic()
+                c.cmd("PING")
+                took.append(time.monotonic() - began)
+        return statistics.median(took)
+
+
+def granted(reply):
+    """The token of a grant; everything else is a failure."""
+    if isinstance(reply, int) and not isinstance(reply, bool) and reply > 0:
+        return reply
+    raise AssertionError("no grant but %r" % (reply,))
+
+
+def refused(reply, prefix):
+    if not (isinstance(reply, RError) and re.match(prefix, reply)):
+        raise AssertionError("%s expected, got %r" % (prefix, reply))
+
+
+def check(truth, text, *what):
+    if not truth:
+        raise AssertionError(text % what if what else text)
+
+
+def after(moment, seconds):
+    """Sleeps until so long after a moment: for what must not have happened yet."""
+    left = moment + seconds - time.monotonic()
+    if left > 0:
+        time.sleep(left)

@@ -1,0 +1,137 @@
+"""scripted.py -- Lua scripts on a private Redis, for their tests: one call of one verb of one kind, columns by name."""
+import contextlib
+import os
+import re
+import subprocess
+
+import harness
+from harness import Case
+
+SCRIPTS = os.path.join(harness.TOP, "scripts")
+OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+VERBS = ("acquire", "renew", "release", "clear")
+CLOCK = "rlock:clock"
+LEASE = 30000
+UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
+ME = UUID + ":1"
+YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
+
+
+class Kind:
+    """What a kind has in common with others, and what not; as if of a semaphore there was one permit."""
+
+    def __init__(self, itself=True, hash_of=None, taken_by=0, wakes="0", beside=()):
+        self.itself = itself      # an owner that asks again finds itself
+        self.hash_of = hash_of    # its hash, when ME has it; None: it is a string
+        self.taken_by = taken_by  # what TAKEN says besides
+        self.wakes = wakes        # what is published when it is free
+        self.beside = beside      # keys beside that of a lock that is held, %s its name
+
+
+RLOCK = [ME, "1"]
+KIND = {
+    "reentrant": Kind(hash_of=RLOCK),
+    "simple": Kind(),
+    "counter": Kind(itself=False),
+    "fair": Kind(hash_of=RLOCK),
+    "rw": Kind(hash_of=["mode", "write", ME + ":write", "1"], taken_by=1, wakes="1"),
+    "semaphore": Kind(taken_by=1, wakes="1", beside=("{%s}:timeout",)),
+    "fenced": Kind(hash_of=RLOCK, beside=("redisson_lock_token:{%s}",)),
+}
+KINDS = tuple(KIND)
+ITSELF = [k for k in KINDS if KIND[k].itself]
+HASHES = [k for k in KINDS if KIND[k].hash_of]
+LIKE_RLOCK = [k for k in KINDS if KIND[k].hash_of == RLOCK]
+
+
+def embed(*words):
+    return subprocess.run([os.path.join(SCRIPTS, "embed"), *words], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
+LOOK = embed("look")
+HEADER = embed()
+# What each script asks for, as the header for the daemon says.
+COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
+           for kind, verb, tail in re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, COLUMN_\w+)*)\)$', HEADER, re.M)}
+
+
+class Scripted(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.c = self.conn(self.r)
+
+    def now_us(self):
+        s, us = self.c.cmd("TIME")
+        return int(s) * 1000000 + int(us)
+
+    def raw(self, kind, verb, names, guard=0, floor=0):
+        """One call. names: (key, what differs from the usual columns)."""
+        argv = [guard, floor]
+        for key, more in names:
+            who = more.get("owner", ME)
+            columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0, reentry=0,
+                           exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
+            columns.update(more)
+            argv += [columns[c] for c in COLUMNS[kind, verb]]
+        return self.c.cmd("EVAL", TEXT[kind, verb], 1 + len(names), CLOCK, *[k for k, _ in names], *argv)
+
+    def run_all(self, kind, verb, names, **more):
+        before = self.now_us()
+        reply = self.raw(kind, verb, names, **more)
+        self.assertIsInstance(reply, list, reply)
+        self.assertEqual(len(reply), 1 + 3 * len(names))
+        for n in reply:
+            self.assertIsInstance(n, int)
+        self.assertTrue(before <= reply[0] <= self.now_us())
+        return [tuple(reply[i:i + 3]) for i in range(1, len(reply), 3)]
+
+    def run_one(self, kind, verb, key="k", guard=0, floor=0, **more):
+        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor)[0]
+
+    def held(self, kind, key="k", who=ME, **more):
+        """Held by who; returns its stamp."""
+        outcome, token, stamp = self.run_one(kind, "acquire", key, owner=who, **more)
+        self.assertEqual(outcome, OK)
+        self.assertGreater(token, 0)
+        return stamp
+
+    def dump(self):
+        """All that Redis has, expiry to the nearest second or so left out."""
+        return {k: self.c.cmd("DUMP", k) for k in self.c.cmd("KEYS", "*")}
+
+    def keys(self):
+        return sorted(self.c.cmd("KEYS", "*"))
+
+    def left(self, *names):
+        """Nothing is left but the clock, and these."""
+        self.assertEqual(self.keys(), sorted((CLOCK,) + names))
+
+    @contextlib.contextmanager
+    def listening(self, *channels):
+        with self.r.conn() as sub:
+            for n, channel in enumerate(channels):
+                self.assertEqual(sub.cmd("SUBSCRIBE", channel), ["subscribe", channel, n + 1])
+            yield sub
+            self.heard(sub)
+            self.assertEqual(sub.cmd("RESET"), "RESET")  # nobody listens any more, as soon as this is over
+
+    def heard(self, sub, *messages):
+        """These (channel, number) and nothing else."""
+        for channel, number in messages:
+            self.assertEqual(sub.read(), ["message", channel, number])
+        sub.ask("PING")
+        self.assertEqual(sub.read(), ["pong", ""])
+
+    def ttl_is(self, key, ms, slack=3000):
+        left = self.c.cmd("PTTL", key)
+        self.assertTrue(ms - slack * harness.SLOW <= left <= ms, left)
+
+    def foreign(self, kind, key="k"):
+        self.c.cmd("DEL", key)
+        self.c.cmd("RPUSH", key, "x")
+        self.c.cmd("PEXPIRE", key, 60000)
+
+    def full(self, yes=True):
+        self.c.cmd("CONFIG", "SET", "maxmemory", 1 if yes else 0)

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The Lua scripts of the kinds that are reentrant with something beside it: fair (a queue), fenced (a counter)."""
+import harness
+from scripted import CLOCK, FOREIGN, FULL, GONE, LEASE, ME, OK, TAKEN, UUID, YOU, Scripted
+
+WAIT, DAY = 300000, 86400000
+LIST, SET = "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"
+OTHER = "11111111-2222-4333-8444-555555555555:7"  # of a third client
+US = [UUID + ":%d" % n for n in range(10)]
+
+
+class Fair(Scripted):
+    def try_(self, who, key="k", **more):
+        return self.run_one("fair", "acquire", key, owner=who, **more)
+
+    def queue(self):
+        return self.c.cmd("LRANGE", LIST, 0, -1)
+
+    def score(self, who):
+        score = self.c.cmd("ZSCORE", SET, who)
+        return None if score is None else int(score)
+
+    def redisson(self, *waiters, wait=WAIT):
+        """As its clients would wait, one after the other; wait < 0: its time is over."""
+        for n, who in enumerate(waiters):
+            self.c.cmd("RPUSH", LIST, who)
+            self.c.cmd("ZADD", SET, self.now_us() // 1000 + (n + 1) * wait, who)
+
+    def score_is(self, who, ms, slack=3000):
+        left = self.score(who) - self.now_us() // 1000
+        self.assertTrue(ms - slack * harness.SLOW <= left <= ms, left)
+
+    def test_places_in_the_order_they_came(self):
+        self.held("fair", who=YOU)
+        for who in US[:3]:
+            outcome, pttl, placed = self.try_(who, place=1)
+            self.assertEqual((outcome, placed), (TAKEN, 1))
+            self.assertTrue(LEASE - 3000 * harness.SLOW <= pttl <= LEASE)
+        self.assertEqual(self.queue(), US[:3])
+        for who in US[:3]:
+            self.score_is(who, LEASE)
+        self.assertEqual(self.c.cmd("TYPE", LIST) + self.c.cmd("TYPE", SET), "list" + "zset")
+        for key in (LIST, SET):
+            self.ttl_is(key, LEASE + DAY)
+        self.left("k", LIST, SET)
+        self.assertEqual(self.try_(US[0], place=1)[2], 1)  # twice is once
+        self.assertEqual(self.queue(), US[:3])
+
+    def test_no_place_unless_asked_for(self):
+        self.held("fair", who=YOU)
+        self.assertEqual(self.try_(ME)[2], 0)
+        self.left("k")
+        self.try_(ME, place=1)
+        was = self.score(ME)
+        self.assertEqual(self.try_(ME, lease=2 * LEASE)[2], 1)  # it says so, and leaves it alone
+        self.assertEqual((self.queue(), self.score(ME)), ([ME], was))
+
+    def test_strangers_in_front_make_a_place_last_longer(self):
+        self.held("fair", who=YOU)
+        self.redisson(YOU, OTHER)
+        self.try_(US[1], place=1)
+        self.redisson("x:1")
+        self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in US[2:4]])
+        self.assertEqual(self.queue(), [YOU, OTHER, US[1], "x:1", US[2], US[3]])
+        self.score_is(US[1], LEASE + 2 * WAIT)
+        self.score_is(US[2], LEASE + 3 * WAIT)
+        self.score_is(US[3], LEASE + 3 * WAIT)
+        for who in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
+            self.c.cmd("ZINCRBY", SET, -2 * WAIT, who)
+            self.assertGreater(self.score(who), self.now_us() // 1000)
+
+    def test_other_daemons_in_front_do_not(self):
+        """Else the places of a daemon that died would hold up all others for minutes each."""
+        self.held("fair", who=YOU)
+        theirs = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
+        for who in [*theirs, US[1]]:
+            self.try_(who, place=1)
+        for who in [*theirs, US[1]]:
+            self.score_is(who, LEASE)
+
+    def test_a_short_lease_makes_no_short_place(self):
+        self.held("fair", who=YOU)
+        self.try_(ME, place=1, lease=50)
+        self.score_is(ME, 30000)
+
+    def test_only_the_first_may(self):
+        self.held("fair", who=YOU)
+        self.try_(US[1], place=1)
+        self.try_(US[2], place=1)
+        self.run_one("fair", "release", owner=YOU)
+        outcome, wait, placed = self.try_(US[2], place=1)
+        self.assertEqual((outcome, placed), (TAKEN, 1))
+        self.assertTrue(0 < wait <= LEASE)  # until the place of the first is over
+        self.assertEqual(self.try_(OTHER)[0::2], (TAKEN, 0))
+        self.assertEqual(self.try_(US[1])[0], OK)
+        self.assertEqual((self.queue(), self.score(US[1])), ([US[2]], None))
+        self.run_one("fair", "release", owner=US[1])
+        self.assertEqual(self.try_(US[2])[0], OK)
+        self.left("k")
+        self.run_one("fair", "release", owner=US[2])
+        self.left()
+
+    def test_at_least_a_ms(self):
+        self.c.cmd("HSET", "k", YOU, 1)
+        self.c.cmd("PEXPIRE", "k", 1)
+        for _ in range(20):
+            outcome, wait, _ = self.try_(ME)
+            self.assertTrue(outcome == OK or wait >= 1)
+        self.c.cmd("DEL", "k")
+        self.held("fair", who=YOU)
+        self.c.cmd("PERSIST", "k")
+        self.assertEqual(self.try_(ME, place=1), (TAKEN, -1, 1))
+
+    def test_stale_heads_are_dropped_by_whoever_comes(self):
+        for verb, more in (("acquire", dict(owner=ME, place=1)), ("acquire", dict(owner=ME)), ("release", dict(owner=YOU)),
+                           ("renew", dict(owner=US[5], place=1)), ("clear", {}), ("release", dict(owner=OTHER))):
+            with self.subTest(verb, **more):
+                self.c.cmd("FLUSHALL")
+                self.held("fair", who=YOU)
+                self.redisson("a:1", "b:2", wait=-1000)
+                self.redisson(OTHER + "0")
+                self.try_(US[5], place=1) if verb == "renew" else None
+                self.c.cmd("LPUSH", LIST, "c:3")  # without a score: nobody's
+                self.run_one("fair", verb, **more)
+                self.assertEqual(self.queue()[0], OTHER + "0")
+                self.assertEqual((self.score("a:1"), self.score("b:2")), (None, None))
+
+    def test_behind_stale_heads_the_lock_is_free(self):
+        self.redisson("a:1", "b:2", wait=-1000)
+        self.assertEqual(self.try_(ME)[0], OK)
+        self.left("k")
+        self.run_one("fair", "release")
+        self.redisson(*["c:%d" % n for n in range(2500)], wait=-1)  # a thousand at a time
+        for left in (1500, 500):
+            self.assertEqual(self.try_(ME), (TAKEN, 1, 0))
+            self.assertEqual(self.c.cmd("LLEN", LIST), left)
+        self.assertEqual(self.try_(ME)[0], OK)
+        self.left("k")
+
+    def test_who_is_first_after_a_stale_head_is_told(self):
+        self.redisson("a:1", wait=-1000)
+        self.redisson(OTHER)
+        with self.listening("ch:k", "ch:k:" + OTHER) as sub:
+            self.assertEqual(self.try_(ME, place=1)[0], TAKEN)
+            self.heard(sub, ("ch:k", "0"), ("ch:k:" + OTHER, "0"))
+            self.try_(ME, place=1)  # it has been told
+            self.c.cmd("HSET", "k", YOU, 1)
+            self.c.cmd("LPUSH", LIST, "nobody")
+            self.try_(ME, place=1)  # and would not get it
+
+    def test_who_asks_is_alive(self):
+        """However late: nobody has taken its place away yet."""
+        self.redisson(ME, wait=-1000)
+        self.redisson(OTHER)
+        self.c.cmd("HSET", "k", YOU, 1)
+        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.queue(), [ME, OTHER])
+        self.score_is(ME, LEASE)
+        self.c.cmd("ZADD", SET, 1, ME)
+        self.assertEqual(self.run_one("fair", "renew", place=1)[0], OK)
+        self.c.cmd("ZADD", SET, 1, ME)
+        self.c.cmd("DEL", "k")
+        self.assertEqual(self.try_(ME)[0], OK)
+        self.assertEqual(self.queue(), [OTHER])
+
+    def test_half_a_place_is_made_whole(self):
+        self.held("fair", who=YOU)
+        self.c.cmd("RPUSH", LIST, ME, OTHER)
+        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.queue(), [ME, OTHER])
+        self.score_is(ME, LEASE)
+        self.c.cmd("LPOP", LIST)
+        self.assertEqual(self.try_(ME, place=1)[2], 1)
+        self.assertEqual(self.queue()[-1], ME)
+
+    def test_renewing_a_place(self):
+        self.held("fair", who=YOU)
+        self.redisson(OTHER)
+        self.try_(ME, place=1)
+        for _ in range(2):
+            outcome, a, till = self.run_one("fair", "renew", place=1, lease=2 * LEASE)
+            self.assertEqual((outcome, a, till), (OK, 0, self.score(ME)))
+            self.score_is(ME, 2 * LEASE + WAIT)
+        self.run_one("fair", "renew", place=1, lease=1000, exact=1)
+        self.score_is(ME, 2 * LEASE + WAIT)  # never less
+        self.ttl_is("k", LEASE)
+        self.assertEqual(self.queue(), [OTHER, ME])
+        for who in (US[5], YOU):  # who has no place, the holder neither
+            self.assertEqual(self.run_one("fair", "renew", owner=who, place=1), (GONE, 0, 0))
+        for spoil in (("ZREM", SET, ME), ("LREM", LIST, 0, ME)):
+            self.try_(ME, place=1)
+            self.c.cmd(*spoil)
+            self.assertEqual(self.run_one("fair", "renew", place=1), (GONE, 0, 0))
+            self.assertEqual((self.queue(), self.score(ME)), ([OTHER], None))
+
+    def test_giving_a_place_back(self):
+        self.held("fair", who=YOU)
+        for who in US[1:4]:
+            self.try_(who, place=1)
+        with self.listening("ch:k", "ch:k:" + US[1], "ch:k:" + US[3]) as sub:
+            self.assertEqual(self.run_one("fair", "release", owner=US[2]), (OK, 0, 0))
+            self.assertEqual(self.run_one("fair", "release", owner=US[2]), (GONE, 0, 0))
+            self.assertEqual(self.queue(), [US[1], US[3]])
+            self.heard(sub)  # it is not free
+            self.assertEqual(self.run_one("fair", "release", owner=YOU), (OK, 2, 0))
+            self.heard(sub, ("ch:k", "0"), ("ch:k:" + US[1], "0"))
+            self.assertEqual(self.run_one("fair", "release", owner=US[1]), (OK, 2, 0))  # it was first, and woken
+            self.heard(sub, ("ch:k", "0"), ("ch:k:" + US[3], "0"))
+        self.assertEqual(self.run_one("fair", "release", owner=US[3])[0], OK)
+        self.left()
+
+    def test_holds_left_leave_the_queue_alone(self):
+        self.held("fair", holds=2)
+        self.try_(YOU, place=1)
+        with self.listening("ch:k", "ch:k:" + YOU):
+            self.assertEqual(self.run_one("fair", "release", holds=1)[0], OK)
+        self.assertEqual(self.queue(), [YOU])
+        self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, "1"])
+
+    def test_asking_again_when_it_was_granted(self):
+        """The reply was lost; whatever is left of its place goes."""
+        self.held("fair")
+        self.redisson(ME)
+        self.assertEqual(self.try_(ME)[0], OK)
+        self.left("k")
+
+    def test_breaking_wakes_who_is_first(self):
+        self.held("fair", who=YOU)
+        self.try_(ME, place=1)
+        with self.listening("ch:k", "ch:k:" + ME) as sub:
+            outcome, token, woken = self.run_one("fair", "clear")
+            self.assertEqual((outcome, woken), (OK, 2))
+            self.heard(sub, ("ch:k", "0"), ("ch:k:" + ME, "0"))
+        self.assertEqual(self.queue(), [ME])
+        self.assertGreater(self.try_(ME)[1], token)
+        self.left("k")
+
+    def test_a_queue_of_another_type_is_none(self):
+        for key, spoil in ((LIST, ("SET", LIST, "x")), (SET, ("SET", SET, "x")), (LIST, ("ZADD", LIST, 1, "x"))):
+            with self.subTest(spoil):
+                self.c.cmd("FLUSHALL")
+                self.c.cmd("RPUSH", LIST, OTHER)
+                self.c.cmd("DEL", key)
+                self.c.cmd(*spoil)
+                self.held("fair")
+                names = [("k", dict(owner=YOU, place=1)), ("fine", dict(owner=YOU, place=1))]
+                self.assertEqual([r[::2] for r in self.run_all("fair", "acquire", names)][0], (TAKEN, 0))
+                self.assertEqual(self.c.cmd("EXISTS", "fine"), 1)
+                self.assertEqual(self.run_one("fair", "renew")[0], OK)
+                self.assertEqual(self.run_one("fair", "renew", owner=YOU, place=1)[0], GONE)
+                self.assertEqual(self.run_one("fair", "release")[0], OK)
+                self.assertEqual(self.run_one("fair", "release")[0], GONE)
+                self.assertEqual(self.run_one("fair", "clear")[0], GONE)
+                self.assertEqual(self.c.cmd("TYPE", key), {"SET": "string", "ZADD": "zset"}[spoil[0]])
+
+    def test_a_full_redis_gives_no_places_and_takes_none_away(self):
+        self.held("fair", who=YOU)
+        self.try_(US[1], place=1)
+        self.full()
+        outcome, _, placed = self.try_(US[2], place=1)
+        self.assertEqual((outcome, placed), (TAKEN, 0))
+        self.assertEqual((self.queue(), self.score(US[2])), ([US[1]], None))
+        self.assertEqual(self.try_(US[1], place=1, lease=2 * LEASE)[2], 1)
+        self.score_is(US[1], 2 * LEASE)
+        self.assertEqual(self.run_one("fair", "renew", owner=US[1], place=1, lease=3 * LEASE)[0], OK)
+        self.score_is(US[1], 3 * LEASE)
+        self.assertEqual(self.run_one("fair", "release", owner=YOU)[0], OK)
+        self.assertEqual(self.try_(US[1]), (FULL, 0, 0))
+        self.assertEqual((self.queue(), self.c.cmd("EXISTS", "k")), ([US[1]], 0))  # it may try again
+        self.assertEqual(self.run_one("fair", "release", owner=US[1])[0], OK)
+        self.left()
+
+    def test_names_that_bring_their_braces(self):
+        self.held("fair", "a{b}c", who=YOU)
+        self.assertEqual(self.try_(ME, "a{b}c", place=1)[2], 1)
+        self.left("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c")
+
+    def test_many_at_once(self):
+        """One call for all who wait, and the queue is in their order."""
+        self.held("fair", who=YOU)
+        owners = [UUID + ":%d" % n for n in range(100, 220)]
+        reply = self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in owners])
+        self.assertEqual({r[0::2] for r in reply}, {(TAKEN, 1)})
+        self.assertEqual(self.queue(), owners)
+        reply = self.run_all("fair", "release", [("k", dict(owner=who)) for who in owners] + [("k", dict(owner=YOU))])
+        self.assertEqual({r[0] for r in reply}, {OK})
+        self.left()
+
+
+COUNTER = "redisson_lock_token:{k}"
+
+
+class Fenced(Scripted):
+    def take(self, **more):
+        outcome, token, _ = self.run_one("fenced", "acquire", **more)
+        self.assertEqual(outcome, OK)
+        return token
+
+    def counter(self):
+        return int(self.c.cmd("GET", COUNTER))
+
+    def test_both_rise_in_one_sequence(self):
+        last = 0
+        for _ in range(3):
+            token = self.take()
+            self.assertEqual(self.counter(), token)
+            self.assertGreater(token, last)
+            self.run_one("fenced", "release")
+            last = self.c.cmd("INCR", COUNTER)  # a client of Redisson's
+            self.assertEqual(last, token + 1)
+        self.assertEqual(self.c.cmd("PTTL", COUNTER), -1)
+        far = self.now_us() + 10 ** 12
+        self.c.cmd("SET", COUNTER, far)
+        self.assertEqual(self.take(), far + 1)
+        self.assertEqual(self.c.cmd("GET", CLOCK), str(far + 1))
+        self.assertGreater(self.held("reentrant", "other"), 0)
+
+    def test_reentry_leaves_it_alone(self):
+        token = self.take()
+        self.assertEqual(self.run_one("fenced", "acquire", holds=2, reentry=1)[:2], (OK, 0))
+        self.assertEqual(self.run_one("fenced", "renew")[0], OK)
+        self.assertEqual(self.run_one("fenced", "release", holds=1)[0], OK)
+        self.assertEqual(self.run_one("fenced", "acquire", owner=YOU)[0], TAKEN)
+        self.assertEqual(self.counter(), token)
+        self.run_one("fenced", "release")
+        self.left(COUNTER)
+
+    def test_breaking_raises_it(self):
+        token = self.take()
+        outcome, broken, _ = self.run_one("fenced", "clear")
+        self.assertEqual((outcome, broken > token, self.counter()), (OK, True, broken))
+        self.foreign("fenced")
+        self.assertEqual(self.run_one("fenced", "clear")[0], FOREIGN)
+        self.assertEqual(self.counter(), broken)
+
+    def test_what_is_no_counter_stays(self):
+        for spoil in (("RPUSH", COUNTER, "x"), ("SET", COUNTER, "nonsense"), ("SET", COUNTER, "9007199254740992"),
+                      ("SET", COUNTER, "-1"), ("SET", COUNTER, "nan"), ("SET", COUNTER, "inf")):
+            with self.subTest(spoil):
+                self.c.cmd("DEL", COUNTER, "k")
+                self.c.cmd(*spoil)
+                was = self.c.cmd("DUMP", COUNTER)
+                reply = self.run_all("fenced", "acquire", [("k", {}), ("b%s" % spoil[2], {})])
+                self.assertEqual([r[0] for r in reply], [OK, OK])
+                self.assertLessEqual(reply[0][1], self.now_us())
+                self.assertEqual(self.run_one("fenced", "clear")[0], OK)
+                self.assertEqual(self.c.cmd("DUMP", COUNTER), was)
+
+    def test_a_full_redis_does_not_raise_it(self):
+        self.take()
+        was = self.counter()
+        self.run_one("fenced", "release")
+        self.full()
+        self.assertEqual(self.run_one("fenced", "acquire"), (FULL, 0, 0))
+        self.assertEqual(self.counter(), was)
+
+    def test_names_that_bring_their_braces(self):
+        self.held("fenced", "a{b}c")
+        self.left("a{b}c", "redisson_lock_token:a{b}c")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,271 @@
+/*
+ * test_backend_say.c -- what one daemon says about deadlocks, all daemons on that Redis hear.
+ */
+#include "daemon/backend/say.h"
+#include "watch_world.h"
+
+/* ---- a second daemon ---- */
+
+static struct {
+    struct backend *b;
+    unsigned heard_n;
+    char heard[64];
+} other;
+
+static void
+other_post(void *ctx, const struct core_event *ev)
+{
+    (void)ctx;
+    ck_assert_int_eq(ev->type, CORE_HEARD);
+    snprintf(other.heard, sizeof(other.heard), "%.*s", (int)ev->heard.n, ev->heard.p);
+    other.heard_n++;
+}
+
+static void
+other_state(void *ctx, bool up)
+{
+    (void)ctx;
+    (void)up;
+}
+
+static bool
+other_is_up(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(other.b, &st);
+    return st.links_up == st.links;
+}
+
+static void
+open_other(void)
+{
+    memset(&other, 0, sizeof(other));
+    other.b = open_another(other_post, other_state);
+    turn_until(other_is_up, NULL);
+}
+
+/* ---- saying ---- */
+
+static void
+say(struct backend *b, const void *p, size_t n)
+{
+    char *spoiled = malloc(n);
+
+    memcpy(spoiled, p, n);
+    w.inside = true;
+    backend_say(b, (struct slice){spoiled, n});
+    backend_flush(b);
+    w.inside = false;
+    memset(spoiled, '#', n); /* it was to be copied */
+    free(spoiled);
+}
+
+static bool
+both_heard(const void *n)
+{
+    return w.heard_n >= *(const unsigned *)n && other.heard_n >= *(const unsigned *)n;
+}
+
+static bool
+we_heard(const void *n)
+{
+    return w.heard_n >= *(const unsigned *)n;
+}
+
+static bool
+last_was(const void *text)
+{
+    return strcmp(w.heard, text) == 0;
+}
+
+#define must_hear(n) turn_until(we_heard, (&(unsigned){n}))
+
+START_TEST(everybody_hears_who_says_something)
+{
+    open_other();
+    listeners_until("rlock:deadlock:0", 2);
+    say(w.b, "who waits for 7?", 16);
+    turn_until(both_heard, &(unsigned){1});
+    ck_assert_str_eq(w.heard, "who waits for 7?");
+    ck_assert_str_eq(other.heard, "who waits for 7?");
+    say(other.b, "I do", 4);
+    turn_until(both_heard, &(unsigned){2});
+    ck_assert_str_eq(w.heard, "I do");
+    ck_assert_str_eq(other.heard, "I do");
+    backend_close(&other.b);
+    listeners_until("rlock:deadlock:0", 1);
+}
+END_TEST
+
+START_TEST(whoever_is_in_another_database_does_not)
+{
+    char url[160];
+
+    snprintf(url, sizeof(url), "unix:%s?db=3", w.sock);
+    w.conf.url = url;
+    open_other();
+    listeners_until("rlock:deadlock:0", 1);
+    listeners_until("rlock:deadlock:3", 1);
+    say(w.b, "zero", 4);
+    say(other.b, "three", 5);
+    turn_until(both_heard, &(unsigned){1});
+    ck_assert_str_eq(w.heard, "zero");
+    ck_assert_str_eq(other.heard, "three");
+    redis("PUBLISH rlock:deadlock:3 again");
+    turn_until(both_heard, &(unsigned){1});
+    say(w.b, "end", 3);
+    must_hear(2);
+    ck_assert_str_eq(w.heard, "end");
+    backend_close(&other.b);
+}
+END_TEST
+
+START_TEST(bytes_up_to_a_limit)
+{
+    static char big[SAY_BYTES_MAX + 1];
+
+    for (size_t i = 0; i < sizeof(big); i++) {
+        big[i] = (char)(i * 7);
+    }
+    listeners_until("rlock:deadlock:0", 1);
+    say(w.b, big, sizeof(big)); /* not said */
+    say(w.b, big, sizeof(big) - 1);
+    must_hear(1);
+    ck_assert_int_eq(redis_calls("publish"), 1);
+    ck_assert_uint_eq(w.heard_bytes, SAY_BYTES_MAX);
+    ck_assert_mem_eq(w.heard, big, SAY_BYTES_MAX);
+    redis("PUBLISH rlock:deadlock:0 %b", big, sizeof(big)); /* not heard */
+    redis("PUBLISH rlock:deadlock:0 end");
+    turn_until(last_was, "end");
+    ck_assert_uint_eq(w.heard_n, 2);
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
+}
+END_TEST
+
+static bool
+is_quiet(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return st.in_flight == 0;
+}
+
+/* Its answer is nobody's, and the answers of others find whom they belong to. */
+START_TEST(what_is_said_is_no_operation)
+{
+    struct core_op op[20];
+
+    listeners_until("rlock:deadlock:0", 1);
+    for (unsigned i = 0; i < 20; i++) {
+        char key[8];
+
+        say(w.b, "x", 1);
+        ck_assert(i > 0 || backend_idle(w.b));
+        snprintf(key, sizeof(key), "k%u", i / 2);
+        op[i] = op_on(key, KIND_SIMPLE, i);
+        op[i].op = perform(&op[i], CORE_ACQUIRE);
+        flush();
+        say(w.b, "y", 1);
+    }
+    for (int i = 0; i < 20; i++) {
+        must(await(op[i].op), i % 2 == 0 ? CORE_OK : CORE_TAKEN);
+    }
+    must_hear(40);
+    turn_until(is_quiet, NULL);
+    ck_assert(backend_idle(w.b));
+    ck_assert_uint_eq(w.metrics.redis_protocol_errors + w.metrics.redis_disconnects, 0);
+}
+END_TEST
+
+START_TEST(heard_again_after_the_link_was_lost)
+{
+    for (unsigned i = 1; i <= 3; i++) {
+        listeners_until("rlock:deadlock:0", 1);
+        say(w.b, "x", 1);
+        must_hear(i);
+        ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
+    }
+}
+END_TEST
+
+START_TEST(nothing_is_said_to_a_redis_that_is_away)
+{
+    redis_kill();
+    turn_until(is_down, NULL);
+    say(w.b, "lost", 4);
+    ck_assert(backend_idle(w.b));
+    unlink(w.sock);
+    redis_start(NULL);
+    redis_connect();
+    turn_until(is_all_up, NULL);
+    listeners_until("rlock:deadlock:0", 1);
+    say(w.b, "now", 3);
+    must_hear(1);
+    ck_assert_str_eq(w.heard, "now");
+}
+END_TEST
+
+/* ---- users that may not ---- */
+
+START_TEST(who_may_not_hear_it_goes_on_without)
+{
+    struct core_op op = op_on("k", KIND_SIMPLE, 1);
+
+    up_as("resetchannels &redisson*");
+    watch_op(&op, CORE_WATCH);
+    must_post(CORE_WATCHING, op.lock, 1);
+    say(w.b, "x", 1);
+    redis("PUBLISH rlock:deadlock:0 x");
+    redis("PUBLISH redisson_lock__channel:{k} 0");
+    must_post(CORE_HINT, op.lock, 1);
+    must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
+    ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
+    redis("CLIENT KILL TYPE pubsub");
+    must_post(CORE_WATCHING, op.lock, 2);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_eq(w.heard_n, 0);
+    ck_assert_uint_eq(w.metrics.redis_disconnects, 1);
+    ck_assert_int_eq(log_count("deadlocks across daemons not seen"), 1);
+}
+END_TEST
+
+START_TEST(who_may_hear_nothing_still_locks)
+{
+    struct core_op op = op_on("k", KIND_SIMPLE, 1);
+
+    up_as("resetchannels");
+    for (int i = 0; i < 5; i++) {
+        watch_op(&op, CORE_WATCH);
+        must(acquire("k", KIND_SIMPLE, 1), CORE_OK);
+        must(release("k", KIND_SIMPLE, 1, 0), CORE_OK);
+        watch_op(&op, CORE_UNWATCH);
+    }
+    redis_until("1", "EXISTS %s", "rlock:clock");
+    ck_assert_uint_eq(watchings(op.lock), 0);
+    ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
+    ck_assert_int_eq(log_count("not subscribed"), 1);
+    ck_assert_int_eq(log_count("deadlocks across daemons not seen"), 1);
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *tc[] = {tcase_create("up"), tcase_create("users")};
+
+    tcase_add_checked_fixture(tc[0], world_up, world_end);
+    tcase_add_test(tc[0], everybody_hears_who_says_something);
+    tcase_add_test(tc[0], whoever_is_in_another_database_does_not);
+    tcase_add_test(tc[0], bytes_up_to_a_limit);
+    tcase_add_test(tc[0], what_is_said_is_no_operation);
+    tcase_add_test(tc[0], heard_again_after_the_link_was_lost);
+    tcase_add_test(tc[0], nothing_is_said_to_a_redis_that_is_away);
+    tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
+    tcase_add_test(tc[1], who_may_not_hear_it_goes_on_without);
+    tcase_add_test(tc[1], who_may_hear_nothing_still_locks);
+    return world_run("backend_say", tc, 2);
+}

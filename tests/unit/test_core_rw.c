@@ -1,0 +1,497 @@
+/*
+ * test_core_rw.c -- shared and exclusive holds of one name: who may be in together, who waits for whom, and what is
+ * given back to Redis.
+ */
+#include "tests/unit/core_world.h"
+
+#define RW .kind = KIND_RW
+#define READS RW, .shared = true
+
+/* s gets "a" shared or exclusively at once; returns the token. */
+static uint64_t
+enters(struct world *w, uint64_t s, bool shared)
+{
+    uint64_t id = lock(w, s, "a", RW, .shared = shared);
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert(op.op.shared == shared && !op.op.reentry && op.op.holds == 1);
+    redis_says(w, op, CORE_OK);
+    return expect_reply(w, id, CORE_GRANTED)->token;
+}
+
+/* s gives back everything it has. */
+static void
+leaves(struct world *w, uint64_t s)
+{
+    uint64_t id = unlock(w, s, "a");
+    struct flight op = expect_op(w, CORE_RELEASE, "a");
+
+    ck_assert(op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    redis_says(w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, 0);
+}
+
+static struct core_lock_view
+expect_in(const struct world *w, uint32_t holders, bool shared)
+{
+    struct core_lock_view v = look(w, "a");
+
+    ck_assert_str_eq(v.state, "held");
+    ck_assert_uint_eq(v.holders, holders);
+    ck_assert_int_eq(v.shared, shared);
+    return v;
+}
+
+/* Readers come in beside each other, each with a token of its own; a writer waits until the last has left. */
+START_TEST(many_readers_one_writer)
+{
+    struct world w;
+    uint64_t s[20], writer, id, last = 0;
+
+    world_open(&w);
+    for (int i = 0; i < 20; i++) {
+        uint64_t token = enters(&w, s[i] = session(&w), true);
+
+        ck_assert_uint_gt(token, last);
+        last = token;
+    }
+    expect_in(&w, 20, true);
+    writer = session(&w);
+    id = lock(&w, writer, "a", RW);
+    for (int i = 0; i < 20; i++) {
+        quiet(&w);
+        leaves(&w, s[i]);
+    }
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, last);
+    expect_in(&w, 1, false);
+    lock(&w, s[0], "a", READS);
+    lock(&w, s[1], "a", RW);
+    quiet(&w);
+    leaves(&w, writer);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, w.request - 2, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* First come, first served: readers that come behind a waiting writer do not pass it. */
+START_TEST(writer_is_not_starved)
+{
+    struct world w;
+    uint64_t first, writer, wrote, read[3];
+
+    world_open(&w);
+    first = session(&w);
+    writer = session(&w);
+    enters(&w, first, true);
+    wrote = lock(&w, writer, "a", RW);
+    for (int i = 0; i < 3; i++) {
+        read[i] = lock(&w, session(&w), "a", READS);
+    }
+    ck_assert_uint_eq(look(&w, "a").waiters, 4);
+    expect_reply(&w, lock(&w, session(&w), "a", READS, .nowait = true), CORE_NOT_GRANTED);
+    leaves(&w, first);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, wrote, CORE_GRANTED);
+    quiet(&w);
+    leaves(&w, writer);
+    for (int i = 0; i < 3; i++) { /* one attempt at a time, but they need not wait for each other */
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, read[i], CORE_GRANTED);
+    }
+    expect_in(&w, 3, true);
+    world_close(&w);
+}
+END_TEST
+
+/* The writer gives up waiting: readers behind it come in at once. */
+START_TEST(writer_gives_up)
+{
+    struct world w;
+    uint64_t read;
+
+    world_open(&w);
+    enters(&w, session(&w), true);
+    lock(&w, session(&w), "a", RW, .wait_us = SEC(1));
+    read = lock(&w, session(&w), "a", READS);
+    pass(&w, SEC(1));
+    expect_reply(&w, w.request - 1, CORE_NOT_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, read, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(reentry)
+{
+    static const bool sorts[] = {false, true};
+
+    for (size_t i = 0; i < 2; i++) {
+        bool shared = sorts[i];
+        struct world w;
+        struct flight op;
+        uint64_t s, token, id;
+
+        world_open(&w);
+        s = session(&w);
+        token = enters(&w, s, shared);
+        lock(&w, session(&w), "a", RW); /* that somebody waits does not keep out who is in */
+        for (uint32_t holds = 2; holds <= 3; holds++) {
+            id = lock(&w, s, "a", RW, .shared = shared);
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            ck_assert(op.op.reentry && op.op.shared == shared && op.op.holds == holds);
+            redis_says(&w, op, CORE_OK);
+            ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, holds);
+        }
+        ck_assert_uint_eq(look(&w, "a").holds, 3);
+        ck_assert_uint_eq(look(&w, "a").token, token);
+        for (uint32_t left = 2; left > 0; left--) {
+            id = unlock(&w, s, "a");
+            op = expect_op(&w, CORE_RELEASE, "a");
+            ck_assert(op.op.shared == shared && op.op.holds == left && op.op.rest == 0);
+            redis_says(&w, op, CORE_OK);
+            ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left);
+        }
+        quiet(&w);
+        leaves(&w, s);
+        expect_op(&w, CORE_ACQUIRE, "a");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A writer reads besides; when it gives up writing, other readers come in beside it. */
+START_TEST(downgrade_wakes_readers)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, read[2];
+
+    world_open(&w);
+    s = session(&w);
+    enters(&w, s, false);
+    id = lock(&w, s, "a", READS);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.reentry && op.op.shared && op.op.holds == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    read[0] = lock(&w, session(&w), "a", READS);
+    read[1] = lock(&w, session(&w), "a", READS);
+    expect_in(&w, 1, false);
+    id = unlock(&w, s, "a"); /* the exclusive one first */
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, read[i], CORE_GRANTED);
+    }
+    expect_in(&w, 3, true);
+    leaves(&w, s);
+    expect_in(&w, 2, true);
+    world_close(&w);
+}
+END_TEST
+
+/* Of both sorts: SHARED says which one goes; without it the exclusive ones go first. */
+START_TEST(unlock_shared)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    enters(&w, s, false);
+    expect_reply(&w, unlock(&w, s, "a", .shared = true), CORE_NOT_HELD);
+    for (uint32_t n = 1; n <= 2; n++) {
+        lock(&w, s, "a", READS);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+    }
+    for (uint32_t left = 2; left-- > 0;) {
+        id = unlock(&w, s, "a", .shared = true);
+        op = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert(op.op.shared && op.op.holds == left && op.op.rest == 1);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left + 1);
+    }
+    expect_reply(&w, unlock(&w, s, "a", .shared = true), CORE_NOT_HELD);
+    expect_in(&w, 1, false);
+    leaves(&w, s);
+    enters(&w, s, true);
+    id = unlock(&w, s, "a", .shared = true);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Who reads and asks to write would wait for itself. */
+START_TEST(upgrade)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    enters(&w, s, true);
+    r = expect_reply(&w, lock(&w, s, "a", RW), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 1);
+    ck_assert_str_eq(hop(r, 0)->name, "a");
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, s);
+    expect_reply(&w, lock(&w, s, "a", RW, .wait_us = SEC(1)), CORE_DEADLOCK);
+    expect_reply(&w, lock(&w, s, "a", RW, .once = true), CORE_DEADLOCK);
+    expect_reply(&w, lock(&w, s, "a", RW, .nowait = true), CORE_NOT_GRANTED);
+    expect_in(&w, 1, true);
+    leaves(&w, s);
+    enters(&w, s, false);
+    expect_reply(&w, lock(&w, s, "a", READS, .once = true), CORE_GRANTED); /* who writes may read: nothing is counted */
+    ck_assert_uint_eq(look(&w, "a").holds, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* A repetition joins the wait of the same sort; the other sort waits for its own turn. */
+START_TEST(once)
+{
+    struct world w;
+    uint64_t s, t, read[2], write;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    enters(&w, s, false);
+    read[0] = lock(&w, t, "a", READS, .owner = "alice");
+    read[1] = lock(&w, t, "a", READS, .owner = "alice", .once = true);
+    write = lock(&w, t, "a", RW, .owner = "alice", .once = true, .nowait = true);
+    leaves(&w, s);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, read[0], CORE_GRANTED);
+    ck_assert_uint_eq(expect_reply(&w, read[1], CORE_GRANTED)->holds, 1);
+    expect_reply(&w, write, CORE_NOT_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* One reader is lost (Redis does not have it any more); the others stay, and the writer goes on waiting. */
+START_TEST(lost_while_shared)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    enters(&w, s, true);
+    enters(&w, t, true);
+    id = lock(&w, session(&w), "a", RW);
+    pass(&w, SEC(10));
+    op[0] = expect_op(&w, CORE_EXTEND, "a");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[0], CORE_GONE_IN_REDIS);
+    redis_says(&w, op[1], CORE_OK);
+    ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->owner, s);
+    expect_in(&w, 1, true);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    leaves(&w, t);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* BREAK takes it from all of them, and each is told once. */
+START_TEST(break_of_several)
+{
+    struct world w;
+    uint64_t s[3], id, wrote;
+
+    world_open(&w);
+    for (int i = 0; i < 3; i++) {
+        enters(&w, s[i] = session(&w), true);
+    }
+    wrote = lock(&w, session(&w), "a", RW);
+    id = break_name(&w, session(&w), "a", RW);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 3);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, wrote, CORE_GRANTED);
+    expect_in(&w, 1, false);
+    for (int i = 0; i < 3; i++) {
+        expect_reply(&w, unlock(&w, s[i], "a"), CORE_WAS_LOST);
+        expect_reply(&w, unlock(&w, s[i], "a"), CORE_NOT_HELD);
+    }
+    ck_assert_uint_eq(w.metrics.lost, 3);
+    world_close(&w);
+}
+END_TEST
+
+/* Each is renewed by itself, also when one of them is not heard of. */
+START_TEST(renewals_of_several)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t s[3];
+
+    world_open(&w);
+    enters(&w, s[0] = session(&w), true);
+    pass(&w, SEC(5));
+    enters(&w, s[1] = session(&w), true);
+    enters(&w, s[2] = session(&w), true);
+    pass(&w, SEC(5));
+    ck_assert_uint_eq(expect_op(&w, CORE_EXTEND, "a").op.owner, s[0]); /* never answered */
+    for (int n = 0; n < 2; n++) {
+        pass(&w, SEC(10) - MS(60));
+        for (int i = 0; i < 2; i++) {
+            op[i] = expect_op(&w, CORE_EXTEND, "a");
+            ck_assert_uint_eq(op[i].op.owner, s[1 + i]);
+            ck_assert(op[i].op.reentry && !op[i].op.exact && op[i].op.lease_us == SEC(30));
+        }
+        if (n == 1) {
+            ck_assert_uint_eq(expect_op(&w, CORE_RELEASE, "a").op.owner, s[0]);
+        }
+        redis_says(&w, op[0], CORE_OK);
+        redis_says(&w, op[1], CORE_OK);
+        expect_in(&w, n == 0 ? 3 : 2, true);
+    }
+    ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "not renewed in time");
+    world_close(&w);
+}
+END_TEST
+
+/* A reader's session ends: only it leaves. A reader that is leaving keeps writers out, but not readers. */
+START_TEST(leaving)
+{
+    struct world w;
+    struct flight op, other;
+    uint64_t s, t, read, wrote;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    enters(&w, s, true);
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    read = lock(&w, t, "a", READS);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, read, CORE_GRANTED);
+    gone(&w, t);
+    other = expect_op(&w, CORE_RELEASE, "a");
+    wrote = lock(&w, session(&w), "a", RW);
+    redis_says(&w, op, CORE_OK);
+    quiet(&w);
+    redis_says(&w, other, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, wrote, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A LOCK SHARED gave up while its attempt was in flight; what comes of that is no exclusive hold, nor the reverse. */
+START_TEST(other_sort_behind_an_attempt)
+{
+    static const bool sorts[] = {false, true};
+    static const enum core_outcome outcomes[] = {CORE_OK, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < 4; i++) {
+        bool first = sorts[i % 2];
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        lock(&w, s, "a", RW, .shared = first, .wait_us = MS(10));
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        pass(&w, MS(600));
+        expect_reply(&w, w.request, CORE_UNAVAILABLE);
+        id = lock(&w, s, "a", RW, .shared = !first);
+        redis_says(&w, op, outcomes[i / 2], .guard_us = w.now_us);
+        op = expect_op(&w, CORE_RELEASE, "a"); /* whatever it has now goes first */
+        ck_assert(op.op.holds == 0 && op.op.rest == 0);
+        redis_says(&w, op, CORE_OK);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_int_eq(op.op.shared, !first);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        expect_in(&w, 1, !first);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* As above, for who does not want to wait. */
+START_TEST(other_sort_in_a_hurry)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", READS, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s);
+    id = lock(&w, t, "a", RW, .owner = "alice", .nowait = true);
+    other = lock(&w, t, "a", RW);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* it would stand behind the other now */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Taken by readers elsewhere: the wait and its end are those of any other kind. */
+START_TEST(taken_elsewhere)
+{
+    struct world w;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", RW);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3), .holders = 7);
+    expect_op(&w, CORE_WATCH, "a");
+    lock(&w, session(&w), "a", READS);
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        many_readers_one_writer,
+        writer_is_not_starved,
+        writer_gives_up,
+        reentry,
+        downgrade_wakes_readers,
+        unlock_shared,
+        upgrade,
+        once,
+        lost_while_shared,
+        break_of_several,
+        renewals_of_several,
+        leaving,
+        other_sort_behind_an_attempt,
+        other_sort_in_a_hurry,
+        taken_elsewhere,
+    };
+
+    return world_main("core, rw", tests, sizeof(tests) / sizeof(tests[0]));
+}
