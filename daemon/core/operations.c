@@ -144,6 +144,7 @@ claim_serve(struct core *c, struct claim *cl)
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
         if (r->verb == CORE_LOCK && r->once) {
+            r->uncounted = true;
             request_grant(c, r);
         } else if (r->verb == CORE_LOCK) {
             /* A re-entry never takes time away from the holds before it. */

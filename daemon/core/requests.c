@@ -136,22 +136,31 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     return CORE_GRANTED;
 }
 
+/*
+ * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may be taken
+ * back.
+ */
+static bool
+may_join(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    const struct request *first = container_of(cl->requests.next, struct request, claim_node);
+    bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
+
+    return r->once && queued && first->shared == r->shared && first->bundle == NULL;
+}
+
 static void
 lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
 {
     struct request *r;
     enum core_answer answer = request_lock(c, p, rq, &r);
-    const struct claim *cl;
-    bool queued;
 
     if (answer != CORE_GRANTED) {
         request_refuse(c, rq, answer);
-        return;
+    } else {
+        request_begin(c, r, !may_join(r));
     }
-    cl = r->claim;
-    queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
-    /* A repetition joins the one that waits, but not for another sort of hold. */
-    request_begin(c, r, !(r->once && queued && container_of(cl->requests.next, struct request, claim_node)->shared == r->shared));
 }
 
 /* The claim a TOKEN stands for: whoever holds the name by it, or held it and does not know of the loss yet. */
