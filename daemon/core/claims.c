@@ -65,16 +65,19 @@ claim_find(const struct lock *l, const struct owner *o)
 struct claim *
 claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct list *pos;
+    struct claim *newest = NULL;
+    struct list *pos, *nxt;
 
-    for (pos = o->claims.prev; pos != &o->claims; pos = pos->prev) {
+    list_each(pos, nxt, &o->claims)
+    {
         struct claim *cl = container_of(pos, struct claim, owner_node);
 
-        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token)) {
-            return cl;
+        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
+            (newest == NULL || cl->token > newest->token)) {
+            newest = cl;
         }
     }
-    return NULL;
+    return newest;
 }
 
 /*
@@ -84,6 +87,7 @@ claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 struct claim *
 claim_wanted(const struct lock *l, const struct owner *o, bool once)
 {
+    struct claim *kept = NULL;
     struct list *pos, *nxt;
 
     if (!lock_is(l, KIND_F_PERMITS)) {
@@ -94,11 +98,15 @@ claim_wanted(const struct lock *l, const struct owner *o, bool once)
         struct claim *cl = container_of(pos, struct claim, owner_node);
         bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
 
-        if (cl->lock == l && cl->state != CLAIM_FREEING && cl->state != CLAIM_SWEEP && busy == once) {
+        if (cl->lock != l || cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
+            continue;
+        }
+        if (busy && once) {
             return cl;
         }
+        kept = busy || kept != NULL ? kept : cl;
     }
-    return NULL;
+    return kept;
 }
 
 struct claim *

@@ -129,6 +129,21 @@ lock_free(struct core *c, struct lock *l)
     free(l);
 }
 
+/* The newest word of the rules counts. */
+static void
+take_rules(struct lock *l, const struct core_spec *spec)
+{
+    uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
+
+    if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
+        l->again = l->trying != NULL;
+        l->retry_us = l->trouble == CORE_NOT_GRANTED ? l->yield_until_us : l->retry_us;
+    }
+    l->limit = limit;
+    l->foreign_wait = spec->foreign_wait;
+    l->tracking = spec->tracking;
+}
+
 /*
  * The record of a name, made when there is none. WRONG_KIND when a LOCK wants
  * it as another kind than the one it is in use as; a BREAK takes it as it is.
@@ -147,10 +162,8 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     } else if (!any_kind && l->kind != rq->spec.kind) {
         return CORE_WRONG_KIND;
     }
-    if (!any_kind) { /* the newest word of the rules counts */
-        l->limit = rq->spec.limit < 1 ? 1 : rq->spec.limit;
-        l->foreign_wait = rq->spec.foreign_wait;
-        l->tracking = rq->spec.tracking;
+    if (!any_kind) {
+        take_rules(l, &rq->spec);
     }
     *out = l;
     return CORE_GRANTED;
