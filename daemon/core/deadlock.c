@@ -17,8 +17,8 @@
  * the second, so all of them existed at once. Several starts may find the same cycle; all of them name the same
  * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
  *
- * A trail is text: 'W' (way) or 'V' (verdict), then for each owner five netstrings: daemon, owner, wait, name, key. It
- * is others' text: what does not parse is ignored.
+ * A trail is text: 'W' (way) or 'V' (verdict), then for each owner six netstrings: daemon, owner, wait, shared, name,
+ * key. It is others' text: what does not parse is ignored.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +31,7 @@ enum { SEARCH_MAX = 4096 };
 struct stop {
     struct slice daemon;
     uint64_t owner, wait;
+    uint64_t shared; /* 1: it wants to share it, and waits for nobody who does */
     struct slice name, key;
 };
 
@@ -55,23 +56,27 @@ wait_of(const struct owner *o)
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
 }
 
-/* All permits are out to owners here, or one owner has it exclusively, or no others can be among the holders. */
+/* Who waits for the name waits for who holds it here, at least: all permits are out, or they do not share it. */
 static bool
-all_holders_are_here(const struct lock *l)
+waits_for_holders(const struct lock *l, bool shared)
 {
-    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n >= l->limit);
+    if (l->held_n == 0 || (lock_is(l, KIND_F_PERMITS) && l->held_n < l->limit)) {
+        return false;
+    }
+    return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
 }
 
 /* ---- inside this daemon ---- */
 
-/* The holders of a name that `waiting` waits for join the search. False: one of them does not wait itself. */
+/* The holders of the name that is waited for join the search. False: one of them does not wait itself. */
 static bool
-add_holders(struct core *c, const struct lock *l, struct owner *start, struct owner *waiting, struct owner **tail,
-            int *left, struct owner **closes)
+add_holders(struct core *c, const struct request *wait, struct owner *start, struct owner **tail, int *left,
+            struct owner **closes)
 {
+    const struct lock *l = wait->claim->lock;
     struct list *pos, *nxt;
 
-    if (!all_holders_are_here(l)) {
+    if (!waits_for_holders(l, wait->shared)) {
         return false;
     }
     list_each(pos, nxt, &l->holders)
@@ -79,13 +84,13 @@ add_holders(struct core *c, const struct lock *l, struct owner *start, struct ow
         struct owner *o = container_of(pos, struct claim, node)->owner;
 
         if (o == start) {
-            *closes = *closes != NULL ? *closes : waiting;
+            *closes = *closes != NULL ? *closes : wait->owner;
         } else if (o->search != c->searches) {
             if (--*left == 0 || wait_of(o) == NULL) {
                 return false;
             }
             o->search = c->searches;
-            o->via = waiting;
+            o->via = wait->owner;
             o->todo = NULL;
             (*tail)->todo = o;
             *tail = o;
@@ -94,20 +99,18 @@ add_holders(struct core *c, const struct lock *l, struct owner *start, struct ow
     return true;
 }
 
-/* Whom the cycle goes through last, before it is back at `start`, who begins to wait for l; NULL: there is none. */
+/* Whom the cycle goes through last, before it is back at who begins to wait with r; NULL: there is none. */
 static struct owner *
-find_cycle(struct core *c, struct owner *start, const struct lock *l)
+find_cycle(struct core *c, const struct request *r)
 {
-    struct owner *closes = NULL, *tail = start, *o;
+    struct owner *closes = NULL, *start = r->owner, *tail = start, *o;
     int left = SEARCH_MAX;
 
     c->searches++;
     start->search = c->searches;
     start->via = start->todo = NULL;
     for (o = start; o != NULL; o = o->todo) {
-        const struct lock *wanted = o == start ? l : wait_of(o)->claim->lock;
-
-        if (!add_holders(c, wanted, start, o, &tail, &left, &closes)) {
+        if (!add_holders(c, o == start ? r : wait_of(o), start, &tail, &left, &closes)) {
             return NULL;
         }
     }
@@ -126,7 +129,7 @@ bool
 deadlock_begins(struct core *c, struct request *r)
 {
     struct core_hop hop[HOPS_MAX];
-    struct owner *start = r->owner, *last = find_cycle(c, start, r->claim->lock), *o;
+    struct owner *start = r->owner, *last = find_cycle(c, r), *o;
     size_t length = 1, at;
 
     if (last == NULL) {
@@ -182,7 +185,7 @@ say(struct core *c, const struct trail *t, char what)
         const struct stop *s = &t->stop[i];
 
         ok = put(c->say, &n, s->daemon) && put_number(c->say, &n, s->owner) && put_number(c->say, &n, s->wait) &&
-             put(c->say, &n, s->name) && put(c->say, &n, s->key);
+             put_number(c->say, &n, s->shared) && put(c->say, &n, s->name) && put(c->say, &n, s->key);
     }
     if (ok) { /* names too long to be told: their waits have to time out */
         a.say = (struct slice){c->say, n};
@@ -235,7 +238,8 @@ read_trail(struct slice text, struct trail *t)
         struct stop *s = &t->stop[t->n];
 
         if (t->n == HOPS_MAX || !take(&text, &s->daemon) || !take_number(&text, &s->owner) ||
-            !take_number(&text, &s->wait) || !take(&text, &s->name) || !take(&text, &s->key)) {
+            !take_number(&text, &s->wait) || !take_number(&text, &s->shared) || !take(&text, &s->name) ||
+            !take(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -372,14 +376,14 @@ walk(struct core *c, struct trail *t, const struct owner *o)
             return;
         }
         l = r->claim->lock;
-        t->stop[t->n++] = (struct stop){myself(c), o->id, r->serial, lock_name(l), {l->key, l->key_n}};
+        t->stop[t->n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), {l->key, l->key_n}};
         if (l->held_n == 0) {
             if (l->taken_until_us != 0 && l->elsewhere_n <= 1) {
                 say(c, t, 'W');
             }
             return;
         }
-        if (l->held_n > 1 || !all_holders_are_here(l)) {
+        if (l->held_n > 1 || !waits_for_holders(l, r->shared)) {
             return; /* only a daemon that has all of them can judge */
         }
         o = container_of(l->holders.next, struct claim, node)->owner;
@@ -440,7 +444,8 @@ deadlock_heard(struct core *c, struct slice what)
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (what.p[0] != 'W' || l == NULL || !slice_eq((struct slice){l->key, l->key_n}, last->key) || l->held_n != 1) {
+    if (what.p[0] != 'W' || l == NULL || !slice_eq((struct slice){l->key, l->key_n}, last->key) || l->held_n != 1 ||
+        !waits_for_holders(l, last->shared != 0)) {
         return; /* not held here */
     }
     const struct owner *o = container_of(l->holders.next, struct claim, node)->owner;
