@@ -14,11 +14,12 @@
  * is held elsewhere; the way so far, the trail, is said to all daemons, and the one where that name is held goes on
  * with it. When the trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start
  * walks it once more, and only the same waits seen twice are believed; each of them then lasted from the first walk to
- * the second, so all of them existed at once. Several starts may find the same cycle; all of them name the same
+ * the second, so all of them existed at once. Walks have numbers, and only the newest one counts: an echo of the first
+ * is no second one. Several starts may find the same cycle; all of them name the same
  * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
  *
- * A trail is text: 'W' (way) or 'V' (verdict), then for each owner six netstrings: daemon, owner, wait, shared, name,
- * key. It is others' text: what does not parse is ignored.
+ * A trail is text: 'W' (way) or 'V' (verdict), the number of the walk as a netstring, then for each owner six: daemon,
+ * owner, wait, shared, name, key. It is others' text: what does not parse is ignored.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct stop {
 };
 
 struct trail {
+    uint64_t walk; /* which of the start's walks this is */
     struct stop stop[HOPS_MAX];
     size_t n;
 };
@@ -177,10 +179,10 @@ static void
 say(struct core *c, const struct trail *t, char what)
 {
     struct core_action a = {.type = CORE_SAY};
-    size_t n = 0;
-    bool ok = true;
+    size_t n = 1;
+    bool ok = put_number(c->say, &n, t->walk);
 
-    c->say[n++] = what;
+    c->say[0] = what;
     for (size_t i = 0; i < t->n && ok; i++) {
         const struct stop *s = &t->stop[i];
 
@@ -234,6 +236,9 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
+    if (!take_number(&text, &t->walk)) {
+        return false;
+    }
     while (text.n > 0) {
         struct stop *s = &t->stop[t->n];
 
@@ -312,7 +317,7 @@ victim_of(const struct trail *t)
     return victim;
 }
 
-/* The verdict is for one of ours, if that wait still lasts. */
+/* The verdict is for one of ours, if that wait still lasts, and every other of ours that it speaks of. */
 static void
 sentence(struct core *c, const struct trail *t)
 {
@@ -320,13 +325,16 @@ sentence(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->stop[victim]);
     struct core_hop hop[HOPS_MAX];
 
-    if (r == NULL) {
+    if (r == NULL || t->n < 2) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
         const struct stop *s = &t->stop[(victim + i) % t->n];
         const struct request *ours = still_waits(c, s);
 
+        if (ours == NULL && slice_eq(s->daemon, myself(c))) {
+            return;
+        }
         hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
         if (ours != NULL) {
             hop[i] = hop_of(ours->owner, ours->claim->lock);
@@ -345,7 +353,7 @@ close_cycle(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->stop[0]);
     uint64_t sum = 0;
 
-    if (r == NULL) {
+    if (r == NULL || r->walk != t->walk) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
@@ -400,8 +408,9 @@ walk(struct core *c, struct trail *t, const struct owner *o)
 static void
 set_out(struct core *c, struct request *r)
 {
-    struct trail t = {.n = 0};
+    struct trail t = {.walk = ++c->serial};
 
+    r->walk = t.walk;
     walk(c, &t, r->owner);
 }
 

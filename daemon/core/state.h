@@ -201,6 +201,7 @@ struct request {
     uint64_t token;
     uint64_t serial;        /* the wait, as other daemons know it */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
+    uint64_t walk;          /* number of the last search for it over several daemons */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
