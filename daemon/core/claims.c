@@ -280,19 +280,12 @@ claim_renew_is_next(const struct claim *cl)
 void
 claim_enqueue(struct core *c, struct claim *cl)
 {
-    struct lock *l = cl->lock;
-    bool first = list_empty(&l->queue);
-    struct list *pos;
-
     cl->place = ++c->serial;
     cl->place_until_us = 0;
     cl->queued_us = c->now_us;
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
-    for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
-        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
-    }
 }
 
 /*
@@ -318,7 +311,9 @@ claim_desert(struct core *c, struct claim *cl)
 {
     bool keep = cl->place_until_us > c->now_us;
 
-    if (cl->unsure && !(keep && cl->placed)) {
+    bool attempted = cl->zombie_until_us > c->now_us; /* it may be ours, and not a place only */
+
+    if (cl->unsure && !(keep && cl->placed && !attempted)) {
         claim_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);
@@ -333,7 +328,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
     cl->news_lost = true;
-    claim_forget_op(cl);
+    claim_forget_op(c, cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
@@ -400,6 +395,23 @@ claim_freed(struct core *c, struct claim *cl, bool news)
 
         list_remove(&r->claim_node);
         request_run(c, r);
+    }
+}
+
+/* LOST: its owner knows now. Of several permits that it lost it is told once. */
+void
+claim_told_lost(struct core *c, struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->owner->claims)
+    {
+        struct claim *other = container_of(pos, struct claim, owner_node);
+
+        if (other->lock == cl->lock && other->state == CLAIM_LOST) {
+            other->token = 0;
+            claim_move(c, other, CLAIM_IDLE);
+        }
     }
 }
 

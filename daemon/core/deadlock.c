@@ -1,10 +1,10 @@
 /*
  * deadlock.c -- waits that could never end: found when they begin, and over several daemons a little later.
  *
- * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. A wait
- * is hopeless when everyone it leads to waits as well, and one of them for who asks. For a name with one holder that
- * is a plain cycle. Of a name with several holders (shared, or permits) every one has to be inside: as long as one of
- * them does not wait, it may give its hold back.
+ * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. Who
+ * waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
+ * enough to make it hopeless. With one holder that is a plain cycle, and with several readers too. Who waits for a
+ * permit needs only one of them: that is hopeless when every holder is stuck, so it is judged by a daemon that has all.
  *
  * Inside one daemon the search runs whenever a wait begins, so the victim is the one whose wait closes the cycle. One
  * step per owner, and as owners wait for one name each, mostly a walk along a short chain.
@@ -26,7 +26,7 @@
 
 #include "daemon/core/state.h"
 
-enum { SEARCH_MAX = 4096 };
+enum { SEARCH_MAX = 4096, STEPS_MAX = 64 }; /* owners in one search; on one daemon's part of one walk */
 
 /* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
 struct stop {
@@ -70,53 +70,125 @@ waits_for_holders(const struct lock *l, bool shared)
 
 /* ---- inside this daemon ---- */
 
-/* The holders of the name that is waited for join the search. False: one of them does not wait itself. */
-static bool
-add_holders(struct core *c, const struct request *wait, struct owner *start, struct owner **tail, int *left,
-            struct owner **closes)
+static const struct request *
+wait_in_search(const struct request *r, const struct owner *o)
 {
-    const struct lock *l = wait->claim->lock;
-    struct list *pos, *nxt;
-
-    if (!waits_for_holders(l, wait->shared)) {
-        return false;
-    }
-    list_each(pos, nxt, &l->holders)
-    {
-        struct owner *o = container_of(pos, struct claim, node)->owner;
-
-        if (o == start) {
-            *closes = *closes != NULL ? *closes : wait->owner;
-        } else if (o->search != c->searches) {
-            if (--*left == 0 || wait_of(o) == NULL) {
-                return false;
-            }
-            o->search = c->searches;
-            o->via = wait->owner;
-            o->todo = NULL;
-            (*tail)->todo = o;
-            *tail = o;
-        }
-    }
-    return true;
+    return o == r->owner ? r : wait_of(o);
 }
 
-/* Whom the cycle goes through last, before it is back at who begins to wait with r; NULL: there is none. */
-static struct owner *
-find_cycle(struct core *c, const struct request *r)
+/*
+ * Everybody that the wait of r leads to, as a list through `todo` that begins with who waits; all are taken to be stuck
+ * who wait for somebody here. False: too many.
+ */
+static bool
+gather(struct core *c, const struct request *r)
 {
-    struct owner *closes = NULL, *start = r->owner, *tail = start, *o;
+    struct owner *start = r->owner, *tail = start, *o;
+    struct list *pos, *nxt;
     int left = SEARCH_MAX;
 
     c->searches++;
     start->search = c->searches;
     start->via = start->todo = NULL;
     for (o = start; o != NULL; o = o->todo) {
-        if (!add_holders(c, o == start ? r : wait_of(o), start, &tail, &left, &closes)) {
-            return NULL;
+        const struct request *wait = wait_in_search(r, o);
+
+        o->stuck = wait != NULL && waits_for_holders(wait->claim->lock, wait->shared);
+        if (!o->stuck) {
+            continue;
+        }
+        list_each(pos, nxt, &wait->claim->lock->holders)
+        {
+            struct owner *holder = container_of(pos, struct claim, node)->owner;
+
+            if (holder->search == c->searches) {
+                continue;
+            }
+            if (--left == 0) {
+                return false;
+            }
+            holder->search = c->searches;
+            holder->via = holder->todo = NULL;
+            tail->todo = holder;
+            tail = holder;
         }
     }
-    return closes;
+    return true;
+}
+
+/* Whether the wait has no end while those are stuck who seem to be: one permit given back is enough, of others all are needed. */
+static bool
+is_hopeless(const struct lock *l)
+{
+    bool any = lock_is(l, KIND_F_PERMITS);
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        if (container_of(pos, struct claim, node)->owner->stuck != any) {
+            return !any;
+        }
+    }
+    return any;
+}
+
+/* Who seems to be stuck, but waits for somebody who is not, is none of them; nor who waits for those. */
+static void
+set_free(const struct request *r)
+{
+    bool changed = true;
+
+    while (changed) {
+        changed = false;
+        for (struct owner *o = r->owner; o != NULL; o = o->todo) {
+            if (o->stuck && !is_hopeless(wait_in_search(r, o)->claim->lock)) {
+                o->stuck = false;
+                changed = true;
+            }
+        }
+    }
+}
+
+/* One step from o, who is stuck and was reached, to those it waits for. True: one of them is who asks. */
+static bool
+reach_on(const struct request *r, struct owner *o, bool *news)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &wait_in_search(r, o)->claim->lock->holders)
+    {
+        struct owner *holder = container_of(pos, struct claim, node)->owner;
+
+        if (holder == r->owner) {
+            return true;
+        }
+        if (holder->via == NULL) {
+            holder->via = o;
+            *news = true;
+        }
+    }
+    return false;
+}
+
+/* Whom the cycle goes through last, before it is back at who begins to wait with r; NULL: there is none. */
+static struct owner *
+find_cycle(struct core *c, const struct request *r)
+{
+    struct owner *start = r->owner;
+    bool news = gather(c, r);
+
+    if (news) {
+        set_free(r);
+    }
+    while (news) { /* who is stuck without leading here is so for another reason than this wait */
+        news = false;
+        for (struct owner *o = start; o != NULL; o = o->todo) {
+            if (o->stuck && (o == start || o->via != NULL) && reach_on(r, o, &news)) {
+                return o;
+            }
+        }
+    }
+    return NULL;
 }
 
 static struct core_hop
@@ -343,8 +415,26 @@ sentence(struct core *c, const struct trail *t)
     request_deadlock(c, r, hop, t->n);
 }
 
+static void set_out(struct core *c, struct request *r);
+static void walk(struct core *c, struct trail t, const struct owner *o, int *steps);
+
+/* Of several permits only a daemon that has all of them could say whether all are stuck. */
+static bool
+may_follow(const struct lock *l)
+{
+    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n == 1);
+}
+
+/* To whoever has the name elsewhere. */
 static void
-set_out(struct core *c, struct request *r);
+say_way(struct core *c, const struct trail *t, const struct lock *l)
+{
+    bool permits = lock_is(l, KIND_F_PERMITS);
+
+    if (permits ? l->taken_until_us != 0 && l->elsewhere_n <= 1 : l->taken_until_us != 0 || l->held_n > 0) {
+        say(c, t, 'W');
+    }
+}
 
 /* The trail is back at its start, which is ours. Believed when it was there before. */
 static void
@@ -372,36 +462,46 @@ close_cycle(struct core *c, const struct trail *t)
     }
 }
 
-/* Goes on from an owner of ours: through those here that wait, to who does not, to a name that is held elsewhere, or back. */
+/* Each holder of the name that the trail leads to: it may be the start, or wait for another name. */
 static void
-walk(struct core *c, struct trail *t, const struct owner *o)
+branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 {
-    for (;;) {
-        const struct request *r = wait_of(o);
-        const struct lock *l;
+    struct list *pos, *nxt;
 
-        if (r == NULL || t->n == HOPS_MAX) {
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct owner *o = container_of(pos, struct claim, node)->owner;
+
+        if (--*steps <= 0) {
             return;
         }
-        l = r->claim->lock;
-        t->stop[t->n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), {l->key, l->key_n}};
-        if (l->held_n == 0) {
-            if (l->taken_until_us != 0 && l->elsewhere_n <= 1) {
-                say(c, t, 'W');
-            }
-            return;
-        }
-        if (l->held_n > 1 || !waits_for_holders(l, r->shared)) {
-            return; /* only a daemon that has all of them can judge */
-        }
-        o = container_of(l->holders.next, struct claim, node)->owner;
         if (is_at(c, &t->stop[0], o)) {
             close_cycle(c, t);
-            return;
+            return; /* what else there is may have gone with it */
         }
-        if (was_at(c, t, o)) {
-            return;
+        if (!was_at(c, t, o)) {
+            walk(c, *t, o, steps);
         }
+    }
+}
+
+/* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
+static void
+walk(struct core *c, struct trail t, const struct owner *o, int *steps)
+{
+    const struct request *r = wait_of(o);
+    const struct lock *l;
+
+    if (r == NULL || t.n == HOPS_MAX) {
+        return;
+    }
+    l = r->claim->lock;
+    t.stop[t.n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), {l->key, l->key_n}};
+    if (waits_for_holders(l, r->shared) && may_follow(l)) {
+        branch(c, &t, l, steps);
+    }
+    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* others may read elsewhere */
+        say_way(c, &t, l);
     }
 }
 
@@ -409,9 +509,10 @@ static void
 set_out(struct core *c, struct request *r)
 {
     struct trail t = {.walk = ++c->serial};
+    int steps = STEPS_MAX;
 
     r->walk = t.walk;
-    walk(c, &t, r->owner);
+    walk(c, t, r->owner, &steps);
 }
 
 static bool
@@ -442,6 +543,7 @@ deadlock_heard(struct core *c, struct slice what)
 {
     struct trail t;
     const struct stop *last;
+    int steps = STEPS_MAX;
     struct lock *l;
 
     if (what.n == 0 || !read_trail((struct slice){what.p + 1, what.n - 1}, &t)) {
@@ -453,14 +555,8 @@ deadlock_heard(struct core *c, struct slice what)
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (what.p[0] != 'W' || l == NULL || !slice_eq((struct slice){l->key, l->key_n}, last->key) || l->held_n != 1 ||
-        !waits_for_holders(l, last->shared != 0)) {
-        return; /* not held here */
-    }
-    const struct owner *o = container_of(l->holders.next, struct claim, node)->owner;
-    if (is_at(c, &t.stop[0], o)) {
-        close_cycle(c, &t);
-    } else if (!was_at(c, &t, o)) {
-        walk(c, &t, o);
+    if (what.p[0] == 'W' && l != NULL && slice_eq((struct slice){l->key, l->key_n}, last->key) && may_follow(l) &&
+        waits_for_holders(l, last->shared != 0)) {
+        branch(c, &t, l, &steps);
     }
 }

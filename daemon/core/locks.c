@@ -415,6 +415,21 @@ wanted_to_wait(const struct request *r)
     return r->due_us > r->arrived_us;
 }
 
+/* Somebody wants to wait there, and not only for what is under way. */
+static bool
+is_waited_in(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->requests)
+    {
+        if (!container_of(pos, struct request, claim_node)->hurried) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Whether a LOCK that does not want to wait has anything but an operation in
  * flight between itself and an answer. Behind many others it has, without looking
@@ -425,8 +440,9 @@ lock_busy_for(const struct core *c, const struct request *r)
 {
     const struct claim *cl = r->claim;
     const struct lock *l = cl->lock;
+    uint32_t room = lock_is(l, KIND_F_PERMITS) && l->limit > l->held_n ? l->limit - l->held_n : 1;
+    int before = 0, crowd = lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? 16 * CROWD : CROWD;
     struct list *pos, *nxt;
-    int before = 0;
 
     if (cl->state == CLAIM_TRYING) {
         return false;
@@ -441,16 +457,12 @@ lock_busy_for(const struct core *c, const struct request *r)
     list_each(pos, nxt, &l->queue)
     {
         const struct claim *other = container_of(pos, struct claim, node);
-        struct list *rpos, *rnxt;
 
-        if (other == cl || ++before > CROWD) {
+        if (other == cl || ++before > crowd) {
             return other != cl;
         }
-        list_each(rpos, rnxt, &other->requests)
-        {
-            if (!container_of(rpos, struct request, claim_node)->hurried) {
-                return true;
-            }
+        if (is_waited_in(other) && !(r->shared && wants_shared(other)) && --room == 0) {
+            return true;
         }
     }
     return false;
@@ -462,6 +474,22 @@ lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
 {
     while (!list_empty(&l->hurried)) {
         request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
+    }
+}
+
+/* One was granted it: the others are told no, unless there is room for them yet. */
+void
+lock_settle_full(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->hurried)
+    {
+        struct request *r = container_of(pos, struct request, hurry_node);
+
+        if (is_full(l, r->shared)) {
+            request_finish(c, r, CORE_NOT_GRANTED, 0);
+        }
     }
 }
 
@@ -581,6 +609,25 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .session = cl->session,
                                       .reason = reason};
     core_act(c, &a);
+}
+
+void
+lock_wanted(struct core *c, const struct lock *l, bool shared)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        if (is_full(l, shared)) {
+            lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
+        }
+    }
+}
+
+bool
+lock_has_one_token(const struct lock *l)
+{
+    return l->held_n > 0 && !lock_is(l, KIND_F_PERMITS) && first_in(&l->holders, CLAIM_HELD)->holds > 0;
 }
 
 /* Whoever waits is sent away with this answer; who holds is not touched. */

@@ -98,7 +98,7 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;
-    a.op.lease_us = a.op.place ? PLACE_US : cl->lease_us;
+    a.op.lease_us = a.op.place ? cl->place_life_us : cl->lease_us;
     core_act(c, &a);
 }
 
@@ -114,6 +114,7 @@ claim_try(struct core *c, struct claim *cl)
     cl->lock->again = false;
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+    cl->place_life_us = earlier(r->spec_lease_us, PLACE_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
@@ -139,11 +140,18 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
 void
 claim_serve(struct core *c, struct claim *cl)
 {
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
+    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && c->now_us >= cl->partial_until_us &&
+           !claim_busy(cl) && !list_empty(&cl->requests)) {
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
-        if (r->verb == CORE_LOCK && r->once) {
+        if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
+            if (r->due_us <= r->arrived_us) {
+                request_finish(c, r, CORE_NOT_GRANTED, 0);
+            } else {
+                request_deadlock(c, r, NULL, 0);
+            }
+        } else if (r->verb == CORE_LOCK && r->once) {
             r->uncounted = true;
             request_grant(c, r);
         } else if (r->verb == CORE_LOCK) {
@@ -166,11 +174,17 @@ claim_serve(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
+/*
+ * Its operation is overtaken: the outcome is dropped. One that may shorten the expiry, or take away some of the holds,
+ * must not find a later hold.
+ */
 void
-claim_forget_op(struct claim *cl)
+claim_forget_op(const struct core *c, struct claim *cl)
 {
-    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
+    bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
+
+    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->state == CLAIM_HELD && takes) || cl->partial_until_us > c->now_us;
+    cl->partial_until_us = 0;
     cl->op = 0;
     cl->op_request = NULL;
 }
@@ -182,7 +196,7 @@ claim_forget_op(struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
-    claim_forget_op(cl);
+    claim_forget_op(c, cl);
     cl->op_request = r;
     cl->retry_us = 0;
     if (cl->state != CLAIM_FREEING) {

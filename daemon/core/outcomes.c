@@ -60,7 +60,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     while (cl->state == CLAIM_HELD && !list_empty(&cl->requests)) { /* those that waited together */
         request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
-    lock_settle_hurried(c, l, CORE_NOT_GRANTED);
+    lock_settle_full(c, l);
     claim_arm(c, cl);
 }
 
@@ -100,7 +100,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     if (cl->placed && !d->placed) {
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
-        cl->renew_us = d->sent_us + earlier(PLACE_US, cl->op_lease_us) / 3; /* taken for no longer than the lease */
+        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for no longer than the lease */
     }
     cl->placed = d->placed;
     cl->unsure = cl->unsure || cl->placed;
@@ -237,8 +237,8 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
-    case CORE_TAKEN:
-        claim_lose(c, cl, "gone in Redis", true);
+    case CORE_TAKEN: /* of a kind with two sorts of holds it may have the other one: that goes as well */
+        claim_lose(c, cl, "gone in Redis", d->outcome != CORE_TAKEN || !lock_is(cl->lock, KIND_F_SHARED));
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
@@ -247,6 +247,10 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        if (cl->op_verb == CORE_RELEASE) {
+            cl->partial_until_us = d->guard_us;
+            cl->retry_us = later(cl->retry_us, d->guard_us);
+        }
         break;
     case CORE_DOWN:
     case CORE_FULL:
@@ -318,7 +322,7 @@ static void
 place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
-        cl->renew_us = later(c->now_us, d->sent_us + PLACE_US / 3);
+        cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {

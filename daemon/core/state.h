@@ -30,7 +30,7 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
-    PLACE_US = 30 * 1000 * 1000, /* a place in Redis's queue that nobody refreshes is passed over then; see fair.lua */
+    PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
@@ -74,6 +74,7 @@ struct owner {
     uint64_t search;      /* number of the search for a deadlock that was here last ... */
     struct owner *via;    /* ... on the way from this owner, which waits for it */
     struct owner *todo;   /* ... and which it looks at after this one */
+    bool stuck;           /* ... and whether it can never go on */
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
@@ -113,6 +114,7 @@ struct claim {
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
+    int64_t place_life_us;  /* placed: Redis passes over it when it was not renewed for so long */
     int64_t queued_us;      /* since when */
     int64_t tried_us;       /* TRYING: since when */
 
@@ -138,6 +140,7 @@ struct claim {
     int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
+    int64_t partial_until_us; /* an unanswered release of some of the holds may still run: nothing is done before */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t owner_grace_us, place_grace_us;
     UT_hash_handle hh;      /* core.claims */
@@ -260,10 +263,13 @@ void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_busy_for(const struct core *c, const struct request *r);
 void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer);
+void lock_settle_full(struct core *c, struct lock *l);
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
+bool lock_has_one_token(const struct lock *l);                       /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer);
 void lock_free(struct core *c, struct lock *l);
@@ -280,6 +286,7 @@ void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_freed(struct core *c, struct claim *cl, bool news);
+void claim_told_lost(struct core *c, struct claim *cl);
 void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl);
@@ -292,7 +299,7 @@ void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; Q
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
-void claim_forget_op(struct claim *cl);
+void claim_forget_op(const struct core *c, struct claim *cl);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
@@ -300,6 +307,7 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
+bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_hurry(struct core *c, struct request *r);
 void request_timer(struct core *c, struct request *r);
 void request_grant(struct core *c, struct request *r);
@@ -325,9 +333,9 @@ void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
 void deadlock_heard(struct core *c, struct slice what);
 
 static inline bool
-lock_is(const struct lock *l, unsigned flag)
+lock_is(const struct lock *l, unsigned flags) /* any of them */
 {
-    return (kind_rows[l->kind].flags & flag) != 0;
+    return (kind_rows[l->kind].flags & flags) != 0;
 }
 
 /* Holds of either sort. */
