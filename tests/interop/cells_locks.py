@@ -54,9 +54,9 @@ class Row:
             granted(c.cmd("LOCK", ours, "NOWAIT", *options))
         return conns
 
-    def it_waits(self, theirs):
+    def it_waits(self, theirs, *how):
         """It is seen to wait: subscribed, where it does that."""
-        p = self.driver.send("w", "lock", theirs, 30000)
+        p = self.driver.send("w", *how, "lock", theirs, 30000)
         if self.lib.told:
             def subscribed():
                 """its subscription"""
@@ -171,13 +171,15 @@ def force(r):
     if "force" not in r.lib.verbs:
         raise NotThere
     ours, theirs, key = r.fresh()
-    mine = r.we_take_all(ours)[0]
-    p = r.it_waits(theirs)
+    # Redisson's read lock forces readers out; who waits for that is a writer.
+    shared, writer = (["SHARED"], ["as", "write"]) if r.lib.family == "rw-read" else ([], [])
+    mine = r.we_take_all(ours, None, *shared)[0]
+    p = r.it_waits(theirs, *writer)
     check(r.driver.ask("x", "force", theirs) == "1", "forceUnlock said that nobody had it")
     check(p.wait() is not None, "its waiter was not granted")
-    refused(mine.cmd("UNLOCK", ours), "LOST|NOTHELD")
+    refused(mine.cmd("UNLOCK", ours, *shared), "LOST|NOTHELD")
     check(r.w.ask(r.w.b, "LOCK", ours, "NOWAIT") is None, "our late UNLOCK freed its lock")
-    r.driver.ask("w", "unlock", theirs)
+    r.driver.ask("w", *writer, "unlock", theirs)
     granted(mine.cmd("LOCK", ours, "WAIT", "10s"))
 
 
@@ -229,9 +231,22 @@ def rlockd_dies(r):
     p = r.it_waits(theirs)
     third.kill()
     killed = time.monotonic()
+    if r.lib.sleeps_on:
+        return woken_by_hand(r, theirs, key, p)
     check(p.wait() is not None, "it was not granted")
     check(p.at < killed + LEASE / 1000 + (SLACK if r.lib.told else POLL), "granted only %.1f s after the kill", p.at - killed)
     r.driver.ask("w", "unlock", theirs)
+
+
+def woken_by_hand(r, theirs, key, p):
+    """The TTL frees the key; the library's waiter would sleep on, so it is told as an unlock would tell it."""
+    until(lambda: r.w.redis.cmd("EXISTS", key) == 0, LEASE / 1000 + SLACK)
+    with r.w.redis.conn() as c:
+        for channel in c.cmd("PUBSUB", "CHANNELS", "*{%s}*" % theirs):
+            c.cmd("PUBLISH", channel, "0")
+    check(p.wait() is not None, "it was not granted")
+    r.driver.ask("w", "unlock", theirs)
+    return "(woken by hand)"
 
 
 HOLDER = """import socket, sys, time

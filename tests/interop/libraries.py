@@ -29,13 +29,14 @@ class Library:
     limit      how many may have it at a time
     family     what is special about it: cells_special.py
     reentrant  the same thread may lock it again
+    sleeps_on  its waiter does not notice that a TTL has ended, among its own clients neither
     """
 
     def __init__(self, name, package, command, prefix, told=False, verbs=(), port="redis", limit=1, family="simple",
-                 reentrant=False):
+                 reentrant=False, sleeps_on=False):
         self.name, self.package, self.command, self.prefix = name, package, command, prefix
         self.told, self.verbs, self.port, self.limit = told, verbs, port, limit
-        self.family, self.reentrant = family, reentrant
+        self.family, self.reentrant, self.sleeps_on = family, reentrant, sleeps_on
 
     def why(self):
         return install.why(self.package)
@@ -65,7 +66,8 @@ def redisson(folder):
     hash_verbs = ("holds", "ttl", "locked", "force")
     return [
         _redisson(folder, "RLock", "rlock", "rlock", verbs=hash_verbs, reentrant=True, family="hash"),
-        _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair"),
+        _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair",
+                  sleeps_on=folder == "redisson-old"),  # it sleeps until its own place's deadline, 5 min away
         _redisson(folder, "ReadWriteLock.write", "write", "rw", verbs=hash_verbs, reentrant=True, family="rw"),
         _redisson(folder, "ReadWriteLock.read", "read", "rw", verbs=hash_verbs, reentrant=True, family="rw-read"),
         _redisson(folder, "PermitExpirableSemaphore", "permit", "sem", verbs=("available",), limit=2, family="semaphore"),

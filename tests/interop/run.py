@@ -9,6 +9,7 @@ skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when noth
 import argparse
 import glob
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -97,6 +98,7 @@ def main():
     for part in ("locks", "clients", "load"):
         p.add_argument("--" + part, action="store_true", help="only this part")
     asked = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     every = not (asked.locks or asked.clients or asked.load)
     began, tables = time.monotonic(), []
     for package, why in sorted(install.everything().items()):

@@ -25,7 +25,7 @@ function redlock() {
         throw e;
       }
     },
-    release: (lock) => lock.release(),
+    release: (lock) => once.release(lock), // the patient one would try for ever to free what it has lost
     extend: async (lock, lease) => lock.extend(lease),
   };
 }
