@@ -93,7 +93,7 @@ public final class RedissonLocks implements Lines.Verbs {
         return n;
     }
 
-    /** rwcycle NAME ENTER_SCRIPT_SHA LEAVE_SCRIPT_SHA WITNESS N WRITE_EVERY: the witness's scripts run while it is held. */
+    /** rwcycle NAME ENTER_SHA LEAVE_SHA WITNESS N WRITE_EVERY: the witness's scripts run while it is held. */
     private Object rwcycle(String[] w) {
         int n = Integer.parseInt(w[4]);
         int every = Integer.parseInt(w[5]);
