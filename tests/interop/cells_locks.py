@@ -13,7 +13,7 @@ import cells_special
 from cells_special import NotThere
 from world import LEASE, PATIENCE, Refused, after, check, granted, harness, refused, until
 
-HAND_OVERS = 25
+HAND_OVERS, WARM_UP, TRIES = 25, 8, 3
 SLACK = 1.5 * harness.SLOW  # seconds that may pass between the end of a TTL and a grant
 POLL = 2.5 * harness.SLOW   # ... between an unlock that is not told and a grant to who polls, or is told by a timer
 
@@ -286,16 +286,24 @@ def client_dies(r):
             p.stdout.close()
 
 
-def _verdict(took, rtt, bound_ms):
-    median = statistics.median(took) * 1000
-    check(median <= rtt * 1000 + bound_ms, "median %.1f ms of %d; round trip %.2f ms", median, len(took), rtt * 1000)
-    return "%.1f ms" % median
+def median_within(measure, bound_ms):
+    """One Redis round trip and so many ms in the median. What misses is measured again: a busy machine only adds."""
+    for _ in range(TRIES):
+        took, rtt = measure()
+        median, most = statistics.median(took) * 1000, rtt * 1000 + bound_ms
+        if median <= most:
+            return "%.1f ms" % median
+    raise AssertionError("median %.1f ms of %d, %d times; bound %.2f ms" % (median, len(took), TRIES, most))
 
 
 def wake_us(r):
     """From its unlock (the moment its driver is told to) to our grant: one round trip and 5 ms in the median."""
+    return median_within(lambda: _wake_us(r), 5 * harness.SLOW)
+
+
+def _wake_us(r):
     took, rtt = [], r.w.round_trip()
-    for i in range(HAND_OVERS + 8):
+    for i in range(HAND_OVERS + WARM_UP):
         ours, theirs, key = r.fresh()
         r.it_takes_all(theirs)
         waiter = r.w.wait(r.w.b, "LOCK", ours, "WAIT", "60s")
@@ -305,20 +313,25 @@ def wake_us(r):
         granted(waiter.result())
         p.wait()
         check(waiter.at - p.sent < 3 * harness.SLOW, "no wake-up: granted only after %.1f s", waiter.at - p.sent)
-        if i >= 8:  # the first ones warm the library up
+        if i >= WARM_UP:
             took.append(waiter.at - p.sent)
         check(waiter.conn.cmd("UNLOCK", ours) == 0, "our UNLOCK")
         for h in range(1, r.lib.limit):
             r.driver.ask("h%d" % h, "unlock", theirs)
         waiter.conn.close()
-    return _verdict(took, rtt, 5 * harness.SLOW)
+    return took, rtt
 
 
 def wake_it(r):
     """From our UNLOCK to its grant, the same; a library that polls gets its poll."""
+    return median_within(lambda: _wake_it(r), (5 if r.lib.told else POLL * 1000) * harness.SLOW)
+
+
+def _wake_it(r):
     took, rtt = [], r.w.round_trip()
     mine = [r.w.conn() for _ in range(r.lib.limit)]
-    for i in range(HAND_OVERS + 8 if r.lib.told else 5):
+    warm_up = WARM_UP if r.lib.told else 0
+    for i in range(warm_up + (HAND_OVERS if r.lib.told else 5)):
         ours, theirs, key = r.fresh()
         for c in mine:
             granted(c.cmd("LOCK", ours))
@@ -326,12 +339,12 @@ def wake_it(r):
         began = time.monotonic()
         check(mine[0].cmd("UNLOCK", ours) == 0, "our UNLOCK")
         check(p.wait() is not None, "it was not granted")
-        if i >= 8 or not r.lib.told:
+        if i >= warm_up:
             took.append(p.at - began)
         r.driver.ask("w", "unlock", theirs)
         for c in mine[1:]:
             c.cmd("UNLOCK", ours)
-    return _verdict(took, rtt, 5 * harness.SLOW) if r.lib.told else _verdict(took, rtt, POLL * 1000)
+    return took, rtt
 
 
 def foreign_kind(r):
