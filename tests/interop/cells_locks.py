@@ -324,7 +324,7 @@ def _wake_us(r):
 
 def wake_it(r):
     """From our UNLOCK to its grant, the same; a library that polls gets its poll."""
-    return median_within(lambda: _wake_it(r), (5 if r.lib.told else POLL * 1000) * harness.SLOW)
+    return median_within(lambda: _wake_it(r), 5 * harness.SLOW if r.lib.told else POLL * 1000)
 
 
 def _wake_it(r):

@@ -93,7 +93,7 @@ def read(*parts):
         return f.read()
 
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>rlockd</groupId><artifactId>%s</artifactId><version>1</version><dependencies>%s</dependencies></project>
 """
 DEPENDENCY = "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>"
