@@ -181,10 +181,10 @@ has(struct world *w, uint64_t s, const char *name, enum kind kind, bool shared)
     expect_reply(w, w->request, CORE_GRANTED);
 }
 
-/* Two hold "a". As long as one of them does not wait, somebody may get it; then nobody can. */
-static void
-two_holders(enum kind kind)
+/* Two hold "a". As long as one of them does not wait, somebody may get a permit; then nobody can. */
+START_TEST(permits)
 {
+    enum kind kind = KIND_SEMAPHORE;
     struct world w;
     const struct core_reply *r;
     uint64_t s, t, u, id;
@@ -193,8 +193,8 @@ two_holders(enum kind kind)
     s = session(&w);
     t = session(&w);
     u = session(&w);
-    has(&w, s, "a", kind, kind == KIND_RW);
-    has(&w, t, "a", kind, kind == KIND_RW);
+    has(&w, s, "a", kind, false);
+    has(&w, t, "a", kind, false);
     take(&w, u, "u");
     lock(&w, s, "u");
     id = lock(&w, u, "a", .kind = kind, .limit = 2); /* t may leave */
@@ -206,22 +206,56 @@ two_holders(enum kind kind)
     ck_assert_uint_eq(hop(r, 1)->hop.owner, u);
     ck_assert_str_eq(hop(r, 1)->name, "a");
     give(&w, t, "a");
-    if (kind == KIND_SEMAPHORE) {
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
-    }
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
     world_close(&w);
-}
-
-START_TEST(permits)
-{
-    two_holders(KIND_SEMAPHORE);
 }
 END_TEST
 
+/* Who wants to write needs every reader to leave: one that waits for it is enough. */
 START_TEST(readers)
 {
-    two_holders(KIND_RW);
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, t, u;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    has(&w, t, "a", KIND_RW, true);
+    has(&w, s, "a", KIND_RW, true);
+    take(&w, u, "u");
+    lock(&w, s, "u");
+    r = expect_reply(&w, lock(&w, u, "a", .kind = KIND_RW), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, u);
+    ck_assert_str_eq(hop(r, 0)->name, "a");
+    ck_assert_uint_eq(hop(r, 1)->hop.owner, s);
+    ck_assert_str_eq(hop(r, 1)->name, "u");
+    world_close(&w);
+}
+END_TEST
+
+/* Stuck because of each other, but not because of who asks: that is told to one of them, and not to it. */
+START_TEST(stuck_elsewhere)
+{
+    struct world w;
+    uint64_t s, t, u;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    w.conf.deadlock_us = 0;
+    take(&w, s, "s");
+    take(&w, u, "u");
+    has(&w, t, "a", KIND_RW, true);
+    lock(&w, t, "s");
+    lock(&w, u, "a", .kind = KIND_RW); /* t waits for s, who does not wait */
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    expect_reply(&w, lock(&w, s, "a", .kind = KIND_RW), CORE_DEADLOCK);
+    world_close(&w);
 }
 END_TEST
 
@@ -805,7 +839,7 @@ int
 main(void)
 {
     const TTest *tests[] = {
-        self, circles, chains, freeing, named_owners, in_order, permits, readers, own_permits, reader_beside_readers,
+        self, circles, chains, freeing, named_owners, in_order, permits, readers, stuck_elsewhere, own_permits, reader_beside_readers,
         not_asked, chain_over_daemons, echo_of_the_first_walk, ended_between_the_walks, reader_elsewhere, another_key,
         tail, too_long, as_long_as_can_be,
     };

@@ -162,6 +162,65 @@ START_TEST(reentry)
 END_TEST
 
 /* A writer reads besides; when it gives up writing, other readers come in beside it. */
+/* It may still run, and would take away what is taken now: so nothing is, until it can not run any more. */
+START_TEST(unanswered_downgrade)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, first, id;
+
+    world_open(&w);
+    s = session(&w);
+    enters(&w, s, false);
+    id = lock(&w, s, "a", READS);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    first = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + MS(800));
+    id = lock(&w, s, "a", RW);
+    pass(&w, MS(799));
+    quiet(&w);
+    pass(&w, MS(1));
+    op = expect_op(&w, CORE_RELEASE, "a"); /* again, now that it is the only one */
+    ck_assert(op.op.holds == 0 && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, first, CORE_LEFT)->left, 1);
+    expect_reply(&w, id, CORE_DEADLOCK); /* it reads now */
+    world_close(&w);
+}
+END_TEST
+
+/* Gone meanwhile: a late copy of it must not find a later hold of the same owner. */
+START_TEST(unanswered_downgrade_overtaken)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, number;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", RW, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    number = op.op.owner;
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, s, "a", READS, .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    break_name(&w, session(&w), "a", RW);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_reply(&w, w.request, CORE_LEFT);
+    lock(&w, s, "a", RW, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_ne(op.op.owner, number);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(downgrade_wakes_readers)
 {
     struct world w;
@@ -480,6 +539,8 @@ main(void)
         writer_is_not_starved,
         writer_gives_up,
         reentry,
+        unanswered_downgrade,
+        unanswered_downgrade_overtaken,
         downgrade_wakes_readers,
         unlock_shared,
         upgrade,
