@@ -218,7 +218,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
-/* It has to take its place in Redis's queue anew, behind all others; so here, or those two would wait for each other. */
+/* It has to take its place in Redis's queue anew, behind all others; so here too, or they would wait for each other. */
 void
 claim_put_last(struct core *c, struct claim *cl)
 {
@@ -377,7 +377,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->lost = cl->news_lost = false;
     if (cl->state != CLAIM_SWEEP) {
         if (cl->doubtful || cl->shrink_until_us > c->now_us) {
-            cl->number = cl->owner->number = ++c->serial; /* of the owner: the claim's record may go before the next hold */
+            /* Of the owner: the claim's record may go before the next hold. */
+            cl->number = cl->owner->number = ++c->serial;
         }
         cl->doubtful = false;
         cl->shrink_until_us = 0;

@@ -116,7 +116,10 @@ gather(struct core *c, const struct request *r)
     return true;
 }
 
-/* Whether the wait has no end while those are stuck who seem to be: one permit given back is enough, of others all are needed. */
+/*
+ * Whether the wait has no end while those are stuck who seem to be. Who waits for a permit needs one of them, who waits
+ * for anything else needs all holders to leave.
+ */
 static bool
 is_hopeless(const struct lock *l)
 {
@@ -500,7 +503,7 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
     if (waits_for_holders(l, r->shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
-    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* others may read elsewhere */
+    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
         say_way(c, &t, l);
     }
 }

@@ -100,11 +100,11 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     if (cl->placed && !d->placed) {
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
-        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for no longer than the lease */
+        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;
     cl->unsure = cl->unsure || cl->placed;
-    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until it is asked for again */
+    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until asked for again */
 }
 
 static void

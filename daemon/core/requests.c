@@ -137,8 +137,8 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
 }
 
 /*
- * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may be taken
- * back.
+ * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may yet be
+ * taken back.
  */
 static bool
 may_join(const struct request *r)

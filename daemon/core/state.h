@@ -122,7 +122,7 @@ struct claim {
     uint64_t token;
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
-    bool placed;            /* kinds with places: Redis has one for us; QUEUED and TRYING, and FREEING until it is gone */
+    bool placed;            /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
     bool fresh;             /* granted to a LOCK that said so */
     bool watchdog;          /* renewed by us */
     bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */

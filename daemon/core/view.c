@@ -11,7 +11,8 @@ owner_view(const struct claim *cl)
 {
     const struct owner *o = cl->owner;
 
-    return (struct core_owner_view){.id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
+    return (struct core_owner_view){
+        .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
 static const struct lock *
