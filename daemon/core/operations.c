@@ -123,13 +123,13 @@ claim_try(struct core *c, struct claim *cl)
 static void
 serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {
-    bool shared = r->shared || cl->holds == 0;
-    uint32_t holds = shared ? cl->shared : cl->holds;
+    bool shared = !r->again && (r->shared || cl->holds == 0);
+    uint32_t holds = shared ? cl->shared : cl->holds + r->again;
     int64_t left_us = cl->deadline_us - c->now_us;
 
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
-    } else if (claim_holds(cl) > 1) {
+    } else if (claim_holds(cl) + r->again > 1) {
         claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
     } else {
         claim_release(c, cl, r);

@@ -513,6 +513,84 @@ START_TEST(other_sort_in_a_hurry)
 }
 END_TEST
 
+/* s writes and reads, and has sent an UNLOCK of the exclusive hold that Redis does not answer. Returns its request. */
+static uint64_t
+downgrades_unanswered(struct world *w, uint64_t s)
+{
+    struct flight op;
+    uint64_t id;
+
+    enters(w, s, false);
+    id = lock(w, s, "a", READS);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+    id = unlock(w, s, "a");
+    op = expect_op(w, CORE_RELEASE, "a");
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    redis_says(w, op, CORE_UNKNOWN, .guard_us = w->now_us + SEC(1));
+    return id;
+}
+
+/* Others may read by now: until it is known, nobody is told that it is held exclusively. It is asked again as it was. */
+START_TEST(downgrade_unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = downgrades_unanswered(&w, s);
+    expect_in(&w, 1, true);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    leaves(&w, s);
+    id = downgrades_unanswered(&w, s);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_DOWN);
+    expect_reply(&w, lock(&w, s, "a", RW, .once = true), CORE_DEADLOCK);
+    expect_in(&w, 1, true);
+    leaves(&w, s);
+    world_close(&w);
+}
+END_TEST
+
+/* A part of the holds was given back, and nobody knows when that runs: it must not meet a later hold of the same owner. */
+START_TEST(late_release_of_a_part)
+{
+    static const bool sorts[] = {false, true};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        enters(&w, s, sorts[i]);
+        lock(&w, s, "a", RW, .shared = sorts[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        unlock(&w, s, "a");
+        op = expect_op(&w, CORE_RELEASE, "a");
+        redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_LEFT);
+        leaves(&w, s);
+        lock(&w, s, "a", RW, .shared = !sorts[i]);
+        ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* Taken by readers elsewhere: the wait and its end are those of any other kind. */
 START_TEST(taken_elsewhere)
 {
@@ -551,6 +629,8 @@ main(void)
         leaving,
         other_sort_behind_an_attempt,
         other_sort_in_a_hurry,
+        downgrade_unanswered,
+        late_release_of_a_part,
         taken_elsewhere,
     };
 
