@@ -152,7 +152,8 @@ struct core_op {
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
-    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken; EXTEND: of the place, not of a hold */
+    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
+                           EXTEND: of the place, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     uint32_t limit;     /* ACQUIRE: permits in all */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its

@@ -130,6 +130,10 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
     } else if (claim_holds(cl) + r->again > 1) {
+        if (!shared && holds == 1) { /* from now on others may read as well, whatever is heard of it, and when */
+            cl->holds = 0;
+            r->again = true;
+        }
         claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
     } else {
         claim_release(c, cl, r);

@@ -223,25 +223,6 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
     }
 }
 
-/*
- * Of a name that is shared, some of the holds may have been given back, or may be at any time later. So others may read
- * already where this one wrote; and no later hold may have the number that this one has in Redis.
- */
-static void
-perhaps_given_back(struct claim *cl, struct request *r)
-{
-    if (!lock_is(cl->lock, KIND_F_SHARED)) {
-        return;
-    }
-    cl->doubtful = true;
-    if (!cl->op_shared && cl->op_holds == 0) {
-        cl->holds = 0;
-        if (r != NULL) {
-            r->again = true;
-        }
-    }
-}
-
 /* HELD: a re-entry, a hold given back, or RENEW. */
 static void
 held_done(struct core *c, struct claim *cl, const struct core_done *d)
@@ -263,8 +244,8 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unknowns++;
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
-        } else if (cl->op_verb == CORE_RELEASE) {
-            perhaps_given_back(cl, r);
+        } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
+            cl->doubtful = true; /* it may run at any later time, and must not meet a hold of the other sort then */
         }
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));

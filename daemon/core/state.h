@@ -210,7 +210,7 @@ struct request {
     struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
-    bool again;             /* UNLOCK of the last exclusive hold, which is taken to be gone, that is asked for once more */
+    bool again;             /* UNLOCK that gave back the last exclusive hold: when it is sent once more, it is that one */
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 

@@ -1,8 +1,8 @@
 /*
  * core_model.h -- a Redis of a few names, as far as the core knows it: what the scripts of each kind do to a key, in C.
  *
- * Names end in their number. An owner is known by its daemon and its number there, a permit by its claim as well. Nothing
- * here draws lots or keeps time: the caller says when an operation runs, and what becomes of a wake-up.
+ * Names end in their number. An owner is known by its daemon and its number there, a permit by its claim as well.
+ * Nothing here draws lots or keeps time: the caller says when an operation runs, and what becomes of a wake-up.
  */
 #ifndef RLOCKD_TESTS_CORE_MODEL_H
 #define RLOCKD_TESTS_CORE_MODEL_H
@@ -287,7 +287,8 @@ model_hold_of(struct model_key *k, const struct model_call *c)
     for (size_t i = 0; i < k->holds_n; i++) {
         struct model_hold *h = &k->hold[i];
 
-        if (h->owner == model_owner(c->daemon, c->op.owner) && (c->op.kind != KIND_SEMAPHORE || h->claim == c->op.claim)) {
+        if (h->owner == model_owner(c->daemon, c->op.owner) &&
+            (c->op.kind != KIND_SEMAPHORE || h->claim == c->op.claim)) {
             return h;
         }
     }
@@ -470,17 +471,24 @@ model_release_permit(struct model *m, struct model_key *k, int name, struct mode
 
 /* ---- all kinds ---- */
 
+/* Whether there is a hold that is still good. */
+static inline bool
+model_is_held_by_any(const struct model_key *k, enum kind kind, int64_t now_us)
+{
+    bool held = model_is_held(k, now_us);
+
+    for (size_t i = 0; i < k->holds_n; i++) {
+        held |= now_us < (kind == KIND_RW ? k->expires_us : k->hold[i].until_us);
+    }
+    return held;
+}
+
 static inline void
 model_clear(struct model *m, struct model_key *k, int name, struct model_call *c)
 {
-    bool there = model_is_held(k, c->now_us);
-
-    for (size_t i = 0; i < k->holds_n; i++) {
-        there |= c->now_us < (c->op.kind == KIND_RW ? k->expires_us : k->hold[i].until_us);
-    }
+    c->d->stamp = model_is_held_by_any(k, c->op.kind, c->now_us);
     k->owner = 0;
     k->holds_n = 0;
-    c->d->stamp = there;
     m->wake(m->ctx, name, 0);
     model_call_head(m, k, name);
 }
@@ -545,18 +553,6 @@ model_runs(struct model *m, struct model_call *c)
         model_clear(m, k, name, c);
         break;
     }
-}
-
-/* Whether anything is left of the name: a hold that is still good, or a place in the queue. */
-static inline bool
-model_is_left(const struct model_key *k, enum kind kind, int64_t now_us)
-{
-    bool left = model_is_held(k, now_us) || k->places_n > 0;
-
-    for (size_t i = 0; i < k->holds_n; i++) {
-        left |= now_us < (kind == KIND_RW ? k->expires_us : k->hold[i].until_us);
-    }
-    return left;
 }
 
 #endif

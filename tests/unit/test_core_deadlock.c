@@ -784,8 +784,8 @@ END_TEST
 /* What others say may be anything. */
 START_TEST(garbage)
 {
-    static const char *const texts[] = {"", "W", "V", "X", "W1:", "W1:0", "W1:0,", "V1:0,", "W999999:x,", "W-1:,", "W0:,",
-                                        "W0:,0:,0:,0:,0:,", "V0:,1:1,1:1,0:,0:,", "W4294967296:,",
+    static const char *const texts[] = {"", "W", "V", "X", "W1:", "W1:0", "W1:0,", "V1:0,", "W999999:x,", "W-1:,",
+                                        "W0:,", "W0:,0:,0:,0:,0:,", "V0:,1:1,1:1,0:,0:,", "W4294967296:,",
                                         "W1:1,0:,20:18446744073709551616,1:1,1:a,1:a,", "W18446744073709551615:"};
     struct link link[3];
     const struct core_reply *r = NULL;

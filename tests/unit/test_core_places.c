@@ -1,6 +1,6 @@
 /*
- * test_core_places.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and in
- * the same order there as here.
+ * test_core_places.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and
+ * in the same order there as here.
  */
 #include "tests/unit/core_world.h"
 
@@ -605,7 +605,7 @@ START_TEST(granted_behind_a_release)
 }
 END_TEST
 
-/* What an attempt brought for a named owner that had left is given back; its place here is then the last, as in Redis. */
+/* What an attempt brought for a named owner that had left is given back; then its place is the last, as in Redis. */
 START_TEST(kept_place_after_a_release)
 {
     struct world w;

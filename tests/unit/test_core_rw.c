@@ -239,6 +239,7 @@ START_TEST(downgrade_wakes_readers)
     read[1] = lock(&w, session(&w), "a", READS);
     expect_in(&w, 1, false);
     id = unlock(&w, s, "a"); /* the exclusive one first */
+    expect_in(&w, 1, true);  /* others may read when Redis has heard of it, and that is before we have */
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
     redis_says(&w, op, CORE_OK);
@@ -531,7 +532,7 @@ downgrades_unanswered(struct world *w, uint64_t s)
     return id;
 }
 
-/* Others may read by now: until it is known, nobody is told that it is held exclusively. It is asked again as it was. */
+/* Others may read by now: nobody is told any more that it is held exclusively. It is asked again as it was. */
 START_TEST(downgrade_unanswered)
 {
     struct world w;
@@ -561,7 +562,7 @@ START_TEST(downgrade_unanswered)
 }
 END_TEST
 
-/* A part of the holds was given back, and nobody knows when that runs: it must not meet a later hold of the same owner. */
+/* A part was given back, and nobody knows when that runs: it must not meet a later hold of the same owner. */
 START_TEST(late_release_of_a_part)
 {
     static const bool sorts[] = {false, true};
