@@ -250,8 +250,8 @@ first_in(const struct list *home, enum claim_state state)
 }
 
 /* Whether those who hold it here leave no room for one more. */
-static bool
-is_full(const struct lock *l, bool shared)
+bool
+lock_is_full(const struct lock *l, bool shared)
 {
     if (lock_is(l, KIND_F_PERMITS)) {
         return l->held_n >= l->limit;
@@ -317,8 +317,8 @@ idle_free(struct core *c, struct lock *l)
     }
 }
 
-static bool
-wants_shared(const struct claim *cl)
+bool
+claim_wants_shared(const struct claim *cl)
 {
     return container_of(cl->requests.next, struct request, claim_node)->shared;
 }
@@ -337,7 +337,7 @@ go_on(struct core *c, struct lock *l, struct claim *next)
     if (next == NULL || l->trying != NULL) {
         return;
     }
-    if (unplaced == NULL && (is_full(l, wants_shared(next)) || is_freeing(l, wants_shared(next)))) {
+    if (unplaced == NULL && (lock_is_full(l, claim_wants_shared(next)) || is_freeing(l, claim_wants_shared(next)))) {
         return;
     }
     if (l->retry_us > c->now_us && !at_once) {
@@ -409,106 +409,6 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     lock_wake(c, l);
 }
 
-static bool
-wanted_to_wait(const struct request *r)
-{
-    return r->due_us > r->arrived_us;
-}
-
-/* Somebody wants to wait there, and not only for what is under way. */
-static bool
-is_waited_in(const struct claim *cl)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &cl->requests)
-    {
-        if (!container_of(pos, struct request, claim_node)->hurried) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * Whether a LOCK that does not want to wait has anything but an operation in
- * flight between itself and an answer. Behind many others it has, without looking
- * at each: else a crowd of them would cost the square of its size.
- */
-bool
-lock_busy_for(const struct core *c, const struct request *r)
-{
-    const struct claim *cl = r->claim;
-    const struct lock *l = cl->lock;
-    uint32_t room = lock_is(l, KIND_F_PERMITS) && l->limit > l->held_n ? l->limit - l->held_n : 1;
-    int before = 0, crowd = lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? 16 * CROWD : CROWD;
-    struct list *pos, *nxt;
-
-    if (cl->state == CLAIM_TRYING) {
-        return false;
-    }
-    if (is_full(l, r->shared)) {
-        return true;
-    }
-    /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
-    if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
-        return true;
-    }
-    list_each(pos, nxt, &l->queue)
-    {
-        const struct claim *other = container_of(pos, struct claim, node);
-
-        if (other == cl || ++before > crowd) {
-            return other != cl;
-        }
-        if (is_waited_in(other) && !(r->shared && wants_shared(other)) && --room == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The outcome is known, and it is not theirs. */
-void
-lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
-{
-    while (!list_empty(&l->hurried)) {
-        request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
-    }
-}
-
-/* One was granted it: the others are told no, unless there is room for them yet. */
-void
-lock_settle_full(struct core *c, struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->hurried)
-    {
-        struct request *r = container_of(pos, struct request, hurry_node);
-
-        if (is_full(l, r->shared)) {
-            request_finish(c, r, CORE_NOT_GRANTED, 0);
-        }
-    }
-}
-
-/* The attempt has not run. Those who did not want to wait have their patience, see lock_busy_for(). */
-static void
-settle_impatient(struct core *c, struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->hurried)
-    {
-        struct request *r = container_of(pos, struct request, hurry_node);
-
-        if (wanted_to_wait(r)) {
-            request_finish(c, r, l->trouble, 0);
-        }
-    }
-}
-
 /* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
@@ -530,7 +430,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     }
     l->again = false;
     if (d->outcome == CORE_DOWN) {
-        settle_impatient(c, l);
+        lock_settle_impatient(c, l);
     } else {
         lock_settle_hurried(c, l, l->trouble);
     }
@@ -618,7 +518,7 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
 
     list_each(pos, nxt, &l->holders)
     {
-        if (is_full(l, shared)) {
+        if (lock_is_full(l, shared)) {
             lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
         }
     }

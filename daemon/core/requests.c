@@ -397,40 +397,6 @@ request_run(struct core *c, struct request *r)
     }
 }
 
-/* Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable. */
-static int64_t
-patience_us(const struct core *c)
-{
-    return c->conf.op_timeout_us / 4;
-}
-
-/*
- * Its time to wait is over (or was none). When only an operation in flight
- * stands between it and an answer, the answer is awaited a little longer.
- */
-void
-request_hurry(struct core *c, struct request *r)
-{
-    struct claim *cl = r->claim;
-    struct lock *l = cl->lock;
-    bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->tried_us : c->now_us, patience_us(c));
-
-    if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
-        request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else if (queued && lock_busy_for(c, r)) {
-        request_finish(c, r, l->trouble, 0);
-    } else if (until_us <= c->now_us) {
-        request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else {
-        r->hurried = true;
-        timer_set(c, &r->timer, until_us);
-        if (queued) {
-            list_push_back(&l->hurried, &r->hurry_node);
-        }
-    }
-}
-
 /* What was asked may have got lost, or a deadlock may have come about elsewhere since: so ask again, less and less. */
 static int64_t
 ask_pause_us(const struct request *r)

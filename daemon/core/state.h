@@ -262,9 +262,7 @@ void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
-bool lock_busy_for(const struct core *c, const struct request *r);
-void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer);
-void lock_settle_full(struct core *c, struct lock *l);
+bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 void lock_break(struct core *c, struct request *r);
@@ -292,6 +290,7 @@ void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl);
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
 
 /* operations.c */
@@ -309,7 +308,6 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
 bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
-void request_hurry(struct core *c, struct request *r);
 void request_timer(struct core *c, struct request *r);
 void request_grant(struct core *c, struct request *r);
 void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
@@ -322,6 +320,12 @@ enum core_answer request_lock(struct core *c, struct peer *p, const struct core_
 enum core_answer request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
                               struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
+
+/* hurry.c */
+void request_hurry(struct core *c, struct request *r); /* its time is over; may be its end */
+void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
+void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
+void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
 
 /* bundles.c */
 void bundle_arrive(struct core *c, const struct core_event *ev);
