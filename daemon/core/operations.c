@@ -140,15 +140,28 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
     }
 }
 
+/*
+ * A release of some of the holds may still run. It would take away from what is taken now; but it may be asked for once
+ * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
+ */
+static bool
+takes_no_harm(const struct claim *cl, const struct request *r)
+{
+    return r->serial == cl->partial_of || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
+}
+
 /* HELD: serves the next request that came for it, one operation at a time. */
 void
 claim_serve(struct core *c, struct claim *cl)
 {
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && c->now_us >= cl->partial_until_us &&
-           !claim_busy(cl) && !list_empty(&cl->requests)) {
+    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
+        if (c->now_us < cl->partial_until_us && !takes_no_harm(cl, r)) {
+            cl->retry_us = later(cl->retry_us, cl->partial_until_us);
+            break;
+        }
         if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
             if (r->due_us <= r->arrived_us) {
                 request_finish(c, r, CORE_NOT_GRANTED, 0);

@@ -250,8 +250,8 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
         if (cl->op_verb == CORE_RELEASE) {
-            cl->partial_until_us = d->guard_us;
-            cl->retry_us = later(cl->retry_us, d->guard_us);
+            cl->partial_until_us = later(cl->partial_until_us, d->guard_us);
+            cl->partial_of = r != NULL ? r->serial : 0;
         }
         break;
     case CORE_DOWN:

@@ -140,7 +140,8 @@ struct claim {
     int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
-    int64_t partial_until_us; /* an unanswered release of some of the holds may still run: nothing is done before */
+    int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
+    uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t owner_grace_us, place_grace_us;
     UT_hash_handle hh;      /* core.claims */
@@ -210,7 +211,7 @@ struct request {
     struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
-    bool again;             /* UNLOCK that gave back the last exclusive hold: when it is sent once more, it is that one */
+    bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 

@@ -241,7 +241,7 @@ front_read_script(const struct front_script *sc, const struct words *w, size_t n
     rest = out->name + out->names;
     out->owner = rest[sh->owner];
     if (sh->lease_ms != NONE && !read_time(rest[sh->lease_ms], 1, &out->lease_us)) {
-        return fail(error, "the time must be a whole number of milliseconds, 10 to 365 days, not '%.*s'",
+        return fail(error, "the time must be a whole number of milliseconds, at least 10 ms and at most 365 days, not '%.*s'",
                     shown_n(rest[sh->lease_ms]), rest[sh->lease_ms].p);
     }
     out->adds = sh->replaces != NONE && slice_eq(rest[sh->replaces], SLICE_LIT("0"));
