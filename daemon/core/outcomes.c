@@ -296,6 +296,10 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
 
     cl->op = 0;
+    if (d->outcome == CORE_UNKNOWN) {
+        c->metrics->unknowns++;
+        cl->doubtful = true; /* also if its lease is over: it may yet run */
+    }
     if (d->outcome == CORE_OK || gone || over) {
         bool lost = gone && r != NULL && !cl->doubtful;
 
@@ -310,10 +314,6 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
         claim_freed(c, cl, !lost);
         return;
-    }
-    if (d->outcome == CORE_UNKNOWN) {
-        c->metrics->unknowns++;
-        cl->doubtful = true;
     }
     cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
     claim_arm(c, cl);

@@ -594,6 +594,33 @@ START_TEST(late_release_of_a_part)
 }
 END_TEST
 
+/* ... also when the hold was over before that was answered. */
+START_TEST(late_release_of_a_part_overtaken)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 2; i++) {
+        lock(&w, s, "a", READS, .lease_us = SEC(2));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+    }
+    unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.holds, 1);
+    pass(&w, SEC(2));
+    expect_reply(&w, w.request, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, lock(&w, s, "a", RW), CORE_WAS_LOST);
+    lock(&w, s, "a", RW);
+    ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
+    world_close(&w);
+}
+END_TEST
+
 /* Taken by readers elsewhere: the wait and its end are those of any other kind. */
 START_TEST(taken_elsewhere)
 {
@@ -634,6 +661,7 @@ main(void)
         other_sort_in_a_hurry,
         downgrade_unanswered,
         late_release_of_a_part,
+        late_release_of_a_part_overtaken,
         taken_elsewhere,
     };
 
