@@ -68,6 +68,13 @@ waits_for_holders(const struct lock *l, bool shared)
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
 }
 
+/* Its lease has ended, which is only still to be said: it is in nobody's way. */
+static bool
+is_over(const struct core *c, const struct claim *cl)
+{
+    return c->now_us >= cl->deadline_us;
+}
+
 /* ---- inside this daemon ---- */
 
 static const struct request *
@@ -121,14 +128,16 @@ gather(struct core *c, const struct request *r)
  * for anything else needs all holders to leave.
  */
 static bool
-is_hopeless(const struct lock *l)
+is_hopeless(const struct core *c, const struct lock *l)
 {
     bool any = lock_is(l, KIND_F_PERMITS);
     struct list *pos, *nxt;
 
     list_each(pos, nxt, &l->holders)
     {
-        if (container_of(pos, struct claim, node)->owner->stuck != any) {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if ((cl->owner->stuck && !is_over(c, cl)) != any) {
             return !any;
         }
     }
@@ -137,14 +146,14 @@ is_hopeless(const struct lock *l)
 
 /* Who seems to be stuck, but waits for somebody who is not, is none of them; nor who waits for those. */
 static void
-set_free(const struct request *r)
+set_free(const struct core *c, const struct request *r)
 {
     bool changed = true;
 
     while (changed) {
         changed = false;
         for (struct owner *o = r->owner; o != NULL; o = o->todo) {
-            if (o->stuck && !is_hopeless(wait_in_search(r, o)->claim->lock)) {
+            if (o->stuck && !is_hopeless(c, wait_in_search(r, o)->claim->lock)) {
                 o->stuck = false;
                 changed = true;
             }
@@ -154,19 +163,22 @@ set_free(const struct request *r)
 
 /* One step from o, who is stuck and was reached, to those it waits for. True: one of them is who asks. */
 static bool
-reach_on(const struct request *r, struct owner *o, bool *news)
+reach_on(const struct core *c, const struct request *r, struct owner *o, bool *news)
 {
     struct list *pos, *nxt;
 
     list_each(pos, nxt, &wait_in_search(r, o)->claim->lock->holders)
     {
-        struct owner *holder = container_of(pos, struct claim, node)->owner;
+        const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (holder == r->owner) {
+        if (is_over(c, cl)) {
+            continue;
+        }
+        if (cl->owner == r->owner) {
             return true;
         }
-        if (holder->via == NULL) {
-            holder->via = o;
+        if (cl->owner->via == NULL) {
+            cl->owner->via = o;
             *news = true;
         }
     }
@@ -181,12 +193,12 @@ find_cycle(struct core *c, const struct request *r)
     bool news = gather(c, r);
 
     if (news) {
-        set_free(r);
+        set_free(c, r);
     }
     while (news) { /* who is stuck without leading here is so for another reason than this wait */
         news = false;
         for (struct owner *o = start; o != NULL; o = o->todo) {
-            if (o->stuck && (o == start || o->via != NULL) && reach_on(r, o, &news)) {
+            if (o->stuck && (o == start || o->via != NULL) && reach_on(c, r, o, &news)) {
                 return o;
             }
         }
@@ -473,10 +485,14 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 
     list_each(pos, nxt, &l->holders)
     {
-        const struct owner *o = container_of(pos, struct claim, node)->owner;
+        const struct claim *cl = container_of(pos, struct claim, node);
+        const struct owner *o = cl->owner;
 
         if (--*steps <= 0) {
             return;
+        }
+        if (is_over(c, cl)) {
+            continue;
         }
         if (is_at(c, &t->stop[0], o)) {
             close_cycle(c, t);

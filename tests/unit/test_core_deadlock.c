@@ -425,6 +425,42 @@ START_TEST(own_permits)
 }
 END_TEST
 
+/* The daemon has slept: who still seems to hold a name has lost it, and its waiter is looked at before that is said. */
+START_TEST(holds_that_are_over)
+{
+    static const int64_t leases[] = {SEC(2), SEC(60)};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct core_conf conf = world_conf;
+        struct world w;
+        uint64_t s, t;
+
+        conf.deadlock_us = SEC(1);
+        world_open_conf(&w, &conf);
+        s = session(&w);
+        t = session(&w);
+        lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 2, .lease_us = SEC(60));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        lock(&w, t, "b", .lease_us = leases[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        lock(&w, s, "b");
+        lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = -1, .holders = 2);
+        skip_watches(&w);
+        lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true);
+        expect_reply(&w, w.request, CORE_NOT_GRANTED); /* with this limit it is a circle, but no wait begins */
+        stall(&w, SEC(3));
+        world_step(&w, &(struct core_event){.type = CORE_TIME});
+        ck_assert_uint_eq(w.metrics.deadlocks, i);
+        w.answers[w.answers_n - 1].seen = true;
+        w.flights[w.flights_n - 1].seen = true;
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* Who wants to read does not wait for those who read, whatever they wait for. */
 START_TEST(reader_beside_readers)
 {
@@ -979,7 +1015,7 @@ main(void)
 {
     const TTest *tests[] = {
         self, circles, chains, freeing, named_owners, in_order, exactly_the_circles, none_in_order, permits, readers,
-        stuck_elsewhere, own_permits, reader_beside_readers, not_asked, chain_over_daemons, echo_of_the_first_walk,
+        stuck_elsewhere, own_permits, reader_beside_readers, holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
         ended_between_the_walks, reader_elsewhere, another_key,
         tail, too_long, as_long_as_can_be,
     };
