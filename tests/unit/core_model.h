@@ -541,7 +541,9 @@ model_runs(struct model *m, struct model_call *c)
         model_extend(m, k, name, c);
         break;
     case CORE_RELEASE:
-        if (c->op.kind == KIND_RW) {
+        if ((c->op.holds > 0 || c->op.rest > 0) && model_too_late(m, c)) { /* of a part: guarded */
+            c->d->outcome = CORE_DOWN;
+        } else if (c->op.kind == KIND_RW) {
             model_release_rw(m, k, name, c);
         } else if (c->op.kind == KIND_SEMAPHORE) {
             model_release_permit(m, k, name, c);

@@ -1015,7 +1015,8 @@ main(void)
 {
     const TTest *tests[] = {
         self, circles, chains, freeing, named_owners, in_order, exactly_the_circles, none_in_order, permits, readers,
-        stuck_elsewhere, own_permits, reader_beside_readers, holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
+        stuck_elsewhere, own_permits,
+        reader_beside_readers, holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
         ended_between_the_walks, reader_elsewhere, another_key,
         tail, too_long, as_long_as_can_be,
     };
