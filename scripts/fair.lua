@@ -4,14 +4,14 @@
 -- that are made from the lock's. Who is first may take the lock when it is free, others may not. A head whose time is
 -- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
 --
--- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger in
---   front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every
+-- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger
+--   in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every
 --   score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of a
 --   daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
 -- * How many strangers are in front is told by the scores themselves, as WAIT is longer than any place is good: nobody
 --   has to go through the queue.
--- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether they
---   wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
+-- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
+--   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.

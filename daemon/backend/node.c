@@ -185,7 +185,7 @@ call_send(struct node *n, struct call *c)
     c->whole = c->whole || sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
-    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody whose it is */
+    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
