@@ -16,7 +16,7 @@
 #include "daemon/core/state.h"
 
 struct lock *
-lock_find(struct core *c, struct slice name)
+lock_find(const struct core *c, struct slice name)
 {
     struct lock *l = NULL;
     unsigned hash = hash_name(&c->key, name.p, name.n);

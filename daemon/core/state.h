@@ -256,7 +256,7 @@ void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
 
 /* locks.c */
-struct lock *lock_find(struct core *c, struct slice name);
+struct lock *lock_find(const struct core *c, struct slice name);
 struct lock *lock_by_id(struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void lock_wake(struct core *c, struct lock *l);

@@ -15,16 +15,6 @@ owner_view(const struct claim *cl)
         .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
-static const struct lock *
-find(const struct core *c, struct slice name)
-{
-    struct lock *l = NULL;
-    unsigned hash = hash_name(&c->key, name.p, name.n);
-
-    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
-    return l;
-}
-
 static const struct claim *
 first_claim(const struct list *l)
 {
@@ -147,7 +137,7 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
 void
 core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
 {
-    const struct lock *l = find(c, name);
+    const struct lock *l = lock_find(c, name);
     struct list *pos, *nxt;
 
     if (l == NULL) {
@@ -170,7 +160,7 @@ core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_h
 bool
 core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out)
 {
-    const struct lock *l = find(c, name);
+    const struct lock *l = lock_find(c, name);
 
     if (l == NULL) {
         return false;
