@@ -232,6 +232,24 @@ claim_put_last(struct core *c, struct claim *cl)
     lock_wake(c, l);
 }
 
+/* It has a place in Redis's queue now, the last one there: here it goes before those that have none. */
+void
+claim_put_placed(struct claim *cl)
+{
+    while (cl->node.prev != &cl->lock->queue) {
+        struct claim *before = container_of(cl->node.prev, struct claim, node);
+        uint64_t place = before->place;
+
+        if (before->placed) {
+            return;
+        }
+        list_remove(&cl->node);
+        list_insert_before(&before->node, &cl->node);
+        before->place = cl->place;
+        cl->place = place;
+    }
+}
+
 /* Arms the timer for what comes next in this state. */
 void
 claim_arm(struct core *c, struct claim *cl)

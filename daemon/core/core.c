@@ -21,6 +21,8 @@
  *     owner is never taken to hold.
  * I9  Requests of one owner run one after the other, in order of arrival.
  * I10 When a step ends no work is left over: lock_work and owner_work are empty.
+ * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
+ *     first one here is the first of ours there.
  */
 #include "daemon/core/core.h"
 

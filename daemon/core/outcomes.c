@@ -91,30 +91,16 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* Somebody behind it here has a place in Redis already: so it is behind that one there. */
-static bool
-is_overtaken(const struct claim *cl)
-{
-    struct list *pos;
-
-    for (pos = cl->node.next; pos != &cl->lock->queue; pos = pos->next) {
-        if (container_of(pos, struct claim, node)->placed) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* TAKEN, of a kind with places: whether this one has a place now, and whether others may need one. */
 static void
 note_place(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct lock *l = cl->lock;
 
-    if (cl->placed ? !d->placed : d->placed && is_overtaken(cl)) {
+    if (cl->placed && !d->placed) {
         claim_put_last(c, cl);
-    }
-    if (d->placed && !cl->placed) {
+    } else if (d->placed && !cl->placed) {
+        claim_put_placed(cl);
         cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;
@@ -147,6 +133,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN) {
         l->unplaced = false;
+    } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
+        claim_put_placed(cl); /* perhaps; it is made sure of before anybody else takes one */
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);

@@ -281,6 +281,7 @@ void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl);
 void claim_put_last(struct core *c, struct claim *cl);
+void claim_put_placed(struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);
 void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
