@@ -282,7 +282,11 @@ int
 main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"socket", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+        {"socket", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
     const char *from_env = getenv("RLOCK_SOCKET");
     struct rlock_at at = {.addr = from_env != NULL && *from_env != '\0' ? from_env : DEFAULT_ADDR,
                           .password = getenv("RLOCK_PASSWORD")};

@@ -19,6 +19,7 @@
 
 #include "daemon/base/units.h"
 
+#define LEASE_LEAST_US (10 * 1000) /* of a shorter one nothing is left when it is granted */
 #define SHOWN_BYTES 32 /* of a wrong word */
 
 #define FOR(cmd) (1u << CMD_##cmd)
@@ -64,7 +65,7 @@ static bool
 take_lease(struct lock_options *o, struct slice value)
 {
     o->has_lease = true;
-    return duration_parse(value, &o->lease_us) && o->lease_us > 0 && o->lease_us < DURATION_FOREVER;
+    return duration_parse(value, &o->lease_us) && o->lease_us >= LEASE_LEAST_US && o->lease_us < DURATION_FOREVER;
 }
 
 static bool
@@ -135,7 +136,7 @@ static const char takes_kind[] = "one of:"
 #undef KIND
     ;
 
-#define TAKES_LEASE "a duration above 0 such as 1500 (ms), 250ms, 5s, 2m or 1h"
+#define TAKES_LEASE "a duration of 10ms or more such as 1500 (ms), 250ms, 5s, 2m or 1h"
 
 enum {
     GROUP_WAIT,

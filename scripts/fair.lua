@@ -4,12 +4,14 @@
 -- that are made from the lock's. Who is first may take the lock when it is free, others may not. A head whose time is
 -- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
 --
--- * How long a place is good: GOOD ms (or `lease`, if that is longer), kept up by renewals, and WAIT more for every
---   stranger in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise)
---   off every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those
---   of a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
--- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether they
---   wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
+-- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger
+--   in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every
+--   score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of a
+--   daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
+-- * How many strangers are in front is told by the scores themselves, as WAIT is longer than any place is good: nobody
+--   has to go through the queue.
+-- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
+--   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
@@ -20,9 +22,8 @@ local plain_acquire = acquire
 local plain_renew = renew
 local plain_release = release
 local plain_clear = clear
-local GOOD, WAIT, DAY = 30000, 300000, 86400000 -- GOOD: the daemon renews every third of it, whatever the lease
+local GOOD_MOST, WAIT, DAY = 240000, 300000, 86400000
 local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
-local counted = {}
 local MARK = '726c6f636b64:' -- "rlockd", see draw_uuid() of the daemon; characters 25 to 37 of an owner
 
 local function queue_of(key)
@@ -63,38 +64,30 @@ local function drop(key, list, set, over, head, channel)
     end
 end
 
--- How many strangers there are (n), and how many of them before each owner; the first `over` are left out. nil: no
--- list. Looked at once in a call, for all who ask about this key.
-local function strangers(key, list, over)
-    local queue = counted[key]
-    if not queue then
-        local names = sound(pcall('LRANGE', list, over, -1))
-        if not names then
-            return nil
-        end
-        queue = {n = 0, before = {}}
-        for _, name in ipairs(names) do
-            queue.before[name] = queue.before[name] or queue.n
-            if name:sub(25, 37) ~= MARK then
-                queue.n = queue.n + 1
-            end
-        end
-        counted[key] = queue
-    end
-    return queue
+-- How many strangers the one in the queue has in front of it, and is itself.
+local function strangers(name, score)
+    local waits = math.max((tonumber(score or 0) - now_ms) / WAIT, 0)
+    return name:sub(25, 37) == MARK and math.floor(waits) or math.ceil(waits)
 end
 
 -- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
-local function stand(key, list, set, owner, lease, over)
-    local queue = strangers(key, list, over)
-    local score = queue and sound(pcall('ZSCORE', set, owner))
-    if score == nil then
+local function stand(list, set, owner, lease)
+    local score = sound(pcall('ZSCORE', set, owner))
+    local at = score ~= nil and sound(pcall('LPOS', list, owner))
+    if score == nil or at == nil then
         return nil
     end
-    local before = queue.before[owner]
-    local good = math.max(tonumber(lease), GOOD) + WAIT * (before or queue.n)
-    local till = math.max(now_ms + good, tonumber(score or 0))
-    if score and before then -- kept in a full Redis as well, for a write that it lets through comes first
+    local n = 0
+    if score and at then
+        n = math.floor(math.max((score - now_ms) / WAIT, 0))
+    else -- a new one, or half of one: behind whoever is last, or in front of it now
+        local front = call('LINDEX', list, at and at - 1 or -1)
+        if front and at ~= 0 then
+            n = strangers(front, call('ZSCORE', set, front))
+        end
+    end
+    local till = math.max(now_ms + math.min(lease, GOOD_MOST) + WAIT * n, tonumber(score or 0))
+    if score and at then -- kept in a full Redis as well, for a write that it lets through comes first
         call('PEXPIREAT', list, text(till + DAY))
         call('PEXPIREAT', set, text(till + DAY))
         call('ZADD', set, text(till), owner)
@@ -103,9 +96,8 @@ local function stand(key, list, set, owner, lease, over)
     if not sound(pcall('ZADD', set, text(till), owner)) then
         return nil
     end
-    if not before then
+    if not at then
         call('RPUSH', list, owner)
-        queue.before[owner] = queue.n
     end
     call('PEXPIREAT', list, text(till + DAY))
     call('PEXPIREAT', set, text(till + DAY))
@@ -113,12 +105,9 @@ local function stand(key, list, set, owner, lease, over)
 end
 
 -- Takes the owner out of the queue; whether it was there.
-local function leave(key, list, set, owner)
+local function leave(list, set, owner)
     local scored = sound(pcall('ZREM', set, owner)) == 1
     local listed = sound(pcall('LREM', list, 0, owner))
-    if counted[key] then
-        counted[key].before[owner] = nil
-    end
     return scored or listed and listed > 0
 end
 
@@ -134,13 +123,13 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
         local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
         if outcome == OK then
             drop(key, list, set, over)
-            leave(key, list, set, owner)
+            leave(list, set, owner)
         end
         return outcome, drawn, expiry
     end
     local placed = false
     if head ~= nil and place == '1' then
-        placed = stand(key, list, set, owner, lease, #over)
+        placed = stand(list, set, owner, lease)
         spare() -- no room for it: the answer is the same
     elseif head ~= nil then
         placed = sound(pcall('ZSCORE', set, owner))
@@ -159,11 +148,10 @@ local function renew(key, owner, lease, exact, place, channel)
     end
     local list, set = queue_of(key)
     local head, over = head_of(list, set, owner)
-    local queue = head and strangers(key, list, #over)
-    local till = queue and queue.before[owner] and sound(pcall('ZSCORE', set, owner)) and
-        stand(key, list, set, owner, lease, #over)
+    local whole = head and sound(pcall('LPOS', list, owner)) and sound(pcall('ZSCORE', set, owner))
+    local till = whole and stand(list, set, owner, lease)
     if not till then -- half a place is none; its owner asks for another
-        leave(key, list, set, owner)
+        leave(list, set, owner)
     end
     drop(key, list, set, over, head, channel)
     return till and OK or GONE, 0, till
@@ -177,7 +165,7 @@ local function release(key, owner, lease, holds, channel)
     end
     local list, set = queue_of(key)
     local held = sound(pcall('HDEL', key, owner)) == 1
-    local had = leave(key, list, set, owner) or held
+    local had = leave(list, set, owner) or held
     local head, over = head_of(list, set)
     drop(key, list, set, over, not had and head, channel)
     if not had then

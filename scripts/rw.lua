@@ -5,7 +5,7 @@
 -- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign.
 --
 -- All who read share the expiry of the hash. So that those who leave know how long the others need it, each read hold
--- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them as well.
+-- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them too.
 -- * Of each owner those of the first MOST holds are kept; they are renewed together, so the first lives longest.
 -- * What is in them nobody reads, so that their type does not matter; the names are the owner's.
 -- * Where more than MOST read, or more than MOST keys were to be asked, the expiry stays as it is when one leaves.

@@ -4,8 +4,8 @@
 -- How many there are in all:
 -- * The number has no expiry: Redisson's trySetPermits has made it, and it counts. But `limit` is never exceeded by us.
 -- * It has one: we have made it. Then there are `limit`, and who knows another limit corrects it. Number and set live
---   as long as the longest lease that was asked for, are renewed with the permits, and go with the last of them; but not
---   while somebody listens who may need the number (Redisson's clients do, ours make it).
+--   as long as the longest lease that was asked for, are renewed with the permits, and go with the last of them; but
+--   not while somebody listens who may need the number (Redisson's clients do, ours make it).
 -- Permits whose time is over are taken back by whoever asks for one. The owner of such a one may still renew it, if
 -- nobody has; it is gone when it is given back.
 -- The number that is published is what is free, as Redisson does, if there is any: its clients wake so many.

@@ -27,6 +27,7 @@ struct call {
     size_t n;
     enum call_verb verb;
     enum kind kind;
+    bool partial;     /* RELEASE: every name of it leaves some holds */
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
     int64_t slack_us; /* by how much that may be wrong: what we knew of Redis's clock when it was sent */

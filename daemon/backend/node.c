@@ -185,7 +185,7 @@ call_send(struct node *n, struct call *c)
     c->whole = c->whole || sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
-    if (c->verb == VERB_RELEASE) { /* it names its owner, so it may run late; CLEAR asks nobody whose the lock is */
+    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
@@ -294,6 +294,15 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     n->batched++;
 }
 
+/* A release that leaves some of the holds: run late, it would take away from what was taken since. */
+static bool
+is_partial(struct list *node)
+{
+    const struct core_op *op = &container_of(node, struct item, node)->op;
+
+    return op->holds > 0 || op->rest > 0;
+}
+
 /* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
 static void
 flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, enum kind kind)
@@ -304,11 +313,14 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     if (c == NULL) {
         abort(); /* see later_new() */
     }
-    *c = (struct call){.verb = verb, .kind = kind, .node = n, .link = link};
+    *c = (struct call){.verb = verb, .kind = kind, .node = n, .link = link, .partial = is_partial(batch->next)};
     list_init(&c->items);
     while (!list_empty(batch) && c->n < max) {
         struct list *node = batch->next;
 
+        if (verb == VERB_RELEASE && is_partial(node) != c->partial) {
+            break; /* one guard for all names of a call */
+        }
         list_remove(node);
         list_push_back(&c->items, node);
         c->n++;

@@ -131,9 +131,9 @@ give_back(struct core *c, struct request *r)
 }
 
 static bool
-is_granted(const struct request *r)
+has_hold(const struct request *r)
 {
-    return r->started && !r->waits;
+    return r->started && !r->waits && !r->uncounted;
 }
 
 /* One could not be had: the others are given back, or not even begun. */
@@ -148,7 +148,7 @@ undo(struct core *c, struct bundle *b)
             continue;
         }
         leave(b, r);
-        if (is_granted(r)) {
+        if (has_hold(r)) {
             give_back(c, r);
         } else {
             request_drop(c, r);
@@ -157,6 +157,17 @@ undo(struct core *c, struct bundle *b)
             return; /* b has gone with it */
         }
     }
+}
+
+/* Its own LEASE from now on; who was granted earlier has less of it left than that, so it is renewed once more. */
+static void
+lease_begins(struct core *c, struct claim *cl)
+{
+    if (cl->granted_us < c->now_us && cl->renew_op == 0 && !claim_busy(cl)) {
+        claim_renew(c, cl);
+    }
+    cl->watchdog = false;
+    claim_arm(c, cl);
 }
 
 /* Everything is granted. Holds of which one was lost meanwhile are no whole. */
@@ -185,8 +196,7 @@ complete(struct core *c, struct bundle *b)
         struct request *r = b->member[i];
 
         if (r->tended) {
-            r->claim->watchdog = false;
-            claim_arm(c, r->claim);
+            lease_begins(c, r->claim);
         }
         leave(b, r);
         request_drop(c, r);
@@ -325,6 +335,7 @@ bundle_leave(struct core *c, struct request *r)
     struct bundle *b = r->bundle;
 
     if (b->verb == CORE_MLOCK) {
+        c->metrics->cancelled++;
         undo(c, b);
     } else {
         leave(b, r);

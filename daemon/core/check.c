@@ -76,6 +76,7 @@ check_claims(const struct lock *l, int64_t now_us)
     uint32_t held = 0, n = 0;
     struct list *pos, *nxt;
     uint64_t place = 0;
+    bool placed = true;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_each(pos, nxt, lists[i])
@@ -94,7 +95,9 @@ check_claims(const struct lock *l, int64_t now_us)
         const struct claim *cl = container_of(pos, struct claim, node);
 
         assert(cl->place > place);
+        assert(placed || !cl->placed); /* I11 */
         place = cl->place;
+        placed = cl->placed;
     }
     return held;
 }

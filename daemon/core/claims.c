@@ -65,16 +65,19 @@ claim_find(const struct lock *l, const struct owner *o)
 struct claim *
 claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct list *pos;
+    struct claim *newest = NULL;
+    struct list *pos, *nxt;
 
-    for (pos = o->claims.prev; pos != &o->claims; pos = pos->prev) {
+    list_each(pos, nxt, &o->claims)
+    {
         struct claim *cl = container_of(pos, struct claim, owner_node);
 
-        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token)) {
-            return cl;
+        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
+            (newest == NULL || cl->token > newest->token)) {
+            newest = cl;
         }
     }
-    return NULL;
+    return newest;
 }
 
 /*
@@ -84,6 +87,7 @@ claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 struct claim *
 claim_wanted(const struct lock *l, const struct owner *o, bool once)
 {
+    struct claim *kept = NULL;
     struct list *pos, *nxt;
 
     if (!lock_is(l, KIND_F_PERMITS)) {
@@ -94,11 +98,15 @@ claim_wanted(const struct lock *l, const struct owner *o, bool once)
         struct claim *cl = container_of(pos, struct claim, owner_node);
         bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
 
-        if (cl->lock == l && cl->state != CLAIM_FREEING && cl->state != CLAIM_SWEEP && busy == once) {
+        if (cl->lock != l || cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
+            continue;
+        }
+        if (busy && once) {
             return cl;
         }
+        kept = busy || kept != NULL ? kept : cl;
     }
-    return NULL;
+    return kept;
 }
 
 struct claim *
@@ -210,7 +218,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
-/* It has to take its place in Redis's queue anew, behind all others; so here, or those two would wait for each other. */
+/* It has to take its place in Redis's queue anew, behind all others; so here too, or they would wait for each other. */
 void
 claim_put_last(struct core *c, struct claim *cl)
 {
@@ -222,6 +230,24 @@ claim_put_last(struct core *c, struct claim *cl)
     list_push_back(&l->queue, &cl->node);
     l->unplaced = true;
     lock_wake(c, l);
+}
+
+/* It has a place in Redis's queue now, the last one there: here it goes before those that have none. */
+void
+claim_put_placed(struct claim *cl)
+{
+    while (cl->node.prev != &cl->lock->queue) {
+        struct claim *before = container_of(cl->node.prev, struct claim, node);
+        uint64_t place = before->place;
+
+        if (before->placed) {
+            return;
+        }
+        list_remove(&cl->node);
+        list_insert_before(&before->node, &cl->node);
+        before->place = cl->place;
+        cl->place = place;
+    }
 }
 
 /* Arms the timer for what comes next in this state. */
@@ -272,19 +298,12 @@ claim_renew_is_next(const struct claim *cl)
 void
 claim_enqueue(struct core *c, struct claim *cl)
 {
-    struct lock *l = cl->lock;
-    bool first = list_empty(&l->queue);
-    struct list *pos;
-
     cl->place = ++c->serial;
     cl->place_until_us = 0;
     cl->queued_us = c->now_us;
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
-    for (pos = l->holders.next; first && pos != &l->holders; pos = pos->next) {
-        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
-    }
 }
 
 /*
@@ -310,7 +329,9 @@ claim_desert(struct core *c, struct claim *cl)
 {
     bool keep = cl->place_until_us > c->now_us;
 
-    if (cl->unsure && !(keep && cl->placed)) {
+    bool attempted = cl->zombie_until_us > c->now_us; /* it may be ours, and not a place only */
+
+    if (cl->unsure && !(keep && cl->placed && !attempted)) {
         claim_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);
@@ -325,7 +346,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
     cl->news_lost = true;
-    claim_forget_op(cl);
+    claim_forget_op(c, cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
@@ -374,7 +395,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->lost = cl->news_lost = false;
     if (cl->state != CLAIM_SWEEP) {
         if (cl->doubtful || cl->shrink_until_us > c->now_us) {
-            cl->number = cl->owner->number = ++c->serial; /* of the owner: the claim's record may go before the next hold */
+            /* Of the owner: the claim's record may go before the next hold. */
+            cl->number = cl->owner->number = ++c->serial;
         }
         cl->doubtful = false;
         cl->shrink_until_us = 0;
@@ -392,6 +414,23 @@ claim_freed(struct core *c, struct claim *cl, bool news)
 
         list_remove(&r->claim_node);
         request_run(c, r);
+    }
+}
+
+/* LOST: its owner knows now. Of several permits that it lost it is told once. */
+void
+claim_told_lost(struct core *c, struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->owner->claims)
+    {
+        struct claim *other = container_of(pos, struct claim, owner_node);
+
+        if (other->lock == cl->lock && other->state == CLAIM_LOST) {
+            other->token = 0;
+            claim_move(c, other, CLAIM_IDLE);
+        }
     }
 }
 

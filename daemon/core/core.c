@@ -7,20 +7,22 @@
  *
  * The invariants of the whole core; core_check() (check.c) asserts each:
  *
- * I1  Who holds a name: one claim; or, of a kind with shared holds, one exclusive claim or any number that are shared; or,
- *     of a kind with permits, as many as the limit was when they were granted.
+ * I1  Who holds a name: one claim; or, of a kind with shared holds, one exclusive claim or any number that are shared;
+ *     or, of a kind with permits, as many as the limit was when they were granted.
  * I2  HELD implies now < deadline when a step ends.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
  *     deadline armed; FREEING has an operation in flight or a retry armed; SWEEP has its timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
- * I5  At most one attempt per name is in flight, and none while those who hold it or are freeing it here are in the way;
- *     but for the one that takes a place in Redis's queue (kinds with places).
+ * I5  At most one attempt per name is in flight, and none while those who hold it or are freeing it here are in the
+ *     way; but for the one that takes a place in Redis's queue (kinds with places).
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner run one after the other, in order of arrival.
  * I10 When a step ends no work is left over: lock_work and owner_work are empty.
+ * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
+ *     first one here is the first of ours there.
  */
 #include "daemon/core/core.h"
 

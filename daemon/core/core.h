@@ -105,7 +105,7 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t stamp;      /* acquire, renew OK: when Redis will drop the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t stamp;      /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
     int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
@@ -152,7 +152,8 @@ struct core_op {
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
-    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken; EXTEND: of the place, not of a hold */
+    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
+                           EXTEND: of the place, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     uint32_t limit;     /* ACQUIRE: permits in all */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its

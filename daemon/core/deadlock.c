@@ -1,10 +1,10 @@
 /*
  * deadlock.c -- waits that could never end: found when they begin, and over several daemons a little later.
  *
- * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. A wait
- * is hopeless when everyone it leads to waits as well, and one of them for who asks. For a name with one holder that
- * is a plain cycle. Of a name with several holders (shared, or permits) every one has to be inside: as long as one of
- * them does not wait, it may give its hold back.
+ * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. Who
+ * waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
+ * enough to make it hopeless. With one holder that is a plain cycle, and with several readers too. Who waits for a
+ * permit needs only one of them: that is hopeless when every holder is stuck, so it is judged by a daemon that has all.
  *
  * Inside one daemon the search runs whenever a wait begins, so the victim is the one whose wait closes the cycle. One
  * step per owner, and as owners wait for one name each, mostly a walk along a short chain.
@@ -14,27 +14,30 @@
  * is held elsewhere; the way so far, the trail, is said to all daemons, and the one where that name is held goes on
  * with it. When the trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start
  * walks it once more, and only the same waits seen twice are believed; each of them then lasted from the first walk to
- * the second, so all of them existed at once. Several starts may find the same cycle; all of them name the same
+ * the second, so all of them existed at once. Walks have numbers, and only the newest one counts: an echo of the first
+ * is no second one. Several starts may find the same cycle; all of them name the same
  * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
  *
- * A trail is text: 'W' (way) or 'V' (verdict), then for each owner five netstrings: daemon, owner, wait, name, key. It
- * is others' text: what does not parse is ignored.
+ * A trail is text: 'W' (way) or 'V' (verdict), the number of the walk as a netstring, then for each owner six: daemon,
+ * owner, wait, shared, name, key. It is others' text: what does not parse is ignored.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/core/state.h"
 
-enum { SEARCH_MAX = 4096 };
+enum { SEARCH_MAX = 4096, STEPS_MAX = 64 }; /* owners in one search; on one daemon's part of one walk */
 
 /* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
 struct stop {
     struct slice daemon;
     uint64_t owner, wait;
+    uint64_t shared; /* 1: it wants to share it, and waits for nobody who does */
     struct slice name, key;
 };
 
 struct trail {
+    uint64_t walk; /* which of the start's walks this is */
     struct stop stop[HOPS_MAX];
     size_t n;
 };
@@ -55,63 +58,152 @@ wait_of(const struct owner *o)
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
 }
 
-/* All permits are out to owners here, or one owner has it exclusively, or no others can be among the holders. */
+/* Who waits for the name waits for who holds it here, at least: all permits are out, or they do not share it. */
 static bool
-all_holders_are_here(const struct lock *l)
+waits_for_holders(const struct lock *l, bool shared)
 {
-    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n >= l->limit);
+    if (l->held_n == 0 || (lock_is(l, KIND_F_PERMITS) && l->held_n < l->limit)) {
+        return false;
+    }
+    return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
+}
+
+/* Its lease has ended, which is only still to be said: it is in nobody's way. */
+static bool
+is_over(const struct core *c, const struct claim *cl)
+{
+    return c->now_us >= cl->deadline_us;
 }
 
 /* ---- inside this daemon ---- */
 
-/* The holders of a name that `waiting` waits for join the search. False: one of them does not wait itself. */
-static bool
-add_holders(struct core *c, const struct lock *l, struct owner *start, struct owner *waiting, struct owner **tail,
-            int *left, struct owner **closes)
+static const struct request *
+wait_in_search(const struct request *r, const struct owner *o)
 {
-    struct list *pos, *nxt;
-
-    if (!all_holders_are_here(l)) {
-        return false;
-    }
-    list_each(pos, nxt, &l->holders)
-    {
-        struct owner *o = container_of(pos, struct claim, node)->owner;
-
-        if (o == start) {
-            *closes = *closes != NULL ? *closes : waiting;
-        } else if (o->search != c->searches) {
-            if (--*left == 0 || wait_of(o) == NULL) {
-                return false;
-            }
-            o->search = c->searches;
-            o->via = waiting;
-            o->todo = NULL;
-            (*tail)->todo = o;
-            *tail = o;
-        }
-    }
-    return true;
+    return o == r->owner ? r : wait_of(o);
 }
 
-/* Whom the cycle goes through last, before it is back at `start`, who begins to wait for l; NULL: there is none. */
-static struct owner *
-find_cycle(struct core *c, struct owner *start, const struct lock *l)
+/*
+ * Everybody that the wait of r leads to, as a list through `todo` that begins with who waits; all are taken to be stuck
+ * who wait for somebody here. False: too many.
+ */
+static bool
+gather(struct core *c, const struct request *r)
 {
-    struct owner *closes = NULL, *tail = start, *o;
+    struct owner *start = r->owner, *tail = start, *o;
+    struct list *pos, *nxt;
     int left = SEARCH_MAX;
 
     c->searches++;
     start->search = c->searches;
     start->via = start->todo = NULL;
     for (o = start; o != NULL; o = o->todo) {
-        const struct lock *wanted = o == start ? l : wait_of(o)->claim->lock;
+        const struct request *wait = wait_in_search(r, o);
 
-        if (!add_holders(c, wanted, start, o, &tail, &left, &closes)) {
-            return NULL;
+        o->stuck = wait != NULL && waits_for_holders(wait->claim->lock, wait->shared);
+        if (!o->stuck) {
+            continue;
+        }
+        list_each(pos, nxt, &wait->claim->lock->holders)
+        {
+            struct owner *holder = container_of(pos, struct claim, node)->owner;
+
+            if (holder->search == c->searches) {
+                continue;
+            }
+            if (--left == 0) {
+                return false;
+            }
+            holder->search = c->searches;
+            holder->via = holder->todo = NULL;
+            tail->todo = holder;
+            tail = holder;
         }
     }
-    return closes;
+    return true;
+}
+
+/*
+ * Whether the wait has no end while those are stuck who seem to be. Who waits for a permit needs one of them, who waits
+ * for anything else needs all holders to leave.
+ */
+static bool
+is_hopeless(const struct core *c, const struct lock *l)
+{
+    bool any = lock_is(l, KIND_F_PERMITS);
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if ((cl->owner->stuck && !is_over(c, cl)) != any) {
+            return !any;
+        }
+    }
+    return any;
+}
+
+/* Who seems to be stuck, but waits for somebody who is not, is none of them; nor who waits for those. */
+static void
+set_free(const struct core *c, const struct request *r)
+{
+    bool changed = true;
+
+    while (changed) {
+        changed = false;
+        for (struct owner *o = r->owner; o != NULL; o = o->todo) {
+            if (o->stuck && !is_hopeless(c, wait_in_search(r, o)->claim->lock)) {
+                o->stuck = false;
+                changed = true;
+            }
+        }
+    }
+}
+
+/* One step from o, who is stuck and was reached, to those it waits for. True: one of them is who asks. */
+static bool
+reach_on(const struct core *c, const struct request *r, struct owner *o, bool *news)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &wait_in_search(r, o)->claim->lock->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (is_over(c, cl)) {
+            continue;
+        }
+        if (cl->owner == r->owner) {
+            return true;
+        }
+        if (cl->owner->via == NULL) {
+            cl->owner->via = o;
+            *news = true;
+        }
+    }
+    return false;
+}
+
+/* Whom the cycle goes through last, before it is back at who begins to wait with r; NULL: there is none. */
+static struct owner *
+find_cycle(struct core *c, const struct request *r)
+{
+    struct owner *start = r->owner;
+    bool news = gather(c, r);
+
+    if (news) {
+        set_free(c, r);
+    }
+    while (news) { /* who is stuck without leading here is so for another reason than this wait */
+        news = false;
+        for (struct owner *o = start; o != NULL; o = o->todo) {
+            if (o->stuck && (o == start || o->via != NULL) && reach_on(c, r, o, &news)) {
+                return o;
+            }
+        }
+    }
+    return NULL;
 }
 
 static struct core_hop
@@ -126,7 +218,7 @@ bool
 deadlock_begins(struct core *c, struct request *r)
 {
     struct core_hop hop[HOPS_MAX];
-    struct owner *start = r->owner, *last = find_cycle(c, start, r->claim->lock), *o;
+    struct owner *start = r->owner, *last = find_cycle(c, r), *o;
     size_t length = 1, at;
 
     if (last == NULL) {
@@ -174,15 +266,15 @@ static void
 say(struct core *c, const struct trail *t, char what)
 {
     struct core_action a = {.type = CORE_SAY};
-    size_t n = 0;
-    bool ok = true;
+    size_t n = 1;
+    bool ok = put_number(c->say, &n, t->walk);
 
-    c->say[n++] = what;
+    c->say[0] = what;
     for (size_t i = 0; i < t->n && ok; i++) {
         const struct stop *s = &t->stop[i];
 
         ok = put(c->say, &n, s->daemon) && put_number(c->say, &n, s->owner) && put_number(c->say, &n, s->wait) &&
-             put(c->say, &n, s->name) && put(c->say, &n, s->key);
+             put_number(c->say, &n, s->shared) && put(c->say, &n, s->name) && put(c->say, &n, s->key);
     }
     if (ok) { /* names too long to be told: their waits have to time out */
         a.say = (struct slice){c->say, n};
@@ -231,11 +323,15 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
+    if (!take_number(&text, &t->walk)) {
+        return false;
+    }
     while (text.n > 0) {
         struct stop *s = &t->stop[t->n];
 
         if (t->n == HOPS_MAX || !take(&text, &s->daemon) || !take_number(&text, &s->owner) ||
-            !take_number(&text, &s->wait) || !take(&text, &s->name) || !take(&text, &s->key)) {
+            !take_number(&text, &s->wait) || !take_number(&text, &s->shared) || !take(&text, &s->name) ||
+            !take(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -308,7 +404,7 @@ victim_of(const struct trail *t)
     return victim;
 }
 
-/* The verdict is for one of ours, if that wait still lasts. */
+/* The verdict is for one of ours, if that wait still lasts, and every other of ours that it speaks of. */
 static void
 sentence(struct core *c, const struct trail *t)
 {
@@ -316,13 +412,16 @@ sentence(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->stop[victim]);
     struct core_hop hop[HOPS_MAX];
 
-    if (r == NULL) {
+    if (r == NULL || t->n < 2) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
         const struct stop *s = &t->stop[(victim + i) % t->n];
         const struct request *ours = still_waits(c, s);
 
+        if (ours == NULL && slice_eq(s->daemon, myself(c))) {
+            return;
+        }
         hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
         if (ours != NULL) {
             hop[i] = hop_of(ours->owner, ours->claim->lock);
@@ -331,8 +430,26 @@ sentence(struct core *c, const struct trail *t)
     request_deadlock(c, r, hop, t->n);
 }
 
+static void set_out(struct core *c, struct request *r);
+static void walk(struct core *c, struct trail t, const struct owner *o, int *steps);
+
+/* Of several permits only a daemon that has all of them could say whether all are stuck. */
+static bool
+may_follow(const struct lock *l)
+{
+    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n == 1);
+}
+
+/* To whoever has the name elsewhere. */
 static void
-set_out(struct core *c, struct request *r);
+say_way(struct core *c, const struct trail *t, const struct lock *l)
+{
+    bool permits = lock_is(l, KIND_F_PERMITS);
+
+    if (permits ? l->taken_until_us != 0 && l->elsewhere_n <= 1 : l->taken_until_us != 0 || l->held_n > 0) {
+        say(c, t, 'W');
+    }
+}
 
 /* The trail is back at its start, which is ours. Believed when it was there before. */
 static void
@@ -341,7 +458,7 @@ close_cycle(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->stop[0]);
     uint64_t sum = 0;
 
-    if (r == NULL) {
+    if (r == NULL || r->walk != t->walk) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
@@ -360,45 +477,61 @@ close_cycle(struct core *c, const struct trail *t)
     }
 }
 
-/* Goes on from an owner of ours: through those here that wait, to who does not, to a name that is held elsewhere, or back. */
+/* Each holder of the name that the trail leads to: it may be the start, or wait for another name. */
 static void
-walk(struct core *c, struct trail *t, const struct owner *o)
+branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 {
-    for (;;) {
-        const struct request *r = wait_of(o);
-        const struct lock *l;
+    struct list *pos, *nxt;
 
-        if (r == NULL || t->n == HOPS_MAX) {
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+        const struct owner *o = cl->owner;
+
+        if (--*steps <= 0) {
             return;
         }
-        l = r->claim->lock;
-        t->stop[t->n++] = (struct stop){myself(c), o->id, r->serial, lock_name(l), {l->key, l->key_n}};
-        if (l->held_n == 0) {
-            if (l->taken_until_us != 0 && l->elsewhere_n <= 1) {
-                say(c, t, 'W');
-            }
-            return;
+        if (is_over(c, cl)) {
+            continue;
         }
-        if (l->held_n > 1 || !all_holders_are_here(l)) {
-            return; /* only a daemon that has all of them can judge */
-        }
-        o = container_of(l->holders.next, struct claim, node)->owner;
         if (is_at(c, &t->stop[0], o)) {
             close_cycle(c, t);
-            return;
+            return; /* what else there is may have gone with it */
         }
-        if (was_at(c, t, o)) {
-            return;
+        if (!was_at(c, t, o)) {
+            walk(c, *t, o, steps);
         }
+    }
+}
+
+/* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
+static void
+walk(struct core *c, struct trail t, const struct owner *o, int *steps)
+{
+    const struct request *r = wait_of(o);
+    const struct lock *l;
+
+    if (r == NULL || t.n == HOPS_MAX) {
+        return;
+    }
+    l = r->claim->lock;
+    t.stop[t.n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), {l->key, l->key_n}};
+    if (waits_for_holders(l, r->shared) && may_follow(l)) {
+        branch(c, &t, l, steps);
+    }
+    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
+        say_way(c, &t, l);
     }
 }
 
 static void
 set_out(struct core *c, struct request *r)
 {
-    struct trail t = {.n = 0};
+    struct trail t = {.walk = ++c->serial};
+    int steps = STEPS_MAX;
 
-    walk(c, &t, r->owner);
+    r->walk = t.walk;
+    walk(c, t, r->owner, &steps);
 }
 
 static bool
@@ -429,6 +562,7 @@ deadlock_heard(struct core *c, struct slice what)
 {
     struct trail t;
     const struct stop *last;
+    int steps = STEPS_MAX;
     struct lock *l;
 
     if (what.n == 0 || !read_trail((struct slice){what.p + 1, what.n - 1}, &t)) {
@@ -440,13 +574,8 @@ deadlock_heard(struct core *c, struct slice what)
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (what.p[0] != 'W' || l == NULL || !slice_eq((struct slice){l->key, l->key_n}, last->key) || l->held_n != 1) {
-        return; /* not held here */
-    }
-    const struct owner *o = container_of(l->holders.next, struct claim, node)->owner;
-    if (is_at(c, &t.stop[0], o)) {
-        close_cycle(c, &t);
-    } else if (!was_at(c, &t, o)) {
-        walk(c, &t, o);
+    if (what.p[0] == 'W' && l != NULL && slice_eq((struct slice){l->key, l->key_n}, last->key) && may_follow(l) &&
+        waits_for_holders(l, last->shared != 0)) {
+        branch(c, &t, l, &steps);
     }
 }

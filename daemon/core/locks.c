@@ -16,7 +16,7 @@
 #include "daemon/core/state.h"
 
 struct lock *
-lock_find(struct core *c, struct slice name)
+lock_find(const struct core *c, struct slice name)
 {
     struct lock *l = NULL;
     unsigned hash = hash_name(&c->key, name.p, name.n);
@@ -129,6 +129,21 @@ lock_free(struct core *c, struct lock *l)
     free(l);
 }
 
+/* The newest word of the rules counts. */
+static void
+take_rules(struct lock *l, const struct core_spec *spec)
+{
+    uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
+
+    if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
+        l->again = l->trying != NULL;
+        l->retry_us = l->trouble == CORE_NOT_GRANTED ? l->yield_until_us : l->retry_us;
+    }
+    l->limit = limit;
+    l->foreign_wait = spec->foreign_wait;
+    l->tracking = spec->tracking;
+}
+
 /*
  * The record of a name, made when there is none. WRONG_KIND when a LOCK wants
  * it as another kind than the one it is in use as; a BREAK takes it as it is.
@@ -147,10 +162,8 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     } else if (!any_kind && l->kind != rq->spec.kind) {
         return CORE_WRONG_KIND;
     }
-    if (!any_kind) { /* the newest word of the rules counts */
-        l->limit = rq->spec.limit < 1 ? 1 : rq->spec.limit;
-        l->foreign_wait = rq->spec.foreign_wait;
-        l->tracking = rq->spec.tracking;
+    if (!any_kind) {
+        take_rules(l, &rq->spec);
     }
     *out = l;
     return CORE_GRANTED;
@@ -237,8 +250,8 @@ first_in(const struct list *home, enum claim_state state)
 }
 
 /* Whether those who hold it here leave no room for one more. */
-static bool
-is_full(const struct lock *l, bool shared)
+bool
+lock_is_full(const struct lock *l, bool shared)
 {
     if (lock_is(l, KIND_F_PERMITS)) {
         return l->held_n >= l->limit;
@@ -304,8 +317,8 @@ idle_free(struct core *c, struct lock *l)
     }
 }
 
-static bool
-wants_shared(const struct claim *cl)
+bool
+claim_wants_shared(const struct claim *cl)
 {
     return container_of(cl->requests.next, struct request, claim_node)->shared;
 }
@@ -324,7 +337,7 @@ go_on(struct core *c, struct lock *l, struct claim *next)
     if (next == NULL || l->trying != NULL) {
         return;
     }
-    if (unplaced == NULL && (is_full(l, wants_shared(next)) || is_freeing(l, wants_shared(next)))) {
+    if (unplaced == NULL && (lock_is_full(l, claim_wants_shared(next)) || is_freeing(l, claim_wants_shared(next)))) {
         return;
     }
     if (l->retry_us > c->now_us && !at_once) {
@@ -396,78 +409,6 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     lock_wake(c, l);
 }
 
-static bool
-wanted_to_wait(const struct request *r)
-{
-    return r->due_us > r->arrived_us;
-}
-
-/*
- * Whether a LOCK that does not want to wait has anything but an operation in
- * flight between itself and an answer. Behind many others it has, without looking
- * at each: else a crowd of them would cost the square of its size.
- */
-bool
-lock_busy_for(const struct core *c, const struct request *r)
-{
-    const struct claim *cl = r->claim;
-    const struct lock *l = cl->lock;
-    struct list *pos, *nxt;
-    int before = 0;
-
-    if (cl->state == CLAIM_TRYING) {
-        return false;
-    }
-    if (is_full(l, r->shared)) {
-        return true;
-    }
-    /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
-    if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
-        return true;
-    }
-    list_each(pos, nxt, &l->queue)
-    {
-        const struct claim *other = container_of(pos, struct claim, node);
-        struct list *rpos, *rnxt;
-
-        if (other == cl || ++before > CROWD) {
-            return other != cl;
-        }
-        list_each(rpos, rnxt, &other->requests)
-        {
-            if (!container_of(rpos, struct request, claim_node)->hurried) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* The outcome is known, and it is not theirs. */
-void
-lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
-{
-    while (!list_empty(&l->hurried)) {
-        request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
-    }
-}
-
-/* The attempt has not run. Those who did not want to wait have their patience, see lock_busy_for(). */
-static void
-settle_impatient(struct core *c, struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->hurried)
-    {
-        struct request *r = container_of(pos, struct request, hurry_node);
-
-        if (wanted_to_wait(r)) {
-            request_finish(c, r, l->trouble, 0);
-        }
-    }
-}
-
 /* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
@@ -489,7 +430,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     }
     l->again = false;
     if (d->outcome == CORE_DOWN) {
-        settle_impatient(c, l);
+        lock_settle_impatient(c, l);
     } else {
         lock_settle_hurried(c, l, l->trouble);
     }
@@ -568,6 +509,25 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .session = cl->session,
                                       .reason = reason};
     core_act(c, &a);
+}
+
+void
+lock_wanted(struct core *c, const struct lock *l, bool shared)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        if (lock_is_full(l, shared)) {
+            lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
+        }
+    }
+}
+
+bool
+lock_has_one_token(const struct lock *l)
+{
+    return l->held_n > 0 && !lock_is(l, KIND_F_PERMITS) && first_in(&l->holders, CLAIM_HELD)->holds > 0;
 }
 
 /* Whoever waits is sent away with this answer; who holds is not touched. */

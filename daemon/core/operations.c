@@ -98,7 +98,7 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;
-    a.op.lease_us = a.op.place ? PLACE_US : cl->lease_us;
+    a.op.lease_us = a.op.place ? cl->place_life_us : cl->lease_us;
     core_act(c, &a);
 }
 
@@ -114,6 +114,7 @@ claim_try(struct core *c, struct claim *cl)
     cl->lock->again = false;
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+    cl->place_life_us = earlier(r->spec_lease_us, PLACE_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
@@ -122,17 +123,31 @@ claim_try(struct core *c, struct claim *cl)
 static void
 serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {
-    bool shared = r->shared || cl->holds == 0;
-    uint32_t holds = shared ? cl->shared : cl->holds;
+    bool shared = !r->again && (r->shared || cl->holds == 0);
+    uint32_t holds = shared ? cl->shared : cl->holds + r->again;
     int64_t left_us = cl->deadline_us - c->now_us;
 
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
-    } else if (claim_holds(cl) > 1) {
+    } else if (claim_holds(cl) + r->again > 1) {
+        if (!shared && holds == 1) { /* from now on others may read as well, whatever is heard of it, and when */
+            cl->holds = 0;
+            r->again = true;
+        }
         claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
     } else {
         claim_release(c, cl, r);
     }
+}
+
+/*
+ * A release of some of the holds may still run. It would take away from what is taken now; but it may be asked for once
+ * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
+ */
+static bool
+takes_no_harm(const struct claim *cl, const struct request *r)
+{
+    return r->serial == cl->partial_of || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
 }
 
 /* HELD: serves the next request that came for it, one operation at a time. */
@@ -143,7 +158,18 @@ claim_serve(struct core *c, struct claim *cl)
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
-        if (r->verb == CORE_LOCK && r->once) {
+        if (c->now_us < cl->partial_until_us && !takes_no_harm(cl, r)) {
+            cl->retry_us = later(cl->retry_us, cl->partial_until_us);
+            break;
+        }
+        if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
+            if (r->due_us <= r->arrived_us) {
+                request_finish(c, r, CORE_NOT_GRANTED, 0);
+            } else {
+                request_deadlock(c, r, NULL, 0);
+            }
+        } else if (r->verb == CORE_LOCK && r->once) {
+            r->uncounted = true;
             request_grant(c, r);
         } else if (r->verb == CORE_LOCK) {
             /* A re-entry never takes time away from the holds before it. */
@@ -165,11 +191,18 @@ claim_serve(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Its operation is overtaken: the outcome is dropped. One that may shorten the expiry must not find a later hold. */
+/*
+ * Its operation is overtaken: the outcome is dropped. One that may shorten the expiry, or take away some of the holds,
+ * must not find a later hold.
+ */
 void
-claim_forget_op(struct claim *cl)
+claim_forget_op(const struct core *c, struct claim *cl)
 {
-    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->op_verb == CORE_EXTEND);
+    bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
+
+    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->state == CLAIM_HELD && takes);
+    cl->doubtful = cl->doubtful || cl->partial_until_us > c->now_us;
+    cl->partial_until_us = 0;
     cl->op = 0;
     cl->op_request = NULL;
 }
@@ -181,7 +214,7 @@ claim_forget_op(struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
-    claim_forget_op(cl);
+    claim_forget_op(c, cl);
     cl->op_request = r;
     cl->retry_us = 0;
     if (cl->state != CLAIM_FREEING) {

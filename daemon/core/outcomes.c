@@ -57,10 +57,10 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (!list_empty(&cl->requests)) { /* those that waited together */
-        request_grant(c, container_of(cl->requests.next, struct request, claim_node));
+    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests)) { /* those that waited together */
+        request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
-    lock_settle_hurried(c, l, CORE_NOT_GRANTED);
+    lock_settle_full(c, l);
     claim_arm(c, cl);
 }
 
@@ -100,11 +100,12 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     if (cl->placed && !d->placed) {
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
-        cl->renew_us = d->sent_us + earlier(PLACE_US, cl->op_lease_us) / 3; /* taken for no longer than the lease */
+        claim_put_placed(cl);
+        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;
     cl->unsure = cl->unsure || cl->placed;
-    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until it is asked for again */
+    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until asked for again */
 }
 
 static void
@@ -132,6 +133,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN) {
         l->unplaced = false;
+    } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
+        claim_put_placed(cl); /* perhaps; it is made sure of before anybody else takes one */
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
@@ -237,16 +240,22 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
-    case CORE_TAKEN:
-        claim_lose(c, cl, "gone in Redis", true);
+    case CORE_TAKEN: /* of a kind with two sorts of holds it may have the other one: that goes as well */
+        claim_lose(c, cl, "gone in Redis", d->outcome != CORE_TAKEN || !lock_is(cl->lock, KIND_F_SHARED));
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
+        } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
+            cl->doubtful = true; /* it may run at any later time, and must not meet a hold of the other sort then */
         }
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        if (cl->op_verb == CORE_RELEASE) {
+            cl->partial_until_us = later(cl->partial_until_us, d->guard_us);
+            cl->partial_of = r != NULL ? r->serial : 0;
+        }
         break;
     case CORE_DOWN:
     case CORE_FULL:
@@ -290,6 +299,10 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
 
     cl->op = 0;
+    if (d->outcome == CORE_UNKNOWN) {
+        c->metrics->unknowns++;
+        cl->doubtful = true; /* also if its lease is over: it may yet run */
+    }
     if (d->outcome == CORE_OK || gone || over) {
         bool lost = gone && r != NULL && !cl->doubtful;
 
@@ -305,10 +318,6 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_freed(c, cl, !lost);
         return;
     }
-    if (d->outcome == CORE_UNKNOWN) {
-        c->metrics->unknowns++;
-        cl->doubtful = true;
-    }
     cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
     claim_arm(c, cl);
 }
@@ -318,7 +327,7 @@ static void
 place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
-        cl->renew_us = later(c->now_us, d->sent_us + PLACE_US / 3);
+        cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {

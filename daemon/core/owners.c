@@ -278,10 +278,10 @@ peer_gone(struct core *c, struct peer *p)
     while (!list_empty(&p->requests)) {
         struct request *r = container_of(p->requests.next, struct request, peer_node);
 
-        c->metrics->cancelled += r->waits;
         if (r->bundle != NULL) {
             bundle_leave(c, r);
         } else {
+            c->metrics->cancelled += r->waits;
             request_drop(c, r);
         }
     }

@@ -115,7 +115,7 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     if (answer != CORE_GRANTED) {
         return answer;
     }
-    cl = claim_wanted(l, o, rq->once);
+    cl = claim_wanted(l, o, rq->once || rq->fresh);
     answer = within_limits(c, rq, l, o, cl);
     if (answer != CORE_GRANTED) {
         return answer;
@@ -136,22 +136,31 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     return CORE_GRANTED;
 }
 
+/*
+ * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may yet be
+ * taken back.
+ */
+static bool
+may_join(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    const struct request *first = container_of(cl->requests.next, struct request, claim_node);
+    bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
+
+    return r->once && queued && first->shared == r->shared && first->bundle == NULL;
+}
+
 static void
 lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
 {
     struct request *r;
     enum core_answer answer = request_lock(c, p, rq, &r);
-    const struct claim *cl;
-    bool queued;
 
     if (answer != CORE_GRANTED) {
         request_refuse(c, rq, answer);
-        return;
+    } else {
+        request_begin(c, r, !may_join(r));
     }
-    cl = r->claim;
-    queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
-    /* A repetition joins the one that waits, but not for another sort of hold. */
-    request_begin(c, r, !(r->once && queued && container_of(cl->requests.next, struct request, claim_node)->shared == r->shared));
 }
 
 /* The claim a TOKEN stands for: whoever holds the name by it, or held it and does not know of the loss yet. */
@@ -189,7 +198,7 @@ request_held(struct core *c, struct peer *p, const struct core_request *rq, enum
 
     if (l != NULL && rq->token != 0 && rq->owner.n == 0) {
         cl = claim_by_token(l, rq->token);
-        answer = list_empty(&l->holders) ? CORE_NOT_HELD : CORE_STALE;
+        answer = lock_has_one_token(l) ? CORE_STALE : CORE_NOT_HELD;
     } else if (l != NULL) {
         answer = owner_get(c, p, rq->owner, false, &o);
         if (answer == CORE_GRANTED) {
@@ -273,6 +282,7 @@ static void
 join_queue(struct core *c, struct request *r)
 {
     struct claim *cl = r->claim;
+    bool first = list_empty(&cl->lock->queue);
 
     if (c->draining) {
         request_finish(c, r, CORE_DRAINING, 0);
@@ -285,6 +295,9 @@ join_queue(struct core *c, struct request *r)
         claim_enqueue(c, cl);
     }
     list_push_back(&cl->requests, &r->claim_node);
+    if (first) {
+        lock_wanted(c, cl->lock, r->shared);
+    }
     cl->place_until_us = 0;
     cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
     claim_arm(c, cl);
@@ -304,7 +317,9 @@ join_holder(struct core *c, struct request *r)
     struct claim *cl = r->claim;
 
     list_push_back(&cl->requests, &r->claim_node);
-    if (r->verb != CORE_LOCK) {
+    if (r->silent) {
+        ; /* nobody waits for it, and it is not given up */
+    } else if (r->verb != CORE_LOCK) {
         timer_set(c, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
     } else if (r->due_us > c->now_us) {
         timer_set(c, &r->timer, r->due_us);
@@ -316,9 +331,8 @@ join_holder(struct core *c, struct request *r)
     }
 }
 
-/* Whether a LOCK by who holds it already could only wait for itself. */
-static bool
-waits_for_itself(const struct request *r)
+bool
+request_waits_for_itself(const struct request *r)
 {
     const struct claim *cl = r->claim;
     bool upgrade = cl->holds == 0 && !r->shared;
@@ -355,18 +369,11 @@ request_run(struct core *c, struct request *r)
     cl = r->claim;
     switch (cl->state) {
     case CLAIM_LOST:
-        cl->token = 0;
-        claim_move(c, cl, CLAIM_IDLE);
+        claim_told_lost(c, cl);
         request_finish(c, r, CORE_WAS_LOST, 0);
         return;
     case CLAIM_HELD:
-        if (!waits_for_itself(r)) {
-            join_holder(c, r);
-        } else if (r->due_us <= c->now_us) {
-            request_finish(c, r, CORE_NOT_GRANTED, 0);
-        } else {
-            request_deadlock(c, r, NULL, 0);
-        }
+        join_holder(c, r);
         return;
     case CLAIM_FREEING:
         if (cl->lost) { /* Redis has no say in it */
@@ -387,40 +394,6 @@ request_run(struct core *c, struct request *r)
             request_finish(c, r, CORE_NOT_HELD, 0);
         }
         return;
-    }
-}
-
-/* Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable. */
-static int64_t
-patience_us(const struct core *c)
-{
-    return c->conf.op_timeout_us / 4;
-}
-
-/*
- * Its time to wait is over (or was none). When only an operation in flight
- * stands between it and an answer, the answer is awaited a little longer.
- */
-void
-request_hurry(struct core *c, struct request *r)
-{
-    struct claim *cl = r->claim;
-    struct lock *l = cl->lock;
-    bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->tried_us : c->now_us, patience_us(c));
-
-    if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
-        request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else if (queued && lock_busy_for(c, r)) {
-        request_finish(c, r, l->trouble, 0);
-    } else if (until_us <= c->now_us) {
-        request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else {
-        r->hurried = true;
-        timer_set(c, &r->timer, until_us);
-        if (queued) {
-            list_push_back(&l->hurried, &r->hurry_node);
-        }
     }
 }
 

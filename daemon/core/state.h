@@ -30,7 +30,7 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
-    PLACE_US = 30 * 1000 * 1000, /* a place in Redis's queue that nobody refreshes is passed over then; see fair.lua */
+    PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
@@ -74,6 +74,7 @@ struct owner {
     uint64_t search;      /* number of the search for a deadlock that was here last ... */
     struct owner *via;    /* ... on the way from this owner, which waits for it */
     struct owner *todo;   /* ... and which it looks at after this one */
+    bool stuck;           /* ... and whether it can never go on */
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
@@ -113,6 +114,7 @@ struct claim {
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
+    int64_t place_life_us;  /* placed: Redis passes over it when it was not renewed for so long */
     int64_t queued_us;      /* since when */
     int64_t tried_us;       /* TRYING: since when */
 
@@ -120,7 +122,7 @@ struct claim {
     uint64_t token;
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
-    bool placed;            /* kinds with places: Redis has one for us; QUEUED and TRYING, and FREEING until it is gone */
+    bool placed;            /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
     bool fresh;             /* granted to a LOCK that said so */
     bool watchdog;          /* renewed by us */
     bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */
@@ -138,6 +140,8 @@ struct claim {
     int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
+    int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
+    uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t owner_grace_us, place_grace_us;
     UT_hash_handle hh;      /* core.claims */
@@ -201,11 +205,14 @@ struct request {
     uint64_t token;
     uint64_t serial;        /* the wait, as other daemons know it */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
+    uint64_t walk;          /* number of the last search for it over several daemons */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
+    bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
+    bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 
 struct core {
@@ -249,19 +256,20 @@ void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
 
 /* locks.c */
-struct lock *lock_find(struct core *c, struct slice name);
+struct lock *lock_find(const struct core *c, struct slice name);
 struct lock *lock_by_id(struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
-bool lock_busy_for(const struct core *c, const struct request *r);
-void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer);
+bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
+bool lock_has_one_token(const struct lock *l);                       /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer);
 void lock_free(struct core *c, struct lock *l);
@@ -273,15 +281,18 @@ void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl);
 void claim_put_last(struct core *c, struct claim *cl);
+void claim_put_placed(struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);
 void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_freed(struct core *c, struct claim *cl, bool news);
+void claim_told_lost(struct core *c, struct claim *cl);
 void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl);
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
 
 /* operations.c */
@@ -290,7 +301,7 @@ void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; Q
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
-void claim_forget_op(struct claim *cl);
+void claim_forget_op(const struct core *c, struct claim *cl);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
@@ -298,7 +309,7 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
-void request_hurry(struct core *c, struct request *r);
+bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_timer(struct core *c, struct request *r);
 void request_grant(struct core *c, struct request *r);
 void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
@@ -312,6 +323,12 @@ enum core_answer request_held(struct core *c, struct peer *p, const struct core_
                               struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
 
+/* hurry.c */
+void request_hurry(struct core *c, struct request *r); /* its time is over; may be its end */
+void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
+void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
+void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
+
 /* bundles.c */
 void bundle_arrive(struct core *c, const struct core_event *ev);
 void bundle_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
@@ -323,9 +340,9 @@ void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
 void deadlock_heard(struct core *c, struct slice what);
 
 static inline bool
-lock_is(const struct lock *l, unsigned flag)
+lock_is(const struct lock *l, unsigned flags) /* any of them */
 {
-    return (kind_rows[l->kind].flags & flag) != 0;
+    return (kind_rows[l->kind].flags & flags) != 0;
 }
 
 /* Holds of either sort. */

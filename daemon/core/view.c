@@ -11,17 +11,8 @@ owner_view(const struct claim *cl)
 {
     const struct owner *o = cl->owner;
 
-    return (struct core_owner_view){.id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
-}
-
-static const struct lock *
-find(const struct core *c, struct slice name)
-{
-    struct lock *l = NULL;
-    unsigned hash = hash_name(&c->key, name.p, name.n);
-
-    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
-    return l;
+    return (struct core_owner_view){
+        .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
 static const struct claim *
@@ -146,7 +137,7 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
 void
 core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
 {
-    const struct lock *l = find(c, name);
+    const struct lock *l = lock_find(c, name);
     struct list *pos, *nxt;
 
     if (l == NULL) {
@@ -169,7 +160,7 @@ core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_h
 bool
 core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out)
 {
-    const struct lock *l = find(c, name);
+    const struct lock *l = lock_find(c, name);
 
     if (l == NULL) {
         return false;

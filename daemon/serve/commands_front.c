@@ -51,30 +51,6 @@ ask_core(struct cmd *c, enum core_event_type event, enum reply_form form, const 
     return CMD_LATER;
 }
 
-static struct core_request
-request_of(const struct cmd *c, struct slice name)
-{
-    return (struct core_request){.session = c->session->id, .id = c->slot, .name = name};
-}
-
-/* The keys of all names go into engine.key, one behind the other. False: out of memory. */
-static bool
-fill_specs(struct engine *e, struct core_request *rq, unsigned n)
-{
-    const char *key;
-    unsigned i;
-
-    buf_clear(&e->key, e->key.room);
-    for (i = 0; i < n; i++) {
-        engine_spec_more(e, rq[i].name, &rq[i].spec, &e->key);
-    }
-    for (i = 0, key = e->key.p; i < n && !e->key.failed; i++) {
-        rq[i].spec.key.p = key; /* where it is now that all are there */
-        key += rq[i].spec.key.n;
-    }
-    return !e->key.failed;
-}
-
 static enum cmd_result
 run_call(struct cmd *c, const struct front_call *fc)
 {
@@ -82,12 +58,12 @@ run_call(struct cmd *c, const struct front_call *fc)
     unsigned i;
 
     for (i = 0; i < fc->names; i++) {
-        many[i] = request_of(c, fc->name[i]);
+        many[i] = command_request(c, fc->name[i]);
         many[i].owner = fc->owner;
         many[i].lease_us = fc->lease_us;
         many[i].fresh = fc->event == CORE_LOCK;
     }
-    if (fc->event == CORE_LOCK && !fill_specs(c->session->engine, many, fc->names)) {
+    if (fc->event == CORE_LOCK && !engine_specs(c->session->engine, many, fc->names)) {
         writer_error(c->out, ERR_LIMIT, "the daemon is out of memory");
         return CMD_DONE;
     }
@@ -175,7 +151,7 @@ cmd_del(struct cmd *c)
         struct slice name = c->words->word[i];
 
         if (!said_before(c->words, i) && held_here(c->session->engine, name, &v) && v.fresh) {
-            many[n] = request_of(c, name);
+            many[n] = command_request(c, name);
             many[n++].token = v.token;
         }
     }

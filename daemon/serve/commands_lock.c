@@ -236,9 +236,8 @@ read_options(struct cmd *c, struct lock_options *o)
     return false;
 }
 
-/* What every request of this slot says. */
-static struct core_request
-request_of(const struct cmd *c, struct slice name)
+struct core_request
+command_request(const struct cmd *c, struct slice name)
 {
     return (struct core_request){.session = c->session->id, .id = c->slot, .name = name};
 }
@@ -289,18 +288,10 @@ check_kind(struct cmd *c, const struct lock_options *o, const struct core_reques
     return true;
 }
 
-/* One name's LOCK; its key is added to engine.key. False: the refusal is written. */
+/* What LOCK or MLOCK says about one of its names, over what the rules say. False: the refusal is written. */
 static bool
-fill_lock(struct cmd *c, const struct lock_options *o, struct slice name, struct core_request *rq)
+apply_options(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {
-    struct engine *e = c->session->engine;
-
-    *rq = request_of(c, name);
-    engine_spec_more(e, name, &rq->spec, &e->key);
-    if (e->key.failed) {
-        writer_error(c->out, ERR_LIMIT, "%s", core_errors[CORE_NO_MEMORY].text);
-        return false;
-    }
     if (o->has_kind) {
         rq->spec.kind = o->kind;
     }
@@ -308,7 +299,7 @@ fill_lock(struct cmd *c, const struct lock_options *o, struct slice name, struct
         rq->spec.limit = o->limit;
     }
     rq->owner = o->owner;
-    rq->wait_us = o->has_wait ? o->wait_us : conf_locks_for(e->conf, name)->wait_us;
+    rq->wait_us = o->has_wait ? o->wait_us : conf_locks_for(c->session->engine->conf, rq->name)->wait_us;
     rq->lease_us = o->has_lease ? o->lease_us : 0;
     rq->shared = o->shared;
     rq->once = o->once;
@@ -316,18 +307,40 @@ fill_lock(struct cmd *c, const struct lock_options *o, struct slice name, struct
     return check_kind(c, o, rq);
 }
 
+/* The requests of LOCK or MLOCK, one for each name. False: the refusal is written. */
+static bool
+read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
+{
+    unsigned i;
+
+    if (!read_options(c, o)) {
+        return false;
+    }
+    for (i = 0; i < o->names; i++) {
+        rq[i] = command_request(c, o->name[i]);
+    }
+    if (!engine_specs(c->session->engine, rq, o->names)) {
+        writer_error(c->out, ERR_LIMIT, "%s", core_errors[CORE_NO_MEMORY].text);
+        return false;
+    }
+    for (i = 0; i < o->names; i++) {
+        if (!apply_options(c, o, &rq[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum cmd_result
 cmd_lock(struct cmd *c)
 {
-    struct engine *e = c->session->engine;
     struct core_event ev = {.type = CORE_LOCK};
     struct lock_options o;
 
-    buf_clear(&e->key, e->key.room);
-    if (!read_options(c, &o) || !fill_lock(c, &o, o.name[0], &ev.request)) {
+    if (!read_locks(c, &o, &ev.request)) {
         return CMD_DONE;
     }
-    engine_step(e, &ev);
+    engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }
 
@@ -336,29 +349,16 @@ _Static_assert(CORE_MANY_MAX >= READER_WORDS_MAX, "the core takes as many names 
 enum cmd_result
 cmd_mlock(struct cmd *c)
 {
-    struct engine *e = c->session->engine;
     struct core_request many[CORE_MANY_MAX];
     struct core_event ev = {.type = CORE_MLOCK};
     struct lock_options o;
-    const char *key;
-    unsigned i;
 
-    buf_clear(&e->key, e->key.room);
-    if (!read_options(c, &o)) {
+    if (!read_locks(c, &o, many)) {
         return CMD_DONE;
-    }
-    for (i = 0; i < o.names; i++) {
-        if (!fill_lock(c, &o, o.name[i], &many[i])) {
-            return CMD_DONE;
-        }
-    }
-    for (i = 0, key = e->key.p; i < o.names; i++) {
-        many[i].spec.key.p = key; /* where it is now that all are there */
-        key += many[i].spec.key.n;
     }
     ev.many.request = many;
     ev.many.n = o.names;
-    engine_step(e, &ev);
+    engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }
 
@@ -366,7 +366,7 @@ cmd_mlock(struct cmd *c)
 static struct core_request
 held_request(const struct cmd *c, const struct lock_options *o, struct slice name)
 {
-    struct core_request rq = request_of(c, name);
+    struct core_request rq = command_request(c, name);
 
     rq.owner = o->owner;
     rq.token = o->token;
@@ -428,12 +428,12 @@ cmd_break(struct cmd *c)
 {
     struct engine *e = c->session->engine;
     struct slice name = c->words->word[1];
-    struct core_event ev = {.type = CORE_BREAK, .request = request_of(c, name)};
+    struct core_event ev = {.type = CORE_BREAK, .request = command_request(c, name)};
 
     if (!command_check_name(c)) {
         return CMD_DONE;
     }
-    engine_spec(e, name, &ev.request.spec, &e->key);
+    engine_spec(e, name, &ev.request.spec);
     engine_step(e, &ev);
     return CMD_LATER;
 }

@@ -33,6 +33,9 @@ void command_subcommand_help(struct cmd *c);
 /* commands_lock.c: the error row of a core answer; false for answers that are no errors. */
 bool command_core_error(enum core_answer answer, enum error_code *code);
 
+/* What every request to the core says that this command makes. */
+struct core_request command_request(const struct cmd *c, struct slice name);
+
 /* Ends a session; the one that asks still gets its answer. */
 void command_kill(struct session *victim, struct session *by);
 

@@ -164,15 +164,9 @@ set_limits(struct engine *e, const struct conf *cf)
     e->limits_unauthed = (struct reader_limits){unauthed, unauthed, (unsigned)cf->limit_words};
 }
 
-void
-engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key)
-{
-    buf_clear(key, key->room);
-    engine_spec_more(e, name, spec, key);
-}
-
-void
-engine_spec_more(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
+/* What the rules say; the key is put behind those that are in the buffer, which may move while it grows. */
+static void
+add_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
 {
     const struct conf_locks *cl = conf_locks_for(e->conf, name);
     size_t from = keys->n;
@@ -190,6 +184,30 @@ engine_spec_more(const struct engine *e, struct slice name, struct core_spec *sp
         .place_grace_us = cl->place_grace_us,
         .key = {keys->p + from, keys->n - from},
     };
+}
+
+void
+engine_spec(struct engine *e, struct slice name, struct core_spec *spec)
+{
+    buf_clear(&e->key, e->key.room);
+    add_spec(e, name, spec, &e->key);
+}
+
+bool
+engine_specs(struct engine *e, struct core_request *rq, size_t n)
+{
+    const char *key;
+    size_t i;
+
+    buf_clear(&e->key, e->key.room);
+    for (i = 0; i < n; i++) {
+        add_spec(e, rq[i].name, &rq[i].spec, &e->key);
+    }
+    for (i = 0, key = e->key.p; i < n && !e->key.failed; i++) {
+        rq[i].spec.key.p = key; /* where it is now that all are there */
+        key += rq[i].spec.key.n;
+    }
+    return !e->key.failed;
 }
 
 void

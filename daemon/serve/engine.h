@@ -76,13 +76,13 @@ void engine_free(struct engine **e);
 void engine_step(struct engine *e, const struct core_event *ev);
 
 /*
- * Fills the spec of a name from the rules; the key is written into `key` (emptied first). Memory that runs out
- * leaves key->failed.
+ * Fills the spec of a name from the rules; its key is in engine.key until the next of these calls. Memory that runs out
+ * leaves key.failed.
  */
-void engine_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *key);
+void engine_spec(struct engine *e, struct slice name, struct core_spec *spec);
 
-/* The same with the key behind those that are in `keys`; their bytes may move: spec.key of each is where it was. */
-void engine_spec_more(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys);
+/* The same for the names of all these requests at once. False: out of memory. */
+bool engine_specs(struct engine *e, struct core_request *rq, size_t n);
 
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is more to do. */
 bool engine_turn_end(struct engine *e);

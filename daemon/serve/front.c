@@ -15,6 +15,7 @@
 #include "daemon/base/units.h"
 #include "proto/options.h"
 
+#define LEASE_MS_LEAST 10 /* as of LOCK */
 #define LEASE_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 #define SHOWN_BYTES 32 /* of a wrong word */
 #define NONE (-1)
@@ -38,13 +39,13 @@ shown_n(struct slice word)
 
 /* ---- words ---- */
 
-/* A whole number of units above 0, no more than 365 days. */
+/* A whole number of units, 10 ms to 365 days. */
 static bool
 read_time(struct slice word, int64_t unit_ms, int64_t *us)
 {
     int64_t n;
 
-    if (!number_parse(word, &n) || n == 0 || n > LEASE_MS_MAX / unit_ms) {
+    if (!number_parse(word, &n) || n > LEASE_MS_MAX / unit_ms || n * unit_ms < LEASE_MS_LEAST) {
         return false;
     }
     *us = n * unit_ms * US_PER_MS;
@@ -126,8 +127,8 @@ front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *
         if (o->unit_ms == 0) {
             nx = true;
         } else if (++i == w->n || !read_time(w->word[i], o->unit_ms, &out->lease_us)) {
-            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s above 0, at most "
-                               "365 days", o->word, o->unit);
+            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s, at least 10 ms "
+                               "and at most 365 days", o->word, o->unit);
         }
     }
     if (!nx) {
@@ -240,7 +241,8 @@ front_read_script(const struct front_script *sc, const struct words *w, size_t n
     rest = out->name + out->names;
     out->owner = rest[sh->owner];
     if (sh->lease_ms != NONE && !read_time(rest[sh->lease_ms], 1, &out->lease_us)) {
-        return fail(error, "the time must be a whole number of milliseconds above 0, at most 365 days, not '%.*s'",
+        return fail(error, "the time must be a whole number of milliseconds, at least 10 ms and at most 365 days, "
+                           "not '%.*s'",
                     shown_n(rest[sh->lease_ms]), rest[sh->lease_ms].p);
     }
     out->adds = sh->replaces != NONE && slice_eq(rest[sh->replaces], SLICE_LIT("0"));

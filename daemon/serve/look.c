@@ -353,7 +353,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     if (core_lock_info(e->core, clock_now_us(), name, &v)) {
         key = v.key; /* of the rules it was locked under */
     } else {
-        engine_spec(e, name, &spec, &e->key);
+        engine_spec(e, name, &spec);
         key = spec.key;
     }
     backend_look(e->backend, lk->id, key);
@@ -418,7 +418,7 @@ write_seen(struct engine *e, struct slice name, const struct backend_seen *seen,
             writer_null(w);
             return;
         }
-        engine_spec(e, name, &spec, &e->key);
+        engine_spec(e, name, &spec);
         v = (struct core_lock_view){.name = name, .key = spec.key, .kind = spec.kind};
         v.state = seen->ok ? "taken" : "idle";
     }

@@ -122,7 +122,8 @@ run(struct session *s, struct slot *sl, const struct words *w, int id)
 {
     struct buf *out = reply_buf(s, sl);
     struct writer writer = {.out = out, .proto = s->proto};
-    struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer, .form = &sl->form};
+    struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer,
+                    .form = &sl->form};
     enum cmd_result res;
 
     sl->state = SLOT_WAITING;

@@ -8,7 +8,6 @@ import fcntl
 import glob
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 
@@ -16,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 ROOT = os.path.join(TOP, "build", "interop")
 DRIVERS = os.path.join(HERE, "drivers")
-TIMEOUT = 420  # seconds for one installation
+TIMEOUT = 180  # seconds for one installation
 
 # Maven: folder -> artifacts. Each folder is a class path of its own, for they differ in what they need.
 JARS = {
@@ -51,10 +50,15 @@ def path(*parts):
     return os.path.join(ROOT, *parts)
 
 
+def needs(*tools):
+    for t in tools:
+        if not shutil.which(t):
+            raise Missing("no %s on this machine" % t)
+
+
 def run(words, cwd=None, env=None, log="install"):
     """Runs one command to its end; Missing with its last line when it fails."""
-    if not shutil.which(words[0]):
-        raise Missing("no %s on this machine" % os.path.basename(words[0]))
+    needs(words[0])
     full = dict(os.environ, **(env or {}))
     with open(path(log + ".log"), "ab") as out:
         try:
@@ -89,7 +93,7 @@ def read(*parts):
         return f.read()
 
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>rlockd</groupId><artifactId>%s</artifactId><version>1</version><dependencies>%s</dependencies></project>
 """
 DEPENDENCY = "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>"
@@ -97,6 +101,7 @@ DEPENDENCY = "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><versi
 
 def maven(folder):
     """The jars of one folder and the driver compiled against them."""
+    needs("java", "javac")
     target = path(folder)
     main = JAVA[folder]
     stamp = stamp_of(JARS[folder], read("java", "Lines.java"), read("java", main + ".java"))
@@ -114,11 +119,13 @@ def maven(folder):
 
 
 def npm():
+    needs("node", "npm")
     stamp = stamp_of(NPM)
     if stamped("npm", stamp):
         return
     os.makedirs(path("npm"), exist_ok=True)
-    run(["npm", "install", "--prefix", path("npm"), "--no-save", "--no-audit", "--no-fund", "--silent", *NPM], log="npm")
+    options = ["--no-save", "--no-audit", "--no-fund", "--silent"]
+    run(["npm", "install", "--prefix", path("npm"), *options, *NPM], log="npm")
     set_stamp("npm", stamp)
 
 
@@ -162,14 +169,20 @@ def go():
 
 
 def compile_c(program):
+    needs("gcc", "pkg-config")
+    stamp = stamp_of(read(program + ".c"))
+    if stamped(program, stamp):
+        return
     os.makedirs(path("c"), exist_ok=True)
     flags = []
     for p in C[program]:
-        found = subprocess.run(["pkg-config", "--cflags", "--libs", p], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        found = subprocess.run(["pkg-config", "--cflags", "--libs", p], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
         if found.returncode:
             raise Missing("no development files of %s here" % p)
         flags += found.stdout.decode().split()
     run(["gcc", "-O1", "-Wall", "-o", path("c", program), os.path.join(DRIVERS, program + ".c"), *flags], log=program)
+    set_stamp(program, stamp)
 
 
 def debian(words, package):
@@ -184,9 +197,10 @@ def steps():
     """(package, function, arguments) of everything."""
     out = [(f, maven, (f,)) for f in JARS] + [("npm", npm, ()), ("go", go, ())]
     out += [(f, pypi, (f,)) for f in PYPI] + [(p, compile_c, (p,)) for p in C]
+    ruby = 'require "redis"; exit(Redis.new.respond_to?(:_client) ? 0 : 1)'
     out += [("redis-cli", debian, (["redis-cli", "--version"], "redis-tools")),
             ("php", debian, (["php", "-r", 'exit(extension_loaded("redis") ? 0 : 1);'], "php-redis")),
-            ("ruby", debian, (["ruby", "-e", 'require "redis"; exit(Redis.new.respond_to?(:_client) ? 0 : 1)'], "ruby-redis")),
+            ("ruby", debian, (["ruby", "-e", ruby], "ruby-redis")),
             ("perl", debian, (["/usr/bin/perl", "-MRedis", "-e", "1"], "libredis-perl"))]
     return out
 
@@ -202,22 +216,27 @@ def _one(step):
         return package, "%s: %s" % (type(e).__name__, e)
 
 
+def _mavens(chosen):
+    """One after the other, for Maven's local repository does not like two writers; none after one that hung."""
+    done, hung = [], None
+    for s in chosen:
+        done.append((s[0], hung) if hung else _one(s))
+        if done[-1][1] and "did not end" in done[-1][1]:
+            hung = done[-1][1]
+    return done
+
+
 def everything(wanted=None):
     """Installs what is missing, several at a time; two runs of this do not meet. Returns {package: why not}."""
     os.makedirs(ROOT, exist_ok=True)
     chosen = [s for s in steps() if wanted is None or s[0] in wanted]
     with open(path(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Maven's local repository does not like two writers: its folders go one after the other.
         mavens = [s for s in chosen if s[1] is maven]
         others = [s for s in chosen if s[1] is not maven]
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            java = pool.submit(lambda: [_one(s) for s in mavens])
+            java = pool.submit(_mavens, mavens)
             _why.update(pool.map(_one, others))
             _why.update(java.result())
     return {p: reason for p, reason in _why.items() if reason}
 
-
-def node_version_of(package):
-    with open(path("npm", "node_modules", package, "package.json")) as f:
-        return re.search(r'"version":\s*"([^"]+)"', f.read()).group(1)

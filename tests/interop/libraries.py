@@ -29,13 +29,14 @@ class Library:
     limit      how many may have it at a time
     family     what is special about it: cells_special.py
     reentrant  the same thread may lock it again
+    sleeps_on  its waiter does not notice that a TTL has ended, among its own clients neither
     """
 
     def __init__(self, name, package, command, prefix, told=False, verbs=(), port="redis", limit=1, family="simple",
-                 reentrant=False):
+                 reentrant=False, sleeps_on=False):
         self.name, self.package, self.command, self.prefix = name, package, command, prefix
         self.told, self.verbs, self.port, self.limit = told, verbs, port, limit
-        self.family, self.reentrant = family, reentrant
+        self.family, self.reentrant, self.sleeps_on = family, reentrant, sleeps_on
 
     def why(self):
         return install.why(self.package)
@@ -58,17 +59,21 @@ class Library:
 
 
 def _redisson(folder, title, kind, prefix, **more):
-    return Library("Redisson %s" % title, folder, lambda port: (java(folder, port, kind), None), prefix, told=True, **more)
+    def command(port):
+        return java(folder, port, kind), None
+    return Library("Redisson %s" % title, folder, command, prefix, told=True, **more)
 
 
 def redisson(folder):
     hash_verbs = ("holds", "ttl", "locked", "force")
     return [
         _redisson(folder, "RLock", "rlock", "rlock", verbs=hash_verbs, reentrant=True, family="hash"),
-        _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair"),
+        _redisson(folder, "FairLock", "fair", "fair", verbs=hash_verbs, reentrant=True, family="fair",
+                  sleeps_on=folder == "redisson-old"),  # it sleeps until its own place's deadline, 5 min away
         _redisson(folder, "ReadWriteLock.write", "write", "rw", verbs=hash_verbs, reentrant=True, family="rw"),
         _redisson(folder, "ReadWriteLock.read", "read", "rw", verbs=hash_verbs, reentrant=True, family="rw-read"),
-        _redisson(folder, "PermitExpirableSemaphore", "permit", "sem", verbs=("available",), limit=2, family="semaphore"),
+        _redisson(folder, "PermitExpirableSemaphore", "permit", "sem", verbs=("available",), limit=2,
+                  family="semaphore"),
         _redisson(folder, "FencedLock", "fenced", "fenced", verbs=hash_verbs, reentrant=True, family="fenced"),
     ]
 
@@ -110,8 +115,10 @@ def locks():
         _spring("spin", "spring", family="spring"), _spring("pubsub", "spring-ps", family="spring"),
         _redis_py("redis-new", "redis-py Lock at rlockd", "front/redis-py", verbs=py, port="rlockd", family="front"),
         _redis_py("redis-4", "redis-py Lock at rlockd", "front/redis-py", verbs=py, port="rlockd", family="front"),
-        _node("locks.js", "redlock", "front/redlock", "npm redlock at rlockd", verbs=("extend",), port="rlockd", family="front"),
-        _node("locks.js", "warlock", "front/warlock", "node-redis-warlock at rlockd", verbs=("extend",), port="rlockd", family="front"),
+        _node("locks.js", "redlock", "front/redlock", "npm redlock at rlockd", verbs=("extend",), port="rlockd",
+              family="front"),
+        _node("locks.js", "warlock", "front/warlock", "node-redis-warlock at rlockd", verbs=("extend",), port="rlockd",
+              family="front"),
     ]
     return rows
 
@@ -162,7 +169,8 @@ def clients():
         _node_client("node-redis", resp3=True),
         Client("Jedis", "jedis", lambda port: (java("jedis", port), None), default_s=2),
         Client("Lettuce", "lettuce", lambda port: (java("lettuce", port), None), default_s=60, resp3=True),
-        Client("go-redis", "go", lambda port: ([install.path("go", "bin", "clients"), port], None), default_s=5, resp3=True),
+        Client("go-redis", "go", lambda port: ([install.path("go", "bin", "clients"), port], None), default_s=5,
+               resp3=True),
         _script("phpredis", "php", ["php"], "client.php", default_s=60),
         _script("ruby-redis", "ruby", ["ruby"], "client.rb", default_s=5),
         _script("libredis-perl", "perl", ["/usr/bin/perl"], "client.pl"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Deadlocks of length 2, 3 and 5 over two daemons: each is reported once, to one victim, within 2 s, and then undone."""
+"""Deadlocks of length 2, 3 and 5 over two daemons: each reported once, to one victim, within 2 s; then undone."""
 import random
 import time
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""100,000 random lock orders without a cycle give no -DEADLOCK, and one daemon's verdicts are those of a reference search.
+"""100,000 random lock orders without a cycle give no -DEADLOCK; one daemon's verdicts are those of a reference search.
 
 The orders: sessions of both daemons lock two or three of a few names, always in the order of the names, so that no
 cycle can ever be. The reference: sessions of one daemon lock and unlock at random; who holds and who waits is kept

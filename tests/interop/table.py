@@ -50,8 +50,10 @@ def short(o):
     return str(o) if o.state in ("ok", "-") else o.state
 
 
-def outcome(cell, row):
-    """Runs one cell."""
+def outcome(cell, row, end):
+    """Runs one cell, unless the time of all is over."""
+    if time.monotonic() > end:
+        return Outcome("FAILED", "not run: no time is left")
     try:
         return Outcome("ok", cell(row) or "")
     except NotThere:
@@ -65,17 +67,17 @@ def outcome(cell, row):
         return Outcome("FAILED", "%s: %s" % (type(e).__name__, e))
 
 
-def run_row(row, version_of, columns, world, say):
+def run_row(row, version_of, columns, world, say, end):
     """All cells of one row. A cell that failed takes its driver with it."""
     outcomes, version = [], "?"
     mark = world.mark()
     try:
         version = version_of(row)
     except (AssertionError, Refused) as e:
-        return "?", [Outcome("FAILED", "does not start: %s" % e)] + [Outcome("FAILED", "does not start")] * (len(columns) - 1)
+        return "?", [Outcome("FAILED", "does not start: %s" % e)] * len(columns)
     for title, cell in columns:
         began = time.monotonic()
-        o = outcome(cell, row)
+        o = outcome(cell, row, end)
         outcomes.append(o)
         say("%-42s %-12s %5.1f s  %s" % ("%s %s" % (row.lib.name, version), title, time.monotonic() - began, o))
         if o.state == "FAILED":

@@ -20,7 +20,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
 os.environ.setdefault("RLOCKD_BUILD", os.path.join(os.path.dirname(os.path.dirname(HERE)), "build"))
 
 import harness  # noqa: E402
-import install  # noqa: E402
 from harness import Closed, Redis, Rlockd, RError, until  # noqa: E402,F401
 
 PATIENCE = 15 * harness.SLOW  # seconds; no wait here is longer unless it says so

@@ -22,9 +22,11 @@ class Fair(Scripted):
 
     def redisson(self, *waiters, wait=WAIT):
         """As its clients would wait, one after the other; wait < 0: its time is over."""
-        for n, who in enumerate(waiters):
+        for who in waiters:
+            last = self.c.cmd("LINDEX", LIST, "-1")
+            good = max(self.score(last) if last and wait > 0 else 0, self.now_us() // 1000)
             self.c.cmd("RPUSH", LIST, who)
-            self.c.cmd("ZADD", SET, self.now_us() // 1000 + (n + 1) * wait, who)
+            self.c.cmd("ZADD", SET, good + wait, who)
 
     def score_is(self, who, ms, slack=3000):
         left = self.score(who) - self.now_us() // 1000
@@ -63,11 +65,13 @@ class Fair(Scripted):
         self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in US[2:4]])
         self.assertEqual(self.queue(), [YOU, OTHER, US[1], "x:1", US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
-        self.score_is(US[2], LEASE + 3 * WAIT)
-        self.score_is(US[3], LEASE + 3 * WAIT)
+        self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place has more than its own WAIT at first: one too many
+        self.score_is(US[3], LEASE + 4 * WAIT)
         for who in US[1:4]:  # as Redisson does when it is granted the lock: ours are still good
             self.c.cmd("ZINCRBY", SET, -2 * WAIT, who)
             self.assertGreater(self.score(who), self.now_us() // 1000)
+        self.run_one("fair", "renew", owner=US[1], place=1, lease=2 * LEASE)
+        self.score_is(US[1], 2 * LEASE)  # and none is in front of it any more
 
     def test_other_daemons_in_front_do_not(self):
         """Else the places of a daemon that died would hold up all others for minutes each."""
@@ -78,10 +82,11 @@ class Fair(Scripted):
         for who in [*theirs, US[1]]:
             self.score_is(who, LEASE)
 
-    def test_a_short_lease_makes_no_short_place(self):
+    def test_no_place_is_good_for_long(self):
+        """Strangers in front are counted by it."""
         self.held("fair", who=YOU)
-        self.try_(ME, place=1, lease=50)
-        self.score_is(ME, 30000)
+        self.try_(ME, place=1, lease=24 * 3600 * 1000)
+        self.score_is(ME, 240000)
 
     def test_only_the_first_may(self):
         self.held("fair", who=YOU)

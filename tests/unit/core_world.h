@@ -341,7 +341,7 @@ world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const cha
 #define break_name(w, s, name, ...) world_ask(w, CORE_BREAK, s, name, (struct ask){__VA_ARGS__})
 #define mlock(w, s, names, ...) world_ask_many(w, CORE_MLOCK, s, names, (struct ask){__VA_ARGS__})
 #define munlock(w, s, names, ...) world_ask_many(w, CORE_MUNLOCK, s, names, (struct ask){__VA_ARGS__})
-#define mrenew(w, s, names, us, ...) world_ask_many(w, CORE_MRENEW, s, names, (struct ask){.lease_us = (us), __VA_ARGS__})
+#define mrenew(w, s, names, us) world_ask_many(w, CORE_MRENEW, s, names, (struct ask){.lease_us = (us)})
 
 /* ---- Redis ---- */
 

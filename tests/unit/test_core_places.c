@@ -1,6 +1,6 @@
 /*
- * test_core_places.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and in
- * the same order there as here.
+ * test_core_places.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and
+ * in the same order there as here.
  */
 #include "tests/unit/core_world.h"
 
@@ -605,7 +605,7 @@ START_TEST(granted_behind_a_release)
 }
 END_TEST
 
-/* What an attempt brought for a named owner that had left is given back; its place here is then the last, as in Redis. */
+/* What an attempt brought for a named owner that had left is given back; then its place is the last, as in Redis. */
 START_TEST(kept_place_after_a_release)
 {
     struct world w;
@@ -635,6 +635,72 @@ START_TEST(kept_place_after_a_release)
     expect_reply(&w, other, CORE_GRANTED);
     ck_assert_uint_gt(id, other);
     skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* A place that is kept here only: who took one in Redis meanwhile is before it, there and here. */
+START_TEST(kept_place_here_only)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", FAIR, .owner = "alice", .nowait = true);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(!op.op.place);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_op(&w, CORE_WATCH, "a");
+    other = lock(&w, t, "a", FAIR);
+    op = expect_place(&w, t);
+    skip_watches(&w);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .placed = true);
+    skip_watches(&w);
+    id = lock(&w, s, "a", FAIR, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.place && op.op.owner != t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .placed = true);
+    quiet(&w); /* the watch stays with who is first */
+    pass(&w, SEC(1) + MS(1));
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    ck_assert_uint_gt(id, other);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* An unanswered attempt may have taken a place: that is made sure of before anybody else takes one. */
+START_TEST(unanswered_before_others)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3600));
+    expect_reply(&w, w.request, CORE_NOT_GRANTED);
+    skip_watches(&w);
+    lock(&w, t, "a", FAIR);
+    op = expect_place(&w, t);
+    skip_watches(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice"); /* back in time, where it stood */
+    skip_watches(&w);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    skip_watches(&w);
+    pass(&w, MS(20));
+    op = expect_place(&w, t);
+    skip_watches(&w);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .placed = true);
+    skip_watches(&w);
+    ck_assert(expect_op(&w, CORE_ACQUIRE, "a").op.place);
     world_close(&w);
 }
 END_TEST
@@ -686,6 +752,8 @@ main(void)
         granted_beside_a_hold,
         granted_behind_a_release,
         kept_place_after_a_release,
+        kept_place_here_only,
+        unanswered_before_others,
         drain,
     };
 

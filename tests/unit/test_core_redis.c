@@ -621,6 +621,27 @@ START_TEST(stamped_patience)
 }
 END_TEST
 
+/* ... also when the lease was over before that was heard of: it may yet run, and find the owner's next hold. */
+START_TEST(unanswered_release_behind_the_lease)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(2));
+    pass(&w, SEC(2)); /* lost, and given back in case it is still there */
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    lock(&w, s, "a");
+    ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -645,6 +666,7 @@ main(void)
         stamped,
         stamped_release_waits,
         stamped_patience,
+        unanswered_release_behind_the_lease,
     };
 
     return world_main("core, redis", tests, sizeof(tests) / sizeof(tests[0]));

@@ -162,6 +162,67 @@ START_TEST(reentry)
 END_TEST
 
 /* A writer reads besides; when it gives up writing, other readers come in beside it. */
+/* Asked for once more, it is answered; but the first one may still run, and would take away what is taken now. */
+START_TEST(unanswered_downgrade)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, first, id;
+
+    world_open(&w);
+    s = session(&w);
+    enters(&w, s, false);
+    id = lock(&w, s, "a", READS);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    first = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + MS(800));
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.holds == 0 && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, first, CORE_LEFT)->left, 1);
+    id = lock(&w, s, "a", READS);
+    pass(&w, MS(779));
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* Gone meanwhile: a late copy of it must not find a later hold of the same owner. */
+START_TEST(unanswered_downgrade_overtaken)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, number;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", RW, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    number = op.op.owner;
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = lock(&w, s, "a", READS, .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    id = unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    break_name(&w, session(&w), "a", RW);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_reply(&w, w.request, CORE_LEFT);
+    lock(&w, s, "a", RW, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_ne(op.op.owner, number);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(downgrade_wakes_readers)
 {
     struct world w;
@@ -180,6 +241,7 @@ START_TEST(downgrade_wakes_readers)
     read[1] = lock(&w, session(&w), "a", READS);
     expect_in(&w, 1, false);
     id = unlock(&w, s, "a"); /* the exclusive one first */
+    expect_in(&w, 1, true);  /* others may read when Redis has heard of it, and that is before we have */
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
     redis_says(&w, op, CORE_OK);
@@ -454,6 +516,111 @@ START_TEST(other_sort_in_a_hurry)
 }
 END_TEST
 
+/* s writes and reads, and has sent an UNLOCK of the exclusive hold that Redis does not answer. Returns its request. */
+static uint64_t
+downgrades_unanswered(struct world *w, uint64_t s)
+{
+    struct flight op;
+    uint64_t id;
+
+    enters(w, s, false);
+    id = lock(w, s, "a", READS);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+    id = unlock(w, s, "a");
+    op = expect_op(w, CORE_RELEASE, "a");
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    redis_says(w, op, CORE_UNKNOWN, .guard_us = w->now_us + SEC(1));
+    return id;
+}
+
+/* Others may read by now: nobody is told any more that it is held exclusively. It is asked again as it was. */
+START_TEST(downgrade_unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = downgrades_unanswered(&w, s);
+    expect_in(&w, 1, true);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    leaves(&w, s);
+    id = downgrades_unanswered(&w, s);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_DOWN);
+    expect_reply(&w, lock(&w, s, "a", RW, .once = true), CORE_DEADLOCK);
+    expect_in(&w, 1, true);
+    leaves(&w, s);
+    world_close(&w);
+}
+END_TEST
+
+/* A part was given back, and nobody knows when that runs: it must not meet a later hold of the same owner. */
+START_TEST(late_release_of_a_part)
+{
+    static const bool sorts[] = {false, true};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        enters(&w, s, sorts[i]);
+        lock(&w, s, "a", RW, .shared = sorts[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        unlock(&w, s, "a");
+        op = expect_op(&w, CORE_RELEASE, "a");
+        redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_LEFT);
+        leaves(&w, s);
+        lock(&w, s, "a", RW, .shared = !sorts[i]);
+        ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ... also when the hold was over before that was answered. */
+START_TEST(late_release_of_a_part_overtaken)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 2; i++) {
+        lock(&w, s, "a", READS, .lease_us = SEC(2));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+    }
+    unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.holds, 1);
+    pass(&w, SEC(2));
+    expect_reply(&w, w.request, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, lock(&w, s, "a", RW), CORE_WAS_LOST);
+    lock(&w, s, "a", RW);
+    ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
+    world_close(&w);
+}
+END_TEST
+
 /* Taken by readers elsewhere: the wait and its end are those of any other kind. */
 START_TEST(taken_elsewhere)
 {
@@ -480,6 +647,8 @@ main(void)
         writer_is_not_starved,
         writer_gives_up,
         reentry,
+        unanswered_downgrade,
+        unanswered_downgrade_overtaken,
         downgrade_wakes_readers,
         unlock_shared,
         upgrade,
@@ -490,6 +659,9 @@ main(void)
         leaving,
         other_sort_behind_an_attempt,
         other_sort_in_a_hurry,
+        downgrade_unanswered,
+        late_release_of_a_part,
+        late_release_of_a_part_overtaken,
         taken_elsewhere,
     };
 

@@ -57,8 +57,8 @@ static const struct good good[] = {
      {.has_wait = true, .wait_us = S(5), .has_lease = true, .lease_us = S(60), .has_kind = true, .kind = KIND_SIMPLE,
       .once = true, .full = true},
      "orders:42", "w7"},
-    {"LOCK a FULL ONCE OWNER \"b c\" KIND COUNTER LEASE 1 WAIT 250",
-     {.has_wait = true, .wait_us = 250000, .has_lease = true, .lease_us = 1000, .has_kind = true,
+    {"LOCK a FULL ONCE OWNER \"b c\" KIND COUNTER LEASE 10 WAIT 250",
+     {.has_wait = true, .wait_us = 250000, .has_lease = true, .lease_us = 10000, .has_kind = true,
       .kind = KIND_COUNTER, .once = true, .full = true},
      "a", "b c"},
     {"LOCK a NOWAIT", {.has_wait = true, .wait_us = 0}, "a", ""},
@@ -120,7 +120,7 @@ END_TEST
 
 /* --- refused -------------------------------------------------------------------------------------- */
 
-#define DURATION "a duration above 0 such as 1500 (ms), 250ms, 5s, 2m or 1h"
+#define DURATION "a duration of 10ms or more such as 1500 (ms), 250ms, 5s, 2m or 1h"
 #define WAITING "a duration such as 1500 (ms), 250ms, 5s, 2m, 1h or forever"
 #define KINDS_THERE "one of: reentrant simple counter fair rw semaphore fenced"
 #define LIMITS "a whole number from 1 to 1000000"

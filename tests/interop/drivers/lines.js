@@ -7,7 +7,7 @@ const say = (line) => process.stdout.write(line + '\n');
 
 const plain = (v) => (Array.isArray(v) ? JSON.stringify(v) : String(v));
 
-// verbs: async (thread, verb, words) => null for `no`, everything else is `ok` and the value. One thread, one at a time.
+// verbs: async (thread, verb, words) => null for `no`, everything else is `ok` and the value. One at a time per thread.
 function serve(verbs) {
   const tails = new Map();
   const answer = async ([id, thread, verb, ...words]) => {

@@ -23,7 +23,7 @@ def _work(verbs, lines):
 
 
 def serve(verbs):
-    """verbs(thread, verb, words): None is `no`, everything else is `ok` and the value. Each thread is one of its own."""
+    """verbs(thread, verb, words): None is `no`, everything else is `ok` and the value. Each thread is its own."""
     threads = {}
     say("ready")
     for line in sys.stdin:

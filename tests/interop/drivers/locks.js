@@ -10,7 +10,7 @@ function redlock() {
   const Redis = need('ioredis');
   const { default: Redlock } = need('redlock');
   const client = new (Redis.default || Redis)({ host: '127.0.0.1', port: Number(port) });
-  const patient = new Redlock([client], { retryCount: -1, retryDelay: 50, retryJitter: 20, automaticExtensionThreshold: 500 });
+  const patient = new Redlock([client], { retryCount: -1, retryDelay: 50, retryJitter: 20 });
   const once = new Redlock([client], { retryCount: 0 });
   patient.on('error', () => {});
   once.on('error', () => {});
@@ -25,7 +25,7 @@ function redlock() {
         throw e;
       }
     },
-    release: (lock) => lock.release(),
+    release: (lock) => once.release(lock), // the patient one would try for ever to free what it has lost
     extend: async (lock, lease) => lock.extend(lease),
   };
 }
@@ -49,7 +49,10 @@ function warlock() {
       lock.unlock((err, n) => (err ? failed(err) : n === 1 ? done(1) : failed(new Error(`not held: ${n}`))));
     }),
     extend: (lock, lease) => new Promise((done, failed) => {
-      lib.touch(lock.name, lock.id, lease, (err, n) => (err ? failed(err) : n === 'OK' ? done(lock) : failed(new Error(`not held: ${n}`))));
+      lib.touch(lock.name, lock.id, lease, (err, n) => {
+        if (err || n !== 'OK') failed(err || new Error(`not held: ${n}`));
+        else done(lock);
+      });
     }),
   };
 }

@@ -61,10 +61,9 @@ public final class RedissonLocks implements Lines.Verbs {
         }
     }
 
-    private Object acquire(String name, long lease) {
-        if (kind.equals("fenced")) {
-            return lease == 0 ? redisson.getFencedLock(name).lockAndGetToken()
-                              : redisson.getFencedLock(name).lockAndGetToken(lease, TimeUnit.MILLISECONDS);
+    private Object acquire(String name, long lease) throws Exception {
+        if (kind.equals("fenced")) { // lockAndGetToken(lease) takes the watchdog's lease instead (3.23.5, 4.7.0)
+            return lease == 0 ? redisson.getFencedLock(name).lockAndGetToken() : attempt(name, 3600000, lease);
         }
         RLock l = lock(kind, name);
         if (lease == 0) {
@@ -94,7 +93,7 @@ public final class RedissonLocks implements Lines.Verbs {
         return n;
     }
 
-    /** rwcycle NAME ENTER_SCRIPT_SHA LEAVE_SCRIPT_SHA WITNESS N WRITE_EVERY: the witness's scripts run while it is held. */
+    /** rwcycle NAME ENTER_SHA LEAVE_SHA WITNESS N WRITE_EVERY: the witness's scripts run while it is held. */
     private Object rwcycle(String[] w) {
         int n = Integer.parseInt(w[4]);
         int every = Integer.parseInt(w[5]);

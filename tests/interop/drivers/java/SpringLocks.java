@@ -3,7 +3,7 @@ import java.util.concurrent.locks.Lock;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.integration.redis.util.RedisLockRegistry;
 
-/** Spring Integration's RedisLockRegistry: `SpringLocks PORT REGISTRY LEASE_MS pubsub|spin`. A name's key is REGISTRY:NAME. */
+/** Spring Integration's RedisLockRegistry: `SpringLocks PORT REGISTRY LEASE_MS pubsub|spin`. A key is REGISTRY:NAME. */
 public final class SpringLocks implements Lines.Verbs {
     private final RedisLockRegistry registry;
 

@@ -1,0 +1,141 @@
+/*
+ * hurry.c -- LOCKs that do not want to wait, or no longer.
+ *
+ * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
+ * answer: then it is on its lock's list `hurried` until the outcome is known, or Redis has had its time.
+ */
+#include "daemon/core/state.h"
+
+static bool
+wanted_to_wait(const struct request *r)
+{
+    return r->due_us > r->arrived_us;
+}
+
+/* Somebody wants to wait there, and not only for what is under way. */
+static bool
+is_waited_in(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->requests)
+    {
+        if (!container_of(pos, struct request, claim_node)->hurried) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Whether a LOCK that does not want to wait has anything but an operation in
+ * flight between itself and an answer. Behind many others it has, without looking
+ * at each: else a crowd of them would cost the square of its size.
+ */
+static bool
+is_busy_for(const struct core *c, const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    const struct lock *l = cl->lock;
+    uint32_t room = lock_is(l, KIND_F_PERMITS) && l->limit > l->held_n ? l->limit - l->held_n : 1;
+    int before = 0, crowd = lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? 16 * CROWD : CROWD;
+    struct list *pos, *nxt;
+
+    if (cl->state == CLAIM_TRYING) {
+        return false;
+    }
+    if (lock_is_full(l, r->shared)) {
+        return true;
+    }
+    /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
+    if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
+        return true;
+    }
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *other = container_of(pos, struct claim, node);
+
+        if (other == cl || ++before > crowd) {
+            return other != cl;
+        }
+        if (is_waited_in(other) && !(r->shared && claim_wants_shared(other)) && --room == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable. */
+static int64_t
+patience_us(const struct core *c)
+{
+    return c->conf.op_timeout_us / 4;
+}
+
+/*
+ * Its time to wait is over (or was none). When only an operation in flight
+ * stands between it and an answer, the answer is awaited a little longer.
+ */
+void
+request_hurry(struct core *c, struct request *r)
+{
+    struct claim *cl = r->claim;
+    struct lock *l = cl->lock;
+    bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
+    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->tried_us : c->now_us, patience_us(c));
+
+    if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
+        request_finish(c, r, CORE_UNAVAILABLE, 0);
+    } else if (queued && is_busy_for(c, r)) {
+        request_finish(c, r, l->trouble, 0);
+    } else if (until_us <= c->now_us) {
+        request_finish(c, r, CORE_UNAVAILABLE, 0);
+    } else {
+        r->hurried = true;
+        timer_set(c, &r->timer, until_us);
+        if (queued) {
+            list_push_back(&l->hurried, &r->hurry_node);
+        }
+    }
+}
+
+/* The outcome is known, and it is not theirs. */
+void
+lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
+{
+    while (!list_empty(&l->hurried)) {
+        request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
+    }
+}
+
+/* One was granted it: the others are told no, unless there is room for them yet. */
+void
+lock_settle_full(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->hurried)
+    {
+        struct request *r = container_of(pos, struct request, hurry_node);
+
+        if (lock_is_full(l, r->shared)) {
+            request_finish(c, r, CORE_NOT_GRANTED, 0);
+        }
+    }
+}
+
+/* The attempt has not run. Those who did not want to wait have their patience, see is_busy_for(). */
+void
+lock_settle_impatient(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->hurried)
+    {
+        struct request *r = container_of(pos, struct request, hurry_node);
+
+        if (wanted_to_wait(r)) {
+            request_finish(c, r, l->trouble, 0);
+        }
+    }
+}

@@ -1,0 +1,1042 @@
+/*
+ * test_core_deadlock.c -- waits that could never end: in one daemon when they begin, over several a little later; and
+ * waits that look like it.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+#include "tests/unit/rng.h"
+
+static const char *const names[] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"};
+
+enum { LONGEST = 10 };
+
+/* ---- inside one daemon ---- */
+
+/* Who asks for what it holds, and may not have it twice. */
+START_TEST(self)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", .kind = KIND_SIMPLE);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    r = expect_reply(&w, lock(&w, s, "a", .kind = KIND_SIMPLE), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 1);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, s);
+    ck_assert_str_eq(hop(r, 0)->name, "a");
+    ck_assert_str_eq(hop(r, 0)->daemon, "");
+    expect_reply(&w, lock(&w, s, "a", .kind = KIND_SIMPLE, .nowait = true), CORE_NOT_GRANTED);
+    take(&w, s, "b");
+    expect_reply(&w, lock(&w, s, "b", .fresh = true), CORE_DEADLOCK);
+    ck_assert_uint_eq(w.metrics.deadlocks, 2);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* Owner i holds name i and waits for the next one; the last one, who closes the circle, is told, and nobody else. */
+START_TEST(circles)
+{
+    for (size_t n = 2; n <= LONGEST; n++) {
+        struct world w;
+        const struct core_reply *r;
+        uint64_t s[LONGEST], id[LONGEST];
+
+        world_open(&w);
+        for (size_t i = 0; i < n; i++) {
+            take(&w, s[i] = session(&w), names[i]);
+        }
+        for (size_t i = 0; i + 1 < n; i++) {
+            id[i] = lock(&w, s[i], names[i + 1]);
+            quiet(&w);
+        }
+        expect_reply(&w, lock(&w, s[n - 1], names[0], .nowait = true), CORE_NOT_GRANTED);
+        r = expect_reply(&w, lock(&w, s[n - 1], names[0]), CORE_DEADLOCK);
+        ck_assert_str_eq(w.answers[w.answers_n - 1].name, names[0]);
+        ck_assert_uint_eq(r->hops, n);
+        for (size_t i = 0; i < n; i++) {
+            size_t o = (n - 1 + i) % n;
+
+            ck_assert_uint_eq(hop(r, i)->hop.owner, s[o]);
+            ck_assert_str_eq(hop(r, i)->name, names[(o + 1) % n]);
+        }
+        give(&w, s[n - 1], names[n - 1]); /* it makes way, and the others go on */
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, names[n - 1]), CORE_OK);
+        expect_reply(&w, id[n - 2], CORE_GRANTED);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A chain that ends at one who does not wait, or with Redis, is none, however long. */
+START_TEST(chains)
+{
+    struct world w;
+    uint64_t s[LONGEST];
+
+    world_open(&w);
+    for (size_t i = 0; i < LONGEST; i++) {
+        take(&w, s[i] = session(&w), names[i]);
+    }
+    for (size_t i = 0; i + 1 < LONGEST; i++) {
+        lock(&w, s[i], names[i + 1]);
+    }
+    lock(&w, s[LONGEST - 1], "x");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "x"), CORE_TAKEN, .pttl_us = SEC(1));
+    expect_op(&w, CORE_WATCH, "x");
+    for (size_t i = 0; i < LONGEST; i++) { /* into the chain, from outside */
+        lock(&w, session(&w), names[i]);
+    }
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* What is being given back is waited for by nobody for ever. */
+START_TEST(freeing)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    take(&w, t, "b");
+    unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    id = lock(&w, t, "a");
+    lock(&w, s, "b");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id - 1, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Owners with names, all over one connection. */
+START_TEST(named_owners)
+{
+    static const char *const who[] = {"alice", "bob", "carol"};
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    for (size_t i = 0; i < 3; i++) {
+        lock(&w, s, names[i], .owner = who[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, names[i]), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        lock(&w, s, names[(i + 1) % 3], .owner = who[i]);
+    }
+    r = expect_reply(&w, w.request, CORE_DEADLOCK);
+    ck_assert_str_eq(hop(r, 0)->owner, "carol");
+    ck_assert_str_eq(hop(r, 1)->owner, "alice");
+    ck_assert_str_eq(hop(r, 2)->owner, "bob");
+    world_close(&w);
+}
+END_TEST
+
+/* A request that waits behind another of its owner waits for nothing itself; its turn comes. */
+START_TEST(in_order)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    take(&w, t, "b");
+    id = lock(&w, s, "b", .wait_us = SEC(1));
+    unlock(&w, s, "a"); /* only when that wait is over */
+    expect_reply(&w, lock(&w, t, "a"), CORE_DEADLOCK);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id + 1, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- against a reference, by dice ---- */
+
+enum { PARTIES = 9, THINGS = LONGEST, ROUNDS = 400, LOCKS = 500 };
+
+/* What must be true of a daemon whose Redis grants everything at once. */
+struct party {
+    uint64_t s, id;
+    int wants; /* -1: does not wait */
+};
+
+struct market {
+    struct world w;
+    struct rng rng;
+    struct party party[PARTIES];
+    int owner[THINGS], queue[THINGS][PARTIES], queued[THINGS];
+    bool ordered; /* nobody asks for what comes before what it has */
+    unsigned locks, deadlocks;
+};
+
+/* The length of the circle that closes when this one waits for that; 0 = none does. */
+static size_t
+reference(const struct market *m, int who, int what)
+{
+    size_t length = 1;
+
+    for (int o = m->owner[what]; o != who; o = m->owner[m->party[o].wants]) {
+        if (o < 0 || m->party[o].wants < 0) {
+            return 0;
+        }
+        length++;
+    }
+    return length;
+}
+
+static void
+gets_it(struct market *m, int who, int what)
+{
+    redis_says(&m->w, expect_op(&m->w, CORE_ACQUIRE, names[what]), CORE_OK);
+    expect_reply(&m->w, m->party[who].id, CORE_GRANTED);
+    m->owner[what] = who;
+    m->party[who].wants = -1;
+}
+
+static void
+asks_for(struct market *m, int who, int what)
+{
+    struct party *p = &m->party[who];
+    size_t circle = m->owner[what] >= 0 ? reference(m, who, what) : 0;
+
+    p->id = lock(&m->w, p->s, names[what]);
+    m->locks++;
+    if (circle > 0) {
+        ck_assert_uint_eq(expect_reply(&m->w, p->id, CORE_DEADLOCK)->hops, circle);
+        m->deadlocks++;
+    } else if (m->owner[what] < 0) {
+        gets_it(m, who, what);
+    } else {
+        p->wants = what;
+        m->queue[what][m->queued[what]++] = who;
+    }
+}
+
+static void
+gives_back(struct market *m, int who, int what)
+{
+    int next = m->queue[what][0];
+
+    give(&m->w, m->party[who].s, names[what]);
+    m->owner[what] = -1;
+    if (m->queued[what] > 0) {
+        memmove(m->queue[what], m->queue[what] + 1, sizeof(m->queue[what]) - sizeof(m->queue[what][0]));
+        m->queued[what]--;
+        gets_it(m, next, what);
+    }
+}
+
+static void
+somebody_acts(struct market *m)
+{
+    int who = (int)rng_below(&m->rng, PARTIES), what = (int)rng_below(&m->rng, THINGS), last = -1;
+
+    for (int i = 0; i < THINGS; i++) {
+        last = m->owner[i] == who ? i : last;
+    }
+    if (m->party[who].wants >= 0) {
+        return;
+    }
+    if (m->owner[what] == who) {
+        gives_back(m, who, what);
+    } else if (!m->ordered || what > last) {
+        asks_for(m, who, what);
+    }
+}
+
+static unsigned
+market(struct market *m, int seed, bool ordered)
+{
+    memset(m, 0, sizeof(*m));
+    m->rng = rng_of(seed);
+    m->ordered = ordered;
+    world_open(&m->w);
+    for (int i = 0; i < PARTIES; i++) {
+        m->party[i] = (struct party){.s = session(&m->w), .wants = -1};
+    }
+    for (int i = 0; i < THINGS; i++) {
+        m->owner[i] = -1;
+    }
+    while (m->locks < LOCKS) {
+        somebody_acts(m);
+    }
+    ck_assert_uint_eq(m->w.metrics.deadlocks, m->deadlocks);
+    world_close(&m->w);
+    return m->deadlocks;
+}
+
+/* Every wait that closes a circle is reported, with its length, and no other. */
+START_TEST(exactly_the_circles)
+{
+    static struct market m;
+    unsigned deadlocks = 0;
+
+    for (int seed = 0; seed < 50; seed++) {
+        deadlocks += market(&m, seed, false);
+    }
+    ck_assert_uint_gt(deadlocks, 100);
+}
+END_TEST
+
+/* Two hundred thousand LOCKs of names in one order for everyone: none is ever reported. */
+START_TEST(none_in_order)
+{
+    static struct market m;
+
+    for (int seed = 0; seed < ROUNDS; seed++) {
+        ck_assert_uint_eq(market(&m, seed, true), 0);
+    }
+}
+END_TEST
+
+/* ---- several holders ---- */
+
+/* s holds `name` of that kind. */
+static void
+has(struct world *w, uint64_t s, const char *name, enum kind kind, bool shared)
+{
+    lock(w, s, name, .kind = kind, .shared = shared, .limit = 2);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, name), CORE_OK);
+    expect_reply(w, w->request, CORE_GRANTED);
+}
+
+/* Two hold "a". As long as one of them does not wait, somebody may get a permit; then nobody can. */
+START_TEST(permits)
+{
+    enum kind kind = KIND_SEMAPHORE;
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, t, u, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    has(&w, s, "a", kind, false);
+    has(&w, t, "a", kind, false);
+    take(&w, u, "u");
+    lock(&w, s, "u");
+    id = lock(&w, u, "a", .kind = kind, .limit = 2); /* t may leave */
+    quiet(&w);
+    r = expect_reply(&w, lock(&w, t, "u"), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, t);
+    ck_assert_str_eq(hop(r, 0)->name, "u");
+    ck_assert_uint_eq(hop(r, 1)->hop.owner, u);
+    ck_assert_str_eq(hop(r, 1)->name, "a");
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Who wants to write needs every reader to leave: one that waits for it is enough. */
+START_TEST(readers)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, t, u;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    has(&w, t, "a", KIND_RW, true);
+    has(&w, s, "a", KIND_RW, true);
+    take(&w, u, "u");
+    lock(&w, s, "u");
+    r = expect_reply(&w, lock(&w, u, "a", .kind = KIND_RW), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, u);
+    ck_assert_str_eq(hop(r, 0)->name, "a");
+    ck_assert_uint_eq(hop(r, 1)->hop.owner, s);
+    ck_assert_str_eq(hop(r, 1)->name, "u");
+    world_close(&w);
+}
+END_TEST
+
+/* Stuck because of each other, but not because of who asks: that is told to one of them, and not to it. */
+START_TEST(stuck_elsewhere)
+{
+    struct world w;
+    uint64_t s, t, u;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    w.conf.deadlock_us = 0;
+    take(&w, s, "s");
+    take(&w, u, "u");
+    has(&w, t, "a", KIND_RW, true);
+    lock(&w, t, "s");
+    lock(&w, u, "a", .kind = KIND_RW); /* t waits for s, who does not wait */
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    expect_reply(&w, lock(&w, s, "a", .kind = KIND_RW), CORE_DEADLOCK);
+    world_close(&w);
+}
+END_TEST
+
+/* All permits are its own: nobody else can make room. With one out elsewhere, or none, Redis may yet say yes. */
+START_TEST(own_permits)
+{
+    struct world w;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    has(&w, s, "a", KIND_SEMAPHORE, false);
+    take(&w, t, "b");
+    lock(&w, s, "b");
+    lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .holders = 2);
+    expect_op(&w, CORE_WATCH, "a");
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    world_close(&w);
+
+    world_open(&w);
+    s = session(&w);
+    has(&w, s, "a", KIND_SEMAPHORE, false);
+    has(&w, s, "a", KIND_SEMAPHORE, false);
+    ck_assert_uint_eq(expect_reply(&w, lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 2), CORE_DEADLOCK)->hops, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* The daemon has slept: who still seems to hold a name has lost it, and its waiter is looked at before that is said. */
+START_TEST(holds_that_are_over)
+{
+    static const int64_t leases[] = {SEC(2), SEC(60)};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct core_conf conf = world_conf;
+        struct world w;
+        uint64_t s, t;
+
+        conf.deadlock_us = SEC(1);
+        world_open_conf(&w, &conf);
+        s = session(&w);
+        t = session(&w);
+        lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 2, .lease_us = SEC(60));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        lock(&w, t, "b", .lease_us = leases[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+        expect_reply(&w, w.request, CORE_GRANTED);
+        lock(&w, s, "b");
+        lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = -1, .holders = 2);
+        skip_watches(&w);
+        lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true);
+        expect_reply(&w, w.request, CORE_NOT_GRANTED); /* with this limit it is a circle, but no wait begins */
+        stall(&w, SEC(3));
+        world_step(&w, &(struct core_event){.type = CORE_TIME});
+        ck_assert_uint_eq(w.metrics.deadlocks, i);
+        w.answers[w.answers_n - 1].seen = true;
+        w.flights[w.flights_n - 1].seen = true;
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Who wants to read does not wait for those who read, whatever they wait for. */
+START_TEST(reader_beside_readers)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    has(&w, s, "a", KIND_RW, true);
+    take(&w, t, "b");
+    lock(&w, s, "b");
+    id = lock(&w, t, "a", .kind = KIND_RW, .shared = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    world_close(&w);
+
+    world_open(&w); /* ... but for who writes */
+    s = session(&w);
+    t = session(&w);
+    has(&w, s, "a", KIND_RW, false);
+    take(&w, t, "b");
+    lock(&w, s, "b");
+    expect_reply(&w, lock(&w, t, "a", .kind = KIND_RW, .shared = true), CORE_DEADLOCK);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- over several daemons ---- */
+
+enum { DAEMONS = 3 };
+
+struct fleet {
+    struct world d[DAEMONS];
+    size_t n, heard[DAEMONS];
+    bool twice, backwards;
+    int lose_percent;
+    struct rng rng;
+};
+
+static struct fleet fleet;
+
+static void
+fleet_open(struct fleet *f, size_t n)
+{
+    struct core_conf conf = world_conf;
+
+    memset(f, 0, sizeof(*f));
+    f->n = n;
+    f->rng = rng_of(1);
+    conf.deadlock_us = SEC(1);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(conf.daemon, sizeof(conf.daemon), "daemon-%zu", i);
+        world_open_conf(&f->d[i], &conf);
+    }
+}
+
+static void
+fleet_close(struct fleet *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        world_close(&f->d[i]);
+    }
+}
+
+/* A report may come at any time; reports() counts them. */
+static void
+see_reports(struct world *w)
+{
+    for (size_t i = w->answers_seen; i < w->answers_n; i++) {
+        w->answers[i].seen |= w->answers[i].reply.answer == CORE_DEADLOCK;
+    }
+}
+
+static void
+hear(struct world *w, const char *p, size_t n)
+{
+    char *copy = malloc(n + 1); /* so that reading behind it is seen */
+
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, p, n);
+    world_step(w, &(struct core_event){.type = CORE_HEARD, .heard = {copy, n}});
+    see_reports(w);
+    free(copy);
+}
+
+/* What one has said comes to all of them, itself included. */
+static void
+deliver(struct fleet *f, struct said *s)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        for (int times = f->twice ? 2 : 1; times > 0; times--) {
+            if ((int)rng_below(&f->rng, 100) >= f->lose_percent) {
+                hear(&f->d[i], s->p, s->n);
+            }
+        }
+    }
+}
+
+/* All that has been said is heard, and what is said to that, until nobody says anything. */
+static void
+talk(struct fleet *f)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (size_t i = 0; i < f->n; i++) {
+            size_t from = f->heard[i], to = f->d[i].said_n;
+
+            f->heard[i] = to;
+            for (size_t k = from; k < to; k++) {
+                struct said s = f->d[i].said[f->backwards ? to - 1 - (k - from) : k];
+
+                any = true;
+                deliver(f, &s);
+            }
+        }
+    }
+}
+
+/* Redis: what is waited for stays taken, what is held stays held, what is given back is given back. */
+static void
+fleet_serve(struct world *w)
+{
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        struct flight f = w->flights[i];
+
+        for (size_t k = i; k < w->flights_n; k++) {
+            w->flights[k].seen = true;
+        }
+        if (!f.answered && f.verb == CORE_ACQUIRE) {
+            redis_says(w, f, CORE_TAKEN, .pttl_us = -1, .holders = 1);
+        } else if (!f.answered) {
+            redis_says(w, f, CORE_OK);
+        }
+    }
+}
+
+static void
+fleet_pass(struct fleet *f, int64_t us)
+{
+    for (int64_t step_us; us > 0; us -= step_us) {
+        step_us = us < MS(10) ? us : MS(10);
+        for (size_t i = 0; i < f->n; i++) {
+            pass(&f->d[i], step_us);
+            see_reports(&f->d[i]);
+            fleet_serve(&f->d[i]);
+        }
+        talk(f);
+        for (size_t i = 0; i < f->n; i++) {
+            fleet_serve(&f->d[i]);
+        }
+    }
+}
+
+/* The replies of DEADLOCK so far; the last of them, and its daemon. */
+static size_t
+reports(struct fleet *f, const struct core_reply **last, size_t *where)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        for (size_t k = 0; k < f->d[i].answers_n; k++) {
+            struct answer *a = &f->d[i].answers[k];
+
+            if (a->reply.answer == CORE_DEADLOCK) {
+                *last = &a->reply;
+                *where = i;
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+/* One of a circle: its daemon, session, and the request it waits with. */
+struct link {
+    size_t at;
+    uint64_t s, id;
+};
+
+/* Owner i of daemon i % n holds name i, and waits for the next one. */
+static void
+make_circle(struct fleet *f, struct link *link, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        link[i].at = i % f->n;
+        link[i].s = session(&f->d[link[i].at]);
+        take(&f->d[link[i].at], link[i].s, names[i]);
+    }
+    for (size_t i = 0; i < length; i++) {
+        link[i].id = lock(&f->d[link[i].at], link[i].s, names[(i + 1) % length]);
+        fleet_serve(&f->d[link[i].at]);
+    }
+}
+
+/* It is the cycle, from the victim on. */
+static void
+expect_circle(const struct core_reply *r, size_t where, const struct link *link, size_t length)
+{
+    size_t first = 0;
+
+    ck_assert_uint_eq(r->hops, length);
+    while (first < length && link[first].id != r->id) {
+        first++;
+    }
+    while (first < length && (link[first].at != where || link[first].s != r->session)) {
+        first++;
+    }
+    ck_assert_uint_lt(first, length);
+    for (size_t i = 0; i < length; i++) {
+        const struct link *l = &link[(first + i) % length];
+        char daemon[16];
+
+        snprintf(daemon, sizeof(daemon), "daemon-%zu", l->at);
+        ck_assert_uint_eq(hop(r, i)->hop.owner, l->s);
+        ck_assert_str_eq(hop(r, i)->name, names[(first + i + 1) % length]);
+        ck_assert_str_eq(hop(r, i)->daemon, l->at == where ? "" : daemon);
+    }
+}
+
+/* Reported once, to one, when the delay is over. Whoever is no victim waits on. */
+static void
+over_daemons(size_t daemons, size_t length)
+{
+    struct link link[LONGEST];
+    const struct core_reply *r = NULL;
+    size_t where = 0, waiters = 0;
+
+    fleet_open(&fleet, daemons);
+    make_circle(&fleet, link, length);
+    fleet_pass(&fleet, SEC(1) - MS(10));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), length % daemons == 1 && daemons == 1);
+    fleet_pass(&fleet, MS(20));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 1);
+    expect_circle(r, where, link, length);
+    fleet_pass(&fleet, SEC(20));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 1);
+    for (size_t i = 0; i < daemons; i++) {
+        waiters += core_totals(fleet.d[i].core).waiters;
+    }
+    ck_assert_uint_eq(waiters, length - 1);
+    fleet_close(&fleet);
+}
+
+START_TEST(two_daemons)
+{
+    static const size_t lengths[] = {2, 3, 5, 10};
+
+    over_daemons(2, lengths[_i]);
+}
+END_TEST
+
+START_TEST(three_daemons)
+{
+    static const size_t lengths[] = {3, 4, 5, 10};
+
+    over_daemons(3, lengths[_i]);
+}
+END_TEST
+
+/* Without the delay's end, or with delay 0, nobody is asked; nor for who holds nothing. */
+START_TEST(not_asked)
+{
+    struct core_conf conf = world_conf;
+    struct link link[2];
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+
+    fleet_open(&fleet, 2);
+    conf.deadlock_us = 0;
+    for (size_t i = 0; i < 2; i++) {
+        core_configure(fleet.d[i].core, &conf);
+    }
+    make_circle(&fleet, link, 2);
+    fleet_pass(&fleet, SEC(20));
+    ck_assert_uint_eq(reports(&fleet, &r, &where) + fleet.d[0].said_n + fleet.d[1].said_n, 0);
+    fleet_close(&fleet);
+
+    fleet_open(&fleet, 2);
+    lock(&fleet.d[0], session(&fleet.d[0]), "x");
+    fleet_serve(&fleet.d[0]);
+    fleet_pass(&fleet, SEC(20));
+    ck_assert_uint_eq(fleet.d[0].said_n, 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* A chain over several daemons that ends is asked about less and less, and never reported. */
+START_TEST(chain_over_daemons)
+{
+    struct link link[LONGEST];
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+
+    fleet_open(&fleet, 3);
+    for (size_t i = 0; i < 6; i++) {
+        link[i].at = i % 3;
+        link[i].s = session(&fleet.d[link[i].at]);
+        take(&fleet.d[link[i].at], link[i].s, names[i]);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        lock(&fleet.d[link[i].at], link[i].s, names[i + 1]);
+        fleet_serve(&fleet.d[link[i].at]);
+    }
+    fleet_pass(&fleet, SEC(100));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    ck_assert_uint_gt(fleet.d[0].said_n, 0);
+    ck_assert_uint_lt(fleet.d[0].said_n, 200);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* Words get lost: it is found later. They come twice, or in another order: it is reported once all the same. */
+START_TEST(bad_weather)
+{
+    struct link link[LONGEST];
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+
+    fleet_open(&fleet, 3);
+    fleet.rng = rng_of(_i);
+    fleet.lose_percent = _i % 3 * 15;
+    fleet.twice = _i % 2 == 1;
+    fleet.backwards = _i / 2 % 2 == 1;
+    make_circle(&fleet, link, 2 + (size_t)_i % 4);
+    fleet_pass(&fleet, SEC(600));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 1);
+    expect_circle(r, where, link, 2 + (size_t)_i % 4);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* The message that ends the first walk comes again, when one of its waits is over: that is no second walk. */
+START_TEST(echo_of_the_first_walk)
+{
+    struct link link[3];
+    const struct core_reply *r = NULL;
+    struct said back;
+    size_t where = 0;
+
+    fleet_open(&fleet, 3);
+    make_circle(&fleet, link, 3);
+    pass(&fleet.d[0], SEC(1)); /* only this one asks */
+    hear(&fleet.d[1], fleet.d[0].said[0].p, fleet.d[0].said[0].n);
+    hear(&fleet.d[2], fleet.d[1].said[0].p, fleet.d[1].said[0].n);
+    back = fleet.d[2].said[0];
+    gone(&fleet.d[1], link[1].s); /* neither who asks nor who would be the victim */
+    fleet_serve(&fleet.d[1]);
+    for (int i = 0; i < 3; i++) {
+        hear(&fleet.d[0], back.p, back.n);
+    }
+    ck_assert_uint_eq(fleet.d[0].said_n, 2); /* it has set out again, once */
+    fleet_pass(&fleet, SEC(30));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* The circle is real when it is walked for the first time, and one of its waits ends before the second. */
+START_TEST(ended_between_the_walks)
+{
+    for (size_t who = 0; who < 2; who++) {
+        struct link link[2];
+        const struct core_reply *r = NULL;
+        size_t where = 0;
+
+        fleet_open(&fleet, 2);
+        make_circle(&fleet, link, 2);
+        pass(&fleet.d[0], SEC(1));
+        pass(&fleet.d[1], SEC(1) - 1);
+        hear(&fleet.d[1], fleet.d[0].said[0].p, fleet.d[0].said[0].n);
+        hear(&fleet.d[0], fleet.d[1].said[0].p, fleet.d[1].said[0].n);
+        ck_assert_uint_eq(fleet.d[0].said_n, 2); /* it sets out again */
+        fleet.heard[0] = fleet.heard[1] = 1;
+        gone(&fleet.d[who], link[who].s);
+        fleet_serve(&fleet.d[who]);
+        fleet_pass(&fleet, SEC(30));
+        ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+        fleet_close(&fleet);
+    }
+}
+END_TEST
+
+/* Who wants to read does not wait for a reader at another daemon either: only Redis has not said so yet. */
+START_TEST(reader_elsewhere)
+{
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+    uint64_t s, t;
+
+    fleet_open(&fleet, 2);
+    s = session(&fleet.d[0]);
+    t = session(&fleet.d[1]);
+    has(&fleet.d[0], s, "a", KIND_RW, true);
+    take(&fleet.d[1], t, "b");
+    lock(&fleet.d[0], s, "b");
+    lock(&fleet.d[1], t, "a", .kind = KIND_RW, .shared = true);
+    for (size_t i = 0; i < 2; i++) {
+        fleet_serve(&fleet.d[i]);
+    }
+    fleet_pass(&fleet, SEC(30));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    fleet_close(&fleet);
+
+    fleet_open(&fleet, 2); /* a writer does */
+    s = session(&fleet.d[0]);
+    t = session(&fleet.d[1]);
+    has(&fleet.d[0], s, "a", KIND_RW, true);
+    take(&fleet.d[1], t, "b");
+    lock(&fleet.d[0], s, "b");
+    lock(&fleet.d[1], t, "a", .kind = KIND_RW);
+    for (size_t i = 0; i < 2; i++) {
+        fleet_serve(&fleet.d[i]);
+    }
+    fleet_pass(&fleet, SEC(2));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 1);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* A key that has the same name but is another one here, or is held by several: not the way. */
+START_TEST(another_key)
+{
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+    uint64_t s, t;
+
+    fleet_open(&fleet, 2);
+    s = session(&fleet.d[0]);
+    t = session(&fleet.d[1]);
+    take(&fleet.d[0], s, "a");
+    take(&fleet.d[1], t, "b");
+    lock(&fleet.d[0], s, "b", .key = "other");
+    lock(&fleet.d[1], t, "a");
+    for (size_t i = 0; i < 2; i++) {
+        fleet_serve(&fleet.d[i]);
+    }
+    fleet_pass(&fleet, SEC(30));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* The circle has a tail: who waits for it is no part of it. */
+START_TEST(tail)
+{
+    struct link link[3];
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+    uint64_t s, id;
+
+    fleet_open(&fleet, 3);
+    s = session(&fleet.d[2]);
+    take(&fleet.d[2], s, "x");
+    make_circle(&fleet, link, 3);
+    id = lock(&fleet.d[2], s, names[0]);
+    fleet_serve(&fleet.d[2]);
+    fleet_pass(&fleet, SEC(20));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 1);
+    expect_circle(r, where, link, 3);
+    ck_assert(where != 2 || r->id != id);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* Longer than what is followed: it is not found, and nothing else happens. */
+START_TEST(too_long)
+{
+    struct link link[17];
+    const struct core_reply *r = NULL;
+    size_t where = 0;
+
+    fleet_open(&fleet, 2);
+    for (size_t i = 0; i < 17; i++) {
+        char name[WORLD_TEXT];
+
+        link[i].at = i % 2;
+        link[i].s = session(&fleet.d[i % 2]);
+        snprintf(name, sizeof(name), "long-%zu", i);
+        take(&fleet.d[i % 2], link[i].s, name);
+    }
+    for (size_t i = 0; i < 17; i++) {
+        char name[WORLD_TEXT];
+
+        snprintf(name, sizeof(name), "long-%zu", (i + 1) % 17);
+        lock(&fleet.d[i % 2], link[i].s, name);
+        fleet_serve(&fleet.d[i % 2]);
+    }
+    fleet_pass(&fleet, SEC(20));
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* What others say may be anything. */
+START_TEST(garbage)
+{
+    static const char *const texts[] = {"", "W", "V", "X", "W1:", "W1:0", "W1:0,", "V1:0,", "W999999:x,", "W-1:,",
+                                        "W0:,", "W0:,0:,0:,0:,0:,", "V0:,1:1,1:1,0:,0:,", "W4294967296:,",
+                                        "W1:1,0:,20:18446744073709551616,1:1,1:a,1:a,", "W18446744073709551615:"};
+    struct link link[3];
+    const struct core_reply *r = NULL;
+    struct rng rng = rng_of(_i);
+    struct said real;
+    size_t where = 0, before;
+
+    fleet_open(&fleet, 3);
+    make_circle(&fleet, link, 3);
+    pass(&fleet.d[0], SEC(1));
+    real = fleet.d[0].said[0];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        hear(&fleet.d[i % 3], texts[i], strlen(texts[i]));
+    }
+    for (size_t n = 0; n < real.n; n++) { /* cut off */
+        before = fleet.d[1].said_n;
+        hear(&fleet.d[1], real.p, n);
+        ck_assert_uint_eq(fleet.d[1].said_n, before);
+    }
+    for (int i = 0; i < 2000; i++) { /* a byte or a few are others */
+        char text[1024];
+        size_t n = real.n;
+
+        ck_assert_uint_lt(n, sizeof(text));
+        memcpy(text, real.p, n);
+        for (unsigned k = 1 + rng_below(&rng, 3); k > 0; k--) {
+            text[rng_below(&rng, (unsigned)n)] = (char)rng_below(&rng, 256);
+        }
+        hear(&fleet.d[i % 3], text, n);
+    }
+    ck_assert_uint_eq(reports(&fleet, &r, &where), 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+/* Names so long that their trail can not be told: nothing is said. */
+START_TEST(as_long_as_can_be)
+{
+    char name[513] = "";
+
+    fleet_open(&fleet, 1);
+    memset(name, 'x', 512);
+    take(&fleet.d[0], session(&fleet.d[0]), "a");
+    hear(&fleet.d[0], name, 512);
+    ck_assert_uint_eq(fleet.d[0].said_n, 0);
+    fleet_close(&fleet);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        self, circles, chains, freeing, named_owners, in_order, exactly_the_circles, none_in_order, permits, readers,
+        stuck_elsewhere, own_permits,
+        reader_beside_readers, holds_that_are_over, not_asked, chain_over_daemons, echo_of_the_first_walk,
+        ended_between_the_walks, reader_elsewhere, another_key,
+        tail, too_long, as_long_as_can_be,
+    };
+    Suite *s = suite_create("core, deadlock");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_set_timeout(tc, 300);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    tcase_add_loop_test(tc, two_daemons, 0, 4);
+    tcase_add_loop_test(tc, three_daemons, 0, 4);
+    tcase_add_loop_test(tc, bad_weather, 0, 60);
+    tcase_add_loop_test(tc, garbage, 0, 20);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

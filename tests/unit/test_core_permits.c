@@ -1,0 +1,470 @@
+/*
+ * test_core_permits.c -- kinds with permits: up to a limit of holders, every LOCK another permit, each of them freed
+ * with who has it.
+ */
+#include "tests/unit/core_world.h"
+
+#define THREE .kind = KIND_SEMAPHORE, .limit = 3
+
+/* s gets one more permit of "a"; returns its token. */
+static uint64_t
+gets(struct world *w, uint64_t s, const char *owner)
+{
+    uint64_t id = lock(w, s, "a", THREE, .owner = owner);
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert(!op.op.reentry && op.op.holds == 1 && op.op.limit == 3);
+    redis_says(w, op, CORE_OK);
+    return expect_reply(w, id, CORE_GRANTED)->token;
+}
+
+/* s gives back the newest of its permits, and has so many left. */
+static void
+gives(struct world *w, uint64_t s, int64_t left)
+{
+    uint64_t id = unlock(w, s, "a");
+
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, left);
+}
+
+static void
+expect_holders(const struct world *w, uint32_t n)
+{
+    struct core_lock_view v = look(w, "a");
+
+    ck_assert_uint_eq(v.holders, n);
+    ck_assert_str_eq(v.state, "held");
+}
+
+/* As many as the limit come in; the next one waits here, Redis is not asked for it, and it gets what is freed. */
+START_TEST(room_for_who_does_not_wait)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id[4];
+
+    world_open(&w);
+    id[0] = lock(&w, session(&w), "a", THREE, .nowait = true);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < 4; i++) {
+        id[i] = lock(&w, session(&w), "a", THREE, .nowait = true);
+    }
+    for (int i = 0; i < 3; i++) {
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[i], CORE_GRANTED);
+        op = i < 2 ? expect_op(&w, CORE_ACQUIRE, "a") : op;
+    }
+    expect_reply(&w, id[3], CORE_NOT_GRANTED);
+    expect_holders(&w, 3);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(up_to_the_limit)
+{
+    struct world w;
+    uint64_t s[3], id;
+
+    world_open(&w);
+    for (int i = 0; i < 3; i++) {
+        gets(&w, s[i] = session(&w), NULL);
+        expect_holders(&w, (uint32_t)i + 1);
+    }
+    id = lock(&w, session(&w), "a", THREE);
+    lock(&w, session(&w), "a", THREE);
+    expect_reply(&w, lock(&w, session(&w), "a", THREE, .nowait = true), CORE_NOT_GRANTED);
+    quiet(&w);
+    ck_assert_uint_eq(look(&w, "a").waiters, 2);
+    give(&w, s[1], "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_holders(&w, 3);
+    quiet(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* One owner may have several: each LOCK is another one, with a claim, a token and a release of its own. */
+START_TEST(several_of_one_owner)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t s, first, second, id;
+
+    world_open(&w);
+    s = session(&w);
+    first = gets(&w, s, NULL);
+    second = gets(&w, s, NULL);
+    ck_assert_uint_gt(second, first);
+    for (int i = 0; i < 2; i++) {
+        op[i] = w.flights[i];
+        ck_assert_int_eq(op[i].verb, CORE_ACQUIRE);
+    }
+    ck_assert_uint_ne(op[0].op.claim, op[1].op.claim);
+    id = unlock(&w, s, "a"); /* the newest */
+    op[0].op.claim ^= expect_op(&w, CORE_RELEASE, "a").op.claim;
+    ck_assert_uint_ne(op[0].op.claim, 0);
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    expect_holders(&w, 1);
+    ck_assert_uint_eq(look(&w, "a").token, first);
+    expect_reply(&w, unlock(&w, s, "a", .token = second), CORE_NOT_HELD);
+    give(&w, s, "a");
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* UNLOCK and RENEW by TOKEN mean that permit, whoever asks; with an owner as well, one of its own. */
+START_TEST(by_token)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, token[3], claim[3], id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    for (int i = 0; i < 3; i++) {
+        token[i] = gets(&w, s, "alice");
+        claim[i] = w.flights[w.flights_n - 1].op.claim;
+    }
+    id = renew(&w, t, "a", SEC(60), .token = token[1]);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.claim == claim[1] && op.op.exact);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    id = unlock(&w, t, "a", .token = token[0]);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.claim, claim[0]);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    expect_reply(&w, unlock(&w, t, "a", .token = token[0]), CORE_NOT_HELD);
+    id = unlock(&w, t, "a", .token = token[1], .owner = "alice");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.claim, claim[1]);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    expect_reply(&w, unlock(&w, t, "a", .token = token[2], .owner = "bob"), CORE_NOT_HELD);
+    expect_holders(&w, 1);
+    ck_assert_uint_eq(look(&w, "a").token, token[2]);
+    world_close(&w);
+}
+END_TEST
+
+/* The newest is the one that was granted last, also when it waits where an earlier wait of its owner stood. */
+START_TEST(newest)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, id, last;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    gets(&w, t, NULL);
+    gets(&w, t, NULL);
+    gets(&w, t, NULL);
+    id = lock(&w, s, "a", THREE, .owner = "alice", .wait_us = MS(100)); /* leaves a place */
+    pass(&w, MS(100));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    id = lock(&w, s, "a", THREE, .owner = "alice", .once = true);
+    gives(&w, t, 2);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gives(&w, t, 1);
+    id = lock(&w, u, "a", THREE, .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    last = expect_reply(&w, id, CORE_GRANTED)->token;
+    id = unlock(&w, u, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_LEFT)->token, last);
+    world_close(&w);
+}
+END_TEST
+
+/* A repetition is no further permit, held or waited for. */
+START_TEST(once)
+{
+    struct world w;
+    uint64_t s, t, token, id[2];
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    token = gets(&w, s, NULL);
+    ck_assert_uint_eq(expect_reply(&w, lock(&w, s, "a", THREE, .once = true), CORE_GRANTED)->token, token);
+    expect_holders(&w, 1);
+    gets(&w, s, NULL);
+    gets(&w, s, NULL);
+    id[0] = lock(&w, t, "a", THREE, .owner = "alice");
+    id[1] = lock(&w, t, "a", THREE, .owner = "alice", .once = true);
+    gives(&w, s, 2);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(&w, id[0], CORE_GRANTED)->token;
+    ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->token, token);
+    gives(&w, s, 1);
+    quiet(&w); /* nobody waits any more */
+    world_close(&w);
+}
+END_TEST
+
+/* A session ends: exactly its permits are freed, and who waits gets them. */
+START_TEST(session_ends)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t s, t, id[2];
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    gets(&w, s, NULL);
+    gets(&w, t, NULL);
+    gets(&w, s, NULL);
+    id[0] = lock(&w, t, "a", THREE);
+    gone(&w, s);
+    op[0] = expect_op(&w, CORE_RELEASE, "a");
+    op[1] = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_ne(op[0].op.claim, op[1].op.claim);
+    ck_assert(op[0].op.owner == s && op[1].op.owner == s);
+    redis_says(&w, op[0], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    id[1] = lock(&w, t, "a", THREE);
+    quiet(&w); /* one is still to be freed */
+    redis_says(&w, op[1], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[1], CORE_GRANTED);
+    expect_holders(&w, 3);
+    world_close(&w);
+}
+END_TEST
+
+/* While releases are under way, and unanswered, no more are asked for than there can be. */
+START_TEST(churn)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t s[3], id[3];
+
+    world_open(&w);
+    for (int i = 0; i < 3; i++) {
+        gets(&w, s[i] = session(&w), NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        gone(&w, s[i]);
+        op[i] = expect_op(&w, CORE_RELEASE, "a");
+        id[i] = lock(&w, session(&w), "a", THREE);
+        quiet(&w);
+    }
+    redis_says(&w, op[1], CORE_UNKNOWN);
+    quiet(&w);
+    redis_says(&w, op[2], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    quiet(&w);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
+    expect_op(&w, CORE_WATCH, "a");
+    redis_says(&w, op[0], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[1], CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id[2], CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    expect_holders(&w, 3);
+    world_close(&w);
+}
+END_TEST
+
+/* The newest LOCK's limit counts: a lower one lets nobody in until enough have left, and takes nothing away. */
+START_TEST(limit_lowered)
+{
+    struct world w;
+    uint64_t s[3], t, id;
+
+    world_open(&w);
+    t = session(&w);
+    for (int i = 0; i < 3; i++) {
+        gets(&w, s[i] = session(&w), NULL);
+    }
+    id = lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 1);
+    ck_assert_uint_eq(look(&w, "a").limit, 1);
+    expect_holders(&w, 3);
+    for (int i = 0; i < 3; i++) {
+        quiet(&w);
+        give(&w, s[i], "a");
+    }
+    ck_assert_uint_eq(w.flights[w.flights_n - 1].op.limit, 1);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_holders(&w, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* ... a higher one lets in those who wait already, also when Redis has just said that all are out. */
+START_TEST(limit_raised)
+{
+    struct world w;
+    uint64_t s, first, second;
+
+    world_open(&w);
+    s = session(&w);
+    gets(&w, s, NULL);
+    gets(&w, s, NULL);
+    first = lock(&w, session(&w), "a", THREE);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20), .holders = 3);
+    expect_op(&w, CORE_WATCH, "a");
+    second = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 5);
+    ck_assert_uint_eq(w.flights[w.flights_n - 1].op.limit, 5);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* at once */
+    expect_reply(&w, first, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, second, CORE_GRANTED);
+    expect_op(&w, CORE_UNWATCH, "a");
+    expect_holders(&w, 4);
+    world_close(&w);
+}
+END_TEST
+
+/* One permit is lost: its owner keeps the others, and is told of that one on its next word about the name. */
+START_TEST(lost)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t s, token[2];
+
+    world_open(&w);
+    s = session(&w);
+    token[0] = gets(&w, s, NULL);
+    token[1] = gets(&w, s, NULL);
+    pass(&w, SEC(10));
+    op[0] = expect_op(&w, CORE_EXTEND, "a");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_uint_ne(op[0].op.claim, op[1].op.claim);
+    redis_says(&w, op[0], CORE_GONE_IN_REDIS);
+    redis_says(&w, op[1], CORE_OK);
+    ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->token, token[0]);
+    expect_holders(&w, 1);
+    expect_reply(&w, unlock(&w, s, "a", .token = token[0]), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "a", .token = token[0]), CORE_NOT_HELD);
+    give(&w, s, "a");
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    gets(&w, s, NULL);
+    pass(&w, SEC(10));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, lock(&w, s, "a", THREE), CORE_WAS_LOST);
+    gets(&w, s, NULL);
+    world_close(&w);
+}
+END_TEST
+
+/* Two were lost: the owner is told twice, once for each. */
+START_TEST(broken)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    gets(&w, s, NULL);
+    gets(&w, s, NULL);
+    break_name(&w, session(&w), "a", THREE);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    expect_reply(&w, w.request, CORE_LEFT);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 2);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST); /* once, for both */
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* An unanswered attempt may have taken a permit: it is asked for again as the same one, or given back. */
+START_TEST(unanswered)
+{
+    struct world w;
+    struct flight op, again;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", THREE);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    pass(&w, MS(20));
+    again = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(again.op.claim == op.op.claim && again.op.owner == op.op.owner);
+    redis_says(&w, again, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    lock(&w, s, "a", THREE);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s);
+    again = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    ck_assert_uint_ne(again.op.claim, op.op.claim);
+    ck_assert_uint_eq(expect_op(&w, CORE_RELEASE, "a").op.claim, op.op.claim);
+    redis_says(&w, again, CORE_OK);
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_GONE_IN_REDIS);
+    pass(&w, SEC(1)); /* it can run no more now */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* The place of a named owner is kept, and taken up by its next LOCK; a second LOCK beside it stands behind. */
+START_TEST(place_is_kept)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    gets(&w, t, NULL);
+    gets(&w, t, NULL);
+    gets(&w, t, NULL);
+    lock(&w, s, "a", THREE, .owner = "alice", .wait_us = SEC(1));
+    lock(&w, session(&w), "a", THREE);
+    pass(&w, SEC(1));
+    expect_reply(&w, w.request - 1, CORE_NOT_GRANTED);
+    id = lock(&w, s, "a", THREE, .owner = "alice");
+    ck_assert_uint_eq(look(&w, "a").waiters, 2);
+    gives(&w, t, 2);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        room_for_who_does_not_wait,
+        up_to_the_limit,
+        several_of_one_owner,
+        by_token,
+        newest,
+        once,
+        session_ends,
+        churn,
+        limit_lowered,
+        limit_raised,
+        lost,
+        broken,
+        unanswered,
+        place_is_kept,
+    };
+
+    return world_main("core, permits", tests, sizeof(tests) / sizeof(tests[0]));
+}
