@@ -1019,6 +1019,7 @@ START_TEST(many_seeds)
     const char *one = getenv("RLOCKD_SEED"), *many = getenv("RLOCKD_SEEDS");
     uint64_t first = one != NULL ? strtoull(one, NULL, 10) : 1;
     uint64_t last = one != NULL ? first : many != NULL ? strtoull(many, NULL, 10) : 150;
+    bool all = one == NULL && last >= 50; /* in a few seeds not everything need come about */
     struct total t = {0};
 
     for (uint64_t seed = first; seed <= last; seed++) {
@@ -1026,10 +1027,10 @@ START_TEST(many_seeds)
     }
     fprintf(stderr, "%u grants, late verdicts %u", t.grants, t.late_verdicts);
     for (int i = 0; i < FAULTS; i++) {
-        tell(fault_names[i], t.faults[i], one == NULL);
+        tell(fault_names[i], t.faults[i], all);
     }
     for (int i = 0; i < SIGHTS; i++) {
-        tell(sight_names[i], t.sights[i], one == NULL);
+        tell(sight_names[i], t.sights[i], all);
     }
     fprintf(stderr, "\n");
     ck_assert_uint_gt(t.grants, 0);
@@ -1045,7 +1046,7 @@ main(void)
     SRunner *r;
     int failed;
 
-    tcase_set_timeout(t, 600);
+    tcase_set_timeout(t, 3600); /* as long as RLOCKD_SEEDS takes */
     tcase_add_test(t, many_seeds);
     suite_add_tcase(s, t);
     r = srunner_create(s);
