@@ -310,6 +310,9 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_HEARD:
         deadlock_heard(c, ev->heard);
         break;
+    case CORE_RECLAIM:
+    case CORE_GRACE_OVER:
+    case CORE_SUSPECT:
     case CORE_TIME:
         break;
     case CORE_DRAIN:

@@ -68,6 +68,9 @@ enum core_event_type {
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
     CORE_HEARD,    /* another daemon (or we) said something about deadlocks */
+    CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
+    CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
+    CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -95,6 +98,7 @@ enum core_outcome {
     CORE_DOWN,    /* has not run and will not; ask again later */
     CORE_FOREIGN, /* the key is of another kind */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
+    CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
 };
 
 /* The outcome of one operation; `claim` (or `lock` for BREAK) and `op` are those of the action. */
@@ -122,6 +126,7 @@ struct core_event {
         struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
         uint64_t lock;               /* HINT WATCHING */
+        uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
     };
 };
@@ -136,6 +141,7 @@ enum core_action_type {
     CORE_REPLY,
     CORE_PUBLISH,
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
+    CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
 };
 
 /* A verb for the backend. */
@@ -151,6 +157,7 @@ struct core_op {
                            `shared`, with `rest` 0: everything this owner has of it, the place in the queue too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
+    bool reclaim;       /* ACQUIRE: held already, and perhaps lost by Redis; may be done in a grace, which keeps others out */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
     bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
                            EXTEND: of the place, not of a hold */
@@ -211,7 +218,13 @@ struct core_reply {
     size_t hops;
 };
 
-enum core_news { CORE_NEWS_GRANTED, CORE_NEWS_RELEASED, CORE_NEWS_LOST, CORE_NEWS_WANTED };
+enum core_news {
+    CORE_NEWS_GRANTED,
+    CORE_NEWS_RELEASED,
+    CORE_NEWS_LOST,
+    CORE_NEWS_WANTED,
+    CORE_NEWS_JEOPARDY, /* two thirds of the lease have passed without a confirmed renewal */
+};
 
 /* For lock:<name> and session:<id> subscribers, and for the log. */
 struct core_publish {
@@ -231,6 +244,7 @@ struct core_action {
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */
+        uint64_t epoch;       /* RECLAIMED */
     };
 };
 

@@ -259,6 +259,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_DOWN:
     case CORE_FULL:
+    case CORE_GRACE:
         cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
         break;
@@ -328,7 +329,8 @@ place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
         cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
-    } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL) {
+    } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
+               d->outcome == CORE_GRACE) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {
         cl->placed = false;

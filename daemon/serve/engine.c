@@ -54,6 +54,7 @@ static const struct {
     [CORE_NEWS_RELEASED] = {"released", LOG_DEBUG},
     [CORE_NEWS_LOST] = {"lost", LOG_WARN},
     [CORE_NEWS_WANTED] = {"wanted", LOG_DEBUG},
+    [CORE_NEWS_JEOPARDY] = {"jeopardy", LOG_WARN},
 };
 
 static void
@@ -100,6 +101,8 @@ sink(void *ctx, const struct core_action *a)
         break;
     case CORE_SAY:
         backend_say(e->backend, a->say);
+        break;
+    case CORE_RECLAIMED:
         break;
     }
 }
