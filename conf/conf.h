@@ -97,6 +97,9 @@ struct conf *conf_load(const char *path, const struct conf_overrides *over, stru
 void conf_free(struct conf **cf);
 
 /* The settings for a name: of the first rule that matches, or `locks`. Borrowed from cf. */
+/* The longest lease that any rule lets the watchdog renew, us. */
+int64_t conf_longest_lease_us(const struct conf *cf);
+
 const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name);
 
 /* Writes the Redis key of `name` by these settings. */

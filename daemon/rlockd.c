@@ -52,6 +52,7 @@ struct process {
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
+    bool left;              /* Redis has heard our good-bye */
     bool failed;            /* the exit status says so */
     bool again;             /* there is work for another turn at once */
     bool ready;             /* systemd knows */
@@ -274,11 +275,20 @@ on_signal(evutil_socket_t number, short what, void *arg)
     }
 }
 
-/* Redis has heard all that there was to say. What named owners hold stays theirs until its lease runs out. */
+/*
+ * Redis has heard all that there was to say, good-bye last. What named owners hold stays theirs until its lease runs
+ * out: then there is no good-bye, and other daemons wait for us if Redis loses data meanwhile.
+ */
 static bool
-all_said(const struct process *p)
+all_said(struct process *p)
 {
-    return core_totals(p->engine->core).freeing == 0 && backend_idle(p->engine->backend);
+    struct core_totals t = core_totals(p->engine->core);
+
+    if (t.freeing == 0 && t.held == 0 && !p->left && backend_idle(p->engine->backend)) {
+        p->left = true;
+        backend_leave(p->engine->backend);
+    }
+    return t.freeing == 0 && backend_idle(p->engine->backend);
 }
 
 static void

@@ -20,9 +20,13 @@ local function ours(key, stamp)
     return early >= -2 and early <= 2
 end
 
-local function acquire(key, lease)
+local function acquire(key, stamp, lease)
     local kind = call('TYPE', key).ok
-    if kind ~= 'none' then
+    if kind == TYPE and ours(key, stamp) then -- held, and not lost after all
+        local expiry = math.max(now_ms + lease, stamp)
+        call('PEXPIREAT', key, text(expiry))
+        return OK, token(), expiry
+    elseif kind ~= 'none' then
         return kind == TYPE and TAKEN or FOREIGN, call('PTTL', key)
     end
     if not sound(pcall('INCR', key)) then

@@ -56,6 +56,24 @@ backend_say(struct backend *b, struct slice what)
 }
 
 void
+backend_configure(struct backend *b, int64_t grace_us)
+{
+    b->ops->configure(b, grace_us);
+}
+
+void
+backend_reclaimed(struct backend *b, uint64_t epoch)
+{
+    b->ops->reclaimed(b, epoch);
+}
+
+void
+backend_leave(struct backend *b)
+{
+    b->ops->leave(b);
+}
+
+void
 backend_flush(struct backend *b)
 {
     b->ops->flush(b);

@@ -32,6 +32,9 @@ struct backend_conf {
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
     unsigned links;           /* for lock traffic; a key always uses the same one */
     unsigned batch_max;       /* names per script call */
+    int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
+                                 has lost data, unless all that held locks have them again */
+    bool strict;              /* see epoch.h */
 };
 
 struct backend_seen;
@@ -41,6 +44,7 @@ struct backend_env {
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
+    uint64_t nonce, former_nonce; /* this process's, and that of the one before it with this uuid; 0 = none */
     struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
@@ -71,6 +75,9 @@ struct backend_status {
     unsigned links, links_up;
     uint64_t in_flight, queued, watched;
     char last_error[160]; /* "" = none */
+    uint64_t epoch;       /* of its data; 0 = not known */
+    bool grace;           /* only who held a lock before gets it */
+    size_t daemons;       /* others on it */
 };
 
 struct backend_ops {
@@ -79,6 +86,9 @@ struct backend_ops {
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
+    void (*configure)(struct backend *b, int64_t grace_us);
+    void (*reclaimed)(struct backend *b, uint64_t epoch);
+    void (*leave)(struct backend *b);
     void (*flush)(struct backend *b);
     bool (*idle)(const struct backend *b);
     void (*status)(const struct backend *b, struct backend_status *out);
@@ -102,6 +112,15 @@ void backend_look(struct backend *b, uint64_t id, struct slice key);
  * away, nor if it is longer than 16 KiB; may get lost. Copied.
  */
 void backend_say(struct backend *b, struct slice what);
+
+/* New settings; the others need a new backend. See backend_conf. */
+void backend_configure(struct backend *b, int64_t grace_us);
+
+/* All that is held here has been asserted in that epoch (RECLAIM of the core). */
+void backend_reclaimed(struct backend *b, uint64_t epoch);
+
+/* Good-bye, when nothing is held any more: nobody has to wait for this daemon. Not idle until it is said. */
+void backend_leave(struct backend *b);
 
 /* The turn is over: what was gathered goes out. */
 void backend_flush(struct backend *b);

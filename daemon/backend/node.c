@@ -21,17 +21,18 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/hello.h"
+#include "daemon/backend/inspect.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/presence.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/clock.h"
 
-enum { LINKS_MAX = 16, BATCH_MAX = 128 };
-
-struct look {
-    struct node *node;
-    uint64_t id;
+enum {
+    LINKS_MAX = 16,
+    BATCH_MAX = 128,
+    JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
 
 /* An outcome that was known inside a node_ call. */
@@ -51,6 +52,7 @@ struct node {
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     size_t batched, flying;
     struct hello hello;
+    struct presence presence;
     struct say say;
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
@@ -166,9 +168,10 @@ learn(struct node *n, int64_t sent_us, int64_t time_us)
 {
     int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
 
-    if (jump_us > US_PER_S || jump_us < -US_PER_S) {
+    if (jump_us > JUMP_US || jump_us < -JUMP_US) {
         log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
                   LOG_N(jump_us / US_PER_MS), NULL);
+        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
     }
 }
 
@@ -179,17 +182,22 @@ static bool
 call_send(struct node *n, struct call *c)
 {
     struct slice word[LINK_WORDS_MAX];
-    const char *sha = n->hello.sha[c->verb][c->kind];
+    struct call_terms terms = {.sha = n->hello.sha[c->verb][c->kind],
+                               .uuid = n->env->uuid,
+                               .secret = &n->env->secret,
+                               .offset_us = offset_guess(&n->offset)};
     int words;
 
-    c->whole = c->whole || sha[0] == '\0';
+    c->epoch = n->presence.epoch.number;
+    terms.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
+    c->whole = c->whole || terms.sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
-    words = call_words(c, sha, n->env->uuid, &n->env->secret, offset_guess(&n->offset), &n->text, word);
+    words = call_words(c, &terms, &n->text, word);
     return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
 }
 
@@ -206,6 +214,10 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         return;
     }
     learn(n, sent_us, time_us);
+    if (c->epoch != n->presence.epoch.number) { /* said of data that Redis may not have any more */
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
     if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
         c->again = true;
         if (call_send(n, c)) {
@@ -218,6 +230,10 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
         call_outcome(c, r, i++, &done);
+        if (done.outcome == CORE_GRACE) {
+            presence_ask(&n->presence, n->link[c->link]);
+        }
+        presence_token(&n->presence, done.token);
         list_remove(&it->node);
         post_done(n, &it->op, &done);
         free(it);
@@ -294,18 +310,24 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     n->batched++;
 }
 
-/* A release that leaves some of the holds: run late, it would take away from what was taken since. */
-static bool
-is_partial(struct list *node)
+/* A call with this operation in it, and others that go under the same terms. */
+static struct call
+call_of(struct list *node, enum call_verb verb)
 {
     const struct core_op *op = &container_of(node, struct item, node)->op;
 
-    return op->holds > 0 || op->rest > 0;
+    return (struct call){
+        .verb = verb,
+        .kind = op->kind,
+        .reclaim = op->reclaim,
+        /* Run late, a release that leaves some of the holds would take away from what was taken since. */
+        .partial = verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+    };
 }
 
 /* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, enum kind kind)
+flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
 {
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
     struct call *c = calloc(1, sizeof(*c));
@@ -313,13 +335,16 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     if (c == NULL) {
         abort(); /* see later_new() */
     }
-    *c = (struct call){.verb = verb, .kind = kind, .node = n, .link = link, .partial = is_partial(batch->next)};
+    *c = call_of(batch->next, verb);
+    c->node = n;
+    c->link = link;
     list_init(&c->items);
     while (!list_empty(batch) && c->n < max) {
         struct list *node = batch->next;
+        struct call alike = call_of(node, verb);
 
-        if (verb == VERB_RELEASE && is_partial(node) != c->partial) {
-            break; /* one guard for all names of a call */
+        if (alike.partial != c->partial || alike.reclaim != c->reclaim) {
+            break; /* one guard, and one epoch, for all names of a call */
         }
         list_remove(node);
         list_push_back(&c->items, node);
@@ -349,7 +374,7 @@ node_flush(struct node *n)
         for (int verb = 0; verb < VERBS; verb++) {
             for (int kind = 0; kind < KINDS; kind++) {
                 while (!list_empty(&n->batch[link][verb][kind])) {
-                    flush_call(n, &n->batch[link][verb][kind], link, (enum call_verb)verb, (enum kind)kind);
+                    flush_call(n, &n->batch[link][verb][kind], link, (enum call_verb)verb);
                 }
             }
         }
@@ -362,45 +387,35 @@ node_say(struct node *n, struct slice what)
     say_send(&n->say, n->link[0], what);
 }
 
-/* ---- LOCKINFO ---- */
-
-static void
-on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
-{
-    struct look *lk = arg;
-    struct backend_seen seen = {.pttl_ms = -1};
-
-    (void)sent_us;
-    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 5 && r->item[1]->type >= REPLY_TEXT &&
-        r->item[2]->type == REPLY_TEXT && r->item[3]->type == REPLY_INT && r->item[4]->type == REPLY_INT) {
-        seen.ok = true;
-        seen.exists = !slice_is(r->item[1]->text, "none");
-        text_print(seen.type, sizeof(seen.type), r->item[1]->text);
-        text_print(seen.owner, sizeof(seen.owner), r->item[2]->text);
-        seen.holds = r->item[3]->n;
-        seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
-    }
-    lk->node->env->seen(lk->node->env->ctx, lk->id, &seen);
-    free(lk);
-}
-
 void
 node_look(struct node *n, uint64_t id, struct slice key)
 {
-    struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_look_text()), SLICE_LIT("1"), key};
-    struct look *lk = malloc(sizeof(*lk));
     struct later *la;
 
-    if (lk != NULL) {
-        *lk = (struct look){n, id};
-        if (link_up(n->link[0]) && link_send(n->link[0], 4, word, on_look, lk)) {
-            return;
-        }
+    if (inspect_send(n->env, n->link[0], id, key)) {
+        return;
     }
-    free(lk);
     la = later_new(n);
     la->is_look = true;
     la->look = id;
+}
+
+void
+node_configure(struct node *n, int64_t grace_us)
+{
+    n->presence.epoch.grace_us = grace_us;
+}
+
+void
+node_reclaimed(struct node *n, uint64_t epoch)
+{
+    presence_reclaimed(&n->presence, epoch);
+}
+
+void
+node_leave(struct node *n)
+{
+    presence_leave(&n->presence);
 }
 
 /* ---- greeting ---- */
@@ -427,6 +442,7 @@ on_hello(void *ctx, struct redis_link *l)
         return;
     }
     (void)link_send(l, 1, &word, on_time, n);
+    presence_hello(&n->presence, l);
     hello_ask(&n->hello, l);
 }
 
@@ -479,8 +495,8 @@ forget(link_reply_fn *fn, void *arg)
 {
     if (fn == on_call) {
         call_free(arg);
-    } else if (fn == on_look) {
-        free(arg);
+    } else {
+        inspect_forget(fn, arg);
     }
 }
 
@@ -521,12 +537,16 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     }
     n->later_ev = event_new(env->base, -1, 0, on_later, n);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = presence_init(&n->presence, conf, env, address->shown);
+    ok = ok && n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
 
         n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
         ok = n->link[n->links_n] != NULL;
+        if (ok && n->links_n <= links) {
+            presence_add(&n->presence, n->link[n->links_n]);
+        }
     }
     /* No link says anything before we return. */
     n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
@@ -566,6 +586,7 @@ node_close(struct node **np)
     if (n->dns != NULL) {
         evdns_base_free(n->dns, 1);
     }
+    presence_fini(&n->presence);
     watches_free(&n->watches);
     buf_fini(&n->text);
     address_free(n->address);
@@ -576,7 +597,7 @@ node_close(struct node **np)
 bool
 node_idle(const struct node *n)
 {
-    return n->batched == 0 && n->flying == 0 && list_empty(&n->later);
+    return n->batched == 0 && n->flying == 0 && list_empty(&n->later) && !presence_busy(&n->presence);
 }
 
 void
@@ -588,6 +609,9 @@ node_status(const struct node *n, struct backend_status *out)
     hello_status(&n->hello, out);
     out->offset_us = offset_guess(&n->offset);
     out->rtt_us = link_rtt_us(n->link[0]);
+    out->epoch = n->presence.epoch.number;
+    out->grace = n->presence.epoch.until_ms != 0;
+    out->daemons = n->presence.epoch.peers_n;
     for (unsigned i = 0; i < n->links_n; i++) {
         out->links_up += link_up(n->link[i]);
         out->in_flight += link_in_flight(n->link[i]);

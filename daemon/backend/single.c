@@ -69,6 +69,24 @@ single_say(struct backend *b, struct slice what)
 }
 
 static void
+single_configure(struct backend *b, int64_t grace_us)
+{
+    node_configure(self(b)->node, grace_us);
+}
+
+static void
+single_reclaimed(struct backend *b, uint64_t epoch)
+{
+    node_reclaimed(self(b)->node, epoch);
+}
+
+static void
+single_leave(struct backend *b)
+{
+    node_leave(self(b)->node);
+}
+
+static void
 single_flush(struct backend *b)
 {
     node_flush(self(b)->node);
@@ -102,6 +120,9 @@ const struct backend_ops single_ops = {
     .perform = single_perform,
     .look = single_look,
     .say = single_say,
+    .configure = single_configure,
+    .reclaimed = single_reclaimed,
+    .leave = single_leave,
     .flush = single_flush,
     .idle = single_idle,
     .status = single_status,

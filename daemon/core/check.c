@@ -21,6 +21,7 @@ check_claim(const struct claim *cl, int64_t now_us)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
+    assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
@@ -155,8 +156,9 @@ core_check(const struct core *c, int64_t now_us)
     struct list *pos, *nxt;
     struct peer *p, *next_p;
     struct owner *o, *next_o;
-    uint64_t held = 0, locks = 0;
+    uint64_t held = 0, locks = 0, doubts = 0;
     uint32_t waiting = 0;
+    struct claim *cl, *next_cl;
 
     assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
     assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
@@ -186,4 +188,9 @@ core_check(const struct core *c, int64_t now_us)
         check_order(o);
     }
     assert(waiting == c->waiting_n);
+    HASH_ITER(hh, c->claims, cl, next_cl)
+    {
+        doubts += (cl->doubt & DOUBT_LOST) != 0;
+    }
+    assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
 }

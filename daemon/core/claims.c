@@ -200,6 +200,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     struct list *from = home_of(cl), *home, *pos;
 
     assert(claim_next[cl->state] & (1u << to));
+    claim_doubt(c, cl, 0);
     count(c, cl, -1);
     cl->state = to;
     count(c, cl, 1);
@@ -269,8 +270,14 @@ claim_arm(struct core *c, struct claim *cl)
         if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
             at_us = earlier(at_us, cl->renew_us);
         }
+        if (cl->watchdog && !cl->jeopardy) {
+            at_us = earlier(at_us, cl->jeopardy_us);
+        }
         if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
             at_us = earlier(at_us, cl->retry_us);
+        }
+        if (cl->doubt != 0 && !claim_busy(cl) && cl->renew_op == 0) {
+            at_us = earlier(at_us, later(cl->retry_us, c->now_us));
         }
         break;
     case CLAIM_FREEING:
@@ -351,7 +358,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
     }
-    if (in_redis) {
+    if (in_redis && cl->zombie_until_us <= c->now_us) {
         claim_freed(c, cl, false);
     } else {
         claim_release(c, cl, NULL);
@@ -454,7 +461,18 @@ held_timer(struct core *c, struct claim *cl)
         claim_lose(c, cl, cl->watchdog ? "not renewed in time" : "lease over", false);
         return;
     }
-    if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
+    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
+        cl->jeopardy = true;
+        c->metrics->jeopardies++;
+        lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
+        if (cl->doubt == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+            claim_arm(c, cl); /* only that was due */
+            return;
+        }
+    }
+    if (cl->doubt != 0) {
+        claim_serve(c, cl);
+    } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
         claim_serve(c, cl);
     } else if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {

@@ -23,6 +23,7 @@
  * I10 When a step ends no work is left over: lock_work and owner_work are empty.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
+ * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  */
 #include "daemon/core/core.h"
 
@@ -311,8 +312,14 @@ dispatch(struct core *c, const struct core_event *ev)
         deadlock_heard(c, ev->heard);
         break;
     case CORE_RECLAIM:
+        reclaim_begin(c, ev->epoch);
+        break;
     case CORE_GRACE_OVER:
+        reclaim_wake(c);
+        break;
     case CORE_SUSPECT:
+        reclaim_confirm(c);
+        break;
     case CORE_TIME:
         break;
     case CORE_DRAIN:
@@ -334,6 +341,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     dispatch(c, ev);
     work_off(c);
     catch_up(c); /* an outcome may have come when its lease was over */
+    reclaim_end(c);
     c->stepping = false;
 }
 

@@ -429,7 +429,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         l->retry_us = after_us(c->now_us, backoff_next(&l->backoff_us));
     }
     l->again = false;
-    if (d->outcome == CORE_DOWN) {
+    if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
         lock_settle_impatient(c, l);
     } else {
         lock_settle_hurried(c, l, l->trouble);

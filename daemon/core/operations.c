@@ -69,7 +69,8 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
     a.op.lease_us = cl->op_lease_us;
-    a.op.reentry = cl->state == CLAIM_HELD;
+    a.op.reclaim = cl->op_reclaim;
+    a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     core_act(c, &a);
@@ -81,10 +82,31 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
          struct request *r)
 {
     cl->op_verb = verb;
+    cl->op_reclaim = false;
     cl->op_holds = holds;
     cl->op_shared = shared;
     cl->op_lease_us = lease_us;
     send_op(c, cl, r);
+}
+
+/* An explicit lease is not made longer by what Redis is asked meanwhile; a little is for the drift of clocks. */
+int64_t
+claim_left_us(const struct core *c, const struct claim *cl)
+{
+    int64_t left_us = cl->deadline_us - c->now_us;
+
+    return cl->watchdog ? cl->lease_us : left_us + left_us / 50 + 4 * US_PER_MS;
+}
+
+void
+claim_reassert(struct core *c, struct claim *cl, bool shared)
+{
+    cl->op_verb = CORE_ACQUIRE;
+    cl->op_reclaim = true;
+    cl->op_holds = shared ? cl->shared : cl->holds;
+    cl->op_shared = shared;
+    cl->op_lease_us = claim_left_us(c, cl);
+    send_op(c, cl, NULL);
 }
 
 /* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
@@ -98,7 +120,7 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;
-    a.op.lease_us = a.op.place ? cl->place_life_us : cl->lease_us;
+    a.op.lease_us = cl->renew_lease_us = a.op.place ? cl->place_life_us : claim_left_us(c, cl);
     core_act(c, &a);
 }
 
@@ -154,6 +176,11 @@ takes_no_harm(const struct claim *cl, const struct request *r)
 void
 claim_serve(struct core *c, struct claim *cl)
 {
+    if (cl->doubt != 0 && c->now_us < cl->deadline_us) {
+        claim_settle(c, cl);
+        claim_arm(c, cl);
+        return;
+    }
     while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;

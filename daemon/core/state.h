@@ -89,6 +89,14 @@ enum claim_state {
     CLAIM_STATES
 };
 
+/* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
+enum {
+    DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    DOUBT_SHARED = 2,  /* ... the shared ones */
+    DOUBT_CONFIRM = 4, /* a clock has jumped: is it still there? */
+    DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
+};
+
 struct claim {
     uint64_t id;
     struct lock *lock;
@@ -107,10 +115,12 @@ struct claim {
     enum core_action_type op_verb;
     bool op_shared;         /* of the shared holds */
     bool op_place;          /* asks for a place, too */
+    bool op_reclaim;        /* asserts anew what is held */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
     uint32_t op_holds;      /* holds when it succeeds */
     int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
+    int64_t renew_lease_us; /* ... to so much */
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -129,10 +139,13 @@ struct claim {
     bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
     bool lost;              /* FREEING: its owner is still to be told LOST */
     bool news_lost;         /* FREEING: its loss was published, so its release is no news */
+    bool jeopardy;          /* HELD: it was published that its lease is running out */
+    unsigned doubt;         /* HELD: DOUBT_*; nothing else is served before it is 0 */
     int64_t granted_us;
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
+    int64_t jeopardy_us;    /* HELD with watchdog: two thirds of the lease are over */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
@@ -224,6 +237,8 @@ struct core {
     uint64_t serial;      /* ids of everything */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
+    uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
+    uint64_t doubts_n;    /* claims with DOUBT_LOST */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
@@ -302,6 +317,16 @@ void claim_serve(struct core *c, struct claim *cl);      /* goes on with what it
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
+void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
+int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for, to keep it as long */
+
+/* reclaim.c */
+void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
+void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
+void reclaim_wake(struct core *c);                    /* Redis grants again, or has other data: who waits tries now */
+void reclaim_end(struct core *c);                     /* of a step: says so when all is asserted */
+void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
+void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);

@@ -103,6 +103,7 @@ sink(void *ctx, const struct core_action *a)
         backend_say(e->backend, a->say);
         break;
     case CORE_RECLAIMED:
+        backend_reclaimed(e->backend, a->epoch);
         break;
     }
 }
@@ -221,6 +222,7 @@ engine_reload(struct engine *e, const struct conf *conf)
     e->conf = conf;
     set_limits(e, conf);
     core_configure(e->core, &cc);
+    backend_configure(e->backend, conf_longest_lease_us(conf));
     e->metrics.config_reloads++;
 }
 
@@ -276,6 +278,7 @@ open_backend(struct engine *e, char error[160])
         .backoff_max_us = cf->redis_backoff_max_us,
         .links = (unsigned)cf->redis_links,
         .batch_max = (unsigned)cf->redis_batch,
+        .grace_us = conf_longest_lease_us(cf),
     };
     struct backend_env env = {
         .base = e->base,
@@ -288,7 +291,7 @@ open_backend(struct engine *e, char error[160])
     };
 
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
-    if (!draw(&env.secret, sizeof(env.secret))) {
+    if (!draw(&env.secret, sizeof(env.secret)) || !draw(&env.nonce, sizeof(env.nonce))) {
         snprintf(error, 160, "no random bytes");
         return false;
     }

@@ -134,6 +134,9 @@ info_redis(struct info *in)
     line(in, "redis_in_flight:%" PRIu64, st.in_flight);
     line(in, "redis_queued:%" PRIu64, st.queued);
     line(in, "redis_watched:%" PRIu64, st.watched);
+    line(in, "redis_epoch:%" PRIu64, st.epoch);
+    line(in, "redis_grace:%d", st.grace);
+    line(in, "redis_other_daemons:%zu", st.daemons);
     line(in, "redis_last_error:%s", st.last_error);
 }
 

@@ -33,6 +33,7 @@ struct backend {
     enum core_outcome extends;  /* how renewals end */
     struct backend_seen seen;   /* what LOCKINFO is told; ok false at first */
     uint64_t token;
+    uint64_t reclaimed;         /* the epoch */
 };
 
 static struct backend *redis; /* the one of the running test */
@@ -75,6 +76,25 @@ backend_say(struct backend *b, struct slice what)
 {
     (void)b;
     (void)what;
+}
+
+void
+backend_configure(struct backend *b, int64_t grace_us)
+{
+    (void)b;
+    (void)grace_us;
+}
+
+void
+backend_reclaimed(struct backend *b, uint64_t epoch)
+{
+    b->reclaimed = epoch;
+}
+
+void
+backend_leave(struct backend *b)
+{
+    (void)b;
 }
 
 void
