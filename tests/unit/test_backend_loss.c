@@ -19,6 +19,7 @@
 
 struct pair {
     struct bufferevent *client, *server; /* NULL: cut */
+    bool attempted;                      /* a script of a lock was asked for there */
 };
 
 static struct {
@@ -28,7 +29,7 @@ static struct {
     enum { PASS, HOLD, SWALLOW, REFUSE } replies;
     struct pair pair[PAIRS_MAX];
     size_t pairs_n;      /* ever accepted */
-    const char *made_up; /* sent instead of the first reply that would be swallowed; NULL = none */
+    const char *made_up; /* sent instead of the first reply to a lock's script that would be swallowed; NULL = none */
     size_t made_up_n;
     struct bufferevent *asked; /* who was sent it */
 } px;
@@ -56,8 +57,10 @@ static void
 on_request(struct bufferevent *bev, void *arg)
 {
     struct pair *p = arg;
+    struct evbuffer *in = bufferevent_get_input(bev);
 
-    bufferevent_write_buffer(p->server, bufferevent_get_input(bev));
+    p->attempted = p->attempted || evbuffer_search(in, "EVALSHA", 7, NULL).pos >= 0;
+    bufferevent_write_buffer(p->server, in);
 }
 
 static void
@@ -70,7 +73,7 @@ on_reply(struct bufferevent *bev, void *arg)
         bufferevent_write_buffer(p->client, in);
     } else if (px.replies == SWALLOW) {
         evbuffer_drain(in, evbuffer_get_length(in));
-        if (px.made_up != NULL) {
+        if (px.made_up != NULL && p->attempted) {
             px.asked = p->client;
             bufferevent_write(p->client, px.made_up, px.made_up_n);
             px.made_up = NULL;
@@ -455,6 +458,8 @@ END_TEST
 
 START_TEST(closing_forgets_what_is_in_flight)
 {
+    size_t before = w.events_n;
+
     for (int i = 0; i < 100; i++) {
         char key[16];
         struct core_op op;
@@ -473,7 +478,7 @@ START_TEST(closing_forgets_what_is_in_flight)
     for (int i = 0; i < 10; i++) {
         event_base_loop(w.base, EVLOOP_NONBLOCK);
     }
-    ck_assert_uint_eq(w.events_n + w.seen_n, 0);
+    ck_assert_uint_eq(w.events_n + w.seen_n, before);
 }
 END_TEST
 
@@ -642,7 +647,7 @@ static const char *const nonsense[] = {
     "*4\r\n:1\r\n:1\r\n:2\r\n+3\r\n",
     "*4\r\n$1\r\n1\r\n:1\r\n:2\r\n:3\r\n",
     "*4\r\n:1\r\n:0\r\n:2\r\n:3\r\n",
-    "*4\r\n:1\r\n:7\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:8\r\n:2\r\n:3\r\n",
     "*4\r\n:1\r\n:-1\r\n:2\r\n:3\r\n",
     "*4\r\n:1\r\n:1\r\n:2\r\n*0\r\n",
     "*7\r\n:1\r\n:1\r\n:2\r\n:3\r\n:1\r\n:2\r\n:3\r\n",
@@ -715,16 +720,17 @@ END_TEST
 /* NOSCRIPT has not run: the same attempt goes again, with its text, and is one attempt. */
 START_TEST(noscript_goes_again)
 {
-    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    struct core_op op = op_on("k", KIND_SIMPLE, 1);
     struct core_done d;
     int64_t before_us;
 
     redis("SCRIPT FLUSH");
+    redis("CONFIG RESETSTAT");
     before_us = clock_now_us();
     d = run(&op, CORE_ACQUIRE);
     must(d, CORE_OK);
     ck_assert_int_ge(d.sent_us, before_us);
-    ck_assert_int_eq(redis_calls("eval"), 1);
+    ck_assert_int_eq(redis_calls("eval") - redis_calls("hset"), 1); /* whoever says that it is there writes a hash */
     ck_assert_uint_eq(w.downs, 0);
 }
 END_TEST
