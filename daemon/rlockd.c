@@ -41,6 +41,7 @@ struct process {
     struct options opt;
     struct conf *conf;
     struct log log;
+    struct log_cap log_cap;
     struct event_base *base;
     struct engine *engine;
     struct embedded *embedded;
@@ -294,6 +295,7 @@ all_said(struct process *p)
 static void
 after_turn(struct process *p)
 {
+    log_left_out(&p->log, false);
     notify_turn(&p->notify, p->engine);
     switch (p->phase) {
     case PHASE_SERVING:
@@ -551,6 +553,8 @@ serve(struct process *p)
 
     log_init(&p->log);
     p->log.level = p->conf->log_level;
+    p->log_cap.now_us = clock_now_us;
+    p->log.cap = &p->log_cap;
     ok = build(p);
     while (ok && p->phase != PHASE_OVER) {
         if (event_base_loop(p->base, EVLOOP_ONCE | (p->again ? EVLOOP_NONBLOCK : 0)) < 0) {
@@ -560,6 +564,7 @@ serve(struct process *p)
         p->again = engine_turn_end(p->engine);
         after_turn(p);
     }
+    log_left_out(&p->log, true);
     if (ok) {
         log_event(&p->log, LOG_INFO, "rlockd", "end", NULL);
     }
