@@ -74,6 +74,7 @@ struct conf {
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
     int64_t dead_peer_us;  /* a TCP peer that does not answer for so long has gone */
+    bool dead_process;     /* who connected by Unix socket has gone with its process */
     int64_t drain_us;      /* TERM: holders get so long */
     int64_t socket_mode;   /* of Unix sockets, 0660 */
     enum log_level log_level;

@@ -31,7 +31,6 @@
 #define LISTENERS_MAX OPTIONS_LISTEN_MAX
 #define GRACE_US (5 * US_PER_S)       /* so long the start waits for Redis before it says READY */
 #define LAST_WORDS_US (500 * US_PER_MS) /* so long the end waits for releases to leave */
-#define FILES_BESIDE_SESSIONS 64
 
 /* ---- the process ---- */
 
@@ -339,7 +338,7 @@ raise_files(struct process *p)
         (void)setrlimit(RLIMIT_NOFILE, &r);
         (void)getrlimit(RLIMIT_NOFILE, &r);
     }
-    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + FILES_BESIDE_SESSIONS ? LOG_WARN : LOG_INFO,
+    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE ? LOG_WARN : LOG_INFO,
               "rlockd", "limits", "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), NULL);
 }
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Rows of the table of hazards that need a real process, a real Redis or a real kernel; tests/README.md has the table."""
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import harness
@@ -26,6 +29,114 @@ class Log(Case):
         told = sum(int(x) for x in re.findall(r" cross-protocol left_out=(\d+)", d.log()))
         only_count = [x for x in lines if re.search(r"left_out=\d+$", x)]
         self.assertEqual(len(lines) - len(only_count) + told, n, "each was written or counted")
+
+
+class Inherited(Case):
+    """A child that was forked keeps the socket of a holder that has ended."""
+
+    HOLDER = ("import os, signal, socket, sys\n"
+              "s = socket.socket(socket.AF_UNIX)\n"
+              "s.connect(sys.argv[1])\n"
+              "f = s.makefile('rb')\n"
+              "for line in sys.argv[2:]:\n"
+              "    s.sendall(line.encode() + b'\\n')\n"
+              "    print(f.readline().decode().strip(), flush=True)\n"
+              "child = os.fork()\n"
+              "if child == 0:\n"
+              "    signal.pause()\n"
+              "print(child, flush=True)\n"
+              "last = sys.stdin.readline()\n"
+              "s.sendall(last.encode())\n")
+
+    def holder(self, d, *lines):
+        """Has said the lines, and has forked a child that has the socket. (process, answers, pid of the child)"""
+        p = subprocess.Popen([sys.executable, "-c", self.HOLDER, d.path, *lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True, preexec_fn=harness.die_with_us)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        self.addCleanup(p.stdin.close)
+        answers = [p.stdout.readline().strip() for _ in lines]
+        child = int(p.stdout.readline())
+        self.addCleanup(self.end, child)
+        return p, answers, child
+
+    def say_last(self, p, line):
+        p.stdin.write(line)
+        p.stdin.close()
+        p.wait(harness.DEADLINE)
+
+    @staticmethod
+    def end(child):
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def test_its_locks_are_freed(self):
+        d = self.rlockd()
+        p, (token,), child = self.holder(d, "LOCK a")
+        other, idle = self.conn(d), self.conn(d)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"), "both are alive")
+        other.ask("LOCK", "a", "WAIT", "20s")
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        self.assertTrue(alive(child))
+        self.assertGreater(other.read(), int(token[1:]))
+        self.assertIn('reason="process ended"', d.log())
+        self.assertEqual(len(other.maps("SESSIONS")), 2)
+        self.assertEqual(idle.cmd("PING"), "PONG")
+
+    def test_the_childs_end_is_nobodys(self):
+        d = self.rlockd()
+        p, _, child = self.holder(d, "LOCK a")
+        os.kill(child, signal.SIGKILL)
+        other = self.conn(d)
+        until(lambda: not alive(child))
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        self.say_last(p, "UNLOCK a\n")
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "10s"), 0)
+        self.assertNotIn("process ended", d.log())
+
+    def test_what_it_asked_for_with_its_last_breath_is_done(self):
+        d = self.rlockd()
+        for n in range(20):  # the end of the process and its words come in any order
+            p, _, child = self.holder(d, "LOCK a OWNER me WAIT 10s")
+            self.say_last(p, "UNLOCK a OWNER me\n")
+            with d.conn() as other:
+                self.assertGreater(other.cmd("LOCK", "a", "WAIT", "5s"), 0, "owner_grace would have kept it for 10 s")
+            self.end(child)
+
+    def test_all_sessions_of_a_process(self):
+        d = self.rlockd()
+        many = ("import os, socket, sys\n"
+                "all = [socket.socket(socket.AF_UNIX) for _ in range(50)]\n"
+                "for n, s in enumerate(all):\n"
+                "    s.connect(sys.argv[1])\n"
+                "    s.sendall(b'LOCK n%d\\n' % n)\n"
+                "    s.recv(100)\n"
+                "if os.fork() == 0:\n"
+                "    sys.stdin.readline()\n")
+        p = subprocess.Popen([sys.executable, "-c", many, d.path], stdin=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        self.addCleanup(p.stdin.close)  # the end of the child
+        self.assertEqual(p.wait(harness.DEADLINE), 0)
+        c = self.conn(d)
+        until(lambda: len(c.maps("SESSIONS")) == 1)
+        until(lambda: c.cmd("LOCKS") == [])
+        self.assertLess(len(os.listdir("/proc/%d/fd" % d.pid)), 40, "the descriptors are given back")
+
+    def test_not_where_the_configuration_says_so(self):
+        d = self.rlockd(conf="dead_process: false\n")
+        p, _, child = self.holder(d, "LOCK a")
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        other = self.conn(d)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        other.ask("LOCK", "a", "WAIT", "20s")
+        self.end(child)
+        self.assertGreater(other.read(), 0)
 
 
 if __name__ == "__main__":
