@@ -139,5 +139,48 @@ class Inherited(Case):
         self.assertGreater(other.read(), 0)
 
 
+class Embedded(Case):
+    """redis: embedded. Its Redis is killed; it keeps nothing on disk."""
+
+    def test_is_started_again(self):
+        d = self.rlockd(conf="redis: { backoff_min: 10ms, backoff_max: 50ms }\n")
+        c = self.conn(d)
+        first = c.cmd("LOCK", "a")
+        was, path = d.embedded_redis()
+        os.kill(was, signal.SIGKILL)
+        until(lambda: not alive(was))
+        other = self.conn(d)
+        self.assertGreater(other.cmd("LOCK", "b", "WAIT", "9s"), first, "tokens rise, as after any loss of data")
+        until(lambda: [p for p in harness.children(d.pid)] not in ([], [was]))
+        now, again = d.embedded_redis()
+        self.assertNotEqual(now, was)
+        self.assertEqual(again, path)
+        self.assertIn("embedded redis has ended pid=%d" % was, d.log())
+        c.cmd("UNLOCK", "a")  # kept or lost, with the answer that goes with it: then it is free
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), first)
+
+    def test_one_that_does_not_stay_ends_the_daemon(self):
+        d = self.rlockd(conf="redis: { backoff_min: 10ms, backoff_max: 50ms }\n")
+        killed = set()
+        for _ in range(6):
+            if not d.running():
+                break
+            pid = until(lambda: next((p for p in harness.children(d.pid) if p not in killed), None))
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: not d.running() or not alive(pid))
+        self.assertEqual(d.wait(), 1)
+        self.assertEqual(len(killed), 6)
+        self.assertIn("it does not stay; see", d.log())
+
+    def test_one_that_is_only_stopped_is_the_same(self):
+        d = self.rlockd()
+        pid, _ = d.embedded_redis()
+        os.kill(pid, signal.SIGSTOP)
+        os.kill(pid, signal.SIGCONT)
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+        self.assertEqual(d.embedded_redis()[0], pid)
+
+
 if __name__ == "__main__":
     harness.main()
