@@ -55,6 +55,7 @@ struct conf {
     char *redis_password_file;
     int64_t redis_timeout_us, redis_connect_us, redis_backoff_min_us, redis_backoff_max_us;
     int64_t redis_links, redis_batch;
+    bool redis_strict; /* grant nothing while Redis could lose locks */
 
     struct conf_locks locks;
     struct conf_rule *rules; /* first match wins */

@@ -9,7 +9,7 @@ import sys
 import time
 
 import harness
-from harness import Case, Closed, Conn, alive, until
+from harness import Case, Closed, RError, alive, until
 
 
 class Log(Case):
@@ -180,6 +180,58 @@ class Embedded(Case):
         os.kill(pid, signal.SIGCONT)
         self.assertGreater(d.cmd("LOCK", "a"), 0)
         self.assertEqual(d.embedded_redis()[0], pid)
+
+
+class Eviction(Case):
+    """A Redis that may drop keys to stay below its limit of memory."""
+
+    def start(self, conf=""):
+        self.r = self.redis(args=["--maxmemory", "1gb", "--maxmemory-policy", "volatile-lru"])
+        self.d = self.rlockd(redis=self.r.url, conf=conf)
+        self.c = self.conn(self.d)
+
+    def policy(self, name):
+        self.assertEqual(self.r.cmd("CONFIG", "SET", "maxmemory-policy", name), "OK")
+
+    def test_is_said(self):
+        self.start()
+        self.assertGreater(self.c.cmd("LOCK", "a"), 0)
+        self.assertIn("may evict locks", self.d.log())
+        self.assertIn("maxmemory_policy=volatile-lru", self.d.log())
+
+    def test_without_a_limit_there_is_none(self):
+        r = self.redis(args=["--maxmemory-policy", "allkeys-lru"])
+        d = self.rlockd(redis=r.url, conf="redis: { strict: true }\n")
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+        self.assertNotIn("may evict", d.log())
+
+    def test_strict_grants_nothing_there(self):
+        self.start("redis: { strict: true }\n")
+        self.assertRegex(self.c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertEqual(self.r.cmd("KEYS", "*"), [])
+        self.c.ask("LOCK", "a", "WAIT", "1h")
+        self.policy("noeviction")
+        other = self.conn(self.d)
+
+        def granted():
+            """the waiter has it, soon after the policy was mended"""
+            other.cmd("DEBUG", "ADVANCE", "1s")
+            return not self.c.quiet()
+        until(granted)
+        self.assertGreater(self.c.read(), 0)
+        # While it runs, the policy is made bad again: what is held can be kept and given back, and that is all.
+        self.policy("allkeys-random")
+
+        def refuses():
+            """nothing is granted any more"""
+            other.cmd("DEBUG", "ADVANCE", "5s")
+            answer = other.cmd("LOCK", "b", "NOWAIT")
+            return isinstance(answer, RError) and answer.startswith("UNAVAILABLE") or other.cmd("UNLOCK", "b") is None
+        until(refuses)
+        self.assertEqual(self.c.maps("LOCKS", "a")[0]["state"], "held")
+        self.assertGreater(self.c.cmd("RENEW", "a", "1m"), 0)
+        self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
+        until(lambda: self.r.cmd("EXISTS", "a") == 0)
 
 
 if __name__ == "__main__":
