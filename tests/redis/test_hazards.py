@@ -234,5 +234,188 @@ class Eviction(Case):
         until(lambda: self.r.cmd("EXISTS", "a") == 0)
 
 
+class Clocks(Case):
+    def two_clocks(self, *offsets):
+        """BOOTTIME and MONOTONIC are eleven days apart: who mixes them up sees a lease that is over, or endless."""
+        words = ["unshare", "--time", *offsets]
+        if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no time namespaces here")
+        r = self.redis()
+        d = self.rlockd(redis=r.url, under=words, conf="redis: { timeout: 300ms, backoff_max: 50ms }\n")
+        c, other = self.conn(d), self.conn(d)
+        full = c.map("LOCK", "a", "FULL")
+        self.assertTrue(25000 < full["lease_ms"] <= 30000, full)
+        self.assertTrue(25000 < r.cmd("PTTL", "a") <= 30000)
+        began = time.monotonic()
+        self.assertIsNone(other.cmd("LOCK", "a", "WAIT", "200ms"))
+        self.assertTrue(0.19 < time.monotonic() - began < 3 * harness.SLOW)
+        self.assertEqual(c.cmd("RENEW", "a", "20s") // 1000, 19)
+        self.assertEqual(c.maps("LOCKS", "a")[0]["state"], "held")
+        c.cmd("LOCK", "b")
+        r.cmd("PEXPIRE", "b", "20000")
+        other.cmd("DEBUG", "ADVANCE", "11s")
+        until(lambda: r.cmd("PTTL", "b") > 20000)  # the watchdog's renewal
+        r.kill()
+        other.cmd("DEBUG", "ADVANCE", "9s")
+        self.assertEqual(c.maps("LOCKS", "b")[0]["state"], "held", "a third of its lease is left")
+        other.cmd("DEBUG", "ADVANCE", "21s")
+        self.assertRegex(c.cmd("UNLOCK", "b"), "^LOST ")
+
+    def test_boottime_is_ahead(self):
+        self.two_clocks("--boottime", "1000000")
+
+    def test_monotonic_is_ahead(self):
+        self.two_clocks("--monotonic", "1000000")
+
+    def jumping_redis(self):
+        """A Redis whose clock is set by a file, and a daemon with two locks in it."""
+        lib, source = os.path.join(self.dir, "jump.so"), os.path.join(harness.TOP, "tests", "redis", "jump.c")
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", lib, source], check=True)
+        self.file = os.path.join(self.dir, "jump")
+        self.set_clock(0)
+        self.r = self.redis(env={"LD_PRELOAD": lib, "RLOCKD_TEST_JUMP": self.file})
+        self.d = self.rlockd(redis=self.r.url)
+        self.c = self.conn(self.d)
+        self.tokens = [self.c.cmd("LOCK", name) for name in ("a", "b")]
+
+    def set_clock(self, ahead_s):
+        with open(os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as f:
+            f.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
+
+    @staticmethod
+    def lost(c):
+        return c.maps("LOCKS", "a")[0]["state"] == "lost"
+
+    def test_redis_jumps_ahead(self):
+        self.jumping_redis()
+        self.set_clock(60)
+        until(lambda: self.r.cmd("EXISTS", "a", "b") == 0)  # so it is: their time is over there
+        other = self.conn(self.d)
+        self.assertGreater(other.cmd("LOCK", "c"), self.tokens[1], "an attempt is not late because Redis's clock is ahead")
+        until(lambda: "clock jump" in self.d.log())
+        other.cmd("DEBUG", "ADVANCE", "11s")  # at the latest now a renewal looks
+        until(lambda: self.lost(other) or self.r.cmd("EXISTS", "a") == 1)
+        lost = self.lost(other)
+        self.assertRegex(str(self.c.cmd("UNLOCK", "a")), "^LOST " if lost else "^0$", "told, or held again")
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0])
+
+    def test_redis_jumps_back(self):
+        self.jumping_redis()
+        self.set_clock(-60)
+        until(lambda: self.r.cmd("PTTL", "a") > 60000)
+        other = self.conn(self.d)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        until(lambda: "clock jump" in self.d.log())
+        self.assertGreater(self.c.cmd("RENEW", "a", "20s"), 0)
+        self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0], "tokens rise though Redis's clock does not")
+        self.assertEqual(self.c.cmd("UNLOCK", "b"), 0)
+        until(lambda: self.r.cmd("EXISTS", "b") == 0)
+
+
+class Zombies(Case):
+    """Redis runs what it was sent while it was stopped, though nobody has waited for that any more."""
+
+    def test_nothing_is_taken_or_broken_too_late(self):
+        r = self.redis()
+        d = self.rlockd(redis=r.url, conf="redis: { timeout: 200ms, backoff_max: 50ms }\n")
+        c, other = self.conn(d), self.conn(d)
+        r.cmd("SET", "theirs", "x", "PX", "600000")
+        r.cmd("HSET", "theirs2", "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10:84", "1")
+        r.cmd("PEXPIRE", "theirs2", "600000")
+        until(lambda: d.redis_up(c))
+
+        def calls():
+            stats = r.cmd("INFO", "commandstats")
+            return sum(int(n) for n in re.findall(r"cmdstat_evalsha?:calls=(\d+)", stats))
+        before = calls()
+        r.signal(signal.SIGSTOP)
+        self.addCleanup(lambda: r.running() and r.signal(signal.SIGCONT))
+        c.ask("LOCK", "a", "NOWAIT")
+        other.ask("BREAK", "theirs2")
+        self.assertRegex(c.read(), "^UNAVAILABLE ")
+        self.assertRegex(other.read(), "^UNAVAILABLE ")
+        c.close()
+        until(lambda: not d.redis_up(other))
+        time.sleep(0.3 * harness.SLOW)  # Redis's clock is the one that must pass the guard, and it is not ours to move
+        r.signal(signal.SIGCONT)
+        until(lambda: calls() >= before + 2)  # they have run
+        self.assertEqual(r.cmd("EXISTS", "a"), 0)
+        self.assertEqual(r.cmd("EXISTS", "theirs", "theirs2"), 2)
+        until(lambda: d.redis_up(other))
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), 0)
+
+
+class Foreign(Case):
+    """Somebody else's doing in the same Redis."""
+
+    def start(self, **more):
+        self.r = self.redis(**more)
+        self.d = self.rlockd(redis=self.r.url, conf="redis: { timeout: 300ms, backoff_max: 50ms }\n")
+        self.c, self.other = self.conn(self.d), self.conn(self.d)
+
+    def test_a_slow_script(self):
+        self.start(args=["--busy-reply-threshold", "50"])
+        token = self.c.cmd("LOCK", "held")
+        slow = self.r.conn()
+        self.addCleanup(slow.close)
+        slow.ask("EVAL", "while true do end", 0)
+        until(lambda: str(self.r.cmd("GET", "x")).startswith("BUSY "))
+        self.assertRegex(self.c.cmd("LOCK", "new", "NOWAIT"), "^UNAVAILABLE ")
+        self.c.ask("LOCK", "new", "WAIT", "1m")
+        self.assertEqual(self.other.maps("LOCKS", "held")[0]["state"], "held")
+        self.assertEqual(self.r.cmd("SCRIPT", "KILL"), "OK")
+        self.assertGreater(self.c.read(), 0)
+        self.assertEqual(self.c.cmd("LOCK", "held", "ONCE"), token)
+
+    def test_what_could_not_be_freed_is_freed_later(self):
+        self.start(args=["--busy-reply-threshold", "50"])
+        self.c.cmd("LOCK", "held")
+        slow = self.r.conn()
+        self.addCleanup(slow.close)
+        slow.ask("EVAL", "while true do end", 0)
+        until(lambda: str(self.r.cmd("GET", "x")).startswith("BUSY "))
+        self.c.close()
+        until(lambda: len(self.other.maps("SESSIONS")) == 1)
+        self.assertEqual(self.r.cmd("SCRIPT", "KILL"), "OK")
+        until(lambda: self.r.cmd("EXISTS", "held") == 0)
+
+
+class Replicas(Case):
+    def start(self):
+        self.r = self.redis(tcp=True)
+        self.d = self.rlockd(redis=self.r.url, conf="redis: { timeout: 300ms, backoff_max: 50ms }\n")
+        self.c, self.other = self.conn(self.d), self.conn(self.d)
+
+    def test_a_master_that_is_demoted_and_comes_back(self):
+        self.start()
+        token = self.c.cmd("LOCK", "held")
+        self.assertEqual(self.r.cmd("REPLICAOF", "127.0.0.1", str(harness.free_port())), "OK")
+        self.assertRegex(self.c.cmd("LOCK", "new", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertIn("READONLY", self.d.log())
+        self.c.ask("LOCK", "new", "WAIT", "1m")
+        self.assertEqual(self.other.maps("LOCKS", "held")[0]["state"], "held")
+        self.assertEqual(self.r.cmd("EXISTS", "new"), 0)
+        self.assertEqual(self.r.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        self.assertGreater(self.c.read(), token)
+        self.assertEqual(self.c.cmd("UNLOCK", "held"), 0)
+        until(lambda: self.r.cmd("EXISTS", "held") == 0)
+
+    def test_a_replica_given_as_the_master(self):
+        master = self.redis(name="master", tcp=True)
+        r = self.redis(args=["--replicaof", "127.0.0.1", str(master.port)])
+        until(lambda: "master_link_status:up" in r.cmd("INFO", "replication"))
+        d = self.rlockd(redis=r.url, wait=False, conf="redis: { timeout: 300ms, backoff_max: 50ms }\n")
+        until(d.serving)
+        c = self.conn(d)
+        until(lambda: "redis_role:slave" in c.cmd("INFO", "redis"))
+        self.assertRegex(c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
+        c.ask("LOCK", "a", "WAIT", "1m")
+        until(lambda: "READONLY" in d.log())
+        self.assertEqual(master.cmd("KEYS", "*"), [])
+        self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        self.assertGreater(c.read(), 0)
+
+
 if __name__ == "__main__":
     harness.main()
