@@ -305,8 +305,8 @@ class Clocks(Case):
         until(lambda: self.r.cmd("PTTL", "a") > 60000)
         other = self.conn(self.d)
         self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
-        until(lambda: "clock jump" in self.d.log())
         self.assertGreater(self.c.cmd("RENEW", "a", "20s"), 0)
+        until(lambda: "clock jump" in self.d.log())
         self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0], "tokens rise though Redis's clock does not")
         self.assertEqual(self.c.cmd("UNLOCK", "b"), 0)
@@ -402,7 +402,7 @@ class Replicas(Case):
         until(lambda: self.r.cmd("EXISTS", "held") == 0)
 
     def test_a_replica_given_as_the_master(self):
-        master = self.redis(name="master", tcp=True)
+        master = self.redis(name="master", tcp=True, args=["--repl-diskless-sync-delay", "0"])
         r = self.redis(args=["--replicaof", "127.0.0.1", str(master.port)])
         until(lambda: "master_link_status:up" in r.cmd("INFO", "replication"))
         d = self.rlockd(redis=r.url, wait=False, conf="redis: { timeout: 300ms, backoff_max: 50ms }\n")
@@ -415,6 +415,109 @@ class Replicas(Case):
         self.assertEqual(master.cmd("KEYS", "*"), [])
         self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")
         self.assertGreater(c.read(), 0)
+
+
+class Descriptors(Case):
+    def test_when_there_are_no_more(self):
+        r = self.redis()
+        d = self.rlockd(redis=r.url, under=["prlimit", "--nofile=48:48"])
+        holder = self.conn(d)
+        token = holder.cmd("LOCK", "a")
+        crowd = [d.conn() for _ in range(60)]
+        self.addCleanup(lambda: [c.close() for c in crowd])
+
+        def refused():
+            """one of them is told"""
+            for c in crowd:
+                c.sock.settimeout(0)
+                try:
+                    if c.sock.recv(1000).startswith(b"-ERR max number of clients reached"):
+                        return True
+                except OSError:
+                    pass
+            return False
+        until(refused)
+        self.assertIn("warn listener resting", d.log())
+        self.assertEqual(holder.cmd("LOCK", "a", "ONCE"), token, "who is in is served")
+        r.cmd("PEXPIRE", "a", "20000")
+        holder.cmd("DEBUG", "ADVANCE", "11s")
+        until(lambda: r.cmd("PTTL", "a") > 20000)  # by a renewal: Redis's connections came first
+        began = self.cpu(d)
+        time.sleep(0.3)
+        self.assertLess(self.cpu(d) - began, 0.2 * harness.SLOW, "it rests, and does not spin")
+        for c in crowd:
+            c.close()
+
+        def welcome():
+            """somebody new is let in"""
+            with d.conn() as c:
+                try:
+                    return c.cmd("PING") == "PONG"
+                except (Closed, OSError):
+                    return False
+        until(welcome)
+
+    @staticmethod
+    def cpu(d):
+        with open("/proc/%d/stat" % d.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Rights(Case):
+    def test_needs_none(self):
+        """No user of its own, no group, no capability, and no way to get any."""
+        if os.geteuid() != 0:
+            self.skipTest("not root: so it is tried all the time")
+        os.chmod(self.dir, 0o777)
+        d = self.rlockd(under=["sh", "-c", "chown 65534:65534 rlockd.yaml && exec setpriv --reuid=65534 --regid=65534 "
+                               "--clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \"$@\"", "sh"])
+        with open("/proc/%d/status" % d.pid) as f:
+            status = f.read()
+        self.assertRegex(status, r"Uid:\t65534\t65534\t65534\t65534")
+        self.assertRegex(status, r"CapEff:\t0+\n")
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+
+    def test_the_socket_is_never_more_open_than_it_should_be(self):
+        """bind() makes it with its mode: strace would show a chmod(), and the mode between the two."""
+        old = os.umask(0)
+        self.addCleanup(os.umask, old)
+        d = self.rlockd(conf='socket_mode: "0600"\n')
+        self.assertEqual(os.stat(d.path).st_mode & 0o777, 0o600)
+
+
+class Secrets(Case):
+    def test_are_nowhere_to_be_seen(self):
+        r = self.redis(args=["--requirepass", "redis-5ecret"])
+        r.password = "redis-5ecret"
+        d = self.rlockd(redis=r.url, conf="redis: { password: redis-5ecret }\n"
+                                          "auth: { password: client-5ecret, admin_password: admin-5ecret, unix: true }\n",
+                        wait=False)
+        until(lambda: os.path.exists(d.path))
+        c = self.conn(d)
+        self.assertRegex(c.cmd("AUTH", "wrong-5ecret"), "^WRONGPASS ")
+        self.assertEqual(c.cmd("AUTH", "admin", "admin-5ecret"), "OK")
+        until(lambda: d.redis_up(c))
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        seen = [d.log(), str(c.cmd("CONFIG", "GET", "*")), c.cmd("INFO", "everything"), str(c.cmd("SESSIONS"))]
+        for name in ("cmdline", "environ"):
+            with open("/proc/%d/%s" % (d.pid, name)) as f:
+                seen.append(f.read())
+        for text in seen:
+            self.assertNotIn("5ecret", text)
+
+    def test_not_on_the_command_line_either(self):
+        r = self.redis(tcp=True, args=["--requirepass", "redis-5ecret"])
+        r.password = "redis-5ecret"
+        d = self.rlockd(redis="redis://default:redis-5ecret@127.0.0.1:%d" % r.port)
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+        with open("/proc/%d/cmdline" % d.pid) as f:
+            line = f.read()
+        self.assertNotIn("5ecret", line)
+        self.assertIn("--listen\0unix:" + d.path, line)
+        d.signal(signal.SIGHUP)
+        until(lambda: "conf reloaded" in d.log())
+        self.assertNotIn("needs a restart", d.log(), "a reload still knows what the command line said")
 
 
 if __name__ == "__main__":
