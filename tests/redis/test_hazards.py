@@ -409,6 +409,19 @@ class Foreign(Case):
         self.assertEqual(self.r.cmd("SCRIPT", "KILL"), "OK")
         until(lambda: self.r.cmd("EXISTS", "held") == 0)
 
+    def test_paused_writes(self):
+        """As a failover by hand does it; expiry stands still as well."""
+        self.start()
+        token = self.c.cmd("LOCK", "held")
+        self.assertEqual(self.r.cmd("CLIENT", "PAUSE", "600000", "WRITE"), "OK")
+        self.assertRegex(self.c.cmd("LOCK", "new", "NOWAIT"), "^UNAVAILABLE ")
+        until(lambda: not self.d.redis_up(self.other))
+        self.assertEqual(self.r.cmd("CLIENT", "UNPAUSE"), "OK")
+        until(lambda: self.d.redis_up(self.other))
+        self.assertEqual(self.r.cmd("EXISTS", "new"), 0, "nothing of what was given up is done")
+        self.assertEqual(self.c.cmd("LOCK", "held", "ONCE"), token)
+        self.assertGreater(self.c.cmd("LOCK", "new", "WAIT", "9s"), token)
+
 
 class Replicas(Case):
     def start(self):
@@ -429,6 +442,24 @@ class Replicas(Case):
         self.assertGreater(self.c.read(), token)
         self.assertEqual(self.c.cmd("UNLOCK", "held"), 0)
         until(lambda: self.r.cmd("EXISTS", "held") == 0)
+
+    def test_a_promoted_replica_that_lacks_our_lock(self):
+        self.start()
+        second = self.rlockd(redis=self.r.url, name="second")
+        token = self.c.cmd("LOCK", "a")
+        rival = self.conn(second)
+        rival.ask("LOCK", "a", "WAIT", "1m")
+        until(lambda: self.conn(second).maps("LOCKS", "a")[0]["waiters"] == 1)
+        empty = self.redis(name="empty", tcp=True, args=["--repl-diskless-sync-delay", "0"])
+        self.assertEqual(self.r.cmd("REPLICAOF", "127.0.0.1", empty.port), "OK")
+        until(lambda: "master_link_status:up" in self.r.cmd("INFO", "replication"))
+        self.assertEqual(self.r.cmd("EXISTS", "a"), 0)
+        self.assertEqual(self.r.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        until(lambda: self.r.cmd("EXISTS", "a") == 1)  # by whom is seen from who is told what
+        self.assertEqual(self.c.cmd("LOCK", "a", "ONCE"), token)
+        self.assertTrue(rival.quiet(), "one holder")
+        self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(rival.read(), token)
 
     def test_a_replica_given_as_the_master(self):
         master = self.redis(name="master", tcp=True, args=["--repl-diskless-sync-delay", "0"])
