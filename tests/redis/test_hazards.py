@@ -315,6 +315,25 @@ class Clocks(Case):
         until(lambda: self.r.cmd("EXISTS", "b") == 0)
 
 
+class Warned(Case):
+    def test_jeopardy_comes_before_lost(self):
+        r = self.redis()
+        d = self.rlockd(redis=r.url, conf="locks: { lease: 30s }\nredis: { timeout: 300ms, backoff_max: 50ms }\n")
+        c, ears, clock = self.conn(d), self.conn(d), self.conn(d)
+        token = c.cmd("LOCK", "a")
+        ears.cmd("SUBSCRIBE", "lock:a")
+        r.kill()
+        for by in ("19s", "2s", "9s"):
+            if by == "2s":
+                self.assertTrue(ears.quiet(), "two thirds of the lease are not over")
+            clock.cmd("DEBUG", "ADVANCE", by)
+            if by == "2s":
+                self.assertRegex(ears.read()[2], "^jeopardy %d " % token)
+                self.assertEqual(clock.maps("LOCKS", "a")[0]["state"], "held")
+        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
+
+
 class Paused(Case):
     """The daemon itself stands still for a while; its clock does not."""
 
