@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows of the table of hazards that need a real process, a real Redis or a real kernel; tests/README.md has the table."""
+"""Rows of the table of hazards (tests/README.md) that need a real process, a real Redis or a real kernel."""
 import os
 import re
 import signal
@@ -50,8 +50,8 @@ class Inherited(Case):
 
     def holder(self, d, *lines):
         """Has said the lines, and has forked a child that has the socket. (process, answers, pid of the child)"""
-        p = subprocess.Popen([sys.executable, "-c", self.HOLDER, d.path, *lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             text=True, preexec_fn=harness.die_with_us)
+        p = subprocess.Popen([sys.executable, "-c", self.HOLDER, d.path, *lines], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True, preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
@@ -118,7 +118,8 @@ class Inherited(Case):
                 "    s.recv(100)\n"
                 "if os.fork() == 0:\n"
                 "    sys.stdin.readline()\n")
-        p = subprocess.Popen([sys.executable, "-c", many, d.path], stdin=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        p = subprocess.Popen([sys.executable, "-c", many, d.path], stdin=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdin.close)  # the end of the child
         self.assertEqual(p.wait(harness.DEADLINE), 0)
         c = self.conn(d)
@@ -294,7 +295,7 @@ class Clocks(Case):
         self.set_clock(60)
         until(lambda: self.r.cmd("EXISTS", "a", "b") == 0)  # so it is: their time is over there
         other = self.conn(self.d)
-        self.assertGreater(other.cmd("LOCK", "c"), self.tokens[1], "an attempt is not late because Redis's clock is ahead")
+        self.assertGreater(other.cmd("LOCK", "c"), self.tokens[1], "not late because Redis is ahead")
         until(lambda: "clock jump" in self.d.log())
         until(lambda: self.lost(other) or self.r.cmd("EXISTS", "a") == 1, deadline=3)  # long before its next renewal
         lost = self.lost(other)
@@ -310,7 +311,7 @@ class Clocks(Case):
         self.assertGreater(self.c.cmd("RENEW", "a", "20s"), 0)
         until(lambda: "clock jump" in self.d.log())
         self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
-        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0], "tokens rise though Redis's clock does not")
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), self.tokens[0], "tokens rise all the same")
         self.assertEqual(self.c.cmd("UNLOCK", "b"), 0)
         until(lambda: self.r.cmd("EXISTS", "b") == 0)
 
@@ -569,9 +570,9 @@ class Secrets(Case):
     def test_are_nowhere_to_be_seen(self):
         r = self.redis(args=["--requirepass", "redis-5ecret"])
         r.password = "redis-5ecret"
-        d = self.rlockd(redis=r.url, conf="redis: { password: redis-5ecret }\n"
-                                          "auth: { password: client-5ecret, admin_password: admin-5ecret, unix: true }\n",
-                        wait=False)
+        conf = ("redis: { password: redis-5ecret }\n"
+                "auth: { password: client-5ecret, admin_password: admin-5ecret, unix: true }\n")
+        d = self.rlockd(redis=r.url, conf=conf, wait=False)
         until(lambda: os.path.exists(d.path))
         c = self.conn(d)
         self.assertRegex(c.cmd("AUTH", "wrong-5ecret"), "^WRONGPASS ")
