@@ -34,7 +34,7 @@ struct backend_conf {
     unsigned batch_max;       /* names per script call */
     int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
                                  has lost data, unless all that held locks have them again */
-    bool strict;              /* see epoch.h */
+    bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
 
 struct backend_seen;

@@ -284,6 +284,13 @@ link_of(const struct node *n, struct slice key, enum call_verb verb)
     return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
 }
 
+/* In strict mode nothing is taken in a Redis that could lose it. */
+static bool
+may_perform(struct node *n, struct redis_link *l, enum core_action_type action)
+{
+    return action != CORE_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+}
+
 void
 node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
 {
@@ -301,7 +308,7 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     verb = call_verb_of(action);
     link = link_of(n, op->key, verb);
-    it = link_up(n->link[link]) ? item_new(op) : NULL;
+    it = link_up(n->link[link]) && may_perform(n, n->link[link], action) ? item_new(op) : NULL;
     if (it == NULL) {
         down_later(n, op);
         return;

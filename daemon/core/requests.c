@@ -19,6 +19,7 @@ request_reply(struct core *c, const struct core_reply *rp)
 
     c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
     c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
+    c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS;
     core_act(c, &a);
 }
 

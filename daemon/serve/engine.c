@@ -279,6 +279,7 @@ open_backend(struct engine *e, char error[160])
         .links = (unsigned)cf->redis_links,
         .batch_max = (unsigned)cf->redis_batch,
         .grace_us = conf_longest_lease_us(cf),
+        .strict = cf->redis_strict,
     };
     struct backend_env env = {
         .base = e->base,

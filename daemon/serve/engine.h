@@ -31,8 +31,11 @@
 struct event;
 struct event_base;
 struct session;
+struct peer_process;
 struct pubsub;
 struct look;
+
+enum { ENGINE_FILES_BESIDE = 64 }; /* descriptors that are needed besides those of sessions */
 
 struct engine {
     struct event_base *base;  /* borrowed */
@@ -53,6 +56,7 @@ struct engine {
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
 
+    struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where one recv() puts its bytes */

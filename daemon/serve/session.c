@@ -44,6 +44,7 @@ static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
     [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
     [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
+    [CLOSE_PROCESS] = LOG_INFO,
 };
 
 /* ---- open ---- */
@@ -136,6 +137,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->node);
     list_init(&s->ready_node);
     list_init(&s->monitor_node);
+    list_init(&s->process_node);
     list_init(&s->slots);
     buf_init(&s->out, 0);
     session_give_roles(s);
@@ -154,6 +156,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_push_back(&e->sessions, &s->node);
     e->sessions_n++;
     e->metrics.connections++;
+    peer_watch(s);
     if (!s->authed) {
         heap_set(&e->due, &s->due, s->opened_us + e->conf->auth_timeout_us);
     }
@@ -220,6 +223,7 @@ session_close(struct session *s, enum close_reason reason)
     s->fd = -1;
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
+    peer_forget(s);
     pubsub_drop(e->pubsub, s);
     HASH_DEL(e->by_id, s);
     list_remove(&s->node);
@@ -330,6 +334,13 @@ lose_peer(struct session *s)
 {
     s->mute = s->hangup = s->readable = true;
     session_wake(s);
+}
+
+void
+session_orphan(struct session *s)
+{
+    s->orphan = true;
+    lose_peer(s);
 }
 
 /* One recv(). A short one has emptied the socket: the next edge tells when there is more. */
@@ -475,7 +486,7 @@ set_deadline(struct session *s, bool ending, bool moved)
 static enum close_reason
 ending_reason(const struct session *s)
 {
-    return s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
+    return s->orphan ? CLOSE_PROCESS : s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
 }
 
 /* After the write: does it have to end? */

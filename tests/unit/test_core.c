@@ -383,6 +383,7 @@ START_TEST(limits)
     lock(&w, session(&w), "b");
     lock(&w, session(&w), "b");
     expect_reply(&w, lock(&w, session(&w), "e"), CORE_TOO_MANY_WAITERS); /* in all */
+    ck_assert_uint_eq(w.metrics.limited, 4);
     ck_assert(!known(&w, "e"));
     conf.waiters_max = 5;
     core_configure(w.core, &conf);
