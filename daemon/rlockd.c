@@ -63,7 +63,9 @@ set_timer(struct process *p, int64_t in_us)
     struct timeval tv = {.tv_sec = (time_t)(in_us / US_PER_S), .tv_usec = (suseconds_t)(in_us % US_PER_S)};
 
     p->time_up = false;
-    event_add(p->timer, &tv);
+    if (event_add(p->timer, &tv) != 0) { /* no memory: better too early than never */
+        event_active(p->timer, EV_TIMEOUT, 0);
+    }
 }
 
 static void

@@ -43,10 +43,10 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->ops->perform(b, op, verb);
 }
 
-void
+bool
 backend_look(struct backend *b, uint64_t id, struct slice key)
 {
-    b->ops->look(b, id, key);
+    return b->ops->look(b, id, key);
 }
 
 void

@@ -84,7 +84,7 @@ struct backend_ops {
     const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
-    void (*look)(struct backend *b, uint64_t id, struct slice key);
+    bool (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
     void (*configure)(struct backend *b, int64_t grace_us);
     void (*reclaimed)(struct backend *b, uint64_t epoch);
@@ -104,8 +104,8 @@ struct backend *backend_open(const struct backend_conf *conf, const struct backe
 /* Takes ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH. The op is copied. */
 void backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
 
-/* Asks Redis what it has under `key`; ends in one env.seen(id). */
-void backend_look(struct backend *b, uint64_t id, struct slice key);
+/* Asks Redis what it has under `key`; ends in one env.seen(id). False: out of memory, and nothing will be seen. */
+bool backend_look(struct backend *b, uint64_t id, struct slice key);
 
 /*
  * Tells every daemon on this database of this Redis, this one too: each core gets it as HEARD. Not sent while Redis is

@@ -8,15 +8,10 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
 
-struct inspect {
-    const struct backend_env *env;
-    uint64_t id;
-};
-
 static void
 on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct inspect *lk = arg;
+    struct inspect *q = arg;
     struct backend_seen seen = {.pttl_ms = -1};
 
     (void)sent_us;
@@ -29,25 +24,35 @@ on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         seen.holds = r->item[3]->n;
         seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
     }
-    lk->env->seen(lk->env->ctx, lk->id, &seen);
-    free(lk);
+    q->env->seen(q->env->ctx, q->id, &seen);
+    free(q);
+}
+
+struct inspect *
+inspect_new(const struct backend_env *env, uint64_t id)
+{
+    struct inspect *q = malloc(sizeof(*q));
+
+    if (q != NULL) {
+        *q = (struct inspect){.env = env, .id = id};
+        list_init(&q->node);
+    }
+    return q;
 }
 
 bool
-inspect_send(const struct backend_env *env, struct redis_link *l, uint64_t id, struct slice key)
+inspect_send(struct inspect *q, struct redis_link *l, struct slice key)
 {
     struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_LOOK)), SLICE_LIT("1"), key};
-    struct inspect *lk = link_up(l) ? malloc(sizeof(*lk)) : NULL;
 
-    if (lk == NULL) {
-        return false;
-    }
-    *lk = (struct inspect){env, id};
-    if (!link_send(l, 4, word, on_seen, lk)) {
-        free(lk);
-        return false;
-    }
-    return true;
+    return link_up(l) && link_send(l, 4, word, on_seen, q);
+}
+
+void
+inspect_unseen(struct inspect *q)
+{
+    q->env->seen(q->env->ctx, q->id, &(struct backend_seen){.ok = false});
+    free(q);
 }
 
 void

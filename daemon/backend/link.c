@@ -114,7 +114,9 @@ arm(struct redis_link *l)
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
-    event_add(l->timer, &tv);
+    if (event_add(l->timer, &tv) != 0) { /* no memory: looked after at once, and so again and again */
+        event_active(l->timer, EV_TIMEOUT, 0);
+    }
 }
 
 static void

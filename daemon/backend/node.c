@@ -6,13 +6,16 @@
  * never behind a queue of attempts; then one for subscriptions. What is
  * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
  *
- * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
- * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
+ * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `down`.
+ * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event. That
+ *     takes no memory, for there may be none: an item lies there itself, and an operation that did not even become one
+ *     is noted in the core's own core_unsent.
  * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
  *     they came. The core never asks for two operations of one name in one turn that need any other order.
  */
 #include "daemon/backend/node.h"
 
+#include <assert.h>
 #include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -35,14 +38,6 @@ enum {
     JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
 
-/* An outcome that was known inside a node_ call. */
-struct later {
-    struct list node;
-    bool is_look;
-    uint64_t look;
-    struct core_event ev;
-};
-
 struct node {
     struct link_address *address; /* owned */
     const struct backend_conf *conf;
@@ -57,8 +52,10 @@ struct node {
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
-    struct list later; /* later.node */
-    struct event *later_ev;
+    struct list down;   /* item.node */
+    struct list unsent; /* core_unsent.node */
+    struct list blind;  /* inspect.node: what Redis cannot be asked */
+    struct event *down_ev;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
 };
@@ -83,54 +80,67 @@ post_done(struct node *n, const struct core_op *op, struct core_done *done)
 }
 
 static void
-on_later(evutil_socket_t fd, short what, void *ctx)
+item_free(struct item *it)
+{
+    list_remove(&it->node);
+    free(it);
+}
+
+static void
+post_down(struct node *n, uint64_t claim, uint64_t op)
+{
+    struct core_event ev = {.type = CORE_DONE};
+
+    ev.done = (struct core_done){
+        .claim = claim, .op = op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
+    n->env->post(n->env->ctx, &ev);
+}
+
+static void
+on_down(evutil_socket_t fd, short what, void *ctx)
 {
     struct node *n = ctx;
 
     (void)fd;
     (void)what;
-    while (!list_empty(&n->later)) {
-        struct later *la = container_of(n->later.next, struct later, node);
+    while (!list_empty(&n->down)) {
+        struct item *it = container_of(n->down.next, struct item, node);
+        uint64_t claim = it->op.claim, op = it->op.op;
 
-        list_remove(&la->node);
-        if (la->is_look) {
-            n->env->seen(n->env->ctx, la->look, &(struct backend_seen){.ok = false});
-        } else {
-            n->env->post(n->env->ctx, &la->ev);
-        }
-        free(la);
+        item_free(it);
+        post_down(n, claim, op);
+    }
+    while (!list_empty(&n->unsent)) {
+        struct core_unsent *un = container_of(n->unsent.next, struct core_unsent, node);
+
+        list_remove(&un->node);
+        post_down(n, un->claim, un->op);
+    }
+    while (!list_empty(&n->blind)) {
+        struct inspect *q = container_of(n->blind.next, struct inspect, node);
+
+        list_remove(&q->node);
+        inspect_unseen(q);
     }
 }
 
-/* Out of memory here would break the promise of one DONE per operation: better no daemon than a mute one. */
-static struct later *
-later_new(struct node *n)
+/* Puts the node of one of them on the list of those who will be told. */
+static void
+tell_down(struct node *n, struct list *list, struct list *node)
 {
-    struct later *la = calloc(1, sizeof(*la));
-
-    if (la == NULL) {
-        abort();
-    }
-    list_push_back(&n->later, &la->node);
-    event_active(n->later_ev, EV_TIMEOUT, 0);
-    return la;
+    list_remove(node);
+    list_push_back(list, node);
+    event_active(n->down_ev, EV_TIMEOUT, 0);
 }
 
+/* No memory for an item. */
 static void
-down_later(struct node *n, const struct core_op *op)
+refuse(struct node *n, const struct core_op *op)
 {
-    struct later *la = later_new(n);
-
-    la->ev.type = CORE_DONE;
-    la->ev.done = (struct core_done){
-        .claim = op->claim, .op = op->op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
-}
-
-static void
-item_free(struct item *it)
-{
-    list_remove(&it->node);
-    free(it);
+    assert(op->unsent != NULL);
+    op->unsent->claim = op->claim;
+    op->unsent->op = op->op;
+    tell_down(n, &n->unsent, &op->unsent->node);
 }
 
 static void
@@ -308,13 +318,15 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     verb = call_verb_of(action);
     link = link_of(n, op->key, verb);
-    it = link_up(n->link[link]) && may_perform(n, n->link[link], action) ? item_new(op) : NULL;
+    it = item_new(op);
     if (it == NULL) {
-        down_later(n, op);
-        return;
+        refuse(n, op);
+    } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
+        tell_down(n, &n->down, &it->node);
+    } else {
+        list_push_back(&n->batch[link][verb][op->kind], &it->node);
+        n->batched++;
     }
-    list_push_back(&n->batch[link][verb][op->kind], &it->node);
-    n->batched++;
 }
 
 /* A call with this operation in it, and others that go under the same terms. */
@@ -340,7 +352,10 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     struct call *c = calloc(1, sizeof(*c));
 
     if (c == NULL) {
-        abort(); /* see later_new() */
+        for (; !list_empty(batch); n->batched--) {
+            tell_down(n, &n->down, batch->next);
+        }
+        return;
     }
     *c = call_of(batch->next, verb);
     c->node = n;
@@ -363,10 +378,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         return;
     }
     while (!list_empty(&c->items)) {
-        struct item *it = container_of(c->items.next, struct item, node);
-
-        down_later(n, &it->op);
-        item_free(it);
+        tell_down(n, &n->down, c->items.next);
     }
     free(c);
 }
@@ -394,17 +406,15 @@ node_say(struct node *n, struct slice what)
     say_send(&n->say, n->link[0], what);
 }
 
-void
+bool
 node_look(struct node *n, uint64_t id, struct slice key)
 {
-    struct later *la;
+    struct inspect *q = inspect_new(n->env, id);
 
-    if (inspect_send(n->env, n->link[0], id, key)) {
-        return;
+    if (q != NULL && !inspect_send(q, n->link[0], key)) {
+        tell_down(n, &n->blind, &q->node);
     }
-    la = later_new(n);
-    la->is_look = true;
-    la->look = id;
+    return q != NULL;
 }
 
 void
@@ -536,16 +546,18 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
     buf_init(&n->text, 0);
-    list_init(&n->later);
+    list_init(&n->down);
+    list_init(&n->unsent);
+    list_init(&n->blind);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < VERBS * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    n->later_ev = event_new(env->base, -1, 0, on_later, n);
+    n->down_ev = event_new(env->base, -1, 0, on_down, n);
     n->dns = resolver(address, env->base);
     ok = presence_init(&n->presence, conf, env, address->shown);
-    ok = ok && n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = ok && n->down_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
 
@@ -581,14 +593,20 @@ node_close(struct node **np)
         }
         link_close(&n->link[i], forget);
     }
-    while (!list_empty(&n->later)) {
-        struct later *la = container_of(n->later.next, struct later, node);
-
-        list_remove(&la->node);
-        free(la);
+    while (!list_empty(&n->down)) {
+        item_free(container_of(n->down.next, struct item, node));
     }
-    if (n->later_ev != NULL) {
-        event_free(n->later_ev);
+    while (!list_empty(&n->unsent)) {
+        list_remove(n->unsent.next); /* they are the core's */
+    }
+    while (!list_empty(&n->blind)) {
+        struct inspect *q = container_of(n->blind.next, struct inspect, node);
+
+        list_remove(&q->node);
+        free(q);
+    }
+    if (n->down_ev != NULL) {
+        event_free(n->down_ev);
     }
     if (n->dns != NULL) {
         evdns_base_free(n->dns, 1);
@@ -604,7 +622,8 @@ node_close(struct node **np)
 bool
 node_idle(const struct node *n)
 {
-    return n->batched == 0 && n->flying == 0 && list_empty(&n->later) && !presence_busy(&n->presence);
+    return n->batched == 0 && n->flying == 0 && list_empty(&n->down) && list_empty(&n->unsent) && list_empty(&n->blind) &&
+           !presence_busy(&n->presence);
 }
 
 void

@@ -56,10 +56,10 @@ single_perform(struct backend *b, const struct core_op *op, enum core_action_typ
     node_perform(self(b)->node, op, verb);
 }
 
-static void
+static bool
 single_look(struct backend *b, uint64_t id, struct slice key)
 {
-    node_look(self(b)->node, id, key);
+    return node_look(self(b)->node, id, key);
 }
 
 static void

@@ -134,6 +134,8 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     cl->state = CLAIM_IDLE;
     list_init(&cl->node);
     list_init(&cl->requests);
+    list_init(&cl->op_unsent.node);
+    list_init(&cl->renew_unsent.node);
     list_push_back(&l->idle, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
@@ -164,6 +166,8 @@ claim_free(struct core *c, struct claim *cl)
     HASH_DELETE(hh, c->claims, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
+    list_remove(&cl->op_unsent.node);
+    list_remove(&cl->renew_unsent.node);
     cl->lock->claims_n--;
     cl->owner->claims_n--;
     owner_wake(c, cl->owner);

@@ -21,6 +21,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/kinds.h"
+#include "daemon/base/list.h"
 #include "daemon/base/metrics.h"
 #include "daemon/base/slice.h"
 
@@ -145,6 +146,16 @@ enum core_action_type {
 };
 
 /* A verb for the backend. */
+/*
+ * Where an operation waits to be told DOWN that the backend has no memory to write down. It lies in the claim (or the
+ * name's record) and leaves the list with it; a newer operation of the same claim may take it over, for then the older
+ * one is overtaken.
+ */
+struct core_unsent {
+    struct list node;
+    uint64_t claim, op;
+};
+
 struct core_op {
     uint64_t op;      /* serial of this operation */
     uint64_t lock;    /* id of the name's record */
@@ -168,6 +179,7 @@ struct core_op {
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     int64_t stamp;      /* last stamp of this claim, 0 = none */
+    struct core_unsent *unsent; /* borrowed; NULL: WATCH, UNWATCH */
 };
 
 enum core_answer {

@@ -38,7 +38,7 @@ wants_place(const struct core *c, const struct claim *cl)
 
 /* What every operation of a claim says; `op` is its serial. */
 static struct core_op
-op_of(const struct core *c, const struct claim *cl, uint64_t op)
+op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_unsent *unsent)
 {
     const struct lock *l = cl->lock;
 
@@ -51,7 +51,8 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
                             .owner = cl->number,
                             .limit = l->limit,
                             .token_floor = c->token_max,
-                            .stamp = cl->stamp};
+                            .stamp = cl->stamp,
+                            .unsent = unsent};
 }
 
 /* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
@@ -64,7 +65,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     cl->op = ++c->serial;
     cl->op_request = r;
     cl->retry_us = 0;
-    a.op = op_of(c, cl, cl->op);
+    a.op = op_of(c, cl, cl->op, &cl->op_unsent);
     a.op.holds = cl->op_holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
@@ -116,7 +117,7 @@ claim_renew(struct core *c, struct claim *cl)
     struct core_action a = {.type = CORE_EXTEND};
 
     cl->renew_op = ++c->serial;
-    a.op = op_of(c, cl, cl->renew_op);
+    a.op = op_of(c, cl, cl->renew_op, &cl->renew_unsent);
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;

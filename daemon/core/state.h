@@ -121,6 +121,7 @@ struct claim {
     int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
     int64_t renew_lease_us; /* ... to so much */
+    struct core_unsent op_unsent, renew_unsent;
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -183,6 +184,7 @@ struct lock {
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
+    struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
     struct claim *trying;   /* the one attempt in flight */
     enum watch_state watch;
