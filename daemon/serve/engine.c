@@ -102,6 +102,8 @@ sink(void *ctx, const struct core_action *a)
     case CORE_SAY:
         backend_say(e->backend, a->say);
         break;
+    case CORE_KEEP:
+    case CORE_FORGET:
     case CORE_RECLAIMED:
         backend_reclaimed(e->backend, a->epoch);
         break;
