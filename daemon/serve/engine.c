@@ -144,7 +144,7 @@ on_state(void *ctx, bool up)
 
     e->redis_up = up;
     if (up) {
-        engine_step(e, &(struct core_event){.type = CORE_REACHED});
+        keeper_reached(e);
     }
 }
 

@@ -1,46 +1,38 @@
 /*
- * held.c -- slots in mapped files.
+ * held.c -- what stands in the slots, and the first page.
  *
- * Two files with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept all
- * the same. Each begins with a page of its own: version, shape, boot; and, of the first file, ids and tokens.
+ * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept all
+ * the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
  *
- * The process may end between any two stores, so:
- *
- * I1  A slot counts when its `claim` is not 0: written last when it is filled, first when it is cleared.
- * I2  Its texts and what goes with them never change while it counts; they have a checksum.
- * I3  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
- *     whole the later one counts. So there is always one.
- *
- * Stores reach the kernel's pages in the order of the program, whatever becomes of the process: only the compiler must
- * be kept from changing it. After a loss of power any of them may be missing; the checksums then say so.
+ * I1  The texts of a slot, and what goes with them, never change while it counts (table.h); they have a checksum.
+ * I2  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
+ *     whole the later one counts. So there is always one, whenever the process ends.
  */
 #include "daemon/serve/held.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/serve/table.h"
 
 /* To be raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
-enum { PAGE = 4096, NONE = UINT32_MAX };
 enum { POWER_LOSS_IDS = 64 * HELD_BLOCK }; /* more than are given out between two writings of a page by the kernel */
 
 struct head {
     char magic[8];
+    uint64_t serial; /* ids up to this one may be in use; here in every version */
+    uint64_t token;
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[HELD_BOOT];
-    uint64_t serial; /* ids up to this one may be in use */
-    uint64_t token;
 };
 
 struct copy {
@@ -56,22 +48,11 @@ struct fixed {
 };
 
 struct slot {
-    _Atomic uint64_t claim;
+    uint64_t claim; /* of the table */
     struct copy copy[2];
     uint64_t fixed_sum; /* of fixed and text */
     struct fixed fixed;
     char text[]; /* name, key, owner */
-};
-
-/* One file. */
-struct table {
-    int fd;
-    unsigned char *map;
-    size_t slot_bytes;
-    uint32_t first_n;          /* slots of a new file; from then on it doubles */
-    uint32_t slots_n, buckets_n, used_n;
-    uint32_t *bucket, *next;   /* by claim; next also of the free ones */
-    uint32_t free;
 };
 
 enum { SHORT, LONG, TABLES };
@@ -97,144 +78,10 @@ sum_of(const void *p, size_t n)
     return hash_bytes(&key, p, n);
 }
 
-static void
-in_order(void)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
 static struct head *
 head_of(const struct table *t)
 {
-    return (struct head *)(void *)t->map;
-}
-
-static struct slot *
-slot_of(const struct table *t, uint32_t i)
-{
-    return (struct slot *)(void *)(t->map + PAGE + i * t->slot_bytes);
-}
-
-static uint64_t
-claim_of(const struct slot *s)
-{
-    return atomic_load_explicit(&s->claim, memory_order_relaxed);
-}
-
-/* ---- the index ---- */
-
-static uint32_t *
-bucket_of(const struct table *t, uint64_t claim)
-{
-    return &t->bucket[hash_id(claim) & (t->buckets_n - 1)];
-}
-
-static void
-index_add(struct table *t, uint32_t i)
-{
-    uint32_t *b = bucket_of(t, claim_of(slot_of(t, i)));
-
-    t->next[i] = *b;
-    *b = i;
-    t->used_n++;
-}
-
-/* Takes it out of its bucket. NONE: it is not there. */
-static uint32_t
-index_take(struct table *t, uint64_t claim)
-{
-    for (uint32_t *at = bucket_of(t, claim); *at != NONE; at = &t->next[*at]) {
-        uint32_t i = *at;
-
-        if (claim_of(slot_of(t, i)) == claim) {
-            *at = t->next[i];
-            t->used_n--;
-            return i;
-        }
-    }
-    return NONE;
-}
-
-static struct slot *
-index_find(const struct table *t, uint64_t claim)
-{
-    for (uint32_t i = *bucket_of(t, claim); i != NONE; i = t->next[i]) {
-        if (claim_of(slot_of(t, i)) == claim) {
-            return slot_of(t, i);
-        }
-    }
-    return NULL;
-}
-
-/* Anew over all slots of the map. False: no memory; nothing has changed. */
-static bool
-index_build(struct table *t, uint32_t slots_n)
-{
-    uint32_t buckets_n = 1, *bucket, *next;
-
-    while (buckets_n < slots_n) {
-        buckets_n *= 2;
-    }
-    bucket = malloc(buckets_n * sizeof(*bucket));
-    next = malloc(slots_n * sizeof(*next));
-    if (bucket == NULL || next == NULL) {
-        free(bucket);
-        free(next);
-        return false;
-    }
-    free(t->bucket);
-    free(t->next);
-    memset(bucket, 0xff, buckets_n * sizeof(*bucket));
-    t->bucket = bucket;
-    t->next = next;
-    t->buckets_n = buckets_n;
-    t->slots_n = slots_n;
-    t->used_n = 0;
-    t->free = NONE;
-    for (uint32_t i = slots_n; i-- > 0;) {
-        if (claim_of(slot_of(t, i)) != 0) {
-            index_add(t, i);
-        } else {
-            next[i] = t->free;
-            t->free = i;
-        }
-    }
-    return true;
-}
-
-/* ---- one file ---- */
-
-static bool
-map_file(struct table *t, size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
-
-    t->map = p == MAP_FAILED ? NULL : p;
-    return t->map != NULL;
-}
-
-/* Blocks, not a hole: a store that finds no room on the disk would kill us. */
-static bool
-table_grow(struct table *t)
-{
-    uint32_t slots_n = t->slots_n * 2;
-    size_t was = PAGE + t->slots_n * t->slot_bytes, bytes = PAGE + slots_n * t->slot_bytes;
-    void *p;
-
-    if (slots_n > NONE / 4 || posix_fallocate(t->fd, 0, (off_t)bytes) != 0) {
-        return false;
-    }
-    p = mremap(t->map, was, bytes, MREMAP_MAYMOVE);
-    if (p == MAP_FAILED) {
-        return false;
-    }
-    t->map = p;
-    if (!index_build(t, slots_n)) {
-        p = mremap(t->map, bytes, was, MREMAP_MAYMOVE); /* makes it smaller: that cannot fail */
-        t->map = p == MAP_FAILED ? t->map : p;
-        return false;
-    }
-    return true;
+    return table_head(t);
 }
 
 static bool
@@ -248,56 +95,22 @@ is_ours(const struct table *t)
 
 /* What is in it is lost, but for the ids that were used. */
 static void
-begin(struct table *t, uint32_t slots_n)
+begin(struct table *t)
 {
     struct head *h = head_of(t);
     uint64_t serial = memcmp(h->magic, MAGIC, sizeof(h->magic)) == 0 ? h->serial : 0;
 
-    memset(t->map, 0, PAGE + slots_n * t->slot_bytes);
-    *h = (struct head){.version = VERSION,
-                       .slot_bytes = (uint32_t)t->slot_bytes,
-                       .part_bytes = sizeof(struct core_kept_part),
-                       .kinds = KINDS,
-                       .serial = serial};
-    in_order();
+    memset(h, 0, sizeof(*h));
+    for (uint32_t i = 0; i < t->slots_n; i++) {
+        table_clear(table_slot(t, i));
+    }
+    h->serial = serial;
+    h->version = VERSION;
+    h->slot_bytes = (uint32_t)t->slot_bytes;
+    h->part_bytes = sizeof(struct core_kept_part);
+    h->kinds = KINDS;
+    table_in_order();
     memcpy(h->magic, MAGIC, sizeof(h->magic));
-}
-
-static bool
-table_open(struct table *t, int dir, int shape)
-{
-    size_t least = PAGE + shapes[shape].first_n * shapes[shape].slot_bytes, bytes;
-    struct stat st;
-    uint32_t slots_n;
-
-    t->slot_bytes = shapes[shape].slot_bytes;
-    t->fd = openat(dir, shapes[shape].file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (t->fd < 0 || fstat(t->fd, &st) != 0) {
-        return false;
-    }
-    bytes = (size_t)st.st_size > least ? (size_t)st.st_size : least;
-    slots_n = (uint32_t)((bytes - PAGE) / t->slot_bytes);
-    errno = posix_fallocate(t->fd, 0, (off_t)bytes);
-    if (errno != 0 || !map_file(t, bytes)) {
-        return false;
-    }
-    if (!is_ours(t)) {
-        begin(t, slots_n);
-    }
-    return index_build(t, slots_n);
-}
-
-static void
-table_close(struct table *t)
-{
-    if (t->map != NULL) {
-        munmap(t->map, PAGE + t->slots_n * t->slot_bytes);
-    }
-    if (t->fd >= 0) {
-        close(t->fd);
-    }
-    free(t->bucket);
-    free(t->next);
 }
 
 /* ---- one slot ---- */
@@ -346,10 +159,10 @@ put_part(struct slot *s, const struct core_kept_part *part)
 
     made.sum = copy_sum(&made);
     *c = made;
-    in_order();
+    table_in_order();
 }
 
-/* The slot is free. */
+/* The slot does not count yet. */
 static void
 fill(struct slot *s, const struct core_kept *k)
 {
@@ -377,15 +190,6 @@ fill(struct slot *s, const struct core_kept *k)
     }
     s->fixed_sum = fixed_sum(s);
     put_part(s, &k->part);
-    atomic_store_explicit(&s->claim, k->part.claim, memory_order_relaxed);
-    in_order();
-}
-
-static void
-clear(struct slot *s)
-{
-    atomic_store_explicit(&s->claim, 0, memory_order_relaxed);
-    in_order();
 }
 
 /* Points into the slot; a change that was not finished is gone. False: it is broken. */
@@ -400,7 +204,7 @@ read_slot(const struct table *t, struct slot *s, struct core_kept *k)
             memset(&s->copy[i], 0, sizeof(s->copy[i]));
         }
     }
-    if (c == NULL || c->part.claim != claim_of(s) || text_n(f) > t->slot_bytes - sizeof(*s) ||
+    if (c == NULL || c->part.claim != s->claim || text_n(f) > t->slot_bytes - sizeof(*s) ||
         s->fixed_sum != fixed_sum(s) || f->kind >= KINDS || f->value >= VALUES || f->name_n == 0) {
         return false;
     }
@@ -465,15 +269,25 @@ held_open(int dir, const char *boot, char error[160])
         h->table[i].fd = -1;
     }
     for (int i = 0; i < TABLES; i++) {
-        errno = ENOMEM;
-        if (!table_open(&h->table[i], dir, i)) {
+        struct table *t = &h->table[i];
+
+        if (!table_open(t, dir, shapes[i].file, shapes[i].slot_bytes, shapes[i].first_n)) {
             snprintf(error, 160, "%s: %s", shapes[i].file, strerror(errno));
-            held_close(&h);
-            return NULL;
+            goto fail;
+        }
+        if (!is_ours(t)) {
+            begin(t);
+        }
+        if (!table_index(t)) {
+            goto fail;
         }
     }
     h->same_boot = strncmp(head_of(&h->table[SHORT])->boot, h->boot, HELD_BOOT) == 0;
     return h;
+
+fail:
+    held_close(&h);
+    return NULL;
 }
 
 void
@@ -501,16 +315,16 @@ static bool
 load_table(struct held *h, struct table *t, struct core_adoption *a, char **text)
 {
     for (uint32_t i = 0; i < t->slots_n; i++) {
-        struct slot *s = slot_of(t, i);
+        struct slot *s = table_slot(t, i);
         struct core_kept *k = &a->kept[a->n];
         bool same;
 
-        if (claim_of(s) == 0) {
+        if (table_id(s) == 0) {
             continue;
         }
         if (!read_slot(t, s, k)) {
             h->counts.torn++;
-            clear(s);
+            table_clear(s);
             continue;
         }
         same = k->key.p == k->name.p;
@@ -526,7 +340,7 @@ load_table(struct held *h, struct table *t, struct core_adoption *a, char **text
         }
         a->n++;
     }
-    return index_build(t, t->slots_n); /* without the broken ones */
+    return table_index(t); /* without the broken ones */
 }
 
 bool
@@ -554,7 +368,7 @@ held_load(struct held *h, struct core_adoption *a)
         }
     }
     head->serial = a->serial + 2 * HELD_BLOCK;
-    return msync(head, PAGE, MS_SYNC) == 0 || errno != ENOMEM;
+    return msync(head, TABLE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;
 }
 
 void
@@ -577,15 +391,13 @@ add(struct held *h, const struct core_kept *k)
 {
     size_t n = k->name.n + (slice_eq(k->name, k->key) ? 0 : k->key.n) + k->owner.n;
     struct table *t = &h->table[sizeof(struct slot) + n > shapes[SHORT].slot_bytes ? LONG : SHORT];
-    uint32_t i;
+    struct slot *s = sizeof(*s) + n > t->slot_bytes ? NULL : table_free_slot(t);
 
-    if (sizeof(struct slot) + n > t->slot_bytes || (t->free == NONE && !table_grow(t))) {
+    if (s == NULL) {
         return false;
     }
-    i = t->free;
-    t->free = t->next[i];
-    fill(slot_of(t, i), k);
-    index_add(t, i);
+    fill(s, k);
+    table_commit(t, k->part.claim);
     return true;
 }
 
@@ -598,7 +410,7 @@ held_keep(struct held *h, const struct core_kept *k)
         head->token = k->part.token;
     }
     for (int i = 0; i < TABLES; i++) {
-        struct slot *s = index_find(&h->table[i], k->part.claim);
+        struct slot *s = table_find(&h->table[i], k->part.claim);
 
         if (s != NULL) {
             put_part(s, &k->part);
@@ -615,16 +427,8 @@ held_keep(struct held *h, const struct core_kept *k)
 void
 held_forget(struct held *h, uint64_t claim)
 {
-    for (int i = 0; i < TABLES; i++) {
-        struct table *t = &h->table[i];
-        uint32_t at = index_take(t, claim);
-
-        if (at != NONE) {
-            clear(slot_of(t, at));
-            t->next[at] = t->free;
-            t->free = at;
-            return;
-        }
+    if (!table_remove(&h->table[SHORT], claim)) {
+        (void)table_remove(&h->table[LONG], claim);
     }
 }
 

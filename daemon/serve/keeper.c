@@ -89,6 +89,15 @@ keeper_forget(struct engine *e, uint64_t claim)
 }
 
 void
+keeper_reached(struct engine *e)
+{
+    struct keeper *k = &e->keeper;
+
+    k->reached_us = k->reached_us != 0 ? k->reached_us : clock_now_us();
+    engine_step(e, &(struct core_event){.type = CORE_REACHED});
+}
+
+void
 keeper_turn(struct engine *e)
 {
     struct keeper *k = &e->keeper;
@@ -101,7 +110,7 @@ keeper_turn(struct engine *e)
     held_serial(k->held, t.serial);
     if (k->freeing && t.freeing == 0) { /* those that were freed for other reasons meanwhile, too */
         k->freeing = false;
-        log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(k->freed + k->lost), "after_us",
-                  LOG_N(clock_now_us() - e->started_us), NULL);
+        log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(k->freed + k->lost), "start_us",
+                  LOG_N(clock_now_us() - e->started_us), "redis_us", LOG_N(clock_now_us() - k->reached_us), NULL);
     }
 }

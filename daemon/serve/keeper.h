@@ -15,6 +15,7 @@ struct keeper {
     struct held *held;    /* owned; NULL: no state directory, nothing outlives this process */
     size_t adopted, freed, lost; /* of the process before us */
     bool freeing;         /* some of it is not free yet */
+    int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
     bool warned;          /* the log knows that not everything can be kept */
 };
 
@@ -28,6 +29,9 @@ bool keeper_adopt(struct engine *e, char error[160]);
 /* What the core says. */
 void keeper_keep(struct engine *e, const struct core_kept *what);
 void keeper_forget(struct engine *e, uint64_t claim);
+
+/* Redis can be reached: what was put off for that is done. */
+void keeper_reached(struct engine *e);
 
 /* After each turn. */
 void keeper_turn(struct engine *e);

@@ -25,15 +25,8 @@ class Restart(Case):
         """A daemon on the state directory."""
         return self.rlockd(redis=self.r.url, name=name, conf=CONF % self.state + conf, **more)
 
-    def said(self, d, event):
-        """The last line of the log about `event` of the state, as a dict."""
-        lines = [x for x in d.log().splitlines() if " state: " + event in x or 'event="%s"' % event in x or " %s" % event in x]
-        lines = [x for x in lines if "state" in x]
-        self.assertTrue(lines, "no line about %s in\n%s" % (event, d.log()))
-        return dict(re.findall(r"(\w+)=(\S+)", lines[-1]))
-
     def again(self, d, name, **more):
-        """Kills it and starts the next one; it, and the seconds between its first sign of life and now."""
+        """Kills it and starts the next one."""
         d.kill()
         return self.start(name, **more)
 
@@ -64,15 +57,15 @@ class Sessions(Restart):
             took = time.monotonic() - began
             until(lambda: r.cmd("ZCARD", "{permits}:timeout") == 0)
         until(d.ready)
-        after_us = int(until(lambda: re.search(r"freed.*after_us=(\d+)", d.log())).group(1))
-        self.assertLess(after_us, 1000000 * harness.SLOW)
+        start_us, redis_us = map(int, until(lambda: re.search(r"freed.*start_us=(\d+) redis_us=(\d+)", d.log())).groups())
+        self.assertLess(redis_us, 250000 * harness.SLOW, "it was done when Redis was reached, and not at some later time")
         self.assertRegex(d.log(), r"adopted held=0 places=0 to_free=10 lost=0 left=0 torn=0")
         c = self.conn(d)
         for n, words in kinds.items():
             self.assertGreater(c.cmd("LOCK", n, "NOWAIT", *words), tokens[n])
         rtt = int(d.info("redis")["redis_rtt_us"])
-        print("restart: 10 locks of sessions free %.1f ms after the start of the process, %.1f ms after that of the engine "
-              "(round trip %.2f ms)" % (took * 1e3, after_us / 1e3, rtt / 1e3), file=sys.stderr)
+        print("restart: 10 locks of sessions free %.1f ms after exec, %.1f ms after the engine's start, %.2f ms after Redis was "
+              "reached; a round trip is %.2f ms" % (took * 1e3, start_us / 1e3, redis_us / 1e3, rtt / 1e3), file=sys.stderr)
 
     def test_place_in_redis_of_a_session_is_given_back(self):
         d = self.start()
@@ -94,7 +87,13 @@ class Sessions(Restart):
         c.line("LOCK lost")
         c.line("LOCK named OWNER w")
         held = os.path.join(self.state, "held")
-        until(lambda: b"lost" in open(held, "rb").read() and b"named" in open(held, "rb").read())
+
+        def kept():
+            """both are in the table"""
+            with open(held, "rb") as f:
+                table = f.read()
+            return b"lost" in table and b"named" in table
+        until(kept)
         time.sleep(0.02)  # whatever is to be written to Redis has been: nothing tells us so while it is stopped
         d.kill()
         self.r.signal(signal.SIGCONT)
@@ -145,8 +144,9 @@ class Named(Restart):
         token = {n: c.cmd("LOCK", n, "OWNER", "w", *words) for n, words in kinds.items()}
         for n in range(3):
             d = self.again(d, "next%d" % n, conf='locks: { lease: 3s }\n')
+            # Renewed at once. (Killed before it hears of that, a `counter` would not know its lock again.)
+            until(lambda: int(d.info("stats")["renewals"]) >= 8)
         c = self.conn(d)
-        until(lambda: int(d.info("stats")["renewals"]) >= 8)
         for n in kinds:
             self.assertEqual(c.map("LOCKINFO", n)["token"], token[n])
             self.assertEqual(c.cmd("UNLOCK", n, "OWNER", "w", "TOKEN", token[n]), 0, n)
@@ -286,7 +286,7 @@ class Directory(Restart):
         self.assertEqual({c.read() for _ in range(0, n, 2)}, {0})
         d = self.again(d, "second")
         self.assertRegex(d.log(), r"adopted held=40 places=0 to_free=350 lost=0 left=0 torn=0")
-        until(lambda: re.search(r"freed.*after_us", d.log()))
+        until(lambda: re.search(r"freed.*redis_us", d.log()))
         self.assertEqual(sum(self.key_of("m%d" % i) for i in range(n)), 0)
 
 
