@@ -613,6 +613,17 @@ note_operation(struct world *w, int d, const struct core_action *a)
     w->sights[BROKE_SEVERAL] += a->type == CORE_BREAK_KEY && held && v.holders > 1;
 }
 
+static bool
+is_kept(const struct node *n, uint64_t claim)
+{
+    size_t i = 0;
+
+    while (i < n->records_n && n->record[i].kept.part.claim != claim) {
+        i++;
+    }
+    return i < n->records_n;
+}
+
 static void
 send_operation(struct node *n, const struct core_action *a)
 {
@@ -621,6 +632,8 @@ send_operation(struct node *n, const struct core_action *a)
     int64_t at_us;
 
     note_operation(w, f.daemon, a);
+    ck_assert_msg(a->type == CORE_BREAK_KEY || is_kept(n, a->op.claim), "seed %llu: an operation on what is not kept",
+                  (unsigned long long)w->seed);
     memcpy(f.key, a->op.key.p, a->op.key.n);
     f.done = (struct core_done){.claim = a->op.claim, .op = a->op.op, .sent_us = w->now_us,
                                 .guard_us = w->now_us + TIMEOUT_US, .outcome = CORE_DOWN};
@@ -1178,6 +1191,9 @@ run(uint64_t seed, bool traced, struct total *t)
         client_acts(&w);
     }
     advance(&w, w.now_us + 5 * US_PER_S); /* grace of named owners, sweeps */
+    for (int d = 0; d < DAEMONS; d++) {
+        ck_assert_uint_eq(w.node[d].records_n, 0);
+    }
     for (int i = 0; i < NAMES; i++) {
         /* A counter whose acquire went unanswered has no owner in Redis to be recognised by: it runs out instead. */
         bool left = model_is_held_by_any(&w.redis.key[i], kinds[i], w.now_us) || w.redis.key[i].places_n > 0;
