@@ -122,9 +122,9 @@ claim_keep(struct core *c, struct claim *cl)
         return;
     }
     if (rank != cl->kept_rank) {
-        /* Not claim.place, which moves when others are let in before it: their records would all have to follow. */
+        /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
         cl->kept_rank = rank;
-        cl->kept_order = ++c->serial;
+        cl->kept_order = cl->place;
     }
     describe(cl, state, &a.keep.part);
     sum = sum_of(c, &a.keep.part);

@@ -371,6 +371,7 @@ START_TEST(run_out_is_lost)
 {
     bool same_boot = _i == 0;
     struct world w;
+    struct flight op;
     uint64_t s;
 
     open_keeping(&w);
@@ -383,8 +384,10 @@ START_TEST(run_out_is_lost)
     expect_op(&w, CORE_RELEASE, "a");
     adopted(restarts(&w), 0, 0, 1, 0);
     reached(&w);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
     expect_state(&w, "a", "lost");
+    ck_assert_uint_ne(w.kept[0].kept.part.number, op.op.owner); /* the release of the one before may yet run */
     adopted(restarts(&w), 0, 0, 0, 1);
     s = session(&w);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
@@ -541,6 +544,36 @@ START_TEST(places_in_redis_come_first)
 }
 END_TEST
 
+/* Who is put into Redis's queue passes those who are not; their order among themselves is what it was. */
+START_TEST(places_that_are_passed)
+{
+    static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
+    const struct kept *first, *second;
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    open_keeping(&w);
+    for (int i = 0; i < 5; i++) { /* a0 comes once more, when the others have passed her */
+        s = session(&w);
+        lock(&w, s, "a", .kind = KIND_FAIR, .owner = names[i]);
+        skip_watches(&w);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .placed = names[i][0] == 'p');
+        skip_watches(&w);
+        gone(&w, s);
+        skip_watches(&w);
+    }
+    first = second = NULL;
+    for (size_t i = 0; i < w.kept_n; i++) {
+        first = strcmp(w.kept[i].owner, "a0") == 0 ? &w.kept[i] : first;
+        second = strcmp(w.kept[i].owner, "a1") == 0 ? &w.kept[i] : second;
+    }
+    ck_assert(first != NULL && second != NULL && first->kept.part.order < second->kept.part.order);
+    world_close(&w);
+}
+END_TEST
+
 /* Her acquire may have got it: nobody is kept from it longer than a place is kept; and if she comes back, she has it. */
 START_TEST(acquire_of_a_named_owner)
 {
@@ -659,6 +692,7 @@ main(void)
     tcase_add_test(t, partial_release_on_its_way);
     tcase_add_test(t, places_stand_as_they_stood);
     tcase_add_test(t, places_in_redis_come_first);
+    tcase_add_test(t, places_that_are_passed);
     tcase_add_loop_test(t, acquire_of_a_named_owner, 0, 2);
     tcase_add_test(t, drain_keeps_places);
     tcase_add_test(t, ids_and_tokens_rise);
