@@ -81,6 +81,7 @@ struct conf {
     enum log_level log_level;
     char *http_listen;     /* "" = none */
     char *run_dir;         /* of --redis embedded */
+    char *state_dir;       /* "" = what systemd says, "none" = none */
 };
 
 /* What the command line says over the file; NULL / n == 0 = nothing. */

@@ -17,11 +17,12 @@ check_home(const struct list *home, unsigned states)
 }
 
 static uint32_t
-check_claim(const struct claim *cl, int64_t now_us)
+check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(claim_is_kept(c, cl)); /* I13 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
@@ -71,7 +72,7 @@ check_holders(const struct lock *l)
 
 /* Claims, and the order of places in the queue. */
 static uint32_t
-check_claims(const struct lock *l, int64_t now_us)
+check_claims(const struct core *c, const struct lock *l, int64_t now_us)
 {
     const struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
     uint32_t held = 0, n = 0;
@@ -85,7 +86,7 @@ check_claims(const struct lock *l, int64_t now_us)
             const struct claim *cl = container_of(pos, struct claim, node);
 
             assert(cl->lock == l);
-            held += check_claim(cl, now_us);
+            held += check_claim(c, cl, now_us);
             n++;
         }
     }
@@ -167,7 +168,7 @@ core_check(const struct core *c, int64_t now_us)
         const struct lock *l = container_of(pos, struct lock, all);
 
         if (l->claims_n > 0) {
-            held += check_claims(l, now_us);
+            held += check_claims(c, l, now_us);
             check_lock(l);
         } else {
             assert(!list_empty(&l->breaks));

@@ -162,6 +162,7 @@ void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
+    claim_forget(c, cl);
     count(c, cl, -1);
     HASH_DELETE(hh, c->claims, cl);
     list_remove(&cl->node);
@@ -208,6 +209,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     count(c, cl, -1);
     cl->state = to;
     count(c, cl, 1);
+    if (to == CLAIM_IDLE) {
+        claim_forget(c, cl);
+    }
     home = home_of(cl);
     lock_wake(c, cl->lock);
     if (home == from) {
@@ -296,6 +300,7 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     }
     timer_set(c, &cl->timer, at_us);
+    claim_keep(c, cl); /* whatever changes in a claim ends here */
 }
 
 bool
@@ -324,9 +329,10 @@ void
 claim_deserted(struct core *c, struct claim *cl)
 {
     const struct owner *o = cl->owner;
-    bool keep = o->name != NULL && !o->ending && !c->draining && cl->place_grace_us > 0;
+    bool keep = o->name != NULL && !o->ending && (!c->draining || c->conf.keeps) && cl->place_grace_us > 0;
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->place_grace_us; /* it is for the process after us */
 
-    cl->place_until_us = keep ? after_us(c->now_us, cl->place_grace_us) : 0;
+    cl->place_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
     }

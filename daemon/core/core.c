@@ -24,6 +24,7 @@
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
+ * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  */
 #include "daemon/core/core.h"
 
@@ -310,6 +311,12 @@ dispatch(struct core *c, const struct core_event *ev)
         break;
     case CORE_HEARD:
         deadlock_heard(c, ev->heard);
+        break;
+    case CORE_ADOPT:
+        adopt(c, ev->adopt);
+        break;
+    case CORE_REACHED:
+        adopt_reached(c);
         break;
     case CORE_RECLAIM:
         reclaim_begin(c, ev->epoch);

@@ -39,6 +39,7 @@ struct core_conf {
     uint32_t handoff_max;    /* ... and so many grants in a row here */
     uint32_t waiters_max;    /* waiting requests in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
+    bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
 /* What the rules (and the request's own options) say about a name. */
@@ -72,6 +73,8 @@ enum core_event_type {
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
+    CORE_ADOPT,    /* before the first session: what the process before us has left; see core_adoption */
+    CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -116,6 +119,49 @@ struct core_done {
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
 };
 
+enum core_kept_state { CORE_KEPT_NOTHING, CORE_KEPT_QUEUED, CORE_KEPT_HELD, CORE_KEPT_FREEING, CORE_KEPT_LOST };
+
+/* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
+struct core_kept_part {
+    uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
+    uint64_t number;         /* of its owner in Redis */
+    uint64_t token;          /* HELD, LOST, FREEING: of the grant */
+    uint64_t order;          /* QUEUED: among those with a place in Redis, and among those without: smaller ones first */
+    int64_t deadline_us;     /* HELD */
+    int64_t granted_us;
+    int64_t lease_us;
+    int64_t place_life_us;   /* QUEUED with a place */
+    int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
+    int64_t stamp;
+    uint32_t holds, shared;
+    uint8_t state;           /* core_kept_state */
+    bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
+    bool watchdog, fresh;
+    bool placed;             /* QUEUED: has a place in Redis */
+    bool unsure;             /* an acquire may still run, or has run unheard */
+    bool partial;            /* HELD: a release of some of the holds may still run */
+    bool lost;               /* FREEING: its owner does not know yet that it was lost */
+};
+
+/* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
+struct core_kept {
+    struct core_kept_part part;
+    struct slice name, key, owner; /* owner.n == 0: a session's own */
+    enum kind kind;
+    enum value_format value;
+    uint32_t limit;
+    int64_t owner_grace_us, place_grace_us;
+};
+
+/* What was kept when the process before us ended, and what has become of it. */
+struct core_adoption {
+    struct core_kept *kept; /* put into another order */
+    size_t n;
+    uint64_t serial;        /* ids up to this one may have been used */
+    uint64_t token;         /* every token that was given is at most this, as far as is known */
+    size_t held, places, freed, lost, failed; /* out */
+};
+
 struct core_event {
     enum core_event_type type;
     union {
@@ -129,6 +175,7 @@ struct core_event {
         uint64_t lock;               /* HINT WATCHING */
         uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
+        struct core_adoption *adopt; /* ADOPT */
     };
 };
 
@@ -141,6 +188,8 @@ enum core_action_type {
     CORE_UNWATCH,
     CORE_REPLY,
     CORE_PUBLISH,
+    CORE_KEEP, /* remember this of a claim, in place of what was known of it: before an acquire leaves, and when it changes */
+    CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
     CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
 };
@@ -256,6 +305,8 @@ struct core_action {
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */
+        struct core_kept keep; /* KEEP */
+        uint64_t forget;      /* FORGET: id of the claim */
         uint64_t epoch;       /* RECLAIMED */
     };
 };

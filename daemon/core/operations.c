@@ -74,6 +74,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
+    claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
     claim_arm(c, cl);
 }

@@ -379,6 +379,7 @@ request_run(struct core *c, struct request *r)
     case CLAIM_FREEING:
         if (cl->lost) { /* Redis has no say in it */
             cl->lost = false;
+            claim_keep(c, cl); /* told once is told */
             request_finish(c, r, CORE_WAS_LOST, 0);
         } else if (r->verb == CORE_LOCK) {
             join_holder(c, r);

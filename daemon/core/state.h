@@ -34,6 +34,8 @@ enum {
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
+    DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
+    REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
 };
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER };
@@ -158,6 +160,9 @@ struct claim {
     uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t owner_grace_us, place_grace_us;
+    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
+    uint64_t kept_order;    /* its place as it was kept */
+    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* ... among which */
     UT_hash_handle hh;      /* core.claims */
 };
 
@@ -268,6 +273,7 @@ struct peer *peer_find(struct core *c, uint64_t id);
 void peer_eof(struct core *c, struct peer *p);
 void peer_gone(struct core *c, struct peer *p);
 enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out);
+struct owner *owner_adopt(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 void owner_timer(struct core *c, struct owner *o);
 void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
@@ -311,6 +317,15 @@ bool claim_renew_is_next(const struct claim *cl);
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
+
+/* kept.c */
+void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
+void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
+bool claim_is_kept(const struct core *c, const struct claim *cl); /* ... as it is now */
+
+/* adopt.c */
+void adopt(struct core *c, struct core_adoption *a);
+void adopt_reached(struct core *c);
 
 /* operations.c */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */

@@ -24,6 +24,7 @@
 #include "daemon/base/metrics.h"
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
+#include "daemon/serve/keeper.h"
 #include "proto/reader.h"
 
 #define ENGINE_SCRATCH_BYTES (64 * 1024)
@@ -46,6 +47,7 @@ struct engine {
     struct backend *backend;  /* owned */
     struct pubsub *pubsub;    /* owned */
     char uuid[37];            /* of this daemon */
+    struct keeper keeper;     /* owned; who this daemon is, and what outlives its process */
     struct hash_key hash;
     int64_t started_us;
 

@@ -59,6 +59,12 @@ struct news {
     bool seen;
 };
 
+/* What is kept of a claim for the next process. */
+struct kept {
+    struct core_kept kept;
+    char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
+};
+
 struct world {
     struct core *core;
     struct metrics metrics;
@@ -69,6 +75,8 @@ struct world {
     struct answer *answers;
     struct news *news;
     struct said *said;
+    struct kept *kept;
+    size_t kept_n, kept_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
@@ -135,6 +143,41 @@ world_details(struct answer *r)
     r->reply.hop = NULL;
 }
 
+/* Its record; the one behind the last when there is none. */
+static inline struct kept *
+world_kept(const struct world *w, uint64_t claim)
+{
+    size_t i = 0;
+
+    while (i < w->kept_n && w->kept[i].kept.part.claim != claim) {
+        i++;
+    }
+    return &w->kept[i];
+}
+
+static inline void
+world_keep(struct world *w, const struct core_kept *k)
+{
+    struct kept *r;
+
+    w->kept = world_room(w->kept, w->kept_n, &w->kept_room, sizeof(*w->kept));
+    r = world_kept(w, k->part.claim);
+    w->kept_n += r == &w->kept[w->kept_n];
+    r->kept = *k;
+    world_text(r->name, k->name);
+    world_text(r->key, k->key);
+    world_text(r->owner, k->owner);
+}
+
+static inline void
+world_forget(struct world *w, uint64_t claim)
+{
+    struct kept *r = world_kept(w, claim);
+
+    ck_assert_msg(r != &w->kept[w->kept_n], "claim %d is forgotten, and was not kept", (int)claim);
+    *r = w->kept[--w->kept_n];
+}
+
 static inline void
 world_sink(void *ctx, const struct core_action *a)
 {
@@ -166,11 +209,20 @@ world_sink(void *ctx, const struct core_action *a)
         world_text(n->name, a->publish.name);
         world_text(n->owner_name, a->publish.owner_name);
         break;
+    case CORE_KEEP:
+        world_keep(w, &a->keep);
+        break;
+    case CORE_FORGET:
+        world_forget(w, a->forget);
+        break;
     default:
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
         f = &w->flights[w->flights_n++];
         *f = (struct flight){.verb = a->type, .op = a->op, .at_us = w->now_us};
         f->answered = a->type == CORE_WATCH || a->type == CORE_UNWATCH;
+        ck_assert_msg(!w->conf.keeps || f->answered || a->type == CORE_BREAK_KEY ||
+                          world_kept(w, a->op.claim) != &w->kept[w->kept_n],
+                      "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
         break;
     }
@@ -588,8 +640,10 @@ world_close(struct world *w)
     t = core_totals(w->core);
     ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.freeing == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
+    ck_assert_uint_eq(w->kept_n, 0);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
+    free(w->kept);
     for (size_t i = 0; i < w->answers_n; i++) {
         free(w->answers[i].detail);
     }
