@@ -6,7 +6,7 @@
 -- `grace` ms at most, which is the longest lease that is renewed: by then they have lost what they could not assert.
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
---   ARGV   uuid, nonce, former nonce, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
+--   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
 --          leaving (0, 1), then the uuids of other daemons that may hold locks, as this one knows
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
 --          no grace, the uuids of the other daemons that are there }
@@ -61,14 +61,23 @@ for i = 1, #all, 2 do
     local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        if was ~= nonce and was ~= former and seen > now_ms - 3 * beat and seen <= now_ms + beat then
+        if was ~= nonce and not former:find(was or '', 1, true) and seen > now_ms - 3 * beat and seen <= now_ms + beat then
             return {now, TWIN, 0, 0, ''}
         end
-    elseif #all[i] ~= 36 or told == MOST or seen < now_ms - DAY and seen + DAY < latest then
+    elseif #all[i] ~= 36 or told == MOST then
         call('HDEL', daemons, all[i])
     else
         there[all[i]], told = seen, told + 1
         latest = math.max(latest, seen)
+    end
+end
+
+-- Who was there at that time, and may hold a lock: its leases may be whole when it was heard last.
+local window = math.max(3 * beat, grace)
+for who, seen in pairs(there) do
+    if seen < latest - 10 * window and latest <= now_ms + beat then -- long gone
+        call('HDEL', daemons, who)
+        there[who] = nil
     end
 end
 
@@ -85,7 +94,7 @@ if number == 0 or of ~= origin then
     call('DEL', absent)
     if number ~= 0 then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
-            if seen > latest - 3 * beat then
+            if seen > latest - window then
                 is_waited_for(who)
             end
         end
@@ -134,7 +143,7 @@ else
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
 for who, seen in pairs(there) do
-    if seen > now_ms - math.max(3 * beat, grace) then
+    if seen > now_ms - window then
         reply[#reply + 1] = who
     end
 end

@@ -37,6 +37,8 @@ struct backend_conf {
     bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
 
+enum { BACKEND_FORMERS = 4 };
+
 struct backend_seen;
 
 struct backend_env {
@@ -44,7 +46,9 @@ struct backend_env {
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
-    uint64_t nonce, former_nonce; /* this process's, and that of the one before it with this uuid; 0 = none */
+    uint64_t nonce;           /* this process's, never 0 */
+    uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */
+    uint64_t epoch;           /* the last one of Redis's data that the process before this knew; 0 = none */
     struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);

@@ -35,7 +35,9 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     buf_clear(text, SIZE_MAX);
     buf_printf(text, "%016" PRIx64, e->nonce);
     ends[made++] = text->n;
-    buf_printf(text, "%016" PRIx64, e->former);
+    for (size_t i = 0; i < EPOCH_FORMERS; i++) {
+        buf_printf(text, "%s%016" PRIx64, i > 0 ? " " : "", e->former[i]);
+    }
     ends[made++] = text->n;
     for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++) {
         buf_printf(text, "%" PRId64, number[i]);

@@ -15,11 +15,13 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/slice.h"
 
+enum { EPOCH_FORMERS = 4 };
 enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256, EPOCH_BEAT_MS = 2000 /* a daemon is heard that often */ };
 
 struct epoch {
     char uuid[37];          /* the daemon's */
-    uint64_t nonce, former; /* this process's, and that of the one before it; 0 = none */
+    uint64_t nonce;         /* this process's */
+    uint64_t former[EPOCH_FORMERS]; /* of those before it, which it follows; 0 = none */
     int64_t grace_us;       /* the longest lease that is renewed */
     bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
     bool leaving;           /* says good-bye: nobody needs to wait for this daemon */

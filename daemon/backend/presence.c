@@ -194,7 +194,8 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
     *p = (struct presence){.env = env, .shown = shown};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
-    p->epoch.former = env->former_nonce;
+    memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
+    p->epoch.number = env->epoch;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
     buf_init(&p->text, 0);

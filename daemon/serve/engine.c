@@ -109,6 +109,7 @@ sink(void *ctx, const struct core_action *a)
         keeper_forget(e, a->forget);
         break;
     case CORE_RECLAIMED:
+        keeper_reclaimed(&e->keeper, a->epoch);
         backend_reclaimed(e->backend, a->epoch);
         break;
     }
@@ -278,7 +279,8 @@ open_backend(struct engine *e, char error[160])
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
     env.secret = e->keeper.identity.secret;
     env.nonce = e->keeper.identity.nonces.now;
-    env.former_nonce = e->keeper.identity.nonces.was[0];
+    memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
+    env.epoch = keeper_epoch(&e->keeper);
     e->backend = backend_open(&bc, &env, error);
     return e->backend != NULL;
 }

@@ -31,6 +31,7 @@ struct head {
     char magic[8];
     uint64_t serial; /* ids up to this one may be in use; here in every version */
     uint64_t token;
+    uint64_t epoch;  /* of Redis's data, in which all that is held here was last */
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[HELD_BOOT];
 };
@@ -440,6 +441,18 @@ held_serial(struct held *h, uint64_t serial)
     if (serial + HELD_BLOCK > head->serial) {
         head->serial = serial + 2 * HELD_BLOCK;
     }
+}
+
+uint64_t
+held_epoch(const struct held *h)
+{
+    return head_of(&h->table[SHORT])->epoch;
+}
+
+void
+held_set_epoch(struct held *h, uint64_t epoch)
+{
+    head_of(&h->table[SHORT])->epoch = epoch;
 }
 
 struct held_counts

@@ -48,6 +48,10 @@ void held_forget(struct held *h, uint64_t claim);
 /* Ids up to this one have been used: those above it stay reserved. */
 void held_serial(struct held *h, uint64_t serial);
 
+/* The epoch of Redis's data (backend/epoch.h) in which all that is held was last; 0 = not known. */
+uint64_t held_epoch(const struct held *h);
+void held_set_epoch(struct held *h, uint64_t epoch);
+
 struct held_counts held_count(const struct held *h);
 
 #endif

@@ -88,6 +88,20 @@ keeper_forget(struct engine *e, uint64_t claim)
     held_forget(e->keeper.held, claim);
 }
 
+uint64_t
+keeper_epoch(const struct keeper *k)
+{
+    return k->held != NULL ? held_epoch(k->held) : 0;
+}
+
+void
+keeper_reclaimed(struct keeper *k, uint64_t epoch)
+{
+    if (k->held != NULL) {
+        held_set_epoch(k->held, epoch);
+    }
+}
+
 void
 keeper_reached(struct engine *e)
 {

@@ -30,6 +30,10 @@ bool keeper_adopt(struct engine *e, char error[160]);
 void keeper_keep(struct engine *e, const struct core_kept *what);
 void keeper_forget(struct engine *e, uint64_t claim);
 
+/* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
+uint64_t keeper_epoch(const struct keeper *k);
+void keeper_reclaimed(struct keeper *k, uint64_t epoch);
+
 /* Redis can be reached: what was put off for that is done. */
 void keeper_reached(struct engine *e);
 
