@@ -204,20 +204,21 @@ talk_settle(struct talk *k)
     }
 }
 
+static void
+talk_shut(struct talker *t)
+{
+    if (t->open && !t->shut) {
+        shutdown(t->c.fd, SHUT_WR);
+        t->shut = true;
+    }
+}
+
 /* It has said all it will, and reads to the end. */
 static void
 talk_finish(struct talk *k, struct talker *t)
 {
-    bool deaf = t->deaf;
-
     if (!t->open) {
         return;
-    }
-    t->deaf = false;
-    t->fewer |= deaf;
-    if (!t->shut) {
-        shutdown(t->c.fd, SHUT_WR);
-        t->shut = true;
     }
     talk_settle(k);
     for (int i = 0; session_find(engine, t->c.id) != NULL; i++) { /* a wait may end by time alone */
@@ -288,15 +289,6 @@ talk_seen(struct choices *c)
 }
 
 static void
-talk_shut(struct talk *k)
-{
-    if (k->now->open && !k->now->shut) {
-        shutdown(k->now->c.fd, SHUT_WR);
-        k->now->shut = true;
-    }
-}
-
-static void
 instruct(struct talk *k, struct choices *c)
 {
     unsigned what = take_byte(c);
@@ -317,7 +309,7 @@ instruct(struct talk *k, struct choices *c)
         talk_settle(k);
         break;
     case 'w':
-        talk_shut(k);
+        talk_shut(k->now);
         break;
     case 'x':
         talk_close(k->now);
@@ -394,6 +386,10 @@ talk_end(struct talk *k)
 
     redis->ends = redis->extends = CORE_OK;
     k->down = false;
+    for (int i = 0; i < TALKERS; i++) { /* all at once: what one waits for may be for another to end */
+        k->t[i].deaf = false;
+        talk_shut(&k->t[i]);
+    }
     for (int i = 0; i < TALKERS; i++) {
         talk_finish(k, &k->t[i]);
     }
