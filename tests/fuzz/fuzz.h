@@ -22,8 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define CHECK(cond, ...)                                                                                               \
     do {                                                                                                               \
         if (!(cond)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #cond);                                                 \
-            fprintf(stderr, "" __VA_ARGS__);                                                                           \
+            fprintf(stderr, "%s:%d: %s:", __FILE__, __LINE__, #cond);                                                 \
+            fprintf(stderr, " " __VA_ARGS__);                                                                          \
             fputc('\n', stderr);                                                                                       \
             abort();                                                                                                   \
         }                                                                                                              \

@@ -100,6 +100,8 @@ def sessions():
         "deaf": "\x01q" + "HELP\n" * 20 + "\x01.\x01t\x05\x01.\x01q\x01.",
         "heard": "LOCK a\n\x01.\x01s\x20rlock 1 0b9c2c1e-3f57 1 a 2 b\n\x01.",
         "owners": "LOCK a OWNER w ONCE WAIT 1s\nLOCK a OWNER w ONCE\n\x011LOCK a OWNER v WAIT 2s FULL\n\x01.\x010\x01x\x01t\x05\x01.",
+        "breaks-off": "LOCK a\n\x01.\x01 PING\n\x01 UNLOC\x01x\x01.",
+        "breaks-off-waiting": "\x011LOCK b\n\x01.\x010LOCK a\n\x01 \x01 LOCK b\n\x01x\x01.",
         "quit": "LOCK a\nQUIT\nLOCK b\n\x01.",
         "bytes": "*3\r\n$4\r\nLO\x01 CK\r\n$1\r\n\x01 a\r\n$6\r\nNOW\x01 AIT\r\n\x01.",
     }
@@ -131,8 +133,11 @@ def readers():
         "space": "*2 \r\n", "expected": "*1\r\n\x80", "many": "*64\r\n" + "$1\r\na\r\n" * 64,
     }
     for name, text in requests.items():
-        for limits in ("\0", "\1"):
+        for limits in ("\0", "\4"):
             put("reader", name + ("" if limits == "\0" else "-small"), limits + "\7" + text)
+    for limits, word in enumerate(["x" * 200, "x" * 200, "x" * 12, "x", "x" * 8, "x" * 8]):  # each alone is fine, not all
+        put("reader", "together-%d" % limits, chr(limits) + "\7*3\r\n" + 3 * ("$%d\r\n%s\r\n" % (len(word), word)))
+        put("reader", "line-%d" % limits, chr(limits) + "\7" + word * 2 + "\n")
     replies = {
         "ok": "+OK\r\n", "int": ":42\r\n:-1\r\n:9223372036854775807\r\n", "bulk": "$3\r\nabc\r\n$0\r\n\r\n$-1\r\n", "error": "-ERR x\r\n",
         "array": "*4\r\n:1\r\n:1\r\n:2\r\n:3\r\n", "nested": "*2\r\n*1\r\n*1\r\n:1\r\n$1\r\na\r\n", "null": "*-1\r\n_\r\n", "empty": "*0\r\n",
