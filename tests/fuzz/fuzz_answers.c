@@ -65,9 +65,11 @@ check_done(const struct call *c, const struct core_done *d)
     case CORE_GONE_IN_REDIS:
         CHECK(c->verb != VERB_CLEAR);
         break;
+    case CORE_GRACE:
+        CHECK(d->pttl_us >= -1 && c->verb != VERB_CLEAR && d->token == 0 && d->stamp == 0);
+        break;
     case CORE_FULL:
     case CORE_DOWN:
-    case CORE_GRACE:
         CHECK(d->token == 0 && d->stamp == 0);
         break;
     default:

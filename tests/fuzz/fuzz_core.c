@@ -3,7 +3,7 @@
  * sense together, time, hints, sessions that come and go, what other daemons say.
  *
  * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have; each
- * operation has a number of its own. At the end the sessions say that nothing more comes: then everything is answered.
+ * operation has a number of its own, each RECLAIM (the last of several) one RECLAIMED. At the end the sessions say that nothing more comes: then everything is answered.
  * They leave, Redis says yes to all, time passes: then nothing is left, and no timer goes on for ever.
  *
  * What is respected is the contract of core.h (what its callers see to): names are not empty and different in a
@@ -37,6 +37,7 @@ struct world {
     struct asked asked[ASKED_MAX];
     struct flight flight[FLIGHTS_MAX];
     size_t asked_n, flights_n, said_n;
+    uint64_t epoch, reclaimed; /* of the last RECLAIM, and of the last RECLAIMED */
     uint64_t watched; /* a lock id that was spoken of last */
     struct {
         char p[8192];
@@ -122,7 +123,9 @@ act(void *ctx, const struct core_action *a)
         memcpy(w->said[w->said_n % SAID_MAX].p, a->say.p, a->say.n);
         w->said[w->said_n++ % SAID_MAX].n = a->say.n;
         break;
-    case CORE_RECLAIMED:
+    case CORE_RECLAIMED: /* once, and of the last one only */
+        CHECK(a->epoch == w->epoch && a->epoch > w->reclaimed);
+        w->reclaimed = a->epoch;
         break;
     default:
         on_op(w, a);
@@ -383,7 +386,11 @@ happens(struct world *w, struct choices *c)
         step(w, &ev);
         break;
     case 6:
-        step(w, &(struct core_event){.type = what == 255 ? CORE_DRAIN : bare[what / 32 % 3]});
+        if (what / 32 >= 5) { /* Redis has lost something, or everything */
+            step(w, &(struct core_event){.type = CORE_RECLAIM, .epoch = ++w->epoch});
+        } else {
+            step(w, &(struct core_event){.type = what / 32 == 4 ? CORE_DRAIN : bare[what / 32 % 3]});
+        }
         break;
     case 7:
         ask(w, c, CORE_BREAK);
@@ -471,6 +478,7 @@ end(struct world *w)
     t = core_totals(w->core);
     CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.freeing == 0,
           "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
+    CHECK(w->reclaimed == w->epoch, "a RECLAIM without its end");
     core_free(&w->core);
 }
 

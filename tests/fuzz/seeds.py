@@ -100,6 +100,8 @@ def sessions():
         "deaf": "\x01q" + "HELP\n" * 20 + "\x01.\x01t\x05\x01.\x01q\x01.",
         "heard": "LOCK a\n\x01.\x01s\x20rlock 1 0b9c2c1e-3f57 1 a 2 b\n\x01.",
         "owners": "LOCK a OWNER w ONCE WAIT 1s\nLOCK a OWNER w ONCE\n\x011LOCK a OWNER v WAIT 2s FULL\n\x01.\x010\x01x\x01t\x05\x01.",
+        "data-lost": "LOCK a\nLOCK b KIND rw SHARED\n\x01.\x01l\x01o\x02\x01.\x01o\x00\x01cUNLOCK a\n\x01.\x01g\x01.",
+        "grace": "LOCK a\n\x011LOCK a\n\x01.\x01l\x01o\x07\x01e\x07\x01.\x01t\x02\x01o\x00\x01e\x00\x01g\x01.UNLOCK a\n\x01.",
         "breaks-off": "LOCK a\n\x01.\x01 PING\n\x01 UNLOC\x01x\x01.",
         "breaks-off-waiting": "\x011LOCK b\n\x01.\x010LOCK a\n\x01 \x01 LOCK b\n\x01x\x01.",
         "quit": "LOCK a\nQUIT\nLOCK b\n\x01.",
@@ -179,6 +181,19 @@ def decoders():
     put("text", "channel", b"\4\0orders:42")
     put("text", "channel-braces", b"\4\5a{b}c")
     put_dict("text", ["redis_version:", "run_id:", "role:", "maxmemory_policy:", "\r\n", "LOADING ", "BUSY ", "OOM ", "ms", "h", "KiB", "GiB", "[^", "\\]"])
+    def presence(outcome, number, until, word, *uuids):
+        texts = "".join("$%d\r\n%s\r\n" % (len(t), t) for t in (word,) + uuids)
+        return "*%d\r\n:1700000000000000\r\n:%d\r\n:%d\r\n:%d\r\n%s" % (5 + len(uuids), outcome, number, until, texts)
+
+    one, two = "1b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", "2b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10"
+    put("epoch", "life", "\0" + presence(1, 5, 0, "5 abc") + presence(1, 6, 1700000030000, "6 def", one) + presence(1, 6, 0, "6 def", one, two))
+    put("epoch", "old", "\4" + presence(1, 5, 0, "5 abc") + presence(1, 4, 0, "4 abc") + presence(1, 4, 0, "4 abc"))
+    put("epoch", "twin", "\3" + presence(2, 5, 0, "5 abc"))
+    put("epoch", "negative", "\0" + presence(1, -5, 0, "5 abc") + presence(1, 5, -1, "5"))
+    put("epoch", "long", "\0" + presence(1, 5, 9, "x" * 47) + presence(1, 6, 2**53, "x" * 48) + presence(1, 7, 0, "", one[:-1]))
+    put("epoch", "error", "\0-NOPERM x\r\n*0\r\n:1\r\n")
+    put_dict("epoch", [presence(1, 5, 0, "a"), presence(1, 6, 7, "a", one), "$36\r\n" + two, ":2\r\n", ":0\r\n", "*6\r\n", "*7\r\n",
+                       ":9223372036854775807\r\n", ":-1\r\n"])
     urls = ["unix:/run/r.sock", "unix:/run/r.sock?db=15", "redis://h", "redis://h:1/2", "redis://[::1]:7000/1", "redis://me:secret@h:1",
             "redis://:p%40ss@h", "redis://me:a@b@h:1/", "redis://[::1", "unix:", "redis://", "unix:/a?db=", "redis://h:0", "redis://h:65536",
             "redis://h/65536", "http://x", "redis://%00@h", "redis://a:b@/1", "unix:%2", "redis://u@[fe80::1%25eth0]:1"]
@@ -208,7 +223,7 @@ def lines():
         put("options", "shas-%d" % i, b"\7\xc8EVALSHA " + sha.encode() + b" 2 a b v 5000")
         put("session", "sha-%d" % i, "EVALSHA %s 1 a v 5000 1000\nEVALSHA %s 1 a v\nGET a\n\x01." % (sha, sha))
     put_dict("options", options + ["5s", "250ms", "forever", "reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"] + scripts)
-    talk = ["\x01" + c for c in "0123 .wxqtoeharskuK"] + ["\x01t\x05", "\x01o\x01", "\x01o\x03", "\x01e\x02", "\r\n", "\n"]
+    talk = ["\x01" + c for c in "0123 .wxqtoeharskuKlcg"] + ["\x01t\x05", "\x01o\x01", "\x01o\x03", "\x01e\x02", "\r\n", "\n"]
     put_dict("session", talk + options + words_of("daemon/serve/commands_client.c", r'"([A-Z-]{3,})"') + ["lock:a", "session:1", "5s", "rw", "HELLO 3\n"])
     put_dict("auth", talk + ["AUTH ", "sesame", "'open it'", "HELLO 3 AUTH default sesame", "SETNAME x", "LOCK a\n", "RESET\n", "*2\r\n$4\r\nAUTH\r\n"])
 
@@ -248,6 +263,7 @@ def events():
         "gone": lock + [0, 1, 0] + yes + [0, 128, 0, 0] + yes, "eof": lock + [0, 1, 0, 0, 0], "named": lock + [6, 1, 0] + yes + [0, 128, 8, 190, 8, 190] + yes,
         "drain": lock + [0, 1, 0] + yes + [19, 1, 0, 1, 0, 230], "hint": lock + [0, 1, 0, 23, 0, 1, 200, 5, 4] + yes,
         "deadlock": lock + [0, 1, 0] + yes + [19, 1, 1, 1, 0] + yes + [19, 0, 1, 1, 0, 19, 1, 0, 1, 0], "say": lock + [0, 1, 0, 23, 0, 1, 100] + time * 3 + [2, 1, 2, 3, 9, 1, 65],
+        "reclaim": lock + [0, 1, 0] + yes + [6, 160, 6, 1] + yes + lock + [0, 1, 0], "grace": [6, 160] + lock + [0, 1, 0, 23, 0, 7, 50] + time + yes,
         "rw": lock + [4, 129, 0, 0] + yes + [19, 1, 4, 129, 0] + yes + [19, 1, 4, 1, 0], "down": lock + [0, 1, 0, 23, 0, 4] + time * 2 + yes, "conf": [1, 7] + lock + [0, 1, 0] + yes + lock + [1, 1, 0] + lock + [2, 1, 0],
     }
     for name, row in rows.items():

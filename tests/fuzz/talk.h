@@ -14,6 +14,7 @@
  *     s D      another daemon said the next D bytes
  *     r D      what LOCKINFO is told of Redis
  *     u        Redis is away, is back
+ *     l  c  g  Redis has lost its data; a clock has jumped; a grace is over
  *     k D      the rules say kind D, and foreign: wait for odd ones;   K  on_loss: close
  *
  * Each client has a reader of its own (proto/reader.c on the same bytes), so that we know how many requests it made:
@@ -84,6 +85,7 @@ struct talk {
     struct talker *now;
     bool killed; /* somebody may have been ended by somebody */
     bool down;
+    uint64_t epoch; /* of Redis */
     unsigned spare; /* replies that may come beyond those to requests */
     void (*on_words)(struct talker *t, const struct words *w); /* may be NULL */
 };
@@ -273,6 +275,17 @@ talk_post(enum core_event_type type, struct choices *c)
 }
 
 static void
+talk_doubt(struct talk *k, enum core_event_type type)
+{
+    struct core_event ev = {.type = type};
+
+    if (type == CORE_RECLAIM) {
+        ev.epoch = ++k->epoch;
+    }
+    redis->env.post(redis->env.ctx, &ev);
+}
+
+static void
 talk_seen(struct choices *c)
 {
     static const char *const types[] = {"none", "hash", "string", "list"};
@@ -331,6 +344,11 @@ instruct(struct talk *k, struct choices *c)
     case 'a':
     case 's':
         talk_post(what == 'h' ? CORE_HINT : what == 'a' ? CORE_WATCHING : CORE_HEARD, c);
+        break;
+    case 'l':
+    case 'c':
+    case 'g':
+        talk_doubt(k, what == 'l' ? CORE_RECLAIM : what == 'c' ? CORE_SUSPECT : CORE_GRACE_OVER);
         break;
     case 'r':
         talk_seen(c);
@@ -407,6 +425,7 @@ talk_end(struct talk *k)
     t = core_totals(engine->core);
     CHECK(engine->sessions_n == 0 && t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0,
           "left: %d sessions, %d locks, %d owners", (int)engine->sessions_n, (int)t.locks, (int)t.owners);
+    CHECK(redis->reclaimed == k->epoch, "a loss of data that is not got over");
 }
 
 #endif
