@@ -281,7 +281,7 @@ claim_arm(struct core *c, struct claim *cl)
         if (cl->watchdog && !cl->jeopardy) {
             at_us = earlier(at_us, cl->jeopardy_us);
         }
-        if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
+        if (cl->retry_us != 0 && cl->doubt == 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
             at_us = earlier(at_us, cl->retry_us);
         }
         if (cl->doubt != 0 && !claim_busy(cl) && cl->renew_op == 0) {
