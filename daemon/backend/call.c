@@ -32,6 +32,9 @@ enum column {
 /* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
 enum { COLUMNS_MAX = 6 };
 
+/* Lua's numbers are whole up to here: what is beyond was not said by a script of ours, and is not reckoned with. */
+#define NUMBER_MAX (INT64_C(1) << 53)
+
 /* What a script puts first for each name. */
 enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE, ANSWER_GRACE };
 
@@ -239,14 +242,15 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        if (r->item[i]->type != REPLY_INT) {
+        if (r->item[i]->type != REPLY_INT || r->item[i]->n > NUMBER_MAX || r->item[i]->n < -NUMBER_MAX) {
             return false;
         }
     }
     for (size_t i = 0; i < c->n; i++) {
         int64_t answer = r->item[1 + 3 * i]->n;
+        bool token = answer == ANSWER_OK && c->verb != VERB_RELEASE;
 
-        if (answer < ANSWER_OK || answer > ANSWER_GRACE) {
+        if (answer < ANSWER_OK || answer > ANSWER_GRACE || (token && r->item[2 + 3 * i]->n < 0)) {
             return false;
         }
     }
@@ -322,7 +326,7 @@ call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_
         break;
     case ANSWER_GRACE:
         done->outcome = CORE_GRACE;
-        done->pttl_us = a * US_PER_MS;
+        done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
         break;
     case ANSWER_FULL:
         done->outcome = CORE_FULL;

@@ -275,13 +275,13 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         at_us = cl->deadline_us;
-        if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
+        if (cl->watchdog && cl->doubt == 0 && cl->renew_op == 0 && !claim_busy(cl)) {
             at_us = earlier(at_us, cl->renew_us);
         }
         if (cl->watchdog && !cl->jeopardy) {
             at_us = earlier(at_us, cl->jeopardy_us);
         }
-        if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
+        if (cl->retry_us != 0 && cl->doubt == 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
             at_us = earlier(at_us, cl->retry_us);
         }
         if (cl->doubt != 0 && !claim_busy(cl) && cl->renew_op == 0) {
@@ -306,7 +306,8 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog) || (cl->state == CLAIM_QUEUED && cl->placed);
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
+                  (cl->state == CLAIM_QUEUED && cl->placed);
 
     return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
 }

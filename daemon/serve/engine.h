@@ -61,7 +61,7 @@ struct engine {
     struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
-    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where one recv() puts its bytes */
+    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where what a session reads in one turn goes */
     struct buf reply;         /* scratch: one reply of the core */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */

@@ -2,9 +2,9 @@
  * session.c -- one connection: its socket, its life and its end. Requests and replies are in slots.c.
  *
  * Callbacks of the loop only note that something moved (session_wake); the
- * work is done in the turn: session_input() reads once and runs a bounded
- * number of requests, session_turn() writes once and decides whether the
- * session has to end. The events are edge-triggered: nothing needs to be
+ * work is done in the turn: session_input() reads a bounded number of bytes
+ * and runs a bounded number of requests, session_turn() writes once and decides
+ * whether the session has to end. The events are edge-triggered: nothing needs to be
  * deleted while a session is held up, and the end of the peer is heard even
  * then, so that the locks of a killed client never wait for its own backlog.
  *
@@ -343,27 +343,36 @@ session_orphan(struct session *s)
     lose_peer(s);
 }
 
-/* One recv(). A short one has emptied the socket: the next edge tells when there is more. */
+/*
+ * Reads what is there, as much as scratch takes. A short read alone does not tell that the socket is empty: the end of a
+ * connection that broke is told by the same edge as its last bytes, without EV_CLOSED, and never again.
+ */
 static void
 receive(struct session *s)
 {
-    ssize_t n = recv(s->fd, s->engine->scratch, ENGINE_SCRATCH_BYTES, MSG_DONTWAIT);
+    char *scratch = s->engine->scratch;
+    size_t got = 0;
+    ssize_t n;
 
-    if (n > 0) {
-        s->readable = n == ENGINE_SCRATCH_BYTES || s->hangup;
-        s->buffered = true;
-        if (!reader_feed(&s->reader, s->engine->scratch, (size_t)n)) {
-            session_close(s, CLOSE_MEMORY);
-        }
-    } else if (n == 0) {
+    do {
+        n = recv(s->fd, scratch + got, ENGINE_SCRATCH_BYTES - got, MSG_DONTWAIT);
+        got += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && got < ENGINE_SCRATCH_BYTES);
+    if (n == 0) {
         s->readable = false;
         s->eof = true;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         s->readable = false;
         s->eof = s->mute;
-    } else if (errno != EINTR) {
+    } else if (n < 0 && errno != EINTR) {
         s->readable = false;
         s->eof = s->mute = true;
+    }
+    if (got > 0) {
+        s->buffered = true;
+        if (!reader_feed(&s->reader, scratch, got)) {
+            session_close(s, CLOSE_MEMORY);
+        }
     }
 }
 
@@ -537,7 +546,7 @@ session_turn(struct session *s)
     if (!s->closed) {
         judge(s, moved);
     }
-    return slots_can_settle(s) || (may_run(s) && (s->buffered || s->readable));
+    return slots_can_settle(s) || (may_run(s) && (s->buffered || (s->readable && !s->eof)));
 }
 
 void

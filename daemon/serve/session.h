@@ -120,7 +120,7 @@ void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slic
 /* A push for a subscriber or monitor: whole frames only. */
 void session_push(struct session *s, struct slice bytes);
 
-/* From engine_turn_end: reads once if there is something to read, and runs a bounded number of requests. */
+/* From engine_turn_end: reads a bounded number of bytes if there are any, and runs a bounded number of requests. */
 void session_input(struct session *s);
 
 /* After all input of the turn: runs deferred commands whose turn has come, then writes once. True: more to do. */

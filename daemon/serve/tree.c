@@ -248,6 +248,9 @@ first_of(const struct records *index, uint64_t owner, const struct of_owner **en
     const struct of_owner *o = index->p;
     size_t low = 0, high = index->n;
 
+    if (high == 0) { /* no array either */
+        return *end = NULL;
+    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 

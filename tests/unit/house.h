@@ -22,7 +22,9 @@
 
 /* ---- a Redis that is always reached, and answers on demand: this file is the backend ---- */
 
+#ifndef OPS_MAX
 #define OPS_MAX 4096
+#endif
 
 struct backend {
     struct backend_env env;
@@ -30,7 +32,8 @@ struct backend {
     enum core_action_type verb[OPS_MAX];
     unsigned first, n;          /* asked and not answered */
     unsigned acquires, releases;
-    enum core_outcome extends;  /* how renewals end */
+    enum core_outcome extends;  /* how renewals end ... */
+    enum core_outcome ends;     /* ... and all else */
     struct backend_seen seen;   /* what LOCKINFO is told; ok false at first */
     uint64_t token;
     uint64_t reclaimed;         /* the epoch */
@@ -125,7 +128,7 @@ backend_close(struct backend **b)
     *b = NULL;
 }
 
-/* Redis answers everything it was asked: granted, renewed, freed. */
+/* Redis answers everything it was asked: granted, renewed, freed, unless the test said otherwise. */
 static inline bool
 answer_all(void)
 {
@@ -140,7 +143,7 @@ answer_all(void)
         ev.done = (struct core_done){
             .claim = verb == CORE_BREAK_KEY ? op->lock : op->claim,
             .op = op->op,
-            .outcome = verb == CORE_EXTEND ? redis->extends : CORE_OK,
+            .outcome = verb == CORE_EXTEND ? redis->extends : redis->ends,
             .sent_us = now_us,
             .guard_us = now_us,
             .pttl_us = -1,
