@@ -205,6 +205,24 @@ class Named(Restart):
         until(lambda: int(d.info("stats")["lost"]) == 1)
         self.assertRegex(self.conn(d).cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
 
+    def test_redis_lost_all_meanwhile(self):
+        """What a named owner held is asserted anew; and another daemon grants it to nobody before that."""
+        d = self.start()
+        other = self.rlockd(redis=self.r.url, name="other")
+        until(lambda: other.info("redis")["redis_other_daemons"] == "1")
+        token = self.conn(d).cmd("LOCK", "x", "OWNER", "alice")
+        d.kill()
+        self.r.cmd("FLUSHALL")
+        w = self.conn(other)
+        w.ask("LOCK", "x", "WAIT", "20s")
+        until(lambda: other.info("redis")["redis_grace"] == "1")
+        d = self.start("second")
+        until(lambda: other.info("redis")["redis_grace"] == "0")
+        self.assertEqual(self.conn(d).cmd("LOCK", "x", "OWNER", "alice", "ONCE"), token)
+        self.assertTrue(w.quiet())
+        self.assertEqual(self.conn(d).cmd("UNLOCK", "x", "OWNER", "alice"), 0)
+        self.assertGreater(w.read(), token)
+
     def test_stop_and_start(self):
         """TERM with a named owner that holds and one that waits: both go on with the next process."""
         d = self.start(conf="drain_timeout: 100ms\n")
