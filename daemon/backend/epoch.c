@@ -112,7 +112,7 @@ epoch_answer(struct epoch *e, const struct reply *r)
     number = (uint64_t)r->item[2]->n;
     if (r->item[1]->n == ANSWER_TWIN) {
         return EPOCH_TWIN;
-    } else if (r->item[1]->n != ANSWER_OK || number == 0 || r->item[3]->n < 0) {
+    } else if (r->item[1]->n != ANSWER_OK || r->item[2]->n <= 0 || r->item[3]->n < 0) {
         return EPOCH_BROKEN;
     } else if (number < e->number) {
         return EPOCH_OLD;
