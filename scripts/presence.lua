@@ -64,11 +64,17 @@ for i = 1, #all, 2 do
         if was ~= nonce and was ~= former and seen > now_ms - 3 * beat and seen <= now_ms + beat then
             return {now, TWIN, 0, 0, ''}
         end
-    elseif #all[i] ~= 36 or told == MOST or seen < now_ms - DAY and seen + DAY < latest then
-        call('HDEL', daemons, all[i])
     else
-        there[all[i]], told = seen, told + 1
+        there[all[i]] = seen
         latest = math.max(latest, seen)
+    end
+end
+for who, seen in pairs(there) do
+    if #who ~= 36 or told == MOST or seen < now_ms - DAY and seen + DAY < latest then
+        call('HDEL', daemons, who)
+        there[who] = nil
+    else
+        told = told + 1
     end
 end
 
