@@ -64,20 +64,21 @@ for i = 1, #all, 2 do
         if was ~= nonce and not former:find(was or '', 1, true) and seen > now_ms - 3 * beat and seen <= now_ms + beat then
             return {now, TWIN, 0, 0, ''}
         end
-    elseif #all[i] ~= 36 or told == MOST then
-        call('HDEL', daemons, all[i])
     else
-        there[all[i]], told = seen, told + 1
-        latest = math.max(latest, seen)
+        there[all[i]] = math.min(seen, now_ms) -- clocks are set back, too
+        latest = math.max(latest, there[all[i]])
     end
 end
 
--- Who was there at that time, and may hold a lock: its leases may be whole when it was heard last.
+-- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard last:
+-- it is no more.
 local window = math.max(3 * beat, grace)
 for who, seen in pairs(there) do
-    if seen < latest - 10 * window and latest <= now_ms + beat then -- long gone
+    if #who ~= 36 or told == MOST or seen < latest - 10 * window then
         call('HDEL', daemons, who)
         there[who] = nil
+    else
+        told = told + 1
     end
 end
 

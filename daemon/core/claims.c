@@ -259,6 +259,30 @@ claim_put_placed(struct claim *cl)
     }
 }
 
+/* HELD: in doubt neither the watchdog nor anybody's request is served, so their times do not count. */
+static int64_t
+held_next_us(const struct core *c, const struct claim *cl)
+{
+    int64_t at_us = cl->deadline_us;
+
+    if (cl->watchdog && !cl->jeopardy) {
+        at_us = earlier(at_us, cl->jeopardy_us);
+    }
+    if (claim_busy(cl)) {
+        return at_us;
+    }
+    if (cl->doubt != 0) {
+        return cl->renew_op == 0 ? earlier(at_us, later(cl->retry_us, c->now_us)) : at_us;
+    }
+    if (cl->watchdog && cl->renew_op == 0) {
+        at_us = earlier(at_us, cl->renew_us);
+    }
+    if (cl->retry_us != 0 && !list_empty(&cl->requests)) {
+        at_us = earlier(at_us, cl->retry_us);
+    }
+    return at_us;
+}
+
 /* Arms the timer for what comes next in this state. */
 void
 claim_arm(struct core *c, struct claim *cl)
@@ -274,19 +298,7 @@ claim_arm(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_HELD:
-        at_us = cl->deadline_us;
-        if (cl->watchdog && cl->doubt == 0 && cl->renew_op == 0 && !claim_busy(cl)) {
-            at_us = earlier(at_us, cl->renew_us);
-        }
-        if (cl->watchdog && !cl->jeopardy) {
-            at_us = earlier(at_us, cl->jeopardy_us);
-        }
-        if (cl->retry_us != 0 && cl->doubt == 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
-            at_us = earlier(at_us, cl->retry_us);
-        }
-        if (cl->doubt != 0 && !claim_busy(cl) && cl->renew_op == 0) {
-            at_us = earlier(at_us, later(cl->retry_us, c->now_us));
-        }
+        at_us = held_next_us(c, cl);
         break;
     case CLAIM_FREEING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;

@@ -39,6 +39,15 @@ core_deadline_us(int64_t sent_us, int64_t lease_us)
     return after_us(sent_us, lease_us - lease_us / 100 - 2 * US_PER_MS);
 }
 
+/* The other way round. */
+int64_t
+core_lease_us(int64_t left_us)
+{
+    int64_t us = left_us + 2 * US_PER_MS;
+
+    return us + us / 99;
+}
+
 int64_t
 after_us(int64_t now_us, int64_t delay_us)
 {

@@ -337,6 +337,9 @@ int64_t core_next_us(const struct core *c);
 /* The deadline that may be told for a lease handed to the socket at sent_us: 1 % + 2 ms early. */
 int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
 
+/* The lease that would have to be asked for now so that a deadline so far ahead is told. */
+int64_t core_lease_us(int64_t left_us);
+
 /* Asserts every invariant; slow, for tests. */
 void core_check(const struct core *c, int64_t now_us);
 

@@ -91,13 +91,11 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
     send_op(c, cl, r);
 }
 
-/* An explicit lease is not made longer by what Redis is asked meanwhile; a little is for the drift of clocks. */
+/* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
 int64_t
 claim_left_us(const struct core *c, const struct claim *cl)
 {
-    int64_t left_us = cl->deadline_us - c->now_us;
-
-    return cl->watchdog ? cl->lease_us : left_us + left_us / 50 + 4 * US_PER_MS;
+    return cl->watchdog ? cl->lease_us : core_lease_us(cl->deadline_us - c->now_us);
 }
 
 void

@@ -79,6 +79,8 @@ struct world {
     size_t kept_n, kept_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
+    uint64_t reclaimed;                /* epoch of the last RECLAIMED */
+    unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
     bool unchecked; /* for large worlds: core_check() only at the end */
@@ -201,6 +203,10 @@ world_sink(void *ctx, const struct core_action *a)
         *s = (struct said){malloc(a->say.n), a->say.n};
         ck_assert_ptr_nonnull(s->p);
         memcpy(s->p, a->say.p, a->say.n);
+        break;
+    case CORE_RECLAIMED:
+        w->reclaimed = a->epoch;
+        w->reclaimed_n++;
         break;
     case CORE_PUBLISH:
         w->news = world_room(w->news, w->news_n, &w->news_room, sizeof(*w->news));
@@ -460,6 +466,25 @@ static inline void
 watching(struct world *w, uint64_t lock_id)
 {
     happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = lock_id});
+}
+
+/* Redis may have lost what it had; it grants again; a clock has jumped. */
+static inline void
+reclaims(struct world *w, uint64_t epoch)
+{
+    happens(w, &(struct core_event){.type = CORE_RECLAIM, .epoch = epoch});
+}
+
+static inline void
+grace_over(struct world *w)
+{
+    happens(w, &(struct core_event){.type = CORE_GRACE_OVER});
+}
+
+static inline void
+suspects(struct world *w)
+{
+    happens(w, &(struct core_event){.type = CORE_SUSPECT});
 }
 
 /* ---- time ---- */
