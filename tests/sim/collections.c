@@ -383,14 +383,23 @@ struct zadd {
     double score; /* INCR: what it is now */
 };
 
-static void
-zadd_one(struct zadd *z, struct entries *is, struct slice name, double score)
+/* A small set keeps whole numbers as such: there is no -0. */
+static double
+kept(const struct key *k, double score)
 {
+    return score == 0 && !k->large ? 0 : score;
+}
+
+static void
+zadd_one(struct zadd *z, struct key *k, struct slice name, double score)
+{
+    struct entries *is = &k->of;
     size_t at = entries_find(is, name);
 
     if (at == is->n) {
         if (!(z->flags & ZADD_XX)) {
-            zset_put(is, at, name, score);
+            k->large = k->large || is->n >= SMALL_ENTRIES || name.n > SMALL_BYTES;
+            zset_put(is, at, name, kept(k, score));
             z->added++;
             z->done = true;
             z->score = score;
@@ -411,7 +420,7 @@ zadd_one(struct zadd *z, struct entries *is, struct slice name, double score)
     z->done = true;
     z->score = score;
     if (score != is->p[at].score) {
-        zset_put(is, at, name, score);
+        zset_put(is, at, name, kept(k, score));
         z->moved++;
     }
 }
@@ -473,7 +482,7 @@ zadd(struct sim_redis *r, int n, const struct slice *w, unsigned flags)
         k = key_make(r, w[1], TYPE_ZSET, k);
         for (int i = from; i < n && !z.nan; i += 2) {
             double_of(w[i], &score);
-            zadd_one(&z, &k->of, w[i + 1], score);
+            zadd_one(&z, k, w[i + 1], score);
         }
         key_trim(r, k);
     }

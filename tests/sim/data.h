@@ -46,7 +46,7 @@ struct key {
     UT_hash_handle hh;
     int64_t expire_ms; /* by this Redis's clock; -1 = never */
     enum type type;
-    bool large;        /* has outgrown SMALL_*: Redis gives it back in any order */
+    bool large;        /* has outgrown SMALL_*: Redis gives a hash back in any order, and keeps -0 as a score */
     struct str *text;  /* STRING */
     struct entries of;   /* the others; never empty between two commands */
     size_t name_n;

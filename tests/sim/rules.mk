@@ -1,8 +1,9 @@
-# tests/sim -- the simulated Redis (redis.h), and what proves it.
-LUACF    = $(eval LUACF := $$(shell pkg-config --cflags lua5.1))$(LUACF)
-LUALIBS  = $(eval LUALIBS := $$(shell pkg-config --libs lua5.1))$(LUALIBS)
+# tests/sim -- the simulated Redis (redis.h), and what proves it: differ, against a real redis-server.
+LUACF     = $(eval LUACF := $$(shell pkg-config --cflags lua5.1))$(LUACF)
+LUALIBS   = $(eval LUALIBS := $$(shell pkg-config --libs lua5.1))$(LUALIBS)
 SIM_REDIS := $(patsubst %,$(B)/tests/sim/%.o,redis commands strings collections data out lua)
-SIM_OBJ   := $(SIM_REDIS) $(patsubst %,$(B)/tests/sim/%.o,differ differ_words differ_server bench)
+SIM_DIFFER := $(patsubst %,$(B)/tests/sim/%.o,differ differ_words differ_server)
+SIM_OBJ   := $(SIM_REDIS) $(SIM_DIFFER) $(B)/tests/sim/bench.o
 SIM_SEED  ?= 1
 SIM_N     ?= 100000
 
@@ -10,7 +11,27 @@ $(SIM_OBJ): $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(LUACF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# Preloaded into redis-server: without our CFLAGS, as it is no place for sanitizers.
+$(B)/tests/sim/clock.so: tests/sim/clock.c
+	@mkdir -p $(@D)
+	$(CC) $(WARN) $(WERROR) -O2 -g -shared -fPIC -o $@ $<
+
+$(B)/tests/sim/differ: $(SIM_DIFFER) $(SIM_REDIS) $(B)/librlockd.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(LUALIBS) -lm
+
 $(B)/tests/sim/bench: $(B)/tests/sim/bench.o $(SIM_REDIS) $(B)/librlockd.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(LUALIBS) -lm
 
+differ-build: $(B)/tests/sim/differ $(B)/tests/sim/clock.so
+
+sim-differ: ## the simulated Redis against a real one: SIM_N commands from SIM_SEED
+	@$(IN_TEST) differ-build
+	@build/test/tests/sim/differ build/test/tests/sim/clock.so prove
+	@build/test/tests/sim/differ build/test/tests/sim/clock.so $(SIM_SEED) $(SIM_N)
+
+sim-bench: ## script calls a second of the simulated Redis
+	@$(MAKE) $(B)/tests/sim/bench
+	@$(B)/tests/sim/bench
+
 -include $(SIM_OBJ:.o=.d)
+.PHONY: differ-build sim-differ sim-bench
