@@ -2,21 +2,19 @@
  * commands.c -- the table of commands, what they are made of, and those that any key has.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
 #include "tests/sim/inside.h"
 
-#define COMMAND(name, arity, flags) {#name, arity, flags, cmd_##name},
+#define COMMAND(name, arity, flags) {#name, sizeof(#name) - 1, arity, flags, cmd_##name},
 static const struct command table[] = {
 #include "tests/sim/commands.def"
 };
 #undef COMMAND
 
-enum { COMMANDS = sizeof(table) / sizeof(table[0]), NAME_MAX_BYTES = 32 };
+enum { COMMANDS = sizeof(table) / sizeof(table[0]) };
 
 const struct command *
 command_at(size_t i)
@@ -29,7 +27,7 @@ const struct command *
 command_find(struct slice name)
 {
     for (size_t i = 0; i < COMMANDS; i++) {
-        if (slice_is(name, table[i].name)) {
+        if (name.n == table[i].name_n && strncasecmp(name.p, table[i].name, name.n) == 0) {
             return &table[i];
         }
     }
@@ -373,15 +371,12 @@ const struct reply *
 cmd_time(struct sim_redis *r, int n, const struct slice *w)
 {
     struct reply *reply = out_array(&r->out, 2);
-    char text[32];
+    char room[DIGITS_ROOM];
 
     (void)n;
     (void)w;
-    for (int i = 0; i < 2; i++) {
-        int64_t part = i == 0 ? r->wall_us / 1000000 : r->wall_us % 1000000;
-
-        reply->item[i] = out_text(&r->out, (struct slice){text, (size_t)snprintf(text, sizeof(text), "%" PRId64, part)});
-    }
+    reply->item[0] = out_text(&r->out, print_int(r->wall_us / 1000000, room));
+    reply->item[1] = out_text(&r->out, print_int(r->wall_us % 1000000, room));
     return reply;
 }
 

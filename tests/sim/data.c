@@ -5,9 +5,6 @@
 
 #include <stdlib.h>
 
-/* Not secret, so that every run has the same buckets. */
-static const struct hash_key plain_key = {UINT64_C(0x72), UINT64_C(0x6c)};
-
 void *
 data_alloc(void *p, size_t n)
 {
@@ -17,6 +14,24 @@ data_alloc(void *p, size_t n)
         abort();
     }
     return got;
+}
+
+unsigned
+data_hash(struct slice s)
+{
+    uint64_t h = s.n, part;
+
+    while (s.n > 0) {
+        size_t n = s.n < sizeof(part) ? s.n : sizeof(part);
+
+        part = 0;
+        memcpy(&part, s.p, n);
+        h = (h ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+        s.p += n;
+        s.n -= n;
+    }
+    return (unsigned)h;
 }
 
 struct str *
@@ -43,7 +58,7 @@ struct key *
 data_find(const struct data *d, struct slice name)
 {
     struct key *k;
-    unsigned hashv = hash_name(&plain_key, name.p, name.n);
+    unsigned hashv = data_hash(name);
 
     HASH_FIND_BYHASHVALUE(hh, d->keys, name.p, name.n, hashv, k);
     return k;
@@ -53,7 +68,7 @@ struct key *
 data_add(struct data *d, struct slice name, enum type type)
 {
     struct key *k = data_alloc(NULL, sizeof(*k) + name.n + 1);
-    unsigned hashv = hash_name(&plain_key, name.p, name.n);
+    unsigned hashv = data_hash(name);
 
     memset(k, 0, sizeof(*k));
     k->expire_ms = -1;

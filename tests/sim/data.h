@@ -65,6 +65,9 @@ key_name(const struct key *k)
 
 void *data_alloc(void *p, size_t n); /* realloc, or abort */
 
+/* For uthash: quick, and the same in every run. Nobody attacks a simulation. */
+unsigned data_hash(struct slice s);
+
 struct key *data_find(const struct data *d, struct slice name); /* or NULL; expired ones too */
 struct key *data_add(struct data *d, struct slice name, enum type type);
 void data_del(struct data *d, struct key *k);

@@ -20,7 +20,7 @@
 #define RUN_ID "1111111111111111111111111111111111111111"
 #define REPL_ID "2222222222222222222222222222222222222222"
 
-enum { BATCH_MAX = 64, PHASE_LINES = 1500, CHECK_LINES = 500, FLAT_MAX = 8192 };
+enum { OUTCOMES = 7, BATCH_MAX = 64, PHASE_LINES = 1500, CHECK_LINES = 500, FLAT_MAX = 8192 };
 
 /* What the simulated one is made to do wrong, to see that it is found. */
 enum wrong { RIGHT, WRONG_CLOCK, WRONG_LOST_WRITE, WRONG_NEVER_FULL, WRONG_SCRIPTS_KEPT, WRONG_MESSAGE, WRONGS };
@@ -37,6 +37,7 @@ struct test {
     struct words words;
     struct line line[BATCH_MAX];
     uint64_t seed, commands, scripts, errors, keys_seen, messages;
+    uint64_t outcomes[VERBS][KINDS][OUTCOMES]; /* of shipped scripts; the last one: an error */
     enum wrong wrong;
     bool full, listening;
     struct buf said, heard; /* messages since the last look: channel NUL message NUL ... */
@@ -175,6 +176,16 @@ simulate(struct test *t, const struct line *l)
 }
 
 static void
+count_outcomes(struct test *t, const struct line *l, const struct reply *r)
+{
+    uint64_t *of = l->call.n > 0 ? t->outcomes[l->call.verb][l->call.kind] : NULL;
+
+    for (size_t i = 0; of != NULL && i < l->call.n; i++) {
+        of[r->type == REPLY_ARRAY ? r->item[1 + 3 * i]->n - 1 : OUTCOMES - 1]++;
+    }
+}
+
+static void
 compare(struct test *t, const struct line *l)
 {
     bool any_order = unordered(t, l);
@@ -192,6 +203,7 @@ compare(struct test *t, const struct line *l)
     if (!ok && !t->differs && !(t->wrong == WRONG_LOST_WRITE && t->commands % 400 == 0)) {
         tell(t, l, real, sim);
     }
+    count_outcomes(t, l, sim);
     if (l->call.n > 0 && sim->type == REPLY_ARRAY && sim->count > 3 && sim->item[1]->n == 1 &&
         l->call.verb != VERB_CLEAR) {
         t->words.stamp[l->name] = sim->item[3]->n;
@@ -360,7 +372,7 @@ static void
 move_clock(struct test *t)
 {
     unsigned d = rng_below(&t->words.rng, 100);
-    int64_t most = d < 60 ? 500 : d < 90 ? 20000 : d < 98 ? 3000000 : INT64_C(90000000000);
+    int64_t most = d < 70 ? 500 : d < 93 ? 5000 : d < 99 ? 300000 : INT64_C(90000000000);
 
     t->words.now_us += (int64_t)(rng_next(&t->words.rng) % (uint64_t)most);
     if (d == 0) {
@@ -462,5 +474,6 @@ main(int argc, char **argv)
            " keys and %" PRIu64 " messages compared, %s; %.1f s, %.0f commands a second\n",
            t.seed, t.commands, t.scripts, t.errors, t.keys_seen, t.messages, differs ? "DIFFERENT" : "all the same", s,
            (double)t.commands / s);
+    if (getenv("SHOW")) for (int v = 0; v < VERBS; v++) for (int k = 0; k < KINDS; k++) { printf("%d %-10s", v, kind_rows[k].name); for (int o = 0; o < OUTCOMES; o++) printf(" %6lu", t.outcomes[v][k][o]); printf("\n"); }
     return differs ? 1 : 0;
 }

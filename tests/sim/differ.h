@@ -34,7 +34,7 @@ void server_append(redisContext *c, int words, const struct slice *word);
 
 /* ---- differ_words.c ---- */
 
-enum { NAMES = 6, OWNERS = 4 };
+enum { NAMES = 6, OWNERS = 4, UUIDS = 3 };
 
 /* A command of the test's; the words point into text, into literals, or into `call`. */
 struct line {
@@ -50,7 +50,8 @@ struct line {
 /* What is random for a while. */
 struct phase {
     unsigned raw, scripted, shipped; /* parts of 100; the rest is housekeeping */
-    unsigned names;
+    unsigned names, owners, uuids;
+    enum value_format value;
     unsigned foreign;                /* parts of 100: a raw command meets a lock's key, a script another kind */
     enum kind kind[NAMES];
 };

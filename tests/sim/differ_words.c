@@ -14,7 +14,7 @@ static const struct slice lock_names[NAMES] = {
     SLICE_LIT("a"), SLICE_LIT("b:{t}"), SLICE_LIT("c\r\n\0d"), SLICE_LIT("pool"), SLICE_LIT("e"), SLICE_LIT("doc/1"),
 };
 
-static const char *const uuids[] = {
+static const char *const uuids[UUIDS] = {
     "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", /* a daemon's */
     "1f9b8a76-1c2d-4e3f-8a9b-726c6f636b64",
     "2f9b8a76-1c2d-4e3f-8a9b-012345678901", /* a client's of Redisson */
@@ -420,13 +420,13 @@ static struct core_op
 some_op(struct words *g, enum kind kind, int name)
 {
     static const int64_t leases[] = {1, 5, 20, 100, 1000, 30000, 300000};
-    uint64_t owner = 1 + rng_below(&g->rng, OWNERS);
+    uint64_t owner = 1 + rng_below(&g->rng, g->phase.owners);
     struct core_op op = {
         .key = lock_names[name],
         .kind = kind,
-        .value = (enum value_format)rng_below(&g->rng, VALUES),
+        .value = one_in(g, 8) ? (enum value_format)rng_below(&g->rng, VALUES) : g->phase.value,
         .owner = owner,
-        .claim = owner * 10 + rng_below(&g->rng, 2),
+        .claim = owner * 10 + one_in(g, 6),
         .holds = rng_below(&g->rng, 3),
         .rest = one_in(g, 3),
         .reentry = one_in(g, 4),
@@ -468,7 +468,7 @@ make_shipped(struct words *g, struct line *l)
         }
         list_push_back(&c->items, &it->node);
     }
-    l->words = call_words(c, g->sha[c->verb][c->kind], uuids[rng_below(&g->rng, COUNT(uuids))], &secret, 0, &l->text,
+    l->words = call_words(c, g->sha[c->verb][c->kind], uuids[rng_below(&g->rng, g->phase.uuids)], &secret, 0, &l->text,
                           l->word);
 }
 
@@ -531,13 +531,16 @@ words_phase(struct words *g)
 {
     static const struct phase shapes[] = {
         {.raw = 60, .scripted = 35, .shipped = 0, .foreign = 5},
-        {.raw = 10, .scripted = 10, .shipped = 75, .foreign = 40},
-        {.raw = 2, .scripted = 2, .shipped = 93, .foreign = 10},
+        {.raw = 10, .scripted = 10, .shipped = 75, .foreign = 30},
+        {.raw = 2, .scripted = 2, .shipped = 93, .foreign = 3},
         {.raw = 0, .scripted = 0, .shipped = 99, .foreign = 0},
     };
 
     g->phase = shapes[rng_below(&g->rng, COUNT(shapes))];
     g->phase.names = 1 + rng_below(&g->rng, NAMES);
+    g->phase.owners = 1 + rng_below(&g->rng, OWNERS);
+    g->phase.uuids = 1 + rng_below(&g->rng, UUIDS);
+    g->phase.value = (enum value_format)rng_below(&g->rng, VALUES);
     for (int i = 0; i < NAMES; i++) {
         g->phase.kind[i] = (enum kind)rng_below(&g->rng, KINDS);
     }

@@ -39,6 +39,7 @@ enum {
 
 struct command {
     const char *name; /* lower case */
+    size_t name_n;
     int arity;        /* with the name; -n: at least n */
     unsigned flags;
     const struct reply *(*run)(struct sim_redis *r, int n, const struct slice *w);

@@ -17,7 +17,7 @@
 #include "daemon/base/sha1.h"
 #include "tests/sim/inside.h"
 
-enum { NAMES = 256, WORDS = 64, NUMBER_BYTES = 32, SIZES = 32, SIZE_STEP = 16, SLAB_BYTES = 65536 };
+enum { NAMES = 1024, NAMES_SHIFT = 64 - 10, WORDS = 64, SIZES = 32, SIZE_STEP = 16, SLAB_BYTES = 65536 };
 
 struct script {
     UT_hash_handle hh;
@@ -46,8 +46,6 @@ struct engine {
 
 /* One per thread, and for good. */
 static _Thread_local struct engine engine;
-
-static const struct hash_key plain_key = {UINT64_C(0x6c75), UINT64_C(0x61)};
 
 /* ---- memory ---- */
 
@@ -185,7 +183,7 @@ push_reply(lua_State *lua, const struct reply *r)
 static const struct command *
 command_named(lua_State *lua, int at, struct slice name)
 {
-    size_t slot = ((uintptr_t)name.p >> 4 ^ (uintptr_t)name.p >> 12) % NAMES;
+    size_t slot = ((uintptr_t)name.p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> NAMES_SHIFT;
     const struct command *c;
 
     if (engine.name[slot].p == name.p) {
@@ -210,13 +208,9 @@ take_words(lua_State *lua, struct out *out, int n, struct slice *few)
 
     for (int i = 0; i < n; i++) {
         switch (lua_type(lua, i + 1)) {
-        case LUA_TNUMBER: {
-            double d = lua_tonumber(lua, i + 1);
-            char *text = out_alloc(out, NUMBER_BYTES);
-
-            word[i] = (struct slice){text, (size_t)snprintf(text, NUMBER_BYTES, "%.17g", d)};
+        case LUA_TNUMBER:
+            word[i] = print_double(lua_tonumber(lua, i + 1), out_alloc(out, DIGITS_ROOM));
             break;
-        }
         case LUA_TSTRING:
             word[i].p = lua_tolstring(lua, i + 1, &word[i].n);
             break;
@@ -400,12 +394,10 @@ fast_format(lua_State *lua)
 
     if (lua_gettop(lua) == 2 && lua_type(lua, 2) == LUA_TNUMBER && lua_rawequal(lua, 1, lua_upvalueindex(2)) &&
         (d = lua_tonumber(lua, 2)) >= 1 && d <= 9e15 && d == (double)(int64_t)d) {
-        char text[NUMBER_BYTES], *p = text + sizeof(text);
+        char room[DIGITS_ROOM];
+        struct slice digits = print_int((int64_t)d, room);
 
-        for (uint64_t v = (uint64_t)d; v > 0; v /= 10) {
-            *--p = (char)('0' + v % 10);
-        }
-        lua_pushlstring(lua, p, (size_t)(text + sizeof(text) - p));
+        lua_pushlstring(lua, digits.p, digits.n);
         return 1;
     }
     lua_pushvalue(lua, lua_upvalueindex(1));
@@ -519,7 +511,8 @@ engine_start(void)
     lua_pushcfunction(lua, no_new_global);
     lua_setfield(lua, -2, "__newindex");
     lua_setmetatable(lua, LUA_GLOBALSINDEX);
-    lua_gc(lua, LUA_GCSETPAUSE, 1000); /* little lives, all of it for good: collect seldom */
+    lua_gc(lua, LUA_GCSETPAUSE, 400); /* what lives is little and lives for good: collect seldom, and then at once */
+    lua_gc(lua, LUA_GCSETSTEPMUL, 1000);
 }
 
 /* ---- Lua to replies ---- */
@@ -638,7 +631,7 @@ script_find(const char *sha)
 {
     struct script *s;
 
-    HASH_FIND_BYHASHVALUE(hh, engine.scripts, sha, SHA1_HEX_BYTES, hash_name(&plain_key, sha, SHA1_HEX_BYTES), s);
+    HASH_FIND_BYHASHVALUE(hh, engine.scripts, sha, SHA1_HEX_BYTES, data_hash((struct slice){sha, SHA1_HEX_BYTES}), s);
     return s;
 }
 
@@ -700,7 +693,7 @@ compile(struct sim_redis *r, struct slice text, const struct reply **error)
         s->id = HASH_COUNT(engine.scripts);
         s->function = luaL_ref(engine.lua, LUA_REGISTRYINDEX);
         HASH_ADD_KEYPTR_BYHASHVALUE(hh, engine.scripts, s->sha, SHA1_HEX_BYTES,
-                                    hash_name(&plain_key, s->sha, SHA1_HEX_BYTES), s);
+                                    data_hash((struct slice){s->sha, SHA1_HEX_BYTES}), s);
     }
     learn(r, s);
     return s;

@@ -102,15 +102,37 @@ out_text(struct out *o, struct slice text)
     return r;
 }
 
+struct slice
+print_int(int64_t n, char room[DIGITS_ROOM])
+{
+    char *p = room + DIGITS_ROOM;
+    uint64_t v = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    if (n < 0) {
+        *--p = '-';
+    }
+    return (struct slice){p, (size_t)(room + DIGITS_ROOM - p)};
+}
+
+struct slice
+print_double(double d, char room[DIGITS_ROOM])
+{
+    if (d > -1e16 && d < 1e16 && d == (double)(int64_t)d && !(d == 0 && signbit(d))) {
+        return print_int((int64_t)d, room);
+    }
+    return (struct slice){room, (size_t)snprintf(room, DIGITS_ROOM, "%.17g", d)};
+}
+
 struct reply *
 out_double(struct out *o, double d)
 {
-    char text[40];
+    char room[DIGITS_ROOM];
 
-    if (isinf(d)) {
-        return out_text(o, d > 0 ? SLICE_LIT("inf") : SLICE_LIT("-inf"));
-    }
-    return out_text(o, (struct slice){text, (size_t)snprintf(text, sizeof(text), "%.17g", d)});
+    return out_text(o, print_double(d, room)); /* "inf" and "-inf" too */
 }
 
 struct reply *

@@ -28,6 +28,12 @@ struct reply *out_text(struct out *o, struct slice text); /* copied */
 struct reply *out_double(struct out *o, double d);
 struct reply *out_status(struct out *o, struct slice text);
 
+enum { DIGITS_ROOM = 32 };
+
+/* Digits, somewhere in `room`: without printf, which would be a fifth of a script's time. A double as by "%.17g". */
+struct slice print_int(int64_t n, char room[DIGITS_ROOM]);
+struct slice print_double(double d, char room[DIGITS_ROOM]);
+
 /* "CODE text"; line ends become blanks, as Redis does it. */
 struct reply *out_error(struct out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,16 +1,7 @@
 /*
  * strings.c -- the simulated Redis's commands of strings and hashes.
  */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "tests/sim/inside.h"
-
-static struct slice
-print_int(char text[32], int64_t n)
-{
-    return (struct slice){text, (size_t)snprintf(text, 32, "%" PRId64, n)};
-}
 
 /* ---- strings ---- */
 
@@ -164,7 +155,7 @@ add_to(struct sim_redis *r, struct slice name, int64_t by)
     const struct reply *error;
     struct key *k;
     int64_t value = 0;
-    char text[32];
+    char room[DIGITS_ROOM];
 
     if (!key_of(r, name, TYPE_STRING, &k, &error)) {
         return error;
@@ -175,7 +166,7 @@ add_to(struct sim_redis *r, struct slice name, int64_t by)
     if (__builtin_add_overflow(value, by, &value)) {
         return out_error(&r->out, "ERR increment or decrement would overflow");
     }
-    key_set_text(key_make(r, name, TYPE_STRING, k), print_int(text, value));
+    key_set_text(key_make(r, name, TYPE_STRING, k), print_int(value, room));
     return out_int(&r->out, value);
 }
 
@@ -329,7 +320,7 @@ cmd_hincrby(struct sim_redis *r, int n, const struct slice *w)
     const struct str *is;
     struct key *k;
     int64_t by, value = 0;
-    char text[32];
+    char room[DIGITS_ROOM];
 
     (void)n;
     if (!int_of(w[3], &by)) {
@@ -345,7 +336,7 @@ cmd_hincrby(struct sim_redis *r, int n, const struct slice *w)
     if (__builtin_add_overflow(value, by, &value)) {
         return out_error(&r->out, "ERR increment or decrement would overflow");
     }
-    put_field(key_make(r, w[1], TYPE_HASH, k), w[2], print_int(text, value));
+    put_field(key_make(r, w[1], TYPE_HASH, k), w[2], print_int(value, room));
     return out_int(&r->out, value);
 }
 
