@@ -10,8 +10,6 @@
 
 enum { ID_BYTES = 40 };
 
-struct script;
-
 struct sim_redis {
     struct data data;
     struct out out;
@@ -19,7 +17,6 @@ struct sim_redis {
     int64_t born_us;         /* -1 = with its first command */
     bool full;
     bool replica;
-    bool in_script;
     bool dirty;              /* the script has called a writing command: its writes are checked no more */
     char *refuse;            /* or NULL */
     char run_id[ID_BYTES + 1], replid[ID_BYTES + 1], replid2[ID_BYTES + 1];
@@ -73,7 +70,7 @@ const struct reply *not_int(struct sim_redis *r);
 const struct reply *syntax_error(struct sim_redis *r);
 const struct reply *arity_error(struct sim_redis *r, const char *command);
 
-/* ---- scripts (lua.c) ---- */
+/* ---- scripts (scripts.c) ---- */
 
 /* EVAL and EVALSHA: w[1] is the text or the digest. */
 const struct reply *script_eval(struct sim_redis *r, int n, const struct slice *w, bool by_sha);

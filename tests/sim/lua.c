@@ -6,25 +6,14 @@
  * can not be written, KEYS and ARGV are set anew. Not as in Redis: a script may overwrite what exists (`redis = 1`)
  * instead of being stopped, and there are no cjson, cmsgpack, struct and bit, no math.random and no shebang.
  */
-#include <inttypes.h>
-#include <lauxlib.h>
-#include <lua.h>
 #include <lualib.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/sha1.h"
 #include "tests/sim/inside.h"
+#include "tests/sim/lua.h"
 
 enum { NAMES = 1024, NAMES_SHIFT = 64 - 10, WORDS = 64, SIZES = 32, SIZE_STEP = 16, SLAB_BYTES = 65536 };
-
-struct script {
-    UT_hash_handle hh;
-    char sha[SHA1_HEX_BYTES + 1];
-    size_t id;
-    int function; /* reference in the registry */
-};
 
 /* Memory of Lua: blocks of up to SIZES steps from slabs that are never given back, as the state never ends. */
 struct pool {
@@ -33,19 +22,16 @@ struct pool {
     size_t left;
 };
 
-struct engine {
-    lua_State *lua;
-    struct pool pool;
-    struct script *scripts; /* uthash, by sha */
-    struct sim_redis *running;
-    struct {
-        const char *p;      /* a Lua string that the registry keeps: its address is its name */
-        const struct command *command;
-    } name[NAMES];
+/* A Lua string that the registry keeps: its address is its name. */
+struct name {
+    const char *p;
+    const struct command *command;
 };
 
 /* One per thread, and for good. */
 static _Thread_local struct engine engine;
+static _Thread_local struct pool pool;
+static _Thread_local struct name names[NAMES];
 
 /* ---- memory ---- */
 
@@ -186,16 +172,16 @@ command_named(lua_State *lua, int at, struct slice name)
     size_t slot = ((uintptr_t)name.p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> NAMES_SHIFT;
     const struct command *c;
 
-    if (engine.name[slot].p == name.p) {
-        return engine.name[slot].command;
+    if (names[slot].p == name.p) {
+        return names[slot].command;
     }
     c = command_find(name);
     if (c != NULL && lua_type(lua, at) == LUA_TSTRING) {
         lua_pushvalue(lua, at); /* kept for ever, so that no other string comes to stand there */
         lua_pushboolean(lua, 1);
         lua_rawset(lua, LUA_REGISTRYINDEX);
-        engine.name[slot].p = name.p;
-        engine.name[slot].command = c;
+        names[slot].p = name.p;
+        names[slot].command = c;
     }
     return c;
 }
@@ -477,11 +463,10 @@ open_libraries(lua_State *lua)
     lua_pop(lua, 1);
 }
 
-/* On the stack stay, from 1: the error handler, "KEYS", "ARGV". */
 static void
-engine_start(void)
+start(void)
 {
-    lua_State *lua = lua_newstate(lua_memory, &engine.pool);
+    lua_State *lua = lua_newstate(lua_memory, &pool);
 
     if (lua == NULL) {
         abort();
@@ -515,281 +500,11 @@ engine_start(void)
     lua_gc(lua, LUA_GCSETSTEPMUL, 1000);
 }
 
-/* ---- Lua to replies ---- */
-
-/* What a cast of a double gives on x86, for Redis does no more. */
-static int64_t
-truncated(double d)
+struct engine *
+lua_engine(void)
 {
-    return d >= -0x1p63 && d < 0x1p63 ? (int64_t)d : INT64_MIN;
-}
-
-/* The field as a string, left on the stack; NULL and nothing on it when it is none. */
-static const char *
-string_field(lua_State *lua, const char *name)
-{
-    lua_pushstring(lua, name);
-    lua_rawget(lua, -2);
-    if (lua_type(lua, -1) == LUA_TSTRING) {
-        return lua_tostring(lua, -1);
-    }
-    lua_pop(lua, 1);
-    return NULL;
-}
-
-/* Of the value on top, which it takes away. */
-static struct reply *
-take_reply(lua_State *lua, struct out *out)
-{
-    struct reply *r;
-    const char *text;
-    size_t n;
-
-    luaL_checkstack(lua, 4, "a deep reply");
-    switch (lua_type(lua, -1)) {
-    case LUA_TSTRING:
-        text = lua_tolstring(lua, -1, &n);
-        r = out_text(out, (struct slice){text, n});
-        break;
-    case LUA_TBOOLEAN:
-        r = lua_toboolean(lua, -1) ? out_int(out, 1) : out_null(out);
-        break;
-    case LUA_TNUMBER:
-        r = out_int(out, truncated(lua_tonumber(lua, -1)));
-        break;
-    case LUA_TTABLE:
-        if ((text = string_field(lua, "err")) != NULL) {
-            r = out_error(out, "%s", text);
-            lua_pop(lua, 1);
-            break;
-        }
-        if ((text = string_field(lua, "ok")) != NULL) {
-            r = out_error(out, "%s", text); /* without line ends, as that is */
-            r->type = REPLY_STATUS;
-            lua_pop(lua, 1);
-            break;
-        }
-        n = lua_objlen(lua, -1);
-        r = out_array(out, n);
-        r->count = 0;
-        for (;;) {
-            lua_rawgeti(lua, -1, (int)r->count + 1);
-            if (lua_isnil(lua, -1)) {
-                lua_pop(lua, 1);
-                break;
-            }
-            if (r->count == n) { /* a border that is not the first: grow */
-                struct reply *more = out_array(out, 2 * n + 8);
-
-                memcpy(more->item, r->item, r->count * sizeof(*r->item));
-                r->item = more->item;
-                n = 2 * n + 8;
-            }
-            r->item[r->count++] = take_reply(lua, out);
-        }
-        break;
-    default:
-        r = out_null(out);
-        break;
-    }
-    lua_pop(lua, 1);
-    return r;
-}
-
-/* The error on top, which it takes away. */
-static const struct reply *
-take_error(lua_State *lua, struct out *out, const struct script *s)
-{
-    const struct reply *r;
-    const char *text, *source, *line;
-
-    if (!lua_istable(lua, -1)) {
-        text = lua_isstring(lua, -1) ? lua_tostring(lua, -1) : "execution failure";
-        r = out_error(out, "ERR Error running script %s, %.100s", s->sha, text);
-        lua_pop(lua, 1);
-        return r;
-    }
-    lua_getfield(lua, -1, "err");
-    lua_getfield(lua, -2, "source");
-    lua_getfield(lua, -3, "line");
-    text = lua_tostring(lua, -3);
-    source = lua_tostring(lua, -2);
-    line = lua_tostring(lua, -1);
-    if (source != NULL && line != NULL) {
-        r = out_error(out, "%s script: %s, on %s:%s.", text != NULL ? text : "", s->sha, source, line);
-    } else {
-        r = out_error(out, "%s", text != NULL ? text : "");
-    }
-    lua_pop(lua, 4);
-    return r;
-}
-
-/* ---- scripts ---- */
-
-static struct script *
-script_find(const char *sha)
-{
-    struct script *s;
-
-    HASH_FIND_BYHASHVALUE(hh, engine.scripts, sha, SHA1_HEX_BYTES, data_hash((struct slice){sha, SHA1_HEX_BYTES}), s);
-    return s;
-}
-
-static bool
-knows(const struct sim_redis *r, const struct script *s)
-{
-    return s != NULL && s->id / 64 < r->script_words && (r->script[s->id / 64] >> s->id % 64 & 1) != 0;
-}
-
-/* The digest in lower case; false: it is none. */
-static bool
-read_sha(struct slice word, char sha[SHA1_HEX_BYTES + 1])
-{
-    if (word.n != SHA1_HEX_BYTES) {
-        return false;
-    }
-    for (size_t i = 0; i < SHA1_HEX_BYTES; i++) {
-        sha[i] = (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] + ('a' - 'A') : word.p[i]);
-    }
-    sha[SHA1_HEX_BYTES] = '\0';
-    return true;
-}
-
-static void
-learn(struct sim_redis *r, const struct script *s)
-{
-    size_t words = s->id / 64 + 1;
-
-    if (words > r->script_words) {
-        r->script = data_alloc(r->script, words * sizeof(*r->script));
-        memset(r->script + r->script_words, 0, (words - r->script_words) * sizeof(*r->script));
-        r->script_words = words;
-    }
-    r->script[s->id / 64] |= UINT64_C(1) << s->id % 64;
-}
-
-/* The script of a text, compiled; NULL with an error. From now on r knows it. */
-static const struct script *
-compile(struct sim_redis *r, struct slice text, const struct reply **error)
-{
-    char sha[SHA1_HEX_BYTES + 1];
-    struct script *s;
-
-    sha1_hex(text, sha);
-    s = script_find(sha);
-    if (s == NULL) {
-        if (text.n >= 2 && memcmp(text.p, "#!", 2) == 0) {
-            *error = out_error(&r->out, "ERR the simulated Redis runs no scripts with a shebang");
-            return NULL;
-        }
-        if (luaL_loadbuffer(engine.lua, text.p, text.n, "@user_script") != 0) {
-            *error = out_error(&r->out, "ERR Error compiling script (new function): %s", lua_tostring(engine.lua, -1));
-            lua_pop(engine.lua, 1);
-            return NULL;
-        }
-        s = data_alloc(NULL, sizeof(*s));
-        memset(s, 0, sizeof(*s));
-        memcpy(s->sha, sha, sizeof(s->sha));
-        s->id = HASH_COUNT(engine.scripts);
-        s->function = luaL_ref(engine.lua, LUA_REGISTRYINDEX);
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, engine.scripts, s->sha, SHA1_HEX_BYTES,
-                                    data_hash((struct slice){s->sha, SHA1_HEX_BYTES}), s);
-    }
-    learn(r, s);
-    return s;
-}
-
-const struct reply *
-script_load(struct sim_redis *r, struct slice text)
-{
-    const struct reply *error;
-    const struct script *s;
-
     if (engine.lua == NULL) {
-        engine_start();
+        start();
     }
-    s = compile(r, text, &error);
-    return s == NULL ? error : out_text(&r->out, slice_of(s->sha));
-}
-
-bool
-script_knows(const struct sim_redis *r, struct slice sha)
-{
-    char lower[SHA1_HEX_BYTES + 1];
-
-    return read_sha(sha, lower) && knows(r, script_find(lower));
-}
-
-void
-script_forget(struct sim_redis *r)
-{
-    if (r->script_words > 0) {
-        memset(r->script, 0, r->script_words * sizeof(*r->script));
-    }
-}
-
-static void
-set_words(lua_State *lua, int name, int64_t n, const struct slice *w)
-{
-    lua_pushvalue(lua, name);
-    lua_createtable(lua, (int)n, 0);
-    for (int i = 0; i < n; i++) {
-        lua_pushlstring(lua, w[i].p, w[i].n);
-        lua_rawseti(lua, -2, i + 1);
-    }
-    lua_rawset(lua, LUA_GLOBALSINDEX);
-}
-
-static const struct reply *
-run(struct sim_redis *r, const struct script *s, int64_t keys, int n, const struct slice *w)
-{
-    lua_State *lua = engine.lua;
-    const struct reply *reply;
-    int failed;
-
-    set_words(lua, 2, keys, w + 3);
-    set_words(lua, 3, n - 3 - keys, w + 3 + keys);
-    engine.running = r;
-    r->dirty = false;
-    lua_rawgeti(lua, LUA_REGISTRYINDEX, s->function);
-    failed = lua_pcall(lua, 0, 1, 1);
-    reply = failed != 0 ? take_error(lua, &r->out, s) : take_reply(lua, &r->out);
-    engine.running = NULL;
-    return reply;
-}
-
-const struct reply *
-script_eval(struct sim_redis *r, int n, const struct slice *w, bool by_sha)
-{
-    const struct script *s = NULL;
-    const struct reply *error;
-    char sha[SHA1_HEX_BYTES + 1];
-    int64_t keys;
-
-    if (engine.lua == NULL) {
-        engine_start();
-    }
-    if (by_sha && !read_sha(w[1], sha)) {
-        return out_error(&r->out, "NOSCRIPT No matching script. Please use EVAL.");
-    }
-    if (!int_of(w[2], &keys)) {
-        return not_int(r);
-    }
-    if (keys > n - 3) {
-        return out_error(&r->out, "ERR Number of keys can't be greater than number of args");
-    } else if (keys < 0) {
-        return out_error(&r->out, "ERR Number of keys can't be negative");
-    }
-    if (!by_sha) {
-        s = compile(r, w[1], &error);
-        if (s == NULL) {
-            return error;
-        }
-    } else {
-        s = script_find(sha);
-        if (!knows(r, s)) {
-            return out_error(&r->out, "NOSCRIPT No matching script. Please use EVAL.");
-        }
-    }
-    return run(r, s, keys, n, w);
+    return &engine;
 }
