@@ -81,6 +81,25 @@ key_trim(struct sim_redis *r, struct key *k)
     }
 }
 
+const struct reply *
+key_length(struct sim_redis *r, struct slice name, enum type type)
+{
+    const struct reply *error;
+    struct key *k;
+
+    return key_of(r, name, type, &k, &error) ? out_int(&r->out, k == NULL ? 0 : (int64_t)k->of.n) : error;
+}
+
+bool
+range_of(int64_t all, int64_t *from, int64_t *to)
+{
+    *from = *from < 0 ? *from + all : *from;
+    *to = *to < 0 ? *to + all : *to;
+    *from = *from < 0 ? 0 : *from;
+    *to = *to >= all ? all - 1 : *to;
+    return *from <= *to && *from < all;
+}
+
 bool
 int_of(struct slice s, int64_t *n)
 {

@@ -20,7 +20,7 @@
 #define RUN_ID "1111111111111111111111111111111111111111"
 #define REPL_ID "2222222222222222222222222222222222222222"
 
-enum { OUTCOMES = 7, BATCH_MAX = 64, PHASE_LINES = 1500, CHECK_LINES = 500, FLAT_MAX = 8192 };
+enum { OUTCOMES = 7, ALL_LINES = 100000, BATCH_MAX = 64, PHASE_LINES = 1500, CHECK_LINES = 500, FLAT_MAX = 8192 };
 
 /* What the simulated one is made to do wrong, to see that it is found. */
 enum wrong { RIGHT, WRONG_CLOCK, WRONG_LOST_WRITE, WRONG_NEVER_FULL, WRONG_SCRIPTS_KEPT, WRONG_MESSAGE, WRONGS };
@@ -37,7 +37,7 @@ struct test {
     struct words words;
     struct line line[BATCH_MAX];
     uint64_t seed, commands, scripts, errors, keys_seen, messages;
-    uint64_t outcomes[VERBS][KINDS][OUTCOMES]; /* of shipped scripts; the last one: an error */
+    uint64_t outcomes[VERBS][KINDS][OUTCOMES]; /* of shipped scripts: OK to STALE, see call.c; the last: an error */
     enum wrong wrong;
     bool full, listening;
     struct buf said, heard; /* messages since the last look: channel NUL message NUL ... */
@@ -392,6 +392,19 @@ begin_phase(struct test *t)
     }
 }
 
+static void
+try_odd(struct test *t)
+{
+    struct slice words[] = {SLICE_LIT("EVAL"), {NULL, 0}, SLICE_LIT("1"), SLICE_LIT("k"),
+                            SLICE_LIT("a"),    SLICE_LIT("2"), SLICE_LIT("")};
+    const char *text;
+
+    for (size_t i = 0; (text = lua_odd(i)) != NULL; i++) {
+        words[1] = slice_of(text);
+        run_one(t, 7, words);
+    }
+}
+
 /* Runs at least so many commands, or up to the first difference: true = there was one. */
 static bool
 run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum wrong wrong)
@@ -406,6 +419,7 @@ run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum 
     sim_redis_on_publish(t->sim, on_publish, t);
     buf_init(&t->said, 0);
     buf_init(&t->heard, 0);
+    try_odd(t);
     while (t->commands < commands && !t->differs) {
         int lines = 1 + (int)rng_below(&t->words.rng, rng_below(&t->words.rng, 2) == 0 ? 4 : BATCH_MAX);
 
@@ -432,6 +446,24 @@ run(struct test *t, const char *preload, uint64_t seed, uint64_t commands, enum 
     sim_redis_free(&t->sim);
     server_stop(&t->real);
     return t->differs;
+}
+
+/* A long run must have seen each shipped script do what it is for. */
+static bool
+saw_all(const struct test *t)
+{
+    for (int verb = 0; verb < VERBS; verb++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            const uint64_t *of = t->outcomes[verb][kind];
+
+            if (of[0] == 0 || (verb == VERB_ACQUIRE && (of[1] == 0 || of[3] == 0 || of[4] == 0)) ||
+                (verb != VERB_ACQUIRE && of[2] == 0) || of[5] == 0 || of[OUTCOMES - 1] == 0) {
+                fprintf(stderr, "differ: the run is too short, or blind: verb %d of %s\n", verb, kind_rows[kind].name);
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static int
@@ -474,6 +506,5 @@ main(int argc, char **argv)
            " keys and %" PRIu64 " messages compared, %s; %.1f s, %.0f commands a second\n",
            t.seed, t.commands, t.scripts, t.errors, t.keys_seen, t.messages, differs ? "DIFFERENT" : "all the same", s,
            (double)t.commands / s);
-    if (getenv("SHOW")) for (int v = 0; v < VERBS; v++) for (int k = 0; k < KINDS; k++) { printf("%d %-10s", v, kind_rows[k].name); for (int o = 0; o < OUTCOMES; o++) printf(" %6lu", t.outcomes[v][k][o]); printf("\n"); }
-    return differs ? 1 : 0;
+    return differs || (t.commands >= ALL_LINES && !saw_all(&t)) ? 1 : 0;
 }

@@ -78,4 +78,9 @@ void line_fini(struct line *l);
 /* NULL, or a command of the table that is never tried. */
 const char *words_missing(void);
 
+/* ---- differ_lua.c ---- */
+
+/* The scripts that every run tries once; NULL behind the last. */
+const char *lua_odd(size_t i);
+
 #endif

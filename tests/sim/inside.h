@@ -64,6 +64,11 @@ struct key *key_make(struct sim_redis *r, struct slice name, enum type type, str
 /* A key without entries is no key. */
 void key_trim(struct sim_redis *r, struct key *k);
 
+const struct reply *key_length(struct sim_redis *r, struct slice name, enum type type);
+
+/* From..to of `all`, counted from the end where negative; false: nothing. */
+bool range_of(int64_t all, int64_t *from, int64_t *to);
+
 bool int_of(struct slice s, int64_t *n);    /* as Redis reads it: nothing around, no + and no zeros in front */
 bool double_of(struct slice s, double *d);
 const struct reply *not_int(struct sim_redis *r);

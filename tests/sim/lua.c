@@ -4,7 +4,8 @@
  * One Lua state serves all simulated Redis of a thread, so that each script is compiled once and not with every seed;
  * which scripts a Redis knows is its own (bits by script.id). Nothing a script does stays in the state: what is there
  * can not be written, KEYS and ARGV are set anew. Not as in Redis: a script may overwrite what exists (`redis = 1`)
- * instead of being stopped, and there are no cjson, cmsgpack, struct and bit, no math.random and no shebang.
+ * instead of being stopped, and there are no cjson, cmsgpack, struct and bit, no math.random, redis.setresp, breakpoint,
+ * debug and acl_check_cmd, and no shebang.
  */
 #include <lualib.h>
 #include <stdlib.h>
@@ -372,6 +373,13 @@ no_new_global(lua_State *lua)
     return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
+/* What a function of Lua's is wrapped around goes on in our frame, so that its errors name it. */
+static int
+go_on(lua_State *lua)
+{
+    return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+}
+
 /* string.format as Lua has it, but for what the scripts do most: a whole number as "%.0f". */
 static int
 fast_format(lua_State *lua)
@@ -386,10 +394,18 @@ fast_format(lua_State *lua)
         lua_pushlstring(lua, digits.p, digits.n);
         return 1;
     }
-    lua_pushvalue(lua, lua_upvalueindex(1));
-    lua_insert(lua, 1);
-    lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-    return lua_gettop(lua);
+    return go_on(lua);
+}
+
+/* setmetatable and rawset: the globals stay as they are. */
+static int
+not_of_globals(lua_State *lua)
+{
+    if (lua_rawequal(lua, 1, LUA_GLOBALSINDEX)) {
+        lua_pushliteral(lua, "Attempt to modify a readonly table");
+        return lua_error(lua);
+    }
+    return go_on(lua);
 }
 
 static const luaL_Reg redis_functions[] = {
@@ -438,7 +454,9 @@ open_libraries(lua_State *lua)
                                          {LUA_STRLIBNAME, luaopen_string},
                                          {LUA_MATHLIBNAME, luaopen_math},
                                          {LUA_DBLIBNAME, luaopen_debug}};
-    static const char *const gone[] = {"dofile", "loadfile", "print", "module", "require"};
+    static const char *const gone[] = {"dofile", "loadfile", "print", "module", "require",
+                                       "getfenv", "setfenv", "newproxy"}; /* the last three: as Debian has it */
+    static const char *const guarded[] = {"setmetatable", "rawset"};
 
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         lua_pushcfunction(lua, libraries[i].func);
@@ -455,6 +473,11 @@ open_libraries(lua_State *lua)
     lua_pushnil(lua);
     lua_setfield(lua, -2, "randomseed");
     lua_pop(lua, 1);
+    for (size_t i = 0; i < sizeof(guarded) / sizeof(guarded[0]); i++) {
+        lua_getglobal(lua, guarded[i]);
+        lua_pushcclosure(lua, not_of_globals, 1);
+        lua_setglobal(lua, guarded[i]);
+    }
     lua_getglobal(lua, "string");
     lua_getfield(lua, -1, "format");
     lua_pushliteral(lua, "%.0f");
