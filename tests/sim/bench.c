@@ -11,6 +11,7 @@
 #include "tests/sim/redis.h"
 
 #define UUID "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
+#define EPOCH "1763701200000000 0123456789abcdef"
 #define WALL_US INT64_C(1763701200123456)
 
 enum { WORDS_MAX = 64 };
@@ -40,7 +41,8 @@ prepare(struct sim_redis *r, struct prepared *p, enum call_verb verb, enum kind 
     list_init(&c.items);
     list_push_back(&c.items, &p->item->node);
     memcpy(p->sha, sim_redis_command(r, WALL_US, 3, load)->text.p, sizeof(p->sha));
-    p->words = call_words(&c, p->sha, UUID, &secret, 0, &p->text, p->word);
+    p->words = call_words(&c, &(struct call_terms){.sha = p->sha, .uuid = UUID, .secret = &secret, .epoch = SLICE_LIT(EPOCH)},
+                          &p->text, p->word);
 }
 
 static void
@@ -60,6 +62,7 @@ rounds(struct sim_redis *r, enum kind kind, int n)
     double rate;
 
     sim_redis_flush(r);
+    sim_redis_command(r, WALL_US, 3, (const struct slice[]){SLICE_LIT("SET"), SLICE_LIT(CALL_EPOCH_KEY), SLICE_LIT(EPOCH)});
     prepare(r, &acquire, VERB_ACQUIRE, kind);
     prepare(r, &renew, VERB_RENEW, kind);
     prepare(r, &release, VERB_RELEASE, kind);

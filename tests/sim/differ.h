@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/epoch.h"
 #include "daemon/backend/link.h"
 #include "daemon/base/sha1.h"
 #include "tests/sim/redis.h"
@@ -44,14 +45,16 @@ struct line {
     size_t end[LINK_WORDS_MAX]; /* while it is made: where each ends in text; 0 = is a literal or a key */
     struct call call;           /* of a shipped script; n = 0: something else */
     bool look;                  /* the script of LOCKINFO */
+    struct epoch *presence;     /* whose it is, if it is the script of who is there */
     int name;                   /* of the first lock of the call */
 };
 
 /* What is random for a while. */
 struct phase {
     unsigned raw, scripted, shipped; /* parts of 100; the rest is housekeeping */
-    unsigned names, owners, uuids;
+    unsigned names, owners, uuids;   /* 1 to as many as there are */
     enum value_format value;
+    bool trouble;                    /* Redis loses its data, daemons come and go */
     unsigned foreign;                /* parts of 100: a raw command meets a lock's key, a script another kind */
     enum kind kind[NAMES];
 };
@@ -63,10 +66,17 @@ struct words {
     int64_t stamp[NAMES];            /* the last that the script of the name gave */
     char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
     char look_sha[SHA1_HEX_BYTES + 1];
+    struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
 };
 
 void words_init(struct words *g, uint64_t seed);
 void words_phase(struct words *g);
+
+/* What the simulated one answered to the line: later ones go on from there. */
+void words_answer(struct words *g, const struct line *l, const struct reply *r);
+
+/* A daemon says that it is there. */
+void words_presence(struct words *g, struct line *l, int daemon);
 
 /* The next command. line_fini when it is done. */
 void words_next(struct words *g, struct line *l);

@@ -31,6 +31,8 @@ static const struct slice plain_keys[] = {
     SLICE_LIT("l2"), SLICE_LIT("t1"), SLICE_LIT("z1"), SLICE_LIT("z2"), SLICE_LIT(""),
 };
 
+static const char *const own[] = {CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:daemons", "rlock:absent"};
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* ---- making a line ---- */
@@ -41,6 +43,7 @@ line_init(struct line *l)
     l->words = 0;
     l->call.n = 0;
     l->look = false;
+    l->presence = NULL;
     l->name = -1;
     list_init(&l->call.items);
     buf_init(&l->text, 0);
@@ -123,7 +126,7 @@ put_key(struct words *g, struct line *l)
     } else if (one_in(g, 2)) {
         add_word(l, lock_names[rng_below(&g->rng, g->phase.names)]);
     } else if (one_in(g, 8)) {
-        add_word(l, SLICE_LIT("rlock:clock"));
+        add_word(l, slice_of(own[rng_below(&g->rng, COUNT(own))]));
     } else {
         static const char *const simple[] = {"a", "pool", "e"};
         const char *pattern = beside[rng_below(&g->rng, COUNT(beside))], *mark = strstr(pattern, "%s");
@@ -446,6 +449,8 @@ static void
 make_shipped(struct words *g, struct line *l)
 {
     static const struct hash_key secret = {3, 4};
+    const struct epoch *e = &g->daemon[rng_below(&g->rng, g->phase.uuids)];
+    struct call_terms terms = {.uuid = e->uuid, .secret = &secret};
     int name = (int)rng_below(&g->rng, g->phase.names);
     struct call *c = &l->call;
 
@@ -455,6 +460,9 @@ make_shipped(struct words *g, struct line *l)
         c->verb = VERB_ACQUIRE;
     }
     c->whole = one_in(g, 8);
+    c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
+    terms.sha = g->sha[c->verb][c->kind];
+    terms.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->now : e->open);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;
     l->name = name;
     for (unsigned n = one_in(g, 3) ? 1 + rng_below(&g->rng, 4) : 1; c->n < n; c->n++) {
@@ -468,8 +476,50 @@ make_shipped(struct words *g, struct line *l)
         }
         list_push_back(&c->items, &it->node);
     }
-    l->words = call_words(c, g->sha[c->verb][c->kind], uuids[rng_below(&g->rng, g->phase.uuids)], &secret, 0, &l->text,
-                          l->word);
+    l->words = call_words(c, &terms, &l->text, l->word);
+}
+
+/* A daemon says that it is there; in troubled times now and then as another process, or as one that leaves. */
+static void
+make_presence(struct words *g, struct line *l, struct epoch *e)
+{
+    static const int64_t graces[] = {5, 50, 1000};
+    bool trouble = g->phase.trouble;
+
+    if (trouble && one_in(g, 12)) {
+        e->former = one_in(g, 2) ? e->nonce : 0;
+        e->nonce = rng_next(&g->rng);
+    }
+    if (trouble && one_in(g, 12)) {
+        epoch_forget(e);
+        e->peers_n = 0;
+    }
+    e->leaving = trouble && one_in(g, 12);
+    e->strict = trouble && one_in(g, 6);
+    e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
+    e->reclaimed = !trouble || one_in(g, 2) ? e->number : 0;
+    l->presence = e;
+    l->words = epoch_words(e, one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, &l->text, l->word);
+}
+
+void
+words_presence(struct words *g, struct line *l, int daemon)
+{
+    line_init(l);
+    make_presence(g, l, &g->daemon[daemon]);
+}
+
+/* What an old snapshot or a replica would bring: the epoch of another process, and older. */
+static void
+make_old(struct words *g, struct line *l)
+{
+    add_word(l, SLICE_LIT("SET"));
+    add_word(l, SLICE_LIT(CALL_EPOCH_KEY));
+    buf_printf(&l->text, "%" PRIu64 " 0123456789abcdef", g->daemon[0].number - rng_below(&g->rng, 2));
+    if (one_in(g, 4)) {
+        buf_printf(&l->text, " %" PRId64, g->now_us / 1000 + 40);
+    }
+    end_word(l);
 }
 
 static void
@@ -479,7 +529,7 @@ make_look(struct words *g, struct line *l)
 
     l->look = true;
     add_word(l, whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA"));
-    add_word(l, slice_of(whole ? call_look_text() : g->look_sha));
+    add_word(l, slice_of(whole ? call_other_text(OTHER_LOOK) : g->look_sha));
     add_word(l, SLICE_LIT("1"));
     put_key(g, l);
 }
@@ -509,7 +559,13 @@ words_next(struct words *g, struct line *l)
     unsigned d = rng_below(&g->rng, 100);
 
     line_init(l);
-    if (d < p->raw) {
+    if (p->shipped > 0 && one_in(g, 30)) {
+        make_presence(g, l, &g->daemon[rng_below(&g->rng, UUIDS)]);
+        return;
+    }
+    if (p->trouble && one_in(g, 300)) {
+        make_old(g, l);
+    } else if (d < p->raw) {
         (void)put_raw(g, l);
     } else if (d < p->raw + p->scripted) {
         make_scripted(g, l);
@@ -527,6 +583,16 @@ words_next(struct words *g, struct line *l)
 }
 
 void
+words_answer(struct words *g, const struct line *l, const struct reply *r)
+{
+    if (l->presence != NULL) {
+        (void)epoch_answer(l->presence, r);
+    } else if (l->call.n > 0 && l->call.verb != VERB_CLEAR && r->type == REPLY_ARRAY && r->item[1]->n == 1) {
+        g->stamp[l->name] = r->item[3]->n;
+    }
+}
+
+void
 words_phase(struct words *g)
 {
     static const struct phase shapes[] = {
@@ -540,6 +606,7 @@ words_phase(struct words *g)
     g->phase.names = 1 + rng_below(&g->rng, NAMES);
     g->phase.owners = 1 + rng_below(&g->rng, OWNERS);
     g->phase.uuids = 1 + rng_below(&g->rng, UUIDS);
+    g->phase.trouble = one_in(g, 3);
     g->phase.value = (enum value_format)rng_below(&g->rng, VALUES);
     for (int i = 0; i < NAMES; i++) {
         g->phase.kind[i] = (enum kind)rng_below(&g->rng, KINDS);
@@ -555,6 +622,10 @@ words_init(struct words *g, uint64_t seed)
             sha1_hex(slice_of(call_script_text((enum call_verb)v, (enum kind)k)), g->sha[v][k]);
         }
     }
-    sha1_hex(slice_of(call_look_text()), g->look_sha);
+    sha1_hex(slice_of(call_other_text(OTHER_LOOK)), g->look_sha);
+    for (int i = 0; i < UUIDS; i++) {
+        memcpy(g->daemon[i].uuid, uuids[i], sizeof(g->daemon[i].uuid));
+        g->daemon[i].nonce = (uint64_t)i + 1;
+    }
     words_phase(g);
 }
