@@ -452,5 +452,6 @@ cmd_script(struct sim_redis *r, int n, const struct slice *w)
         script_forget(r);
         return out_status(&r->out, SLICE_LIT("OK"));
     }
-    return out_error(&r->out, "ERR unknown subcommand '%.*s'. Try SCRIPT HELP.", (int)(w[1].n < 128 ? w[1].n : 128), w[1].p);
+    return out_error(&r->out, "ERR unknown subcommand '%.*s'. Try SCRIPT HELP.", (int)(w[1].n < 128 ? w[1].n : 128),
+                     w[1].p);
 }

@@ -127,7 +127,8 @@ static bool
 unordered(const struct test *t, const struct line *l)
 {
     for (int i = 0; i < l->words; i++) {
-        if (slice_is(l->word[i], "keys") || slice_is(l->word[i], "rlock:absent") || !sim_redis_ordered(t->sim, l->word[i])) {
+        if (slice_is(l->word[i], "keys") || slice_is(l->word[i], "rlock:absent") ||
+            !sim_redis_ordered(t->sim, l->word[i])) {
             return true;
         }
     }
@@ -176,8 +177,10 @@ simulate(struct test *t, const struct line *l)
     bool lost = t->wrong == WRONG_LOST_WRITE && t->commands % 400 == 399;
     bool kept = t->wrong == WRONG_SCRIPTS_KEPT && l->words == 2 && slice_is(l->word[1], "flush");
 
-    return sim_redis_command(t->sim, t->words.now_us + (t->wrong == WRONG_CLOCK ? 1000 : 0), lost || kept ? 1 : l->words,
-                             lost || kept ? nothing : l->word);
+    int64_t now_us = t->words.now_us + (t->wrong == WRONG_CLOCK ? 1000 : 0);
+
+    return lost || kept ? sim_redis_command(t->sim, now_us, 1, nothing)
+                        : sim_redis_command(t->sim, now_us, l->words, l->word);
 }
 
 static void

@@ -88,6 +88,25 @@ void line_fini(struct line *l);
 /* NULL, or a command of the table that is never tried. */
 const char *words_missing(void);
 
+/* Names and owners that all commands share. */
+extern const struct slice lock_names[NAMES];
+extern const char *const uuids[UUIDS];
+
+void line_init(struct line *l);
+void add_word(struct line *l, struct slice word); /* borrowed */
+void end_word(struct line *l);                    /* what was appended to the text since the word before */
+void line_done(struct line *l);                   /* the text does not move any more */
+
+/* ---- differ_raw.c ---- */
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+bool one_in(struct words *g, unsigned n);
+void put_key(struct words *g, struct line *l);
+
+/* A command of the table at the end of the line; how many words it has. */
+int put_raw(struct words *g, struct line *l);
+
 /* ---- differ_lua.c ---- */
 
 /* The scripts that every run tries once; NULL behind the last. */

@@ -4,8 +4,8 @@
  * One Lua state serves all simulated Redis of a thread, so that each script is compiled once and not with every seed;
  * which scripts a Redis knows is its own (bits by script.id). Nothing a script does stays in the state: what is there
  * can not be written, KEYS and ARGV are set anew. Not as in Redis: a script may overwrite what exists (`redis = 1`)
- * instead of being stopped, and there are no cjson, cmsgpack, struct and bit, no math.random, redis.setresp, breakpoint,
- * debug and acl_check_cmd, and no shebang.
+ * instead of being stopped; pairs() comes in another order; there are no cjson, cmsgpack, struct and bit, no
+ * math.random, no redis.setresp, breakpoint, debug and acl_check_cmd, and no shebang.
  */
 #include <lualib.h>
 #include <stdlib.h>

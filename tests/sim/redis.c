@@ -164,7 +164,8 @@ info_server(const struct sim_redis *r, struct buf *b)
 static void
 info_memory(const struct sim_redis *r, struct buf *b)
 {
-    buf_printf(b, "# Memory\r\nused_memory:1000000\r\nmaxmemory:%d\r\nmaxmemory_policy:noeviction\r\n", r->full ? 1 : 0);
+    buf_printf(b, "# Memory\r\nused_memory:1000000\r\nmaxmemory:%d\r\nmaxmemory_policy:noeviction\r\n",
+               r->full ? 1 : 0);
 }
 
 static void

@@ -21,7 +21,7 @@ void sim_redis_free(struct sim_redis **r);
 
 /*
  * Runs one command. wall_us: this Redis's clock (TIME, expiry). The reply lives until the next command on it. Commands:
- * those that the scripts use, EVAL, EVALSHA, SCRIPT LOAD, INFO, and what a test needs to look (KEYS, TYPE, DUMP is not).
+ * commands.def; those that the scripts use, EVAL, EVALSHA, SCRIPT, INFO, and what a test needs to look.
  */
 const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct slice *word);
 
@@ -48,7 +48,7 @@ void sim_redis_refuse(struct sim_redis *r, const char *error);   /* "LOADING ...
 /* The keys there are at wall_us, expired ones not counted, in an order that only depends on the data. */
 void sim_redis_keys(struct sim_redis *r, int64_t wall_us, void (*fn)(void *ctx, struct slice key), void *ctx);
 
-/* False: Redis gives this key back in an order of its own (a set, a hash that was large once), we in that of arrival. */
+/* False: Redis gives this key back in an order of its own (a set, a once large hash), we in that of arrival. */
 bool sim_redis_ordered(const struct sim_redis *r, struct slice key);
 
 #endif

@@ -389,7 +389,8 @@ zrange_options(struct sim_redis *r, int n, const struct slice *w, struct zrange 
         }
     }
     if (z->limit != -1 && !z->by_score) {
-        return out_error(&r->out, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+        return out_error(&r->out, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or "
+                                  "BYLEX");
     }
     if (!z->by_score) {
         return int_of(w[2], &z->from) && int_of(w[3], &z->to) ? NULL : not_int(r);

@@ -256,7 +256,8 @@ END_TEST
 static uint64_t
 life(int seed)
 {
-    static const char *const text = "local t = redis.call('HGETALL', KEYS[1]) t[#t + 1] = tostring(redis.call('TIME')[2])\n"
+    static const char *const text = "local t = redis.call('HGETALL', KEYS[1])\n"
+                                    "t[#t + 1] = tostring(redis.call('TIME')[2])\n"
                                     "redis.call('HSET', KEYS[1], ARGV[1], ARGV[1]) return t";
     struct sim_redis *one = sim_redis_new(ID_A, ID_B);
     struct rng rng = rng_of(seed);
