@@ -219,7 +219,7 @@ make_shipped(struct words *g, struct line *l)
 static void
 make_presence(struct words *g, struct line *l, struct epoch *e)
 {
-    static const int64_t graces[] = {5, 50, 1000};
+    static const int64_t graces[] = {5, 50, 200};
     bool trouble = g->phase.trouble;
 
     if (trouble && one_in(g, 12)) {

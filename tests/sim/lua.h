@@ -15,6 +15,7 @@ enum { AT_HANDLER = 1, AT_KEYS, AT_ARGV };
 struct engine {
     lua_State *lua;
     struct script *scripts;    /* uthash, by sha: scripts.c */
+    struct script *by_text;    /* the same, by text */
     struct sim_redis *running; /* whose script runs */
 };
 

@@ -8,7 +8,9 @@
 #include "tests/sim/lua.h"
 
 struct script {
-    UT_hash_handle hh;
+    UT_hash_handle hh;      /* by sha */
+    UT_hash_handle by_text; /* so that a text that is sent again and again (presence.lua) costs no digest */
+    struct str *text;
     char sha[SHA1_HEX_BYTES + 1];
     size_t id;
     int function; /* reference in the registry */
@@ -169,7 +171,17 @@ learn(struct sim_redis *r, const struct script *s)
 }
 
 static struct script *
-script_new(struct engine *e, const char *sha)
+script_of_text(struct slice text)
+{
+    unsigned hashv = data_hash(text);
+    struct script *s;
+
+    HASH_FIND_BYHASHVALUE(by_text, lua_engine()->by_text, text.p, text.n, hashv, s);
+    return s;
+}
+
+static struct script *
+script_new(struct engine *e, const char *sha, struct slice text)
 {
     unsigned hashv = data_hash((struct slice){sha, SHA1_HEX_BYTES});
     struct script *s = data_alloc(NULL, sizeof(*s));
@@ -179,7 +191,9 @@ script_new(struct engine *e, const char *sha)
     s->id = HASH_COUNT(e->scripts);
     s->function = luaL_ref(e->lua, LUA_REGISTRYINDEX);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->scripts, s->sha, SHA1_HEX_BYTES, hashv, s);
-    if (s->hh.tbl == NULL) {
+    s->text = str_new(text);
+    HASH_ADD_KEYPTR_BYHASHVALUE(by_text, e->by_text, s->text->p, s->text->n, data_hash(text), s);
+    if (s->hh.tbl == NULL || s->by_text.tbl == NULL) {
         abort();
     }
     return s;
@@ -193,8 +207,7 @@ compile(struct sim_redis *r, struct slice text, const struct reply **error)
     char sha[SHA1_HEX_BYTES + 1];
     struct script *s;
 
-    sha1_hex(text, sha);
-    s = script_find(sha);
+    s = script_of_text(text);
     if (s == NULL) {
         if (text.n >= 2 && memcmp(text.p, "#!", 2) == 0) {
             *error = out_error(&r->out, "ERR the simulated Redis runs no scripts with a shebang");
@@ -205,7 +218,8 @@ compile(struct sim_redis *r, struct slice text, const struct reply **error)
             lua_pop(e->lua, 1);
             return NULL;
         }
-        s = script_new(e, sha);
+        sha1_hex(text, sha);
+        s = script_new(e, sha, text);
     }
     learn(r, s);
     return s;
