@@ -21,7 +21,7 @@ void sim_redis_free(struct sim_redis **r);
 
 /*
  * Runs one command. wall_us: this Redis's clock (TIME, expiry). The reply lives until the next command on it. Commands:
- * those that the scripts use, EVAL, EVALSHA, SCRIPT LOAD, INFO, and what a test needs to look (KEYS, TYPE, DUMP is not).
+ * commands.def; those that the scripts use, EVAL, EVALSHA, SCRIPT, INFO, and what a test needs to look.
  */
 const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct slice *word);
 
@@ -29,7 +29,13 @@ const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int 
 void sim_redis_on_publish(struct sim_redis *r, int (*fn)(void *ctx, struct slice channel, struct slice message),
                           void *ctx);
 
-/* Faults. */
+/* Since when this process runs, for uptime_in_seconds; unless it is said, its first command tells. */
+void sim_redis_started(struct sim_redis *r, int64_t wall_us);
+
+/*
+ * Faults. A copy is a replica: its role is slave, it refuses writes, and shows expired keys no more but keeps them. Its
+ * run_id is derived from r's, its master_replid is r's.
+ */
 struct sim_redis *sim_redis_copy(const struct sim_redis *r);     /* its data only: a snapshot, or a replica */
 void sim_redis_restart(struct sim_redis *r, const struct sim_redis *data, const char *run_id,
                        const char *replid);                      /* data NULL: empty; scripts are forgotten */
@@ -41,5 +47,8 @@ void sim_redis_refuse(struct sim_redis *r, const char *error);   /* "LOADING ...
 
 /* The keys there are at wall_us, expired ones not counted, in an order that only depends on the data. */
 void sim_redis_keys(struct sim_redis *r, int64_t wall_us, void (*fn)(void *ctx, struct slice key), void *ctx);
+
+/* False: Redis gives this key back in an order of its own (a set, a once large hash), we in that of arrival. */
+bool sim_redis_ordered(const struct sim_redis *r, struct slice key);
 
 #endif
