@@ -162,7 +162,7 @@ on_ended(evutil_socket_t fd, short what, void *arg)
 
         last = s->process_node.next == &p->sessions;
         peer_forget(s); /* the last one takes the process along */
-        if (!hears(s->fd, POLLHUP)) {
+        if (s->engine->conf->dead_process && !hears(s->fd, POLLHUP)) {
             session_orphan(s);
         }
     }

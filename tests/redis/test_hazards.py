@@ -129,7 +129,32 @@ class Inherited(Case):
 
     def test_not_where_the_configuration_says_so(self):
         d = self.rlockd(conf="dead_process: false\n")
+        self.goes_on_with_the_child(d)
+
+    def test_not_where_the_configuration_says_so_by_now(self):
+        d = self.rlockd()
+        self.goes_on_with_the_child(d, lambda: self.reload(d, "dead_process: false\n"))
+
+    def test_not_in_a_namespace_that_we_do_not_see_into(self):
+        alone = ["unshare", "--pid", "--fork", "--kill-child"]
+        if subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no pid namespaces here")
+        r = self.redis()
+        d = self.rlockd(redis=r.url, under=alone)
+        self.addCleanup(d.kill)
+        c = self.conn(d)
+        self.assertIsNone(c.maps("SESSIONS")[0]["pid"])
+        self.goes_on_with_the_child(d)
+
+    def reload(self, d, conf):
+        d.write_conf(conf)
+        d.signal(signal.SIGHUP)
+        until(lambda: "conf reloaded" in d.log())
+
+    def goes_on_with_the_child(self, d, meanwhile=None):
         p, _, child = self.holder(d, "LOCK a")
+        if meanwhile:
+            meanwhile()
         p.kill()
         p.wait()
         p.stdin.close()
