@@ -101,12 +101,14 @@ class Inherited(Case):
 
     def test_what_it_asked_for_with_its_last_breath_is_done(self):
         d = self.rlockd()
-        for n in range(20):  # the end of the process and its words come in any order
-            p, _, child = self.holder(d, "LOCK a OWNER me WAIT 10s")
-            self.say_last(p, "UNLOCK a OWNER me\n")
-            with d.conn() as other:
-                self.assertGreater(other.cmd("LOCK", "a", "WAIT", "5s"), 0, "owner_grace would have kept it for 10 s")
-            self.end(child)
+        p, _, child = self.holder(d, "LOCK a OWNER me WAIT 10s")
+        d.signal(signal.SIGSTOP)  # it hears the words and the end at once
+        self.addCleanup(lambda: d.running() and d.signal(signal.SIGCONT))
+        self.say_last(p, "UNLOCK a OWNER me\n")
+        d.signal(signal.SIGCONT)
+        with d.conn() as other:
+            self.assertGreater(other.cmd("LOCK", "a", "WAIT", "5s"), 0, "owner_grace would have kept it for 10 s")
+        self.assertTrue(alive(child))
 
     def test_all_sessions_of_a_process(self):
         d = self.rlockd()
