@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The table of hazards in tests/README.md: each row is there once, and names tests that exist and are run.
 
-A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`. A row without
-any must say `deferred:` or `refused:` and why; what stands behind the first semicolon is for people. Then it proves
+A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`. A row
+without any must say `deferred:` or `refused:` and why; what stands behind the first semicolon is for people. Then it proves
 that it can say no.
 """
 import os
@@ -40,6 +40,9 @@ def exists(what):
     path, _, name = what.partition(":")
     if re.fullmatch(r"M\d+", what):
         return 'Mutant("%s",' % what in read("mutants", "mutants.py")
+    if path.startswith("make "):
+        return any(re.search(r"^%s:" % re.escape(path[5:]), read(d, "rules.mk"), re.M)
+                   for d in os.listdir(TESTS) if os.path.exists(os.path.join(TESTS, d, "rules.mk")))
     room = {".c": "unit", ".py": "redis", ".wire": "wire", ".sh": ""}.get(os.path.splitext(path)[1])
     if room is None or not os.path.exists(os.path.join(TESTS, room, path)):
         return False
@@ -81,6 +84,7 @@ def can_say_no(table):
         "a test of another name": a1.replace(test, test + "x"),
         "a file of another name": a1.replace("test_core_lease.c", "test_core_leese.c"),
         "a file without a test": a1.replace(test, test.split(":")[0]),
+        "no rule": a1.replace(test, "make nothing"),
         "no mutant": a1.replace("`M1`", "`M99`"),
         "no wire script": a1.replace(test, "00-pong.wire"),
         "a method of another class": a1.replace(test, "test_hazards.py:Log.test_a_slow_script"),

@@ -2,6 +2,7 @@
 """Rows of the table of hazards (tests/README.md) that need a real process, a real Redis or a real kernel."""
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -423,6 +424,28 @@ class Zombies(Case):
         self.assertEqual(r.cmd("EXISTS", "theirs", "theirs2"), 2)
         until(lambda: d.redis_up(other))
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), 0)
+
+
+class Twins(Case):
+    def test_a_copy_of_a_daemon_is_kept_out(self):
+        """The image of a machine that both were made of has a state directory."""
+        r = self.redis()
+        states = [os.path.join(self.dir, "state%d" % n) for n in (1, 2)]
+        conf = "state_dir: %s\nredis: { backoff_max: 50ms }\n"
+        self.rlockd(redis=r.url, name="image", conf=conf % states[0]).stop()
+        shutil.copytree(states[0], states[1], symlinks=True)
+        d = self.rlockd(redis=r.url, conf=conf % states[0])
+        c = self.conn(d)
+        token = c.cmd("LOCK", "a")
+        twin = self.rlockd(redis=r.url, name="twin", conf=conf % states[1], wait=False)
+        until(twin.serving)
+        other = self.conn(twin)
+        until(lambda: "another daemon has our id" in twin.log())
+        self.assertRegex(other.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertRegex(other.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertEqual(c.cmd("LOCK", "a", "ONCE"), token)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(c.cmd("LOCK", "b"), token)
 
 
 class Foreign(Case):
