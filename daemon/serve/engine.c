@@ -279,7 +279,9 @@ open_backend(struct engine *e, char error[160])
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
     env.secret = e->keeper.identity.secret;
     env.nonce = e->keeper.identity.nonces.now;
-    memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
+    if (e->keeper.identity.follows) {
+        memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
+    }
     env.epoch = keeper_epoch(&e->keeper);
     e->backend = backend_open(&bc, &env, error);
     return e->backend != NULL;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,11 +160,41 @@ open_dir(struct identity *id, const char *dir, char error[160])
     return true;
 }
 
+/* Of this life of the machine; "" where the kernel does not say. */
+static void
+read_boot(char boot[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, boot, 39) : -1;
+
+    boot[n > 0 ? n : 0] = '\0';
+    boot[strcspn(boot, "\n")] = '\0';
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/*
+ * `lock` says who had it last. We have it now, so that process has ended; unless this is a copy, and the process has
+ * the original. A pid that somebody else has by now only makes us wait until Redis has heard nothing of it for a while.
+ */
+static bool
+has_ended(const char *last, const char *boot)
+{
+    char at[40] = "";
+    long pid = 0;
+
+    if (sscanf(last, "%ld %39s", &pid, at) != 2 || strcmp(at, boot) != 0) {
+        return false;
+    }
+    return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
 /* One process at a time. The lock goes with the process, however it ends; its pid is there for people. */
 static bool
 lock_dir(struct identity *id, char error[160])
 {
-    char pid[16] = "";
+    char last[64] = "", boot[40];
     ssize_t n;
 
     id->lock = openat(id->dir, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -172,15 +203,17 @@ lock_dir(struct identity *id, char error[160])
         return false;
     }
     if (flock(id->lock, LOCK_EX | LOCK_NB) != 0) {
-        n = errno == EWOULDBLOCK ? pread(id->lock, pid, sizeof(pid) - 1, 0) : 0;
+        n = errno == EWOULDBLOCK ? pread(id->lock, last, sizeof(last) - 1, 0) : 0;
         if (n > 0) {
-            snprintf(error, 160, "in use by another rlockd, pid %.*s", (int)strcspn(pid, "\n"), pid);
+            snprintf(error, 160, "in use by another rlockd, pid %.*s", (int)strcspn(last, " \n"), last);
         } else {
             snprintf(error, 160, "lock: %s", errno == EWOULDBLOCK ? "in use by another rlockd" : strerror(errno));
         }
         return false;
     }
-    if (ftruncate(id->lock, 0) != 0 || dprintf(id->lock, "%ld\n", (long)getpid()) < 0) {
+    read_boot(boot);
+    id->follows = pread(id->lock, last, sizeof(last) - 1, 0) > 0 && has_ended(last, boot);
+    if (ftruncate(id->lock, 0) != 0 || dprintf(id->lock, "%ld %s\n", (long)getpid(), boot) < 0) {
         snprintf(error, 160, "lock: %s", strerror(errno));
         return false;
     }

@@ -26,6 +26,7 @@ struct identity {
     char uuid[37];
     struct hash_key secret;
     struct identity_nonces nonces;
+    bool follows; /* the process before this one is known to have ended: Redis need not wait until it is silent */
     int lock; /* owned: the locked file; -1 = for this process only */
     int dir;  /* owned: the state directory; -1 = none */
 };

@@ -429,23 +429,42 @@ class Zombies(Case):
 class Twins(Case):
     def test_a_copy_of_a_daemon_is_kept_out(self):
         """The image of a machine that both were made of has a state directory."""
-        r = self.redis()
+        self.start(copy_running=False)
+        self.one_of_them_serves()
+
+    def test_a_copy_of_a_running_one_is_kept_out(self):
+        self.start(copy_running=True)
+        self.one_of_them_serves()
+
+    def test_a_copy_takes_over_when_the_first_is_silent(self):
+        self.start(copy_running=True)
+        self.d.kill()
+        other = self.conn(self.twin)
+        self.assertGreater(other.cmd("LOCK", "b", "WAIT", "9s"), self.token)
+
+    def start(self, copy_running):
+        self.r = self.redis()
         states = [os.path.join(self.dir, "state%d" % n) for n in (1, 2)]
         conf = "state_dir: %s\nredis: { backoff_max: 50ms }\n"
-        self.rlockd(redis=r.url, name="image", conf=conf % states[0]).stop()
-        shutil.copytree(states[0], states[1], symlinks=True)
-        d = self.rlockd(redis=r.url, conf=conf % states[0])
-        c = self.conn(d)
-        token = c.cmd("LOCK", "a")
-        twin = self.rlockd(redis=r.url, name="twin", conf=conf % states[1], wait=False)
-        until(twin.serving)
-        other = self.conn(twin)
-        until(lambda: "another daemon has our id" in twin.log())
+        if not copy_running:
+            self.rlockd(redis=self.r.url, name="image", conf=conf % states[0]).stop()
+            shutil.copytree(states[0], states[1])
+        self.d = self.rlockd(redis=self.r.url, conf=conf % states[0])
+        if copy_running:
+            shutil.copytree(states[0], states[1])
+        self.c = self.conn(self.d)
+        self.token = self.c.cmd("LOCK", "a")
+        self.twin = self.rlockd(redis=self.r.url, name="twin", conf=conf % states[1], wait=False)
+        until(self.twin.serving)
+        until(lambda: "another daemon has our id" in self.twin.log())
+
+    def one_of_them_serves(self):
+        other = self.conn(self.twin)
         self.assertRegex(other.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
         self.assertRegex(other.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE ")
-        self.assertEqual(c.cmd("LOCK", "a", "ONCE"), token)
-        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
-        self.assertGreater(c.cmd("LOCK", "b"), token)
+        self.assertEqual(self.c.cmd("LOCK", "a", "ONCE"), self.token)
+        self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(self.c.cmd("LOCK", "b"), self.token)
 
 
 class Foreign(Case):
