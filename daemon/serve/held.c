@@ -31,9 +31,9 @@ struct head {
     char magic[8];
     uint64_t serial; /* ids up to this one may be in use; here in every version */
     uint64_t token;
-    uint64_t epoch;  /* of Redis's data, in which all that is held here was last */
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[HELD_BOOT];
+    uint64_t epoch; /* of Redis's data, in which all that is held here was last */
 };
 
 struct copy {
