@@ -296,6 +296,28 @@ START_TEST(doubt_waits_for_its_pause)
 }
 END_TEST
 
+/* Somebody waits for the answer to a doubt that had failed before: for as long as that takes, and at rest. */
+START_TEST(doubt_that_is_waited_for)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    happens(&w, &(struct core_event){.type = CORE_SUSPECT});
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* again after 1 s */
+    id = lock(&w, s, "a", .once = true);
+    pass(&w, SEC(1));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -310,6 +332,7 @@ main(void)
         renew_unanswered_with_watchdog,
         renew_runs_late,
         doubt_waits_for_its_pause,
+        doubt_that_is_waited_for,
     };
 
     return world_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
