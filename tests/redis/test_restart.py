@@ -223,6 +223,35 @@ class Named(Restart):
         self.assertEqual(self.conn(d).cmd("UNLOCK", "x", "OWNER", "alice"), 0)
         self.assertGreater(w.read(), token)
 
+    def test_broken_meanwhile_is_not_taken_again(self):
+        """The same Redis: what an operator broke is lost, also if nobody has taken it since."""
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertRegex(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), "^LOST")
+        self.assertEqual(self.key_of("a"), 0)
+
+    def test_redis_restarts_empty_meanwhile(self):
+        """Daemon and Redis gone together: the holder has its lock on the new data, and nobody else gets it before."""
+        d = self.start()
+        token = self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.r.kill()
+        os.unlink(self.r.path)
+        self.r = self.redis(name="redis")
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), token)
+        self.assertEqual(self.key_of("a"), 1)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w", "TOKEN", token), 0)
+        self.assertGreater(other.cmd("LOCK", "a"), token)
+
     def test_stop_and_start(self):
         """TERM with a named owner that holds and one that waits: both go on with the next process."""
         d = self.start(conf="drain_timeout: 100ms\n")
