@@ -3,6 +3,7 @@
 trip to Redis, named owners go on with what they had."""
 import os
 import re
+import shutil
 import signal
 import stat
 import sys
@@ -116,6 +117,9 @@ class Named(Restart):
             self.wait_until_queued(d, "a", i + 1)
         d = self.again(d, "second")
         self.assertRegex(d.log(), r"adopted held=1 places=3 to_free=0")
+        info = d.info("persistence")
+        self.assertEqual([info["state" + k] for k in ("", "_kept", "_not_kept", "_adopted", "_freed", "_lost")],
+                         ["1", "4", "0", "4", "0", "0"])
         new = self.conn(d)
         new.line("LOCK a OWNER late")
         self.wait_until_queued(d, "a", 4)
@@ -299,6 +303,22 @@ class Directory(Restart):
         self.assertEqual(d.cmd("PING"), "PONG")
         d.kill()
         self.start("third")
+
+    def test_copy_of_the_directory(self):
+        """Another host, as far as this one can tell: whoever does not come after the one that runs is not let in."""
+        self.start().stop()
+        copy = os.path.join(self.dir, "copy")
+        shutil.copytree(self.state, copy)
+        d = self.start("second")
+        c = self.conn(d)
+        c.cmd("LOCK", "a", "OWNER", "w")
+        self.state = copy
+        clone = self.start("clone", wait=False)
+        until(lambda: "another daemon has our id" in clone.log())
+        self.assertEqual(clone.info("redis")["redis_state"], "down")
+        self.assertRegex(clone.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE")
+        self.assertEqual(d.info("redis")["redis_state"], "up")
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w"), 0)
 
     def test_secret_that_others_may_read_is_refused(self):
         self.start().stop()
