@@ -222,7 +222,9 @@ adopt(struct core *c, struct core_adoption *a)
     assert(c->serial == 0 && c->peers_n == 0);
     c->serial = a->serial;
     c->token_max = a->token;
-    qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    if (a->n > 0) {
+        qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    }
     for (size_t i = 0; i < a->n; i++) {
         const struct core_kept_part *p = &a->kept[i].part;
 

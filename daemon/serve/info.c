@@ -94,13 +94,13 @@ static void
 info_persistence(struct info *in)
 {
     const struct keeper *k = &in->engine->keeper;
-    struct held_counts c = {.kept = 0};
+    struct held_counts c;
 
     line(in, "loading:0");
-    if (k->held != NULL) {
-        c = held_count(k->held);
+    if (k->held == NULL) {
+        return;
     }
-    line(in, "state:%d", k->held != NULL);
+    c = held_count(k->held);
     line(in, "state_kept:%" PRIu64, c.kept);
     line(in, "state_not_kept:%" PRIu64, c.unkept);
     line(in, "state_adopted:%zu", k->adopted);

@@ -118,8 +118,8 @@ class Named(Restart):
         d = self.again(d, "second")
         self.assertRegex(d.log(), r"adopted held=1 places=3 to_free=0")
         info = d.info("persistence")
-        self.assertEqual([info["state" + k] for k in ("", "_kept", "_not_kept", "_adopted", "_freed", "_lost")],
-                         ["1", "4", "0", "4", "0", "0"])
+        self.assertEqual([info["state" + k] for k in ("_kept", "_not_kept", "_adopted", "_freed", "_lost")],
+                         ["4", "0", "4", "0", "0"])
         new = self.conn(d)
         new.line("LOCK a OWNER late")
         self.wait_until_queued(d, "a", 4)
