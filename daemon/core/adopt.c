@@ -6,6 +6,9 @@
  * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand as
  * they stood, before everybody who comes now. Who has not come back when the grace is over has ended.
  *
+ * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
+ * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
+ *
  * What the process before us had on its way to Redis may still run: an acquire is swept up like any that went
  * unanswered, and a RENEW or a release of some holds is reckoned with for as long as it could be on its way.
  *
@@ -129,7 +132,9 @@ as_held(struct core *c, struct claim *cl, const struct core_kept_part *p)
     cl->deadline_us = p->deadline_us;
     cl->watchdog = p->watchdog;
     cl->fresh = p->fresh;
-    cl->renew_us = after_us(c->now_us, REACH_US);
+    cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
+    cl->jeopardy_us = cl->deadline_us - cl->lease_us / 3;
+    claim_doubt(c, cl, DOUBT_CONFIRM); /* whatever has happened meanwhile: Redis says first whether it is still there */
     if (p->shrink_lease_us != 0) {
         cl->shrink_lease_us = p->shrink_lease_us;
         cl->shrink_until_us = late_until_us(c);
@@ -217,7 +222,9 @@ adopt(struct core *c, struct core_adoption *a)
     assert(c->serial == 0 && c->peers_n == 0);
     c->serial = a->serial;
     c->token_max = a->token;
-    qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    if (a->n > 0) {
+        qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    }
     for (size_t i = 0; i < a->n; i++) {
         const struct core_kept_part *p = &a->kept[i].part;
 
@@ -251,7 +258,7 @@ retry_releases(struct core *c, struct lock *l)
     }
 }
 
-/* What is due within a second is not put off by the pause after one that failed. */
+/* What is in doubt, or due within a second, is not put off by the pause after one that failed. */
 static void
 retry_renewals(struct core *c, const struct list *home)
 {
@@ -261,6 +268,10 @@ retry_renewals(struct core *c, const struct list *home)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
+        if (cl->doubt != 0) {
+            cl->retry_us = 0;
+            claim_arm(c, cl);
+        }
         if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
             cl->renew_us = c->now_us;
             claim_arm(c, cl);

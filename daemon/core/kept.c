@@ -61,7 +61,8 @@ static void
 describe(const struct claim *cl, enum core_kept_state state, struct core_kept_part *p)
 {
     bool held = state == CORE_KEPT_HELD, queued = state == CORE_KEPT_QUEUED;
-    bool attempted = cl->zombie_until_us != 0 || cl->state == CLAIM_TRYING;
+    bool asserting = cl->op != 0 && cl->op_reclaim;
+    bool attempted = cl->zombie_until_us != 0 || cl->state == CLAIM_TRYING || asserting;
 
     memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
     p->claim = cl->id;

@@ -93,7 +93,19 @@ info_memory(struct info *in)
 static void
 info_persistence(struct info *in)
 {
+    const struct keeper *k = &in->engine->keeper;
+    struct held_counts c;
+
     line(in, "loading:0");
+    if (k->held == NULL) {
+        return;
+    }
+    c = held_count(k->held);
+    line(in, "state_kept:%" PRIu64, c.kept);
+    line(in, "state_not_kept:%" PRIu64, c.unkept);
+    line(in, "state_adopted:%zu", k->adopted);
+    line(in, "state_freed:%zu", k->freed);
+    line(in, "state_lost:%zu", k->lost);
 }
 
 static void

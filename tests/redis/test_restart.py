@@ -3,6 +3,8 @@
 trip to Redis, named owners go on with what they had."""
 import os
 import re
+import select
+import shutil
 import signal
 import stat
 import sys
@@ -105,6 +107,33 @@ class Sessions(Restart):
         self.assertIsInstance(self.conn(d).cmd("LOCK", "lost", "NOWAIT"), int)
 
 
+    def test_killed_under_load(self):
+        """At any moment: nothing in the table is torn, and nothing of it is left in Redis."""
+        freed, quick = 0, "redis: { timeout: 300ms }\n"  # what was on its way is swept up after twice that
+        for n in range(8):
+            d = self.start("d%d" % n, conf=quick)
+            conns = [self.conn(d) for _ in range(8)]
+            for i, c in enumerate(conns):
+                c.sock.setblocking(False)
+                words = ["", "KIND simple", "KIND fair", "KIND rw SHARED"][i % 4]
+                pairs = "".join("LOCK %d-%d WAIT 5s %s\r\nUNLOCK %d-%d\r\n" % (i % 4, k % 3, words, i % 4, k % 3) for k in range(400))
+                c.sock.send(pairs.encode()[:60000])
+            until(lambda: sum(len(c.sock.recv(1 << 16)) for c in self.readable(conns)) > 0, pause=0.0005 * n)
+            d.kill()
+            d = self.start("e%d" % n, conf=quick)
+            freed += int(re.search(r"adopted held=0 places=0 to_free=([0-9]+) lost=0 left=0 torn=0", d.log()).group(1))
+            self.assertEqual(d.info("persistence")["state_lost"], "0")
+            until(lambda: d.info("persistence")["state_kept"] == "0")
+            left = [k for k in self.r.cmd("KEYS", "*") if not k.startswith("rlock:")]
+            self.assertEqual(left, [])
+            d.kill()
+        self.assertGreater(freed, 0)
+
+    @staticmethod
+    def readable(conns):
+        return select.select(conns, [], [], 0)[0]
+
+
 class Named(Restart):
     def test_locks_and_places_are_kept(self):
         d = self.start()
@@ -116,6 +145,9 @@ class Named(Restart):
             self.wait_until_queued(d, "a", i + 1)
         d = self.again(d, "second")
         self.assertRegex(d.log(), r"adopted held=1 places=3 to_free=0")
+        info = d.info("persistence")
+        self.assertEqual([info["state" + k] for k in ("_kept", "_not_kept", "_adopted", "_freed", "_lost")],
+                         ["4", "0", "4", "0", "0"])
         new = self.conn(d)
         new.line("LOCK a OWNER late")
         self.wait_until_queued(d, "a", 4)
@@ -223,6 +255,35 @@ class Named(Restart):
         self.assertEqual(self.conn(d).cmd("UNLOCK", "x", "OWNER", "alice"), 0)
         self.assertGreater(w.read(), token)
 
+    def test_broken_meanwhile_is_not_taken_again(self):
+        """The same Redis: what an operator broke is lost, also if nobody has taken it since."""
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertRegex(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), "^LOST")
+        self.assertEqual(self.key_of("a"), 0)
+
+    def test_redis_restarts_empty_meanwhile(self):
+        """Daemon and Redis gone together: the holder has its lock on the new data, and nobody else gets it before."""
+        d = self.start()
+        token = self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.r.kill()
+        os.unlink(self.r.path)
+        self.r = self.redis(name="redis")
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), token)
+        self.assertEqual(self.key_of("a"), 1)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w", "TOKEN", token), 0)
+        self.assertGreater(other.cmd("LOCK", "a"), token)
+
     def test_stop_and_start(self):
         """TERM with a named owner that holds and one that waits: both go on with the next process."""
         d = self.start(conf="drain_timeout: 100ms\n")
@@ -270,6 +331,22 @@ class Directory(Restart):
         self.assertEqual(d.cmd("PING"), "PONG")
         d.kill()
         self.start("third")
+
+    def test_copy_of_the_directory(self):
+        """Another host, as far as this one can tell: whoever does not come after the one that runs is not let in."""
+        self.start().stop()
+        copy = os.path.join(self.dir, "copy")
+        shutil.copytree(self.state, copy)
+        d = self.start("second")
+        c = self.conn(d)
+        c.cmd("LOCK", "a", "OWNER", "w")
+        self.state = copy
+        clone = self.start("clone", wait=False)
+        until(lambda: "another daemon has our id" in clone.log())
+        self.assertEqual(clone.info("redis")["redis_state"], "down")
+        self.assertRegex(clone.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE")
+        self.assertEqual(d.info("redis")["redis_state"], "up")
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w"), 0)
 
     def test_secret_that_others_may_read_is_refused(self):
         self.start().stop()

@@ -63,6 +63,21 @@ reached(struct world *w)
     happens(w, &(struct core_event){.type = CORE_REACHED});
 }
 
+/* So many are held, and Redis says so. */
+static void
+confirmed(struct world *w, int n)
+{
+    struct flight op[4];
+
+    reached(w);
+    for (int i = 0; i < n; i++) {
+        op[i] = expect_op(w, CORE_EXTEND, "a");
+    }
+    for (int i = 0; i < n; i++) {
+        redis_says(w, op[i], CORE_OK);
+    }
+}
+
 static void
 expect_nothing(const struct world *w)
 {
@@ -301,6 +316,7 @@ START_TEST(writer_and_reader)
         expect_reply(&w, id, CORE_GRANTED);
     }
     adopted(restarts(&w), 1, 0, 0, 0);
+    confirmed(&w, 1);
     s = session(&w);
     id = unlock(&w, s, "a", .owner = "alice");
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -330,6 +346,7 @@ START_TEST(several_holders)
         token[i] = expect_reply(&w, id, CORE_GRANTED)->token;
     }
     adopted(restarts(&w), 3, 0, 0, 0);
+    confirmed(&w, 3);
     t = session(&w);
     id = lock(&w, t, "a", .kind = permits ? KIND_SEMAPHORE : KIND_RW, .limit = 3, .nowait = true);
     expect_reply(&w, id, CORE_NOT_GRANTED);
@@ -393,6 +410,53 @@ START_TEST(run_out_is_lost)
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
     ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* It may have been broken, or lost by Redis: nothing is said before it is confirmed. */
+START_TEST(nothing_is_said_before_redis_has)
+{
+    bool gone_in_redis = _i == 0;
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    adopted(restarts(&w), 1, 0, 0, 0);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .once = true);
+    reached(&w);
+    if (gone_in_redis) {
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+        expect_reply(&w, id, CORE_WAS_LOST);
+    } else {
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        ck_assert_int_le(expect_reply(&w, id, CORE_GRANTED)->lease_us, SEC(20));
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Redis is in another epoch: what is held is asserted anew. */
+START_TEST(redis_has_lost_its_data)
+{
+    struct world w;
+    struct flight op, was;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice");
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, was, CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    adopted(restarts(&w), 1, 0, 0, 0);
+    happens(&w, &(struct core_event){.type = CORE_RECLAIM, .epoch = 7});
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.reclaim && op.op.holds == 1 && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+    redis_says(&w, op, CORE_OK);
+    expect_state(&w, "a", "held");
     world_close(&w);
 }
 END_TEST
@@ -687,6 +751,8 @@ main(void)
     tcase_add_loop_test(t, several_holders, 0, 2);
     tcase_add_test(t, grace_ends);
     tcase_add_loop_test(t, run_out_is_lost, 0, 2);
+    tcase_add_loop_test(t, nothing_is_said_before_redis_has, 0, 2);
+    tcase_add_test(t, redis_has_lost_its_data);
     tcase_add_test(t, deadline_is_kept_to);
     tcase_add_test(t, shrinking_renew_on_its_way);
     tcase_add_test(t, partial_release_on_its_way);

@@ -428,7 +428,7 @@ START_TEST(another_version)
     held_loaded_free(&a);
     held_close(&h);
     p = read_all("held", &n);
-    p[24]++; /* its version, behind magic, ids and tokens */
+    p[32]++; /* its version, behind magic, ids, tokens and epoch */
     write_all("held", p, n);
     h = opened("boot");
     ck_assert(held_load(h, &a));
