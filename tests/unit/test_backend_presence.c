@@ -217,7 +217,7 @@ open_other(uint64_t nonce, uint64_t former)
                               .metrics = &w.metrics,
                               .uuid = UUID,
                               .nonce = nonce,
-                              .former_nonce = former,
+                              .former_nonce = {former},
                               .post = other_post,
                               .seen = on_seen,
                               .state = other_state};
