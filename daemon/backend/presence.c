@@ -63,6 +63,24 @@ begins(struct presence *p, bool first)
     post(p, CORE_RECLAIM);
 }
 
+/*
+ * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it is
+ * the only Redis there is: what it says counts, once it is asked again.
+ */
+static void
+is_behind(struct presence_line *line)
+{
+    struct presence *p = line->of;
+
+    if (!others_up(p, line)) {
+        epoch_forget(&p->epoch);
+    }
+    link_fail(line->link, "this Redis is behind the one that was there before");
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        presence_ask(p, p->line[i].link);
+    }
+}
+
 /* What Redis answered on that link. */
 static void
 heard(struct presence_line *line, const struct reply *r)
@@ -82,10 +100,7 @@ heard(struct presence_line *line, const struct reply *r)
         p->told = false;
         break;
     case EPOCH_OLD:
-        if (!others_up(p, line)) { /* the only Redis there is: what it says counts, once it is asked again */
-            epoch_forget(&p->epoch);
-        }
-        link_fail(line->link, "this Redis is behind the one that was there before");
+        is_behind(line);
         break;
     case EPOCH_TWIN:
         refused(line, "twin", "another daemon has our id");

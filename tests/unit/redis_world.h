@@ -340,6 +340,7 @@ open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)
                               .log = &w.log,
                               .metrics = &w.metrics,
                               .uuid = UUID,
+                              .nonce = 1,
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
                               .post = post,
                               .seen = on_seen,
@@ -522,6 +523,7 @@ world_begin(void)
                                    .connect_us = 5 * US_PER_S,
                                    .backoff_min_us = 10 * US_PER_MS,
                                    .backoff_max_us = 50 * US_PER_MS,
+                                   .grace_us = LEASE_US,
                                    .links = 1,
                                    .batch_max = 64};
 }

@@ -20,6 +20,7 @@
 struct pair {
     struct bufferevent *client, *server; /* NULL: cut */
     bool attempted;                      /* a script of a lock was asked for there */
+    bool held;                           /* its replies are kept back, whatever becomes of others */
 };
 
 static struct {
@@ -69,6 +70,9 @@ on_reply(struct bufferevent *bev, void *arg)
     struct evbuffer *in = bufferevent_get_input(bev);
     struct pair *p = arg;
 
+    if (p->held) {
+        return;
+    }
     if (px.replies == PASS) {
         bufferevent_write_buffer(p->client, in);
     } else if (px.replies == SWALLOW) {
@@ -265,6 +269,7 @@ START_TEST(a_killed_redis_comes_back)
     struct core_done d, before;
     char run_id[48];
     struct backend_status st;
+    uint64_t epoch;
 
     redis_start(NULL);
     redis_connect();
@@ -272,6 +277,7 @@ START_TEST(a_killed_redis_comes_back)
     backend_status(w.b, &st);
     memcpy(run_id, st.run_id, sizeof(run_id));
     before = acquire("k", KIND_REENTRANT, 1);
+    epoch = epoch_now();
     redis_kill();
     d = acquire("k", KIND_REENTRANT, 1);
     ck_assert(d.outcome == CORE_UNKNOWN || d.outcome == CORE_DOWN);
@@ -280,6 +286,7 @@ START_TEST(a_killed_redis_comes_back)
     redis_start(NULL);
     redis_connect();
     turn_until(is_all_up, NULL);
+    turn_until(is_granting_anew, &epoch);
     d = acquire("k", KIND_REENTRANT, 1);
     must(d, CORE_OK);
     ck_assert_uint_gt(d.token, before.token); /* although it has forgotten all of them */
@@ -479,6 +486,34 @@ START_TEST(closing_forgets_what_is_in_flight)
         event_base_loop(w.base, EVLOOP_NONBLOCK);
     }
     ck_assert_uint_eq(w.events_n + w.seen_n, before);
+}
+END_TEST
+
+/* Redis loses its data behind an attempt, and another link hears of that first: the old answer says nothing any more. */
+START_TEST(an_answer_from_another_epoch_is_none)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    uint64_t epoch = epoch_now();
+    struct pair *p = px.pair;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    while (!p->attempted) {
+        p++;
+    }
+    p->held = true;
+    send_op(&op, CORE_ACQUIRE);
+    turn_until_exists("k");
+    redis("FLUSHALL");
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_GRACE); /* by the link of renewals */
+    turn_until(is_granting_anew, &epoch);
+    ck_assert_ptr_null(done_of(op.op));
+    p->held = false;
+    on_reply(p->server, p);
+    turn_until(is_done, &op.op);
+    must(*done_of(op.op), CORE_UNKNOWN);
+    ck_assert_int_gt(done_of(op.op)->guard_us, 0);
+    must(acquire("k", KIND_REENTRANT, 2), CORE_OK);
+    ck_assert_uint_eq(w.downs, 0);
 }
 END_TEST
 
@@ -889,6 +924,7 @@ main(void)
         each_of_many_is_told_once,
         killed_connections_come_back,
         closing_forgets_what_is_in_flight,
+        an_answer_from_another_epoch_is_none,
         errors_mean_what_they_say,
         nonsense_ends_the_link,
         a_reply_to_nothing_ends_the_link,

@@ -31,33 +31,34 @@
 
 enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2 };
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
+enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
 enum fault {
     LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, SAY_LOST, SAID_TWICE,
-    ONE_CALLED, CRASHED, CRASHED_INSIDE, FAULTS
+    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, FAULTS
 };
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
                                                 "say lost",  "said twice",   "one called", "crashed",
-                                                "crashed inside a step"};
+                                                "crashed inside a step", "data lost"};
 
 /* Situations that must have come about. */
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
-    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, SIGHTS
+    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
     "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
-    "adopted lost"};
+    "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                          [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break"};
 
 struct world;
 
-enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID };
+enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS };
 
 /* Something on its way between a daemon and Redis. */
 struct flight {
@@ -69,6 +70,7 @@ struct flight {
     char key[16];
     struct core_done done;
     unsigned link;  /* generation of the daemon's link it was sent on */
+    uint64_t epoch; /* as its daemon knew it when it was sent; what is heard, or asserted */
     bool zombie;    /* its link has died: it may run, but nobody hears of it */
     uint64_t lock;
     char *said;     /* owned */
@@ -105,7 +107,8 @@ struct node {
     struct session session[SESSIONS];
     uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id; 0 = no. Whose own channel is heard, too */
     unsigned link;
-    bool up;
+    uint64_t epoch;  /* of Redis, as it knows */
+    bool up, owes;   /* owes: a grace waits until it has asserted what it holds */
     int64_t stalled_until_us, last_arrival_us[2];
     struct record record[RECORDS];
     size_t records_n;
@@ -120,6 +123,8 @@ struct world {
     size_t in_flight;
     struct node node[DAEMONS];
     struct model redis;
+    uint64_t epoch;         /* of Redis's data */
+    int64_t grace_until_us; /* 0 = it grants */
     uint64_t last_token[NAMES], last_exclusive[NAMES];
     bool faults_on, traced;
     int leaving; /* no new requests */
@@ -376,12 +381,65 @@ listeners(void *ctx, int name)
     return n;
 }
 
+/* Everybody hears, sooner or later. */
+static void
+tell_all(struct world *w, enum happening what)
+{
+    for (int d = 0; d < DAEMONS; d++) {
+        struct flight f = {.what = what, .daemon = d, .epoch = w->epoch};
+
+        launch(w, &f, w->now_us + 20 + upto(w, 500 * US_PER_MS));
+    }
+}
+
+static void
+grace_check(struct world *w)
+{
+    bool owes = false;
+
+    for (int d = 0; d < DAEMONS; d++) {
+        owes |= w->node[d].owes;
+    }
+    if (w->grace_until_us != 0 && (!owes || w->now_us >= w->grace_until_us)) {
+        w->sights[GRACE_TIMED_OUT] += owes;
+        w->grace_until_us = 0;
+        tell_all(w, GRACE_ENDS);
+    }
+}
+
+/* All that it had acknowledged is gone, but for the highest token, which daemons tell it of. */
+static void
+data_lost(struct world *w)
+{
+    trace(w, 0, "data lost: epoch %d", (int)w->epoch + 1);
+    memset(w->redis.key, 0, sizeof(w->redis.key));
+    w->epoch++;
+    w->grace_until_us = w->now_us + GRACE_US;
+    for (int d = 0; d < DAEMONS; d++) {
+        w->node[d].owes = true;
+    }
+    tell_all(w, LOSS_HEARD);
+}
+
+/* As scripts/common.lua has it: in a grace, or in data that the daemon does not know of, nobody gets what it had not. */
 static void
 redis_runs(struct world *w, struct flight *f)
 {
     struct model_call c = {f->daemon, f->verb, f->op, &f->done, w->now_us};
+    bool known;
 
+    grace_check(w);
+    known = f->epoch == w->epoch && (w->grace_until_us == 0 || f->op.reclaim);
+    if (f->verb == CORE_ACQUIRE && !known && !model_too_late(&w->redis, &c)) {
+        w->sights[REFUSED]++;
+        f->done.outcome = CORE_GRACE;
+        return;
+    }
     model_runs(&w->redis, &c);
+    w->sights[RECLAIMED] += f->op.reclaim && f->done.outcome == CORE_OK;
+    if (f->done.outcome == CORE_GONE_IN_REDIS && !known && f->verb != CORE_BREAK_KEY) {
+        f->done.outcome = CORE_GRACE;
+    }
 }
 
 /* ---- the way there and back --------------------------------------------- */
@@ -631,6 +689,7 @@ send_operation(struct node *n, const struct core_action *a)
     struct flight f = {.what = OP_RUNS, .daemon = (int)(n - w->node), .op = a->op, .verb = a->type, .link = n->link};
     int64_t at_us;
 
+    f.epoch = n->epoch;
     note_operation(w, f.daemon, a);
     ck_assert_msg(a->type == CORE_BREAK_KEY || is_kept(n, a->op.claim), "seed %llu: an operation on what is not kept",
                   (unsigned long long)w->seed);
@@ -718,6 +777,10 @@ sink(void *ctx, const struct core_action *a)
     case CORE_SAY:
         hear_say(n->world, d, a->say);
         break;
+    case CORE_RECLAIMED:
+        launch(n->world, &(struct flight){.what = ALL_ASSERTED, .daemon = d, .epoch = a->epoch},
+               n->world->now_us + 20 + upto(n->world, 500));
+        break;
     case CORE_WATCH:
     case CORE_UNWATCH:
         watch(n, a);
@@ -750,6 +813,25 @@ flight_lands(struct world *w, struct flight *f)
     case OP_ANSWERED:
         ev.type = CORE_DONE;
         ev.done = f->done;
+        if (f->epoch != w->node[f->daemon].epoch) { /* said of data that may be gone */
+            ev.done.outcome = CORE_UNKNOWN;
+            ev.done.token = 0;
+            ev.done.stamp = 0;
+        }
+        break;
+    case LOSS_HEARD:
+        if (f->epoch <= w->node[f->daemon].epoch) { /* a stalled daemon hears several at once, in any order */
+            return;
+        }
+        w->node[f->daemon].epoch = ev.epoch = f->epoch;
+        ev.type = CORE_RECLAIM;
+        break;
+    case ALL_ASSERTED:
+        w->node[f->daemon].owes &= f->epoch != w->epoch;
+        grace_check(w);
+        return;
+    case GRACE_ENDS:
+        ev.type = CORE_GRACE_OVER;
         break;
     case HINTED:
     case WATCHED:
@@ -1035,7 +1117,12 @@ nature_acts(struct world *w)
     } else if (fault(w, CRASHED, 4)) {
         n->stalled_until_us = 0;
         crash(w, d, fault(w, CRASHED_INSIDE, 500));
+        n->epoch = 0; /* it says hello, and hears which it is */
+        launch(w, &(struct flight){.what = LOSS_HEARD, .daemon = d, .epoch = w->epoch}, w->now_us + 20);
+    } else if (w->grace_until_us == 0 && fault(w, DATA_LOST, 1)) {
+        data_lost(w);
     }
+    grace_check(w);
 }
 
 /* ---- the run -------------------------------------------------------------- */
