@@ -8,6 +8,7 @@
  *   S4  holds are grants minus releases; who re-enters has the same token
  *   S5  first come, first served among those who wait at one daemon
  *   S6  nothing is said to be held when its deadline has passed; who has not heard LOST has not lost it
+ *   G1  nothing takes a lock past its guard
  *   L1  what is free is granted to who waits for it, once faults have stopped
  *   L3  without a fault no lock is lost
  * S7 stands in owned.c; L2 and R1 at the end of the world, here.
@@ -16,6 +17,7 @@
  */
 #include <string.h>
 
+#include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
 
 enum { CORE_CHECK_EVERY = 64, LOST_AFTER_US = 2 * 1000 * 1000 };
@@ -346,6 +348,25 @@ check_news(struct daemon *d, const struct core_publish *p)
         strcmp(p->reason, "lease over") != 0) {
         violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,
                  (double)(w->now_us - w->trouble_us) / 1e6);
+    }
+}
+
+/* ---- commands that were given up ---- */
+
+/*
+ * G1. Redis may run what was under way when its link was given up, but past its guard nothing that takes a lock. The
+ * guard is a second behind the sending; that is by Redis's clock as the daemon knew it.
+ */
+void
+check_zombie(const struct conn *c, int script, const struct reply *r)
+{
+    struct world *w = c->world;
+    int64_t late_us = w->now_us - c->closed_us - US_PER_S;
+
+    if (late_us > US_PER_S && scripts_verb(script) == VERB_ACQUIRE && r->type == REPLY_ARRAY && r->count > 1 &&
+        r->item[1]->n == 1 && w->now_us > w->excused_us) {
+        violated(w, "G1", "a lock of kind %s was taken %.3f s past its guard", kind_rows[scripts_kind(script)].name,
+                 (double)late_us / 1e6);
     }
 }
 

@@ -125,7 +125,10 @@ draw_habits(struct world *w)
     if (w->options->control == CONTROL_DRIFT_0 || w->options->control == CONTROL_RATES) {
         h->rates = true;
     }
-    if (w->options->control == CONTROL_NO_POLL) {
-        w->rate[FAULT_PUBSUB_DROP] = 100000;
+    if (w->options->control == CONTROL_LEASE_FROM_REPLY) { /* what makes a difference */
+        h->leased = 90000;
+        h->unlock = 10000;
+        h->think_us = 200 * US_PER_MS;
+        w->rate[FAULT_SLOW] = fault_rows[FAULT_SLOW].rate;
     }
 }

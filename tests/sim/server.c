@@ -127,7 +127,7 @@ published(void *ctx, struct slice channel, struct slice message)
             continue;
         }
         heard++;
-        if (fault(w, FAULT_PUBSUB_DROP)) {
+        if (fault(w, FAULT_PUBSUB_DROP) || w->options->control == CONTROL_NO_POLL) {
             continue;
         }
         if (out.n == 0) {
@@ -223,6 +223,23 @@ put_reply(struct buf *out, const struct reply *r)
     }
 }
 
+/* A control: whatever has happened, Redis says that there is no grace. */
+static void
+end_grace(struct world *w)
+{
+    struct slice get[2] = {SLICE_LIT("GET"), SLICE_LIT("rlock:epoch")}, set[3] = {SLICE_LIT("SET"), get[1]};
+    const struct reply *r = sim_redis_command(w->server.redis, server_clock(w), 2, get);
+    const char *second = r->type == REPLY_TEXT ? strchr(r->text.p, ' ') : NULL;
+    const char *third = second != NULL ? strchr(second + 1, ' ') : NULL;
+    char open[64];
+
+    if (third != NULL && (size_t)(third - r->text.p) < sizeof(open)) {
+        set[2] = (struct slice){open, (size_t)(third - r->text.p)};
+        memcpy(open, r->text.p, set[2].n);
+        (void)sim_redis_command(w->server.redis, server_clock(w), 3, set);
+    }
+}
+
 /* Controls: what is done to a call of a script of ours on its way. */
 static void
 break_call(struct world *w, int script, int words, struct slice *word)
@@ -281,6 +298,7 @@ note_reply(struct conn *c, int script, const struct reply *r)
     if (c->bev == NULL) {
         w->totals->faults[FAULT_ZOMBIE]++;
         w->totals->faults[FAULT_ZOMBIE_LATE] += w->now_us - c->closed_us > 2 * US_PER_S;
+        check_zombie(c, script, r);
     }
     if (r->type != REPLY_ARRAY || r->count < 2) {
         return;
@@ -338,6 +356,16 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
         break_call(w, script, words, word);
     }
     r = call_server(w, script, words, word);
+    if (w->options->control == CONTROL_LOSSES_NO_GRACE && script >= 0 && !scripts_is_call(script)) {
+        struct buf kept;
+
+        buf_init(&kept, 0); /* the reply does not outlive the next command */
+        put_reply(&kept, r);
+        end_grace(w);
+        conn_reply(c, kept.p, kept.n, false);
+        buf_fini(&kept);
+        return;
+    }
     if (scripts_is_call(script)) {
         note_reply(c, script, r);
         break_reply(c, script, r);

@@ -330,6 +330,7 @@ void check_granted(struct daemon *d, struct session *s, const struct asked *a, c
 void check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r);
 void check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type);
 void check_session_ends(struct daemon *d, struct session *s);
+void check_zombie(const struct conn *c, int script, const struct reply *r); /* a command ran that was given up */
 void check_step(struct daemon *d);                             /* after each step */
 void check_calm(struct world *w);                              /* now and then, when no faults happen */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
