@@ -147,7 +147,16 @@ still_waits(const struct world *w, const struct asked *a, int name)
            in_time;
 }
 
-/* S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. */
+static bool
+was_refused(const struct session *s, const struct asked *a, int name)
+{
+    return s->unavailable_us[name] != 0 && a->at_us < s->unavailable_us[name] + 15 * US_PER_S;
+}
+
+/*
+ * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
+ * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that.
+ */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
 {
@@ -162,7 +171,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
         for (int k = 0; k < ASKED && other != s && other->open && !other->eof; k++) {
             const struct asked *b = &other->asked[k];
 
-            if (b->at_us < a->at_us && still_waits(d->world, b, name) && b->shared == a->shared) {
+            if (b->at_us < a->at_us && !was_refused(other, b, name) && still_waits(d->world, b, name) && b->shared == a->shared) {
                 violated(d->world, "S5", "%s: session %d waits since %.6f, granted to session %d that came %.6f",
                          n->text, (int)other->id, (double)b->at_us / 1e6, (int)s->id, (double)a->at_us / 1e6);
             }

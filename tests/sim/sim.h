@@ -166,6 +166,7 @@ struct session {
     struct asked asked[ASKED];
     int asked_n;
     int held[NAMES];
+    int64_t unavailable_us[NAMES]; /* the last time it was answered so */
 };
 
 struct daemon {
