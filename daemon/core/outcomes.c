@@ -39,6 +39,14 @@ plan(const struct core *c, struct claim *cl, int64_t sent_us)
     cl->jeopardy = false;
 }
 
+/* Who it was sent for has gone, and who came since wants the other sort of hold. */
+static bool
+is_wrong_sort(const struct claim *cl)
+{
+    return !list_empty(&cl->requests) &&
+           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+}
+
 static void
 grant(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -68,19 +76,15 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests)) { /* those that waited together */
+    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* those that waited together */
         request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
     lock_settle_full(c, l);
-    claim_arm(c, cl);
-}
-
-/* Who it was sent for has gone, and who came since wants the other sort of hold. */
-static bool
-is_wrong_sort(const struct claim *cl)
-{
-    return !list_empty(&cl->requests) &&
-           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+    if (cl->state == CLAIM_HELD) { /* who came behind a LOCK ONCE that outlived the LOCK it repeats, for another sort */
+        claim_serve(c, cl);
+    } else {
+        claim_arm(c, cl);
+    }
 }
 
 static void

@@ -49,3 +49,4 @@ sim-bench: ## script calls of the simulated Redis in a second
 
 -include $(SIM_OBJ:.o=.d)
 .PHONY: sim-redis-build sim-redis-here sim-redis sim-redis-asan sim-differ sim-bench
+include tests/sim/world.mk
