@@ -22,8 +22,12 @@ sim: $(B)/tests/sim/rlsim ## the simulator: 20,000 seeds and the controls; SEED=
 	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
 endif
 
-sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on
-	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS)
+test-sim:
+	@$(IN_TEST) sim
+
+sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on, reported in build/sim.txt
+	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \
+	    status=$$?; cat build/sim.txt; exit $$status
 
 -include $(SIM_WORLD:.o=.d)
-.PHONY: sim sim-long
+.PHONY: sim test-sim sim-long
