@@ -10,6 +10,7 @@
  *   refuse NAME 0|1                  new connections are reset
  *   stats NAME                       what has happened: name=number ...
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -50,12 +51,16 @@ addr_parse(struct addr *out, const char *text)
         out->len = sizeof(*un);
         return snprintf(un->sun_path, sizeof(un->sun_path), "%s", text + 5) < (int)sizeof(un->sun_path);
     }
-    if (strncmp(text, "tcp:", 4) == 0) {
-        int len = (int)sizeof(out->sa);
-        bool fine = evutil_parse_sockaddr_port(text + 4, (struct sockaddr *)&out->sa, &len) == 0;
+    if (strncmp(text, "tcp:", 4) == 0 && strchr(text + 4, ':') != NULL) {
+        struct sockaddr_in *in = (struct sockaddr_in *)(void *)&out->sa;
+        const char *colon = strrchr(text, ':');
+        char host[INET_ADDRSTRLEN];
 
-        out->len = (socklen_t)len;
-        return fine;
+        snprintf(host, sizeof(host), "%.*s", (int)(colon - text) - 4, text + 4);
+        in->sin_family = AF_INET;
+        in->sin_port = htons((uint16_t)atoi(colon + 1));
+        out->len = sizeof(*in);
+        return inet_pton(AF_INET, host, &in->sin_addr) == 1;
     }
     return false;
 }

@@ -357,7 +357,7 @@ class Verdict:
             self.ops, self.grants, self.names, self.windows, ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
 
 
-HOUSE = ("rlock:",)  # keys that are rlockd's own and stay
+HOUSE = ("rlock:", "redisson_lock_token:")  # keys that stay: rlockd's own, and the counters of Redisson's fenced locks
 
 
 def check(lines, most_windows=INF):
