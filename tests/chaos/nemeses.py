@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import tempfile
 import time
 
 from harness import Closed, Conn, RError, free_port, until
@@ -454,9 +455,8 @@ def _(w):
 def sentinels(w):
     """Three of them, which know the master."""
     out = []
-    for i in range(3):
-        home = os.path.join(w.dir, "sentinel-%d-%d" % (len(w.parts), i))
-        os.mkdir(home)
+    for _ in range(3):
+        home = tempfile.mkdtemp(prefix="sentinel.", dir=w.dir)
         path, port = os.path.join(home, "s.sock"), free_port()
         conf = os.path.join(home, "s.conf")
         with open(conf, "w") as f:
@@ -521,7 +521,7 @@ def _(w):
     return w.redis is not old
 
 
-# --- Redis's clock, by libfaketime
+# --- Redis's clock, by clock.so
 
 def jump(w, seconds):
     before, began = int(w.redis.cmd("TIME")[0]), time.monotonic()

@@ -204,13 +204,17 @@ pump(struct pipe *p)
     return pipe_end(p);
 }
 
+/* In a hole the first byte that comes is seen, not read: see on_readable. */
 static void
 read_again(struct pipe *p)
 {
-    if (p->readable != NULL && !p->eof && p->queued < ROOM && fault_of(p, FAULT_hole) == 0) {
-        event_add(p->readable, NULL);
-    } else if (p->readable != NULL) {
+    if (p->readable == NULL) {
+        return;
+    }
+    if (p->eof || p->queued >= ROOM) {
         event_del(p->readable);
+    } else if (fault_of(p, FAULT_hole) == 0) {
+        event_add(p->readable, NULL);
     }
 }
 

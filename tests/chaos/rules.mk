@@ -1,5 +1,5 @@
 # Chaos with real processes: the fault proxy, the clients, the resource under lock; see tests/chaos/README.md.
-CHAOS := $(addprefix $(B)/tests/chaos/,proxy resource client)
+CHAOS := $(addprefix $(B)/tests/chaos/,proxy resource client clock.so)
 
 $(B)/tests/chaos/%.o: tests/chaos/%.c
 	@mkdir -p $(@D)
@@ -13,6 +13,10 @@ $(B)/tests/chaos/resource: $(B)/tests/chaos/resource.o
 
 $(B)/tests/chaos/client: $(addprefix $(B)/tests/chaos/,client.o client_fifo.o session.o)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+$(B)/tests/chaos/clock.so: tests/chaos/clock.c
+	@mkdir -p $(@D)
+	$(CC) $(WARN) $(WERROR) -O2 -fPIC -shared -o $@ $<
 
 chaos-build: test
 	@$(IN_TEST) chaos-programs

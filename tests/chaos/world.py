@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import time
@@ -143,7 +144,7 @@ class Client(Process):
 
 
 class World:
-    def __init__(self, title, seed=1, replica=False, faketime=False, clients=8, conf="", redis_args=("--appendonly", "yes"),
+    def __init__(self, title, seed=1, replica=False, clock=False, clients=8, conf="", redis_args=("--appendonly", "yes"),
                  options=()):
         self.title, self.conf, self.options = title, conf, list(options)
         self.rng = random.Random(seed)
@@ -152,10 +153,9 @@ class World:
         self.bad = []
         self.repl_port, self.ahead, redis_env = None, 0, None
         self.clock = os.path.join(self.dir, "clock")
-        if faketime:
+        if clock:
             self.set_clock(0)
-            redis_env = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": self.clock, "FAKETIME_NO_CACHE": "1",
-                         "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            redis_env = {"LD_PRELOAD": os.path.join(PROGRAMS, "clock.so"), "RLOCKD_CLOCK": self.clock}
         self.clients, self.born = {}, 0
         self.log = open(os.path.join(self.dir, "world.history"), "a", buffering=1)
         try:
@@ -203,10 +203,9 @@ class World:
         return self.repl_port
 
     def set_clock(self, ahead_s):
-        """Redis's clock is so many seconds ahead from now on (only where it was started under libfaketime)."""
-        with open(self.clock + ".new", "w") as f:
-            f.write("%+d\n" % ahead_s)
-        os.rename(self.clock + ".new", self.clock)
+        """Redis's clock is so many seconds ahead from now on (only where it was started with clock.so)."""
+        with open(self.clock, "r+b" if os.path.exists(self.clock) else "wb") as f:
+            f.write(struct.pack("=q", ahead_s * 1000000))
         self.ahead = ahead_s
 
     @staticmethod
