@@ -40,7 +40,7 @@ rules:
   - { match: "rw:*", kind: rw }
   - { match: "se:*", kind: semaphore, limit: 3 }
   - { match: "fe:*", kind: fenced }
-""" % (LEASE * 1000)
+"""
 NAMES = "re:0,re:1,si:0,co:0,fa:0,fe:0,rw:0,se:0"
 FAULTS = ("delay", "jitter", "slice", "cut", "swallow", "hole", "bandwidth")
 
@@ -127,7 +127,7 @@ class Daemon(harness.Rlockd):
         self.start()
 
     def start(self):
-        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF + self.world.conf, wait=False,
+        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF % (self.world.lease * 1000), wait=False,
                          args=("--listen", "tcp:127.0.0.1:%d" % self.listen))
         self.lives += 1
         until(self.serving)
@@ -144,9 +144,9 @@ class Client(Process):
 
 
 class World:
-    def __init__(self, title, seed=1, replica=False, clock=False, clients=8, conf="", redis_args=("--appendonly", "yes"),
+    def __init__(self, title, seed=1, replica=False, clock=False, clients=8, lease=LEASE, redis_args=("--appendonly", "yes"),
                  options=()):
-        self.title, self.conf, self.options = title, conf, list(options)
+        self.title, self.lease, self.options = title, lease, list(options)
         self.rng = random.Random(seed)
         self.dir = tempfile.mkdtemp(prefix="rlockd-chaos.")
         self.parts = []
@@ -234,7 +234,7 @@ class World:
         self.born += 1
         c = Client([os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route, "daemon=" + self.routes[route][1],
                     "history=%s/%s.history" % (self.dir, name), "resource=unix:%s/resource" % self.dir,
-                    "seed=%d" % self.rng.randrange(1 << 30), "watchdog=%d" % (LEASE * 1000), "names=" + NAMES,
+                    "seed=%d" % self.rng.randrange(1 << 30), "watchdog=%d" % (self.lease * 1000), "names=" + NAMES,
                     *self.options, *words], self.dir, name)
         c.route, c.words = route, words
         self.clients[name] = c
@@ -285,7 +285,7 @@ class World:
                 self.bad.append("client %s ended with %s: %s" % (name, c.proc.returncode, c.log()[-500:]))
             c.log_file.close()
         self.clients = {}
-        end = time.monotonic() + (LEASE + 6) * harness.SLOW
+        end = time.monotonic() + (self.lease + 6) * harness.SLOW
         while True:
             left = self.left()
             if not left or time.monotonic() > end:
@@ -305,14 +305,14 @@ class World:
                 keys.append("%s/%s" % (tag, type(e).__name__))
         return keys
 
-    def numbers(self):
+    def numbers(self, names=NAMES):
         """Lost updates, unfenced and fenced, and how many writes were refused: what the resource says."""
         lost, writes, refused = {"plain": 0, "fenced": 0}, {"plain": 0, "fenced": 0}, 0
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(harness.DEADLINE)
             s.connect(self.dir + "/resource")
             lines = s.makefile("r")
-            for name in [n for n in NAMES.split(",") if n[:2] not in ("se", "rw")] + ["rw:0"]:
+            for name in names.split(","):
                 for what in lost:
                     s.sendall(("stat %s/%s\n" % (name, what)).encode())
                     got = {k: int(v) for k, v in (w.split("=") for w in lines.readline().split()[1:])}
