@@ -395,6 +395,26 @@ def _(w):
     return seen
 
 
+# --- the network, between some clients and their daemon (only where network namespaces are allowed)
+
+def cable_cut(w, sides):
+    """Packets are lost, and nobody is told: longer than dead_peer, so that the daemon gives the peers up."""
+    w.flaky("B/n", True)
+    w.cable.cut(sides)
+    yield 2.6
+    seen = not w.cable.reaches(w.daemons["B"].listen)
+    w.cable.mend(sides)
+    yield 0.5
+    w.flaky("B/n", False)
+    return seen and w.cable.reaches(w.daemons["B"].listen)
+
+
+for sides, word in (("there", "from clients to their daemon"), ("here", "from a daemon to its clients"), ("both", "both ways")):
+    @nemesis("net-hole-" + sides, "packets are lost " + word + ", for 1.3 times dead_peer", "none is lost", "net")
+    def _(w, sides=sides):
+        return (yield from cable_cut(w, ("here", "there") if sides == "both" else (sides,)))
+
+
 # --- another Redis takes over (the daemons' address of Redis is the proxy's, which is turned)
 
 def turn(w):
@@ -544,7 +564,7 @@ def _(w):
 def compatible(group):
     """May these be done at a time? Not two that kill, stop or turn the same process."""
     def victim(n):
-        for word in ("redis-way", "client-way", "daemon", "client"):
+        for word in ("redis-way", "client-way", "net-hole", "daemon", "client"):
             if n.name.startswith(word):
                 return word
         return "redis"

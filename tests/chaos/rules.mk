@@ -1,11 +1,13 @@
-# Chaos with real processes: the fault proxy, the clients, the resource under lock; see tests/chaos/README.md.
+# Chaos with real processes: the fault proxy, the clients, what they lock; see tests/chaos/README.md.
 CHAOS := $(addprefix $(B)/tests/chaos/,proxy resource client clock.so)
+ROUNDS ?= 200
+DURATION ?= 600
 
 $(B)/tests/chaos/%.o: tests/chaos/%.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/chaos/proxy: $(B)/tests/chaos/proxy.o $(B)/tests/chaos/proxy_conn.o
+$(B)/tests/chaos/proxy: $(addprefix $(B)/tests/chaos/,proxy.o proxy_conn.o)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/tests/chaos/resource: $(B)/tests/chaos/resource.o
@@ -18,10 +20,19 @@ $(B)/tests/chaos/clock.so: tests/chaos/clock.c
 	@mkdir -p $(@D)
 	$(CC) $(WARN) $(WERROR) -O2 -fPIC -shared -o $@ $<
 
+chaos-programs: $(CHAOS)
+
 chaos-build: test
 	@$(IN_TEST) chaos-programs
 
-chaos-programs: $(CHAOS)
+chaos: chaos-build asan-build ## real processes harmed in 50 ways for DURATION seconds, ROUNDS failovers: build/chaos/report.txt
+	@tests/chaos/chaos long $(DURATION) $(ROUNDS)
+
+chaos-short: chaos-build
+	@tests/chaos/chaos short
+
+failover: chaos-build ## failover with lost writes, ROUNDS times, beside the plain SET NX PX
+	@/usr/bin/python3 tests/chaos/failover.py $(ROUNDS)
 
 -include $(wildcard $(B)/tests/chaos/*.d)
-.PHONY: chaos-build chaos-programs
+.PHONY: chaos-programs chaos-build chaos chaos-short failover

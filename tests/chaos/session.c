@@ -71,8 +71,11 @@ dial(const char *address)
         snprintf(un.sun_path, sizeof(un.sun_path), "%s", address + 5);
         got = connect(fd, (struct sockaddr *)&un, sizeof(un));
     } else {
+        char host[INET_ADDRSTRLEN];
+
+        snprintf(host, sizeof(host), "%.*s", (int)strcspn(address + 4, ":"), address + 4);
         in.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
-        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        (void)inet_pton(AF_INET, host, &in.sin_addr);
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         got = connect(fd, (struct sockaddr *)&in, sizeof(in));
     }

@@ -51,7 +51,7 @@ int64_t now_us(void);
 void sleep_us(int64_t us);
 void say(struct client *c, const char *proc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* unix:PATH or tcp:127.0.0.1:PORT; -1 when nobody is there. */
+/* unix:PATH or tcp:ADDRESS:PORT; -1 when nobody is there. */
 int dial(const char *address);
 bool session_open(struct client *c, struct session *s);
 void session_close(struct client *c, struct session *s);

@@ -22,10 +22,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
 import harness  # noqa: E402
 from harness import Closed, Conn, Process, RError, free_port, until  # noqa: E402
 
+import netns  # noqa: E402
 import rlcheck  # noqa: E402
 
 LEASE = 1.5  # seconds; short, so that a run is
-PROGRAMS = os.path.join(harness.BUILD, "tests", "chaos")
+PROGRAMS = os.path.join(harness.TOP, "build", "test", "tests", "chaos")  # the daemon may be of another build
 CONF = """
 redis: { timeout: 300ms, connect_timeout: 300ms, backoff_min: 10ms, backoff_max: 200ms }
 locks: { lease: %dms, owner_grace: 1s, place_grace: 1s }
@@ -123,12 +124,15 @@ class Daemon(harness.Rlockd):
     def __init__(self, world, tag, redis):
         self.world, self.tag, self.url = world, tag, redis
         self.listen = free_port()
+        self.more = ()  # addresses besides
+        if tag == "B" and world.cable is not None:
+            self.more = ("--listen", "tcp:%s:%d" % (world.cable.here, self.listen))
         self.lives = 0
         self.start()
 
     def start(self):
         super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF % (self.world.lease * 1000), wait=False,
-                         args=("--listen", "tcp:127.0.0.1:%d" % self.listen))
+                         args=("--listen", "tcp:127.0.0.1:%d" % self.listen, *self.more))
         self.lives += 1
         until(self.serving)
 
@@ -178,6 +182,9 @@ class World:
         self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir, "resource")
         keep(self.resource)
         until(lambda: os.path.exists(self.dir + "/resource"))
+        self.cable = netns.cable(self.dir)
+        if self.cable is not None:
+            keep(self.cable.process)
         self.daemons = {}
         for tag in "AB":
             vip = "unix:%s/vip-%s" % (self.dir, tag)
@@ -191,6 +198,10 @@ class World:
         self.routes = {"A": ("A", a.addr), "A/p": ("A", "unix:%s/via-A" % self.dir),
                        "B": ("B", b.addr), "B/p": ("B", "tcp:127.0.0.1:" + port)}
         self.event("limit", "se:0", "3")
+        if self.cable is not None:
+            self.routes["B/n"] = ("B", "tcp:%s:%d" % (self.cable.here, b.listen))
+            for _ in range(clients // 5):
+                self.client("B/n")
         for i in range(clients):
             self.client(("A", "B", "A/p", "B/p")[i % 4], *(("named=1",) if i % 8 == 4 else ("lease=1000",) if i % 8 == 5 else ()))
 
@@ -232,7 +243,8 @@ class World:
         """One more client by that route; its id."""
         name = "c%d" % self.born
         self.born += 1
-        c = Client([os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route, "daemon=" + self.routes[route][1],
+        under = self.cable.under if route == "B/n" else ()
+        c = Client([*under, os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route, "daemon=" + self.routes[route][1],
                     "history=%s/%s.history" % (self.dir, name), "resource=unix:%s/resource" % self.dir,
                     "seed=%d" % self.rng.randrange(1 << 30), "watchdog=%d" % (self.lease * 1000), "names=" + NAMES,
                     *self.options, *words], self.dir, name)
