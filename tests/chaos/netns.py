@@ -17,6 +17,7 @@ def quiet(*words):
 def enter():
     """This program goes on in a network namespace of its own, where that is allowed."""
     if MARK in os.environ:
+        Cable.must("ip", "link", "set", "lo", "up")
         return
     try:
         may = quiet("unshare", "--net", "ip", "link", "set", "lo", "up") and quiet("nsenter", "--version")
@@ -41,7 +42,6 @@ class Cable:
         self.under = ("nsenter", "--target", str(self.process.pid), "--net", "--")
         until(self.elsewhere)
         names = ("here%d" % n, "there%d" % n)
-        self.must("ip", "link", "set", "lo", "up")
         self.must("ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", str(self.process.pid))
         self.must("ip", "addr", "add", self.here + "/24", "dev", names[0])
         self.must("ip", "link", "set", names[0], "up")

@@ -33,14 +33,14 @@ class Echo:
     def serve(self, conn):
         with conn:
             try:
-                conn.sendall(self.name)
+                if self.name:  # (to send nothing to who has gone is an error as well)
+                    conn.sendall(self.name)
                 while True:
                     data = conn.recv(65536)
                     if not data:
                         break
                     self.got += len(data)
                     conn.sendall(data)
-                conn.sendall(b"!" if self.name else b"")
             except OSError:
                 pass
         self.ended += 1
