@@ -120,8 +120,19 @@ unlock(struct client *c, struct session *s, struct work *w)
         snprintf(owner, sizeof(owner), " OWNER %s", w->owner);
     }
     snprintf(line, sizeof(line), "UNLOCK %s%s%s TOKEN %lld", w->name, owner, w->shared ? " SHARED" : "", w->token);
-    while (s->fd >= 0 && !stopping && ask(c, s, w, "UNLOCK", line, MARGIN_US, &a) == DONE && a.n > 0) {
-        w->holds--;
+    for (int tries = 0; s->fd >= 0 && !stopping; tries++) {
+        enum outcome out = ask(c, s, w, "UNLOCK", line, MARGIN_US, &a);
+
+        if (out == REFUSED || (out == DONE && a.n == 0) || (out == UNKNOWN && w->holds <= 1)) {
+            return;
+        }
+        w->holds = out == DONE ? (int)a.n : w->holds;
+        /* UNAVAILABLE, and it was not the last hold: whether it has been given back is open, so ask again. */
+        if (tries > 40) {
+            session_close(c, s);
+        } else if (out == UNKNOWN) {
+            sleep_us(50000);
+        }
     }
 }
 

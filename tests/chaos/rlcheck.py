@@ -63,7 +63,7 @@ class Op:
 class Grant:
     """One grant: from the answer that told it to its end, with what was said about it on the way."""
 
-    __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps", "released")
+    __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps", "released", "open")
 
     def __init__(self, op):
         self.op, self.name, self.token = op, op.name, op.number("token")
@@ -74,6 +74,7 @@ class Grant:
         self.end = INF
         self.steps = []  # (op, "again" or "release"): those that were answered by "held"
         self.released = None
+        self.open = False  # nobody knows whether a hold was given back: they are not counted
 
     def __str__(self):
         return "token %d of %s [%s, %s]" % (self.token, self.owner, self.start, self.end)
@@ -208,6 +209,7 @@ class Name:
             self.confirm(g, o, "again")
         else:
             g.ended = min(g.ended, o.inv)
+            g.open |= o.result != "OK"
             if o.result == "OK":
                 if g.released is not None:
                     self.wrong("reentry", "freed twice: %s" % o, o.ret)
@@ -249,7 +251,7 @@ class Name:
         """Holds of one grant: each re-entry one more, each UNLOCK one less; asked one after the other only."""
         for g in self.grants:
             steps = sorted(g.steps, key=lambda s: s[0].inv)
-            if g.op.op != "LOCK" or any(a[0].ret > b[0].inv for a, b in zip(steps, steps[1:])):
+            if g.op.op != "LOCK" or g.open or any(a[0].ret > b[0].inv for a, b in zip(steps, steps[1:])):
                 continue
             holds = 1
             for o, _ in steps:
