@@ -5,6 +5,7 @@
  *   mode=mix    locks and unlocks: waiting or not, re-entering, looking, renewing, adding one under the lock
  *   mode=etcd   reads, is stopped for pause=MS, writes: what Jepsen did to etcd
  *   mode=fifo   see client_fifo.c
+ *   mode=listen hears what is lost (PSUBSCRIBE), and writes that down
  *   wait=MS lease=MS (0: the watchdog's; else told) watchdog=MS (its lease) named=1 (owners) think=MS
  *
  * The first two letters of a name say its kind, see the rules of the daemon's configuration. Words of LOCK that a kind
@@ -293,6 +294,26 @@ etcd_once(struct client *c, struct session *s)
     unlock(c, s, &w);
 }
 
+/* What the daemon tells to who listens: from then on no holder may believe that it holds. */
+static void
+listen_once(struct client *c, struct session *s)
+{
+    struct answer a;
+    char owner[2];
+    long long token;
+
+    if (!session_send(s, "PSUBSCRIBE lock:*\n")) {
+        session_close(c, s);
+        return;
+    }
+    while (session_read(s, &a, now_us() + 3600 * INT64_C(1000000))) {
+        if (a.items == 4 && sscanf(a.item[3], "lost %lld %1s", &token, owner) == 2) {
+            say(c, s->proc, "lost %s %lld", a.item[2] + strlen("lock:"), token);
+        }
+    }
+    session_close(c, s);
+}
+
 static void
 read_options(struct client *c, int argc, char **argv)
 {
@@ -351,6 +372,10 @@ main(int argc, char **argv)
     while (!stopping) {
         if (s.fd < 0 && !session_open(&c, &s)) {
             sleep_us(20000);
+            continue;
+        }
+        if (strcmp(c.o.mode, "listen") == 0) {
+            listen_once(&c, &s);
             continue;
         }
         (strcmp(c.o.mode, "etcd") == 0 ? etcd_once : mix_once)(&c, &s);

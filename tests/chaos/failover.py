@@ -7,6 +7,7 @@ replica, which knows of neither lock, is promoted, and the daemons' address of R
 asks for the first lock, another plain client for the second one. Counted: how often both hold it, judged by rlcheck.
 Then everyone unlocks, B must get the lock with a larger token, and the dead master comes back as the new replica.
 """
+import collections
 import os
 import statistics
 import sys
@@ -58,7 +59,8 @@ class Failovers:
     def __init__(self, world):
         self.w = world
         self.lines = []
-        self.plain = self.lossy = self.lost = self.granted = 0
+        self.plain = self.lossy = self.lost = self.unsaid = self.granted = 0
+        self.answers = collections.Counter()
         self.took, self.later = [], []
 
     def round(self, i):
@@ -76,7 +78,10 @@ class Failovers:
         if second is not None:
             b.unlock(name, second)
         freed = a.unlock(name, token)
-        self.lost += freed != 0
+        self.lost += freed != 0 and "UNAVAILABLE" not in str(freed)
+        self.unsaid += freed != 0 and "UNAVAILABLE" in str(freed)
+        if freed != 0:
+            self.answers[str(freed)[:60]] += 1
         asked = time.monotonic()
         third = b.lock(name, "5s")
         self.later.append(time.monotonic() - asked)
@@ -127,8 +132,10 @@ def main():
     report.say("failover with lost writes: %d rounds, in %d the locks were lost with the master" % (done, f.lossy))
     report.say("    held twice: plain SET NX PX %d of %d, rlockd %d of %d" % (f.plain, done, double, done))
     if done:
-        report.say("    rlockd: %d holders were told LOST; a round took %.2f s (median), the next grant %.0f ms behind the UNLOCK" % (
-            f.lost, statistics.median(f.took), statistics.median(f.later) * 1000))
+        report.say("    rlockd: %d holders were told LOST, %d UNLOCKs UNAVAILABLE (the daemon was not back yet); a round took %.2f s (median), the next grant %.0f ms behind the UNLOCK" % (
+            f.lost, f.unsaid, statistics.median(f.took), statistics.median(f.later) * 1000))
+    for text, times in f.answers.items():
+        report.say("    %d UNLOCKs: %s" % (times, text))
     report.test("failover: %d rounds to their end" % rounds, wrong)
     report.test("failover: the writes were lost", None if f.lossy == done > 0 else "only in %d of %d" % (f.lossy, done))
     report.test("failover: the plain lock is granted twice", None if f.plain == done else "only in %d of %d" % (f.plain, done))

@@ -13,7 +13,7 @@ Besides the clients' lines it knows those of the one who ran them (process `-`):
 
 What a client may believe. It holds a name from the moment it is told so until the first of: the deadline it was told
 (LOCK FULL's lease_ms, counted from the earliest moment at which that can have been written), its own UNLOCK, the end of
-its connection. An answer that says "you hold it" (UNLOCK :n, a re-entry, RENEW) proves that it did until it asked.
+its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry, RENEW) proves that it did until it asked.
 
 Checked, per name:
     answers     one answer to each question, none unasked, nothing granted to a connection that has ended
@@ -84,6 +84,7 @@ class History:
     def __init__(self):
         self.ops = {}
         self.closed, self.killed = {}, {}
+        self.told, self.told_of = {}, collections.defaultdict(dict)  # when a token was told to be lost
         self.downs = collections.defaultdict(list)
         self.windows = collections.defaultdict(list)
         self.limits = {}
@@ -108,6 +109,9 @@ class History:
                 self.answer(at, proc, rest, line)
             elif what == "queued" and (proc, rest[0]) in self.ops:
                 self.ops[proc, rest[0]].queued = at
+            elif what == "lost":
+                self.told.setdefault((rest[0], int(rest[1])), at)
+                self.told_of[rest[0]].setdefault(int(rest[1]), at)
             elif what == "close":
                 self.closed.setdefault(proc, at)
         return self
@@ -167,7 +171,7 @@ class Name:
 
     # Who was granted what, and what was said about it later.
     def build(self):
-        grants, lost = {}, {}
+        grants, lost = {}, dict(self.h.told_of[self.name])
         granting = [o for o in self.ops if o.op in GRANTING and o.result == "OK"]
         for o in sorted(granting, key=lambda o: (o.op != "LOCK", o.ret)):
             g = grants.get(o.number("token"))
@@ -219,7 +223,7 @@ class Name:
             lost.setdefault(g.token, o.ret)
 
     def close(self, g):
-        g.ended = min(g.ended, self.h.end_of(g.op))
+        g.ended = min(g.ended, self.h.end_of(g.op), self.h.told.get((g.name, g.token), INF))
         end = min(g.valid, g.ended)
         g.end = max(g.confirmed, self.h.trusted_until(g.op, g.start, end))
 
@@ -348,15 +352,15 @@ def linearizable(steps, limit=1):
 
 class Verdict:
     def __init__(self):
-        self.violations, self.ops, self.grants, self.names, self.windows = [], 0, 0, 0, 0
+        self.violations, self.ops, self.grants, self.names, self.windows, self.lost = [], 0, 0, 0, 0, 0
 
     def of(self, kind):
         return [v for v in self.violations if v.kind == kind]
 
     def __str__(self):
         count = collections.Counter(v.kind for v in self.violations)
-        return "%d operations, %d grants, %d names, %d windows: %s" % (
-            self.ops, self.grants, self.names, self.windows, ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
+        return "%d operations, %d grants, %d of them told LOST, %d names, %d windows: %s" % (
+            self.ops, self.grants, self.lost, self.names, self.windows, ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
 
 
 HOUSE = ("rlock:", "redisson_lock_token:")  # keys that stay: rlockd's own, and the counters of Redisson's fenced locks
@@ -380,7 +384,7 @@ def check(lines, most_windows=INF):
         v.violations += n.bad
         v.ops += len(ops)
         v.grants += len(n.grants)
-    v.names = len(names)
+    v.names, v.lost = len(names), len(h.told)
     v.violations += [Violation("leak", key, "was still there at the end", 0) for key in h.left if not key.startswith(HOUSE)]
     return v
 

@@ -123,6 +123,7 @@ def play(title, part, rows, is_strict, args, report, until=0):
     world = World(title, seed=args.seed, clients=args.clients, **PARTS[part])
     world.timeline = []
     try:
+        world.listeners()
         world.fifo_clients()
         time.sleep(0.5)
         fine = all([strike(world, [n], report) for n in rows])

@@ -5,6 +5,7 @@
  *   TIME PROCESS inv ID OP NAME key=value ...     asked: LOCK AGAIN CHECK RENEW UNLOCK
  *   TIME PROCESS ret ID OK|FAIL|INFO key=value ... heard; INFO: nobody knows whether it was done
  *   TIME PROCESS queued ID                        the daemon was seen to have it in the queue
+ *   TIME PROCESS lost NAME TOKEN                  the daemon tells everybody who listens
  *   TIME PROCESS close                            the connection has ended, or ends now
  * TIME is CLOCK_MONOTONIC in us; a PROCESS is one connection.
  */
