@@ -50,11 +50,17 @@ def now_us():
     return time.monotonic_ns() // 1000
 
 
+def listens(path):
+    """Somebody listens there. (Asked of the kernel: a connection would be one.)"""
+    with open("/proc/net/unix") as f:
+        return any(line.endswith(" %s\n" % path) and line.split()[3] == "00010000" for line in f)
+
+
 class Proxy(Process):
     def __init__(self, directory, name="proxy"):
         self.path = os.path.join(directory, name + ".ctl")
         super().__init__([os.path.join(PROGRAMS, "proxy"), "unix:" + self.path], directory, name)
-        until(lambda: os.path.exists(self.path))
+        until(lambda: listens(self.path))
         self.control = socket.socket(socket.AF_UNIX)
         self.control.settimeout(harness.DEADLINE)
         self.control.connect(self.path)
@@ -181,7 +187,7 @@ class World:
             self.follow(self.replica, self.redis)
         self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir, "resource")
         keep(self.resource)
-        until(lambda: os.path.exists(self.dir + "/resource"))
+        until(lambda: listens(self.dir + "/resource"))
         self.cable = netns.cable(self.dir)
         if self.cable is not None:
             keep(self.cable.process)
