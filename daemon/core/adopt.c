@@ -223,7 +223,9 @@ adopt(struct core *c, struct core_adoption *a)
     c->serial = a->serial;
     c->token_max = a->token;
     if (a->n > 0) {
+        if (a->n > 0) {
         qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    }
     }
     for (size_t i = 0; i < a->n; i++) {
         const struct core_kept_part *p = &a->kept[i].part;

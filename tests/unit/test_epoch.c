@@ -94,14 +94,15 @@ expect_words(const struct epoch *e, uint64_t floor, const char *const *want)
 }
 
 #define KEYS_WORDS "4", "rlock:clock", "rlock:epoch", "rlock:daemons", "rlock:absent", US
+#define NO_NONCE " 0000000000000000"
+#define NONCES "0000000000000012", "0000000000abcdef" NO_NONCE NO_NONCE NO_NONCE
 
 START_TEST(the_words)
 {
     struct epoch e = ours();
-    static const char *const first[] = {KEYS_WORDS, "0000000000000012", "0000000000abcdef 0000000000000000 0000000000000000 0000000000000000", "0", "0", "30000", "2000",
-                                        "0", "77", "0", NULL};
-    static const char *const later[] = {KEYS_WORDS, "0000000000000012", "0000000000abcdef 0000000000000000 0000000000000000 0000000000000000", "1700000000000000",
-                                        "1699999999999999", "30000", "2000", "1", "77", "1", a_b[0], a_b[1], NULL};
+    const char *const first[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "77", "0", NULL};
+    const char *const later[] = {KEYS_WORDS, NONCES, "1700000000000000", "1699999999999999", "30000", "2000", "1", "77",
+                                 "1",        a_b[0], a_b[1], NULL};
 
     expect_words(&e, 77, first);
     ck_assert_int_eq(answers(&e, 1, 1700000000000000, 0, a_b), EPOCH_NEW);
