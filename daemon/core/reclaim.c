@@ -52,11 +52,27 @@ doubt_all(struct core *c, bool lost)
     }
 }
 
+/* What is being given back was held until then: that Redis does not have it any more is no loss to its owner. */
+static void
+excuse_leaving(struct core *c)
+{
+    struct list *pos, *nxt, *at, *next;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        list_each(at, next, &container_of(pos, struct lock, all)->leaving)
+        {
+            container_of(at, struct claim, node)->doubtful = true;
+        }
+    }
+}
+
 void
 reclaim_begin(struct core *c, uint64_t epoch)
 {
     c->epoch = epoch;
     doubt_all(c, true);
+    excuse_leaving(c);
     reclaim_wake(c);
 }
 

@@ -396,6 +396,27 @@ START_TEST(the_owner_ends_meanwhile)
 END_TEST
 
 /* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
+/* Its UNLOCK could not reach Redis; what it finds then in the new data is no loss: it was held until then. */
+START_TEST(what_is_given_back_meanwhile_is_not_lost)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_as(&w, s, "a", (struct ask){.kind = KIND_REENTRANT});
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    reclaims(&w, 9);
+    said_reclaimed(&w, 1, 9);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(grace_is_no_loss)
 {
     struct world w;
@@ -630,6 +651,7 @@ main(void)
                             a_second_loss_during_the_first,
                             behind_what_is_under_way,
                             the_owner_ends_meanwhile,
+        what_is_given_back_meanwhile_is_not_lost,
                             grace_is_no_loss,
                             waiters_wake_when_it_is_over,
                             over_during_an_attempt,
