@@ -48,7 +48,7 @@ THREADS = 4  # most of the time a run waits: for a lock, or for a lease to end
 PLAIN = os.path.join(page_py.TOP, "build", "test")  # for what starts a process for each fault
 MODES = {1: "once", 3: "for 3", 12: "for 12"}
 PASSING = ("EINTR", "EAGAIN")  # no kernel says them for ever
-KEPT = ("rlock:clock", "redisson_lock_token:{fenced}")  # in Redis, when all is over
+KEPT = ("rlock:clock", "rlock:daemons", "rlock:epoch", "redisson_lock_token:{fenced}")  # in Redis, when all is over
 
 
 class Tally:
