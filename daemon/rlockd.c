@@ -591,12 +591,16 @@ static int
 print_conf(struct process *p)
 {
     struct buf b;
+    bool ok;
 
     buf_init(&b, 0);
     conf_print(p->conf, &b);
-    fwrite(b.p, 1, b.n, stdout);
+    ok = !b.failed && fwrite(b.p, 1, b.n, stdout) == b.n;
     buf_fini(&b);
-    return 0;
+    if (!ok) {
+        fputs("rlockd: out of memory\n", stderr);
+    }
+    return ok ? 0 : 1;
 }
 
 int

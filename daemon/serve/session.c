@@ -458,8 +458,10 @@ write_out(struct session *s)
     if (s->out.n == 0) {
         return false;
     }
-    n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    do { /* an interrupted one must not wait for an edge: the socket may be writable already */
+        n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
         lose_peer(s);
         n = (ssize_t)s->out.n;
     }

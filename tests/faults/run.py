@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- memory and system calls fail, one after the other, while clients use a real daemon on a real Redis.
 
-    run.py [--short] [--asan] [--only SCENE,...] [--what memory,calls,start,stop,files] [--report FILE]
+    run.py [--short] [--asan] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
 
 A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2, ...
 until a run in which nothing failed. After each run all is well again, and then: the daemon lives; each request had one reply or
@@ -9,12 +9,16 @@ the end of its connection; every name can be locked and unlocked; Redis has no k
 --short tries each caller (by its stack) once instead of each call, and a stride through the rest.
 """
 import argparse
+import concurrent.futures
 import errno
 import os
+import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import page as page_py
@@ -40,8 +44,11 @@ CALL_SCENES = ["lock_unlock", "waiters", "subscribers", "pipelined", "redis_cut"
 START_CALLS = CALLS + [("getrandom", ["EINTR", "EAGAIN", "ENOSYS"]), ("eventfd", ["EMFILE", "ENFILE", "ENOMEM"])]
 
 
+THREADS = 4  # most of the time a run waits: for a lock, or for a lease to end
+PLAIN = os.path.join(page_py.TOP, "build", "test")  # for what starts a process for each fault
+MODES = {1: "once", 3: "for 3", 12: "for 12"}
 PASSING = ("EINTR", "EAGAIN")  # no kernel says them for ever
-KEPT = ("rlock:clock", "redisson_lock_token:{fenced}")  # in Redis, when all is over
+KEPT = ("rlock:clock", "rlock:daemons", "rlock:epoch", "redisson_lock_token:{fenced}")  # in Redis, when all is over
 
 
 class Tally:
@@ -49,6 +56,7 @@ class Tally:
         self.passed = self.failed = self.injected = self.runs = 0
         self.sites, self.stacks = set(), set()
         self.report = report
+        self.lock = threading.Lock()
 
     def say(self, text):
         print(text, flush=True)
@@ -56,9 +64,21 @@ class Tally:
             self.report.write(text + "\n")
             self.report.flush()
 
+    def met(self, calls):
+        """Notes who calls; those who were known before."""
+        with self.lock:
+            before = set(self.stacks)
+            self.stacks |= {c[0] for c in calls}
+            self.sites |= {c[1] for c in calls}
+        return before
+
     def loop(self, title, runs, injected, calls, wrong, began):
         if not injected and not wrong:
             wrong = ["nothing failed at all"]
+        with self.lock:
+            self.add(title, runs, injected, calls, wrong, began)
+
+    def add(self, title, runs, injected, calls, wrong, began):
         self.passed += not wrong
         self.failed += bool(wrong)
         self.injected += injected
@@ -72,8 +92,8 @@ class Tally:
 class House:
     """A daemon with the shim in front, its Redis, its page; built anew when it has died."""
 
-    def __init__(self, build):
-        self.build = build
+    def __init__(self, build, redis_url=None):
+        self.build, self.redis_url = build, redis_url
         self.dir = tempfile.mkdtemp(prefix="rlockd-faults.")
         self.page = page_py.Page(os.path.join(self.dir, "page"))
         self.redis = harness.Redis(self.dir)
@@ -93,7 +113,7 @@ class House:
         path = os.path.join(self.dir, "rlockd.log")
         if os.path.exists(path):
             os.unlink(path)
-        return harness.Rlockd(self.dir, redis=self.redis.url, conf=CONF % {"dir": self.dir}, build=self.build,
+        return harness.Rlockd(self.dir, redis=self.redis_url or self.redis.url, conf=CONF % {"dir": self.dir}, build=self.build,
                               env=page_py.preload(self.page, self.build), **more)
 
     def close(self):
@@ -214,52 +234,45 @@ def learn(house, scene, family):
     return house.page.recorded(family), None
 
 
-def memory(tally, scenes, build, short):
-    for scene in scenes:
-        house = House(build)
-        try:
-            calls, what = learn(house, scene, "alloc")
+def memory_of(tally, scene, build, short):
+    house = House(build)
+    try:
+        calls, what = learn(house, scene, "alloc")
+        if calls is None:
+            tally.loop("memory, " + scene.__name__, 0, 0, 0, ["without any fault: " + what], time.monotonic())
+            return
+        seen = tally.met(calls)
+        title = "memory, %s (%d new callers)" % (scene.__name__, len({c[0] for c in calls} - seen))
+        ns = picks(calls, seen, 40) if short else None
+        for mode, length in [("once", 1)] if short else [("once", 1), ("for 20", 20), ("on and on", FOREVER)]:
+            one_loop(house, tally, "%s, %s" % (title, mode), scene, "alloc", length, 0, ns)
+        if short:
+            one_loop(house, tally, title + ", on and on", scene, "alloc", FOREVER, 0, ns[::8] or [1])
+    finally:
+        house.close()
+
+
+def calls_of(tally, scene, build, short):
+    house = House(build)
+    try:
+        for family, errors in CALLS:
+            calls, what = learn(house, scene, family)
             if calls is None:
-                tally.loop("memory, " + scene.__name__, 0, 0, 0, ["without any fault: " + what], time.monotonic())
+                tally.loop("calls, %s" % scene.__name__, 0, 0, 0, ["without any fault: " + what], time.monotonic())
+                break
+            if not calls:
                 continue
-            fresh = {c[0] for c in calls} - tally.stacks
-            tally.sites |= {c[1] for c in calls}
-            before = set(tally.stacks)
-            ns = picks(calls, before, 40) if short else None
-            tally.stacks |= {c[0] for c in calls}
-            title = "memory, %s (%d new callers)" % (scene.__name__, len(fresh))
-            modes = [("once", 1)] if short else [("once", 1), ("for 20", 20), ("on and on", FOREVER)]
-            for mode, length in modes:
-                one_loop(house, tally, "%s, %s" % (title, mode), scene, "alloc", length, 0, ns)
-            if short:
-                one_loop(house, tally, title + ", on and on", scene, "alloc", FOREVER, 0, ns[::4])
-        finally:
-            house.close()
-
-
-def system_calls(tally, scenes, build, short):
-    wanted = [s for s in scenes if s.__name__ in CALL_SCENES]
-    for scene in wanted:
-        house = House(build)
-        try:
-            for family, errors in CALLS:
-                if scene.__name__ == "reload" and family not in ("open", "epoll_wait"):
-                    continue  # a signal comes by a socket pair, whose calls have no such errors
-                calls, what = learn(house, scene, family)
-                if calls is None:
-                    tally.loop("calls, %s" % scene.__name__, 0, 0, 0, ["without any fault: " + what], time.monotonic())
-                    break
-                if not calls:
+            for i, name in enumerate(errors):
+                if short and (i + len(calls)) % len(errors) != 0:
                     continue
-                for i, name in enumerate(errors):
-                    if short and (i + len(calls)) % len(errors) != 0:
-                        continue
-                    ns = list(range(1, len(calls) + 1, max(1, len(calls) // 6))) if short else None
-                    for mode, length in [("once", 1)] if short else [("once", 1), ("for 12", 12)]:
-                        one_loop(house, tally, "%s, %s %s, %s" % (scene.__name__, family, name, mode), scene, family, length,
-                                 getattr(errno, name), ns)
-        finally:
-            house.close()
+                ns = list(range(1, len(calls) + 1, max(1, len(calls) // 6))) if short else None
+                # A writer relies on the edge that follows EAGAIN, rightly: of many in a row the last would have none.
+                lengths = [1] if short or (family, name) == ("write", "EAGAIN") else [1, 12]
+                for mode, length in ((MODES[n], n) for n in lengths):
+                    one_loop(house, tally, "%s, %s %s, %s" % (scene.__name__, family, name, mode), scene, family, length,
+                             getattr(errno, name), ns)
+    finally:
+        house.close()
 
 
 # ---- the start and the end of the process ----
@@ -299,39 +312,43 @@ def one_start(house, family, n, length, error):
     return what, injected
 
 
-def start(tally, build, short):
-    house = House(build)
+def start_of(tally, build, short, family, name, length, redis=None):
+    house = House(build, redis)
     try:
-        plans = [("alloc", "", length, 0) for length in (1, FOREVER)]
-        plans += [(f, e, length, getattr(errno, e)) for f, errors in START_CALLS for e in errors
-                  for length in (1, 12 if e in PASSING else FOREVER)]
-        for i, (family, name, length, error) in enumerate(plans):
-            if short and family != "alloc" and i % 7 != 0:
-                continue
-            house.page.record(family)
-            what, _ = one_start_recorded(house, family)
-            calls = house.page.recorded(family)
-            if what is None and not calls:
-                continue
-            began, wrong, total, runs = time.monotonic(), [], 0, 0
-            if family == "alloc":
-                tally.sites |= {c[1] for c in calls}
-                tally.stacks |= {c[0] for c in calls}
-            ns = picks(calls, set(), 60) if short else range(1, len(calls) + 1)
-            ns = list(ns)[::8] if short and length > 1 else ns
-            for n in ns:
-                what, injected = one_start(house, family, n, length, error)
-                runs, total = runs + 1, total + injected
-                if what:
-                    wrong.append("n = %d: %s\n  at %s" % (n, what, house.page.where(os.path.join(build, "rlockd"))))
-                    if len(wrong) >= FAILURES_MAX:
-                        break
-            tally.loop("start, %s %s %s" % (family, name, "once" if length == 1 else "on and on" if length == FOREVER else "for 12"), runs, total, len(calls), wrong, began)
+        house.page.record(family)
+        what, _ = one_start_recorded(house)
+        calls = house.page.recorded(family)
+        title = "start, %s%s %s, %s" % ("embedded Redis, " if redis else "", family, name, MODES.get(length, "on and on"))
+        began, wrong, total, runs = time.monotonic(), [what] if what else [], 0, 0
+        if not calls and not what:
+            return
+        if family == "alloc":
+            tally.met(calls)
+        ns = picks(calls, set(), 60) if short else range(1, len(calls) + 1)
+        for n in list(ns)[::10] if short and (length > 1 or redis) else ns:
+            what, injected = one_start(house, family, n, length, getattr(errno, name))
+            runs, total = runs + 1, total + injected
+            if what:
+                wrong.append("n = %d: %s\n  at %s" % (n, what, house.page.where(os.path.join(build, "rlockd"))))
+                if len(wrong) >= FAILURES_MAX:
+                    break
+        tally.loop(title, runs, total, len(calls), wrong, began)
     finally:
         house.close()
 
 
-def one_start_recorded(house, family):
+def starts(tally, build, short):
+    """One job for each way to fail."""
+    plans = [("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER)]
+    plans += [(f, e, length) for f, errors in START_CALLS for e in errors for length in (1, 12 if e in PASSING else FOREVER)]
+    for i, (family, name, length) in enumerate(plans):
+        if not short or family == "alloc" or i % 7 == 0:
+            yield lambda plan=(family, name, length): start_of(tally, build, short, *plan)
+    yield lambda: start_of(tally, build, short, "alloc", "ENOMEM", 1, "embedded")
+    yield lambda: start_of(tally, build, short, "eventfd", "EMFILE", 1, "embedded")
+
+
+def one_start_recorded(house):
     """A good start, up to the moment when it serves and has its Redis."""
     house.daemon = house.rlockd()
     what = house.end()
@@ -339,21 +356,20 @@ def one_start_recorded(house, family):
     return what, 0
 
 
-def stop(tally, build, short):
-    """TERM with a holder and a waiter, HUP before it: from the mark on something fails, and it ends with 0 all the same."""
+def stop_of(tally, build, short, family, name, length):
+    """TERM with a holder and a waiter: from the mark on something fails, and it ends with 0 all the same."""
     house = House(build)
     try:
-        for family, name, length in [("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER), ("write", "EPIPE", 1), ("write", "EINTR", 4)]:
-            began, wrong, total, n, clean = time.monotonic(), [], 0, 0, 0
-            while clean < 2 and len(wrong) < FAILURES_MAX:
-                n += 3 if short else 1
-                house.up()
-                what, injected = one_stop(house, family, n, length, getattr(errno, name))
-                total += injected
-                clean = clean + 1 if not injected else 0
-                if what:
-                    wrong.append("n = %d: %s\n  at %s" % (n, what, house.page.where(os.path.join(build, "rlockd"))))
-            tally.loop("stop, %s %s %s" % (family, name, "once" if length == 1 else "on and on" if length == FOREVER else "for 12"), n, total, n, wrong, began)
+        began, wrong, total, n, clean, runs = time.monotonic(), [], 0, 0, 0, 0
+        while clean < 2 and len(wrong) < FAILURES_MAX:
+            n += 5 if short and length == FOREVER else 1
+            house.up()
+            what, injected = one_stop(house, family, n, length, getattr(errno, name))
+            runs, total = runs + 1, total + injected
+            clean = clean + 1 if not injected else 0
+            if what:
+                wrong.append("n = %d: %s\n  at %s" % (n, what, house.page.where(os.path.join(build, "rlockd"))))
+        tally.loop("stop, %s %s, %s" % (family, name, MODES.get(length, "on and on")), runs, total, n, wrong, began)
     finally:
         house.close()
 
@@ -388,14 +404,62 @@ def one_stop(house, family, n, length, error):
     return what, injected
 
 
+# ---- what is read of a configuration ----
+
+RULES = """
+listen: ["unix:/run/a.sock", "tcp:127.0.0.1:7000"]
+redis: { url: "redis://me:word@db.example:6380/2", links: 3, batch: 9 }
+locks: { lease: 7s, prefix: "p:" }
+rules:
+  - { match: "a*", kind: simple, key: "{name}:lock", value: base64-uuid, tracking: true }
+  - { match: "b*", kind: semaphore, limit: 3, on_loss: close }
+auth: { password: "sesame", admin_password: "open" }
+"""
+BROKEN = "locks: { lease: never, kind: nothing }\nrules: [{ limit: 0 }, 7]\nnothing: 1\nlisten: {}\n"
+
+
+def conf_of(tally, build, short, title, path, text=None):
+    """-T: what is in force is said, and it is what the file says; or it is refused. Not a word is lost in between."""
+    house = House(build)
+    try:
+        path = path or os.path.join(house.dir, title + ".yaml")
+        if text is not None:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                f.write(text)
+        words = [os.path.join(build, "rlockd"), "-T", "-c", path]
+        env = dict(os.environ, **page_py.preload(house.page, build))
+
+        def run():
+            p = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=env, preexec_fn=page_py.prepare, timeout=20,
+                               check=False)
+            return p.returncode, p.stdout, p.stderr
+
+        for length in (1, FOREVER):
+            house.page.record("alloc")
+            good = run()
+            calls = house.page.recorded("alloc")
+            tally.met(calls)
+            began, wrong, total, n = time.monotonic(), [], 0, 0
+            for n in picks(calls, set(), 9)[::4 if short else 1]:
+                house.page.arm("alloc", n, length)
+                status, out, err = run()
+                total += house.page.disarm()
+                if status not in (0, 1, 64) or b"Sanitizer" in err or (status == 0 and out != good[1]):
+                    wrong.append("n = %d: status %d, %r\n  at %s" % (n, status, err[-300:] or out[:0], house.page.where(words[0])))
+            tally.loop("conf, %s, %s" % (title, MODES.get(length, "on and on")), n, total, len(calls), wrong[:FAILURES_MAX], began)
+    finally:
+        house.close()
+
+
 # ---- a full table of files (hazards.md E5) ----
 
-def files(tally, build, short):
+def files(tally, build):
     """As many callers as there are descriptors, and more: refused in words, and served again as soon as some have left."""
     began, wrong, refused = time.monotonic(), [], 0
     house = House(build)
     try:
-        house.daemon = house.rlockd(under=("prlimit", "--nofile=64:64"))
+        house.daemon = house.rlockd()
+        resource.prlimit(house.daemon.pid, resource.RLIMIT_NOFILE, (64, 64))
         first = Client(house.daemon.path)
         held = first.ask("LOCK", "held")
         callers = [harness.Conn(house.daemon.path) for _ in range(100)]
@@ -431,27 +495,45 @@ def files(tally, build, short):
     tally.loop("files, 64 descriptors, 101 callers", 1, refused, 101, wrong, began)
 
 
+def jobs(tally, what, scenes, build, short):
+    """Each is a house of its own."""
+    if "start" in what:
+        yield from starts(tally, PLAIN, short)
+    if "memory" in what:
+        for scene in scenes:
+            yield lambda scene=scene: memory_of(tally, scene, build, short)
+    if "stop" in what:
+        for plan in (("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER), ("write", "EPIPE", 1), ("write", "EINTR", 12)):
+            yield lambda plan=plan: stop_of(tally, build, short, *plan)
+    if "calls" in what:
+        for scene in scenes:
+            if scene.__name__ in CALL_SCENES:
+                yield lambda scene=scene: calls_of(tally, scene, build, short)
+    if "conf" in what:
+        sample = os.path.join(page_py.TOP, "conf", "rlockd.yaml")
+        for one in ((("sample", sample), ("rules", None, RULES), ("broken", None, BROKEN))):
+            yield lambda one=one: conf_of(tally, PLAIN, short, *one)
+    if "files" in what:
+        yield lambda: files(tally, build)
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--short", action="store_true")
     args.add_argument("--asan", action="store_true")
     args.add_argument("--only", default="")
-    args.add_argument("--what", default="memory,start,stop,calls,files")
+    args.add_argument("--what", default="start,memory,stop,calls,conf,files")
     args.add_argument("--report")
     a = args.parse_args()
     build = os.path.join(page_py.TOP, "build", "asan" if a.asan else "test")
     if a.asan:
         harness.SLOW, harness.DEADLINE = 4.0, 40.0
     scenes = [s for s in SCENES if not a.only or s.__name__ in a.only.split(",")]
-    what = a.what.split(",")
     with open(a.report or os.devnull, "a") as report:
         tally = Tally(report)
-        for name, part in (("memory", lambda: memory(tally, scenes, build, a.short)), ("start", lambda: start(tally, build, a.short)),
-                           ("stop", lambda: stop(tally, build, a.short)),
-                           ("calls", lambda: system_calls(tally, scenes, build, a.short)),
-                           ("files", lambda: files(tally, build, a.short))):
-            if name in what:
-                part()
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            for job in [pool.submit(job) for job in jobs(tally, a.what.split(","), scenes, build, a.short)]:
+                job.result()
         tally.say("faults: %d runs, %d faults, %d allocating lines, %d callers of them" % (
             tally.runs, tally.injected, len(tally.sites), len(tally.stacks)))
         tally.say("%d passed, %d failed" % (tally.passed, tally.failed))

@@ -227,6 +227,26 @@ strdup(const char *text)
 
 /* ---- system calls ---- */
 
+/* Pipes and pairs inside the process: libevent's, for signals. Nothing goes wrong with them. */
+static bool own_end[1024];
+
+static int
+note_ends(int result, const int fd[2])
+{
+    for (int i = 0; i < 2 && result == 0; i++) {
+        if (fd[i] >= 0 && fd[i] < 1024) {
+            own_end[fd[i]] = true;
+        }
+    }
+    return result;
+}
+
+static bool
+io_fails(int fd, enum family family)
+{
+    return fd > 2 && (fd >= 1024 || !own_end[fd]) && fails(family);
+}
+
 /* The next one of that name: libc's, or the sanitizer's in front of it. */
 #define NEXT(type, name, ...)                                                                                         \
     static type (*next)(__VA_ARGS__);                                                                                 \
@@ -240,49 +260,49 @@ ssize_t
 read(int fd, void *p, size_t n)
 {
     NEXT(ssize_t, "read", int, void *, size_t)
-    return fd > 2 && fails(READ) ? -1 : next(fd, p, n);
+    return io_fails(fd, READ) ? -1 : next(fd, p, n);
 }
 
 ssize_t
 readv(int fd, const struct iovec *v, int n)
 {
     NEXT(ssize_t, "readv", int, const struct iovec *, int)
-    return fails(READ) ? -1 : next(fd, v, n);
+    return io_fails(fd, READ) ? -1 : next(fd, v, n);
 }
 
 ssize_t
 recv(int fd, void *p, size_t n, int flags)
 {
     NEXT(ssize_t, "recv", int, void *, size_t, int)
-    return fails(READ) ? -1 : next(fd, p, n, flags);
+    return io_fails(fd, READ) ? -1 : next(fd, p, n, flags);
 }
 
 ssize_t
 write(int fd, const void *p, size_t n)
 {
     NEXT(ssize_t, "write", int, const void *, size_t)
-    return fd > 2 && fails(WRITE) ? -1 : next(fd, p, n);
+    return io_fails(fd, WRITE) ? -1 : next(fd, p, n);
 }
 
 ssize_t
 writev(int fd, const struct iovec *v, int n)
 {
     NEXT(ssize_t, "writev", int, const struct iovec *, int)
-    return fd > 2 && fails(WRITE) ? -1 : next(fd, v, n);
+    return io_fails(fd, WRITE) ? -1 : next(fd, v, n);
 }
 
 ssize_t
 send(int fd, const void *p, size_t n, int flags)
 {
     NEXT(ssize_t, "send", int, const void *, size_t, int)
-    return fails(WRITE) ? -1 : next(fd, p, n, flags);
+    return io_fails(fd, WRITE) ? -1 : next(fd, p, n, flags);
 }
 
 ssize_t
 sendmsg(int fd, const struct msghdr *m, int flags)
 {
     NEXT(ssize_t, "sendmsg", int, const struct msghdr *, int)
-    return fails(WRITE) ? -1 : next(fd, m, flags);
+    return io_fails(fd, WRITE) ? -1 : next(fd, m, flags);
 }
 
 int
@@ -391,12 +411,12 @@ int
 pipe2(int fd[2], int flags)
 {
     NEXT(int, "pipe2", int[2], int)
-    return fails(EVENTFD) ? -1 : next(fd, flags);
+    return fails(EVENTFD) ? -1 : note_ends(next(fd, flags), fd);
 }
 
 int
 socketpair(int family, int type, int protocol, int fd[2])
 {
     NEXT(int, "socketpair", int, int, int, int[2])
-    return fails(EVENTFD) ? -1 : next(family, type, protocol, fd);
+    return fails(EVENTFD) ? -1 : note_ends(next(family, type, protocol, fd), fd);
 }
