@@ -105,7 +105,8 @@ claim_reassert(struct core *c, struct claim *cl, bool shared)
     cl->op_reclaim = true;
     cl->op_holds = shared ? cl->shared : cl->holds;
     cl->op_shared = shared;
-    cl->op_lease_us = claim_left_us(c, cl);
+    /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
+    cl->op_lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
     send_op(c, cl, NULL);
 }
 

@@ -396,6 +396,27 @@ START_TEST(the_owner_ends_meanwhile)
 END_TEST
 
 /* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
+/* A re-entry with a longer lease than the watchdog's: Redis must have it for as long as its owner was told. */
+START_TEST(the_longer_of_two_leases)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_as(&w, s, "a", (struct ask){.kind = KIND_REENTRANT});
+    id = lock(&w, s, "a", .lease_us = SEC(100));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    reclaims(&w, 9);
+    f = expect_reclaim(&w, "a", 2, false);
+    ck_assert_int_ge(core_deadline_us(w.now_us, f.op.lease_us), core_deadline_us(w.now_us, SEC(100)));
+    redis_says(&w, f, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
 /* Its UNLOCK could not reach Redis; what it finds then in the new data is no loss: it was held until then. */
 START_TEST(what_is_given_back_meanwhile_is_not_lost)
 {
@@ -652,6 +673,7 @@ main(void)
                             behind_what_is_under_way,
                             the_owner_ends_meanwhile,
         what_is_given_back_meanwhile_is_not_lost,
+        the_longer_of_two_leases,
                             grace_is_no_loss,
                             waiters_wake_when_it_is_over,
                             over_during_an_attempt,
