@@ -253,5 +253,11 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
     }
+    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < cl->stamped_us + STAMP_GAP_US) {
+        /* Whoever takes it next must not have the same stamp, or a release that runs twice would take it away. */
+        cl->retry_us = cl->stamped_us + STAMP_GAP_US;
+        claim_arm(c, cl);
+        return;
+    }
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
 }

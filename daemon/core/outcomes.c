@@ -28,6 +28,15 @@ lose_others(struct core *c, struct lock *l, bool shared)
     }
 }
 
+static void
+take_stamp(const struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->stamp != 0) {
+        cl->stamp = d->stamp;
+        cl->stamped_us = c->now_us;
+    }
+}
+
 /* When its lease is looked at again: from now on, for a deadline that a command sent then has brought. */
 static void
 plan(const struct core *c, struct claim *cl, int64_t sent_us)
@@ -91,7 +100,8 @@ static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     cl->unsure = true; /* until it is granted or given back */
-    cl->stamp = d->stamp;
+    cl->stamp = 0; /* of an earlier hold, if at all */
+    take_stamp(c, cl, d);
     cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     redis_has_it(c, cl, cl->op_lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
@@ -178,7 +188,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
     plan(c, cl, d->sent_us);
-    cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+    take_stamp(c, cl, d);
     cl->backoff_us = 0;
     redis_has_it(c, cl, lease_us);
 }
@@ -374,7 +384,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     cl->renew_op = 0;
     if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
-        cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+        take_stamp(c, cl, d);
         claim_release(c, cl, cl->op_request); /* it waited for this */
         return;
     }

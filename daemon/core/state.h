@@ -29,6 +29,7 @@ enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
+    STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
@@ -159,6 +160,7 @@ struct claim {
     int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
     uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
+    int64_t stamped_us;     /* when we heard of it */
     int64_t owner_grace_us, place_grace_us;
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
     uint64_t kept_order;    /* its place as it was kept */
