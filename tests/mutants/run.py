@@ -4,8 +4,8 @@
   run.py [--jobs N] [--find] [--every] [--report FILE] [M5 M21 ...]
 
 Each mutant is one replacement in one file, in a copy of the sources and objects below build/mutants; only what it
-changes is built anew there. A catcher is `unit:NAME` (tests/unit/NAME.c), `redis:FILE[ Class.test]` or `sim:ARGUMENTS`
-(rlsim); the first that notices is enough. It proves nothing if it fails without a mutant as well, or if the mutant is
+changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
+Class.test]` or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves nothing if it fails without a mutant as well, or if the mutant is
 no program at all: both are failures. --every asks all catchers of a mutant, --find those of all mutants: for whoever
 writes a new one.
 """
@@ -82,7 +82,7 @@ class Tree:
         """What the test said when it failed; None: it passed."""
         sort, _, what = catcher.partition(":")
         if sort == "unit":
-            self.make(BUILD + "/tests/unit/" + what)
+            self.make(BUILD + "/tests/unit/" + what.split()[0])
         elif sort == "sim":
             self.make(BUILD + "/tests/sim/rlsim")
         elif not what.startswith("test_scripts"):
@@ -92,16 +92,10 @@ class Tree:
 
     def try_mutant(self, m, catchers, every):
         """[(catcher, evidence)] of those that noticed, one unless all are wanted."""
-        path = os.path.join(self.path, m.file)
-        stat = os.stat(path)
-        with open(path) as f:
-            text = f.read()
-        if text.count(m.old) != 1 or m.old == m.new:
-            raise NoMutant("%s has the text %d times" % (m.file, text.count(m.old)))
         found = []
         try:
-            with open(path, "w") as f:
-                f.write(text.replace(m.old, m.new))
+            for edit in [(m.file, m.old, m.new), *m.also]:
+                self.exchange(*edit)
             for catcher in catchers:
                 said = self.catches(catcher)
                 if said is not None:
@@ -109,16 +103,24 @@ class Tree:
                     if not every:
                         break
         finally:
-            with open(path, "w") as f:
-                f.write(text)
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            for edit in [(m.file, m.old, m.new), *m.also]:
+                shutil.copy2(os.path.join(TOP, edit[0]), os.path.join(self.path, edit[0]))
             self.mend()
         return found
+
+    def exchange(self, file, old, new):
+        path = os.path.join(self.path, file)
+        with open(path) as f:
+            text = f.read()
+        if text.count(old) != 1 or old == new:
+            raise NoMutant("%s has the text %d times" % (file, text.count(old)))
+        with open(path, "w") as f:
+            f.write(text.replace(old, new))
 
 
 def built(catchers):
     """What a tree needs of BUILD, by name, each with its time: objects, but only those tests that are catchers."""
-    units = {c.partition(":")[2] for c in catchers if c.startswith("unit:")}
+    units = {c.partition(":")[2].split()[0] for c in catchers if c.startswith("unit:")}
     sim = any(c.startswith("sim:") for c in catchers)
     kept, top = {}, os.path.join(TOP, BUILD)
     for folder, _, names in os.walk(top):
@@ -135,10 +137,12 @@ def built(catchers):
 
 def words_of(catcher):
     sort, _, what = catcher.partition(":")
-    if sort == "redis":
-        return [sys.executable, os.path.join("tests/redis", what.split()[0]), *what.split()[1:]]
-    return [os.path.join(BUILD, "tests", *(["unit", what] if sort == "unit" else ["sim", "rlsim"])),
-            *(what.split() if sort == "sim" else [])]
+    if sort == "unit":
+        name, _, case = what.partition(" ")
+        return [*(["env", "CK_RUN_CASE=" + case] if case else []), os.path.join(BUILD, "tests/unit", name)]
+    if sort == "sim":
+        return [os.path.join(BUILD, "tests/sim/rlsim"), *what.split()]
+    return [sys.executable, os.path.join("tests/redis", what.split()[0]), *what.split()[1:]]
 
 
 def run(where, words):
