@@ -5,9 +5,9 @@
 
 Each mutant is one replacement in one file, in a copy of the sources and objects below build/mutants; only what it
 changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
-Class.test]` or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves nothing if it fails without a mutant as well, or if the mutant is
-no program at all: both are failures. --every asks all catchers of a mutant, --find those of all mutants: for whoever
-writes a new one.
+Class.test]` or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves nothing if it fails without a
+mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant, --find
+those of all mutants: for whoever writes a new one. What is in build/test has to be up to date (`make test`).
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
-from mutants import MUTANTS  # noqa: E402
+from mutants import MUTANTS, PROOFS  # noqa: E402
 
 BUILD = "build/test"
 PLACE = os.path.join(TOP, "build", "mutants")
@@ -191,16 +191,18 @@ def main():
         sys.exit("no such mutant: " + " ".join(sorted(unknown)))
     everything = list(dict.fromkeys(c for m in MUTANTS for c in m.catch))
     asked = {m.id: everything if args.find else m.catch for m in chosen}
+    asked.update((m.id, m.catch) for m, _ in PROOFS)
     every = args.find or args.every
     trees = queue.Queue()
-    for n in range(min(args.jobs, len(chosen))):
-        trees.put(Tree(n, list(dict.fromkeys(c for m in chosen for c in asked[m.id]))))
+    for n in range(args.jobs):
+        trees.put(Tree(n, list(dict.fromkeys(c for which in asked.values() for c in which))))
     lines, failed, used = [], 0, []
 
     def work(m):
         tree = trees.get()
         try:
-            return tree.try_mutant(m, asked[m.id], every), None
+            found = tree.try_mutant(m, asked[m.id], every)
+            return found, "" if found else "it lives"
         except NoMutant as e:
             return [], str(e)
         finally:
@@ -211,12 +213,17 @@ def main():
         print(line, flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for m, future in [(m, pool.submit(work, m)) for m in chosen]:
+        tried = [pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *chosen]]
+        for (m, verdict), future in zip(PROOFS, tried):
+            if verdict not in future.result()[1]:
+                failed += 1
+                say("%-4s %s: FAILED: said of it: %s" % (m.id, m.story, future.result()))
+        for m, future in zip(chosen, tried[len(PROOFS):]):
             found, trouble = future.result()
             failed += not found
             used += [c for c, _ in found]
-            caught = ["caught by %s: %s" % f for f in found] if every else ["caught by %s: %s" % f for f in found[:1]]
-            say("%-4s %s: %s" % (m.id, m.story, "; ".join(caught) or "FAILED: " + (trouble or "it lives")))
+            caught = "; ".join("caught by %s: %s" % f for f in found)
+            say("%-4s %s: %s" % (m.id, m.story, caught or "FAILED: " + trouble))
         used = list(dict.fromkeys(used))
         for catcher, (status, out) in zip(used, pool.map(lambda c: run(TOP, words_of(c)), used)):
             if status != 0:
