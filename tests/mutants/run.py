@@ -32,7 +32,7 @@ TIME_MAX = 120
 # What a script says that is no Lua, or none that anybody would have written: that it is noticed proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
 # A test that failed, the way its framework says it; sanitizers and assertions say it their way.
-SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|violation|^(FAIL|ERROR): ")
+SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): ")
 
 
 class NoMutant(Exception):
