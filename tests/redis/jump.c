@@ -1,8 +1,8 @@
 /*
- * jump.c -- preloaded into redis-server: the wall clock it sees is ahead by the seconds in the file RLOCKD_TEST_JUMP.
+ * jump.c -- preloaded: the wall clock that a program sees is ahead by the seconds in the file RLOCKD_TEST_JUMP, as one
+ * that was set; or CLOCK_BOOTTIME, if RLOCKD_TEST_SLEPT is set, as on a machine that has slept so long.
  *
- * libfaketime would do, if it got along with redis-server's allocator. CLOCK_MONOTONIC is left alone, as by a clock
- * that was set.
+ * libfaketime would do, if it got along with redis-server's allocator. CLOCK_MONOTONIC is left alone.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static volatile const int64_t *ahead_s;
+static int slept;
 
 __attribute__((constructor)) static void
 map(void)
@@ -27,6 +28,7 @@ map(void)
         abort();
     }
     close(fd);
+    slept = getenv("RLOCKD_TEST_SLEPT") != NULL;
     ahead_s = p;
 }
 
@@ -34,8 +36,9 @@ int
 clock_gettime(clockid_t id, struct timespec *ts)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ts);
+    int moved = slept ? id == CLOCK_BOOTTIME : id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
 
-    if (rc == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) && ahead_s != NULL) {
+    if (rc == 0 && moved && ahead_s != NULL) {
         ts->tv_sec += *ahead_s;
     }
     return rc;

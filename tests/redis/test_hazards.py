@@ -302,13 +302,31 @@ class Clocks(Case):
     def test_monotonic_is_ahead(self):
         self.two_clocks(0, 1000000)
 
-    def jumping_redis(self):
-        """A Redis whose clock is set by a file, and a daemon with two locks in it."""
+    def test_the_machine_slept(self):
+        """BOOTTIME has gone on, MONOTONIC has not: what was held is over for us, though this Redis has not slept."""
+        preload = self.jumping_clock()
+        r = self.redis()
+        d = self.rlockd(redis=r.url, under=["env", "RLOCKD_TEST_SLEPT=1", *("%s=%s" % pair for pair in preload.items())])
+        c, other = self.conn(d), self.conn(d)
+        token = c.cmd("LOCK", "a")
+        self.set_clock(5)
+        self.assertEqual(other.maps("LOCKS", "a")[0]["state"], "held", "a short nap")
+        self.set_clock(60)
+        self.assertNotEqual(other.maps("LOCKS", "a")[0]["state"], "held")
+        self.assertRegex(str(c.cmd("UNLOCK", "a")), "^LOST ")
+        self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), token)
+
+    def jumping_clock(self):
+        """The environment of a program whose clock is set by a file."""
         lib, source = os.path.join(self.dir, "jump.so"), os.path.join(harness.TOP, "tests", "redis", "jump.c")
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", lib, source], check=True)
         self.file = os.path.join(self.dir, "jump")
         self.set_clock(0)
-        self.r = self.redis(env={"LD_PRELOAD": lib, "RLOCKD_TEST_JUMP": self.file})
+        return {"LD_PRELOAD": lib, "RLOCKD_TEST_JUMP": self.file}
+
+    def jumping_redis(self):
+        """A Redis whose clock is set by a file, and a daemon with two locks in it."""
+        self.r = self.redis(env=self.jumping_clock())
         self.d = self.rlockd(redis=self.r.url)
         self.c = self.conn(self.d)
         self.tokens = [self.c.cmd("LOCK", name) for name in ("a", "b")]

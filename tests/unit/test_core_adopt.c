@@ -708,6 +708,23 @@ START_TEST(ids_and_tokens_rise)
 }
 END_TEST
 
+/* Also when the count of ids is behind what was kept. */
+START_TEST(ids_that_were_kept_are_not_used_again)
+{
+    for (int i = 0; i < 2; i++) {
+        struct world w;
+
+        open_keeping(&w);
+        lock(&w, session(&w), "a");
+        expect_op(&w, CORE_ACQUIRE, "a");
+        *(i == 0 ? &w.kept[0].kept.part.claim : &w.kept[0].kept.part.number) = 900;
+        adopted(restarts(&w), 0, 0, 1, 0);
+        ck_assert_uint_gt(session(&w), 900);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* One that cannot be taken over is left to its lease, and not kept any longer. */
 START_TEST(what_does_not_fit_is_left)
 {
@@ -762,6 +779,7 @@ main(void)
     tcase_add_loop_test(t, acquire_of_a_named_owner, 0, 2);
     tcase_add_test(t, drain_keeps_places);
     tcase_add_test(t, ids_and_tokens_rise);
+    tcase_add_test(t, ids_that_were_kept_are_not_used_again);
     tcase_add_test(t, what_does_not_fit_is_left);
     suite_add_tcase(s, t);
     r = srunner_create(s);
