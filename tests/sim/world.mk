@@ -16,7 +16,7 @@ ifneq ($(SEED),)
 sim: $(B)/tests/sim/rlsim ## the simulator: 20,000 seeds and the controls; SEED=n tells one, TRACE=1 step by step
 	@$< --seed $(SEED) $(if $(TRACE),--trace)
 else
-sim: $(B)/tests/sim/rlsim ## the simulator: 20,000 seeds and the controls; SEED=n tells one, TRACE=1 step by step
+sim: $(B)/tests/sim/rlsim
 	@$< --seeds 20000 --jobs $(SIM_JOBS)
 	@$< --seeds 100 --twice
 	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
