@@ -52,6 +52,19 @@ conf_free(struct conf **cf)
     *cf = NULL;
 }
 
+int64_t
+conf_longest_lease_us(const struct conf *cf)
+{
+    int64_t longest_us = cf->locks.lease_us;
+
+    for (size_t i = 0; i < cf->rules_n; i++) {
+        if (cf->rules[i].locks.lease_us > longest_us) {
+            longest_us = cf->rules[i].locks.lease_us;
+        }
+    }
+    return longest_us;
+}
+
 const struct conf_locks *
 conf_locks_for(const struct conf *cf, struct slice name)
 {

@@ -55,6 +55,7 @@ struct conf {
     char *redis_password_file;
     int64_t redis_timeout_us, redis_connect_us, redis_backoff_min_us, redis_backoff_max_us;
     int64_t redis_links, redis_batch;
+    bool redis_strict; /* grant nothing while Redis could lose locks */
 
     struct conf_locks locks;
     struct conf_rule *rules; /* first match wins */
@@ -74,11 +75,13 @@ struct conf {
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
     int64_t dead_peer_us;  /* a TCP peer that does not answer for so long has gone */
+    bool dead_process;     /* who connected by Unix socket has gone with its process */
     int64_t drain_us;      /* TERM: holders get so long */
     int64_t socket_mode;   /* of Unix sockets, 0660 */
     enum log_level log_level;
     char *http_listen;     /* "" = none */
     char *run_dir;         /* of --redis embedded */
+    char *state_dir;       /* "" = what systemd says, "none" = none */
 };
 
 /* What the command line says over the file; NULL / n == 0 = nothing. */
@@ -97,6 +100,9 @@ struct conf *conf_load(const char *path, const struct conf_overrides *over, stru
 void conf_free(struct conf **cf);
 
 /* The settings for a name: of the first rule that matches, or `locks`. Borrowed from cf. */
+/* The longest lease that any rule lets the watchdog renew, us. */
+int64_t conf_longest_lease_us(const struct conf *cf);
+
 const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name);
 
 /* Writes the Redis key of `name` by these settings. */

@@ -140,6 +140,7 @@ conf_print(const struct conf *cf, struct buf *out)
             }
             add_line(out, k->section[0] != '\0' ? "  " : "", k, conf_key_field(k, cf, NULL), path.n > 0, "default",
                      conf_key_field(k, defaults, NULL));
+            out->failed = out->failed || path.failed;
             buf_fini(&path);
         }
     }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@
 #define LISTENERS_MAX OPTIONS_LISTEN_MAX
 #define GRACE_US (5 * US_PER_S)       /* so long the start waits for Redis before it says READY */
 #define LAST_WORDS_US (500 * US_PER_MS) /* so long the end waits for releases to leave */
-#define FILES_BESIDE_SESSIONS 64
 
 /* ---- the process ---- */
 
@@ -41,6 +39,7 @@ struct process {
     struct options opt;
     struct conf *conf;
     struct log log;
+    struct log_cap log_cap;
     struct event_base *base;
     struct engine *engine;
     struct embedded *embedded;
@@ -52,6 +51,7 @@ struct process {
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
+    bool left;              /* Redis has heard our good-bye */
     bool failed;            /* the exit status says so */
     bool again;             /* there is work for another turn at once */
     bool ready;             /* systemd knows */
@@ -63,7 +63,9 @@ set_timer(struct process *p, int64_t in_us)
     struct timeval tv = {.tv_sec = (time_t)(in_us / US_PER_S), .tv_usec = (suseconds_t)(in_us % US_PER_S)};
 
     p->time_up = false;
-    event_add(p->timer, &tv);
+    if (event_add(p->timer, &tv) != 0) { /* no memory: better too early than never */
+        event_active(p->timer, EV_TIMEOUT, 0);
+    }
 }
 
 static void
@@ -241,13 +243,32 @@ drain(struct process *p)
     set_timer(p, p->conf->drain_us);
 }
 
-/* A child that is only stopped or goes on signals as well. Leaves it to be waited for. */
-static bool
-child_ended(void)
+static void
+tell_embedded(const struct process *p)
 {
-    siginfo_t info = {.si_pid = 0};
+    log_event(&p->log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(p->embedded)), "pid",
+              LOG_N(embedded_pid(p->embedded)), NULL);
+}
 
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+/* Our one child has ended, or was only stopped. What was held is not in the new one: the backend sees to that. */
+static void
+redis_ended(struct process *p)
+{
+    pid_t was = p->embedded != NULL ? embedded_pid(p->embedded) : -1;
+    char error[160] = "";
+
+    if (p->embedded == NULL || p->phase >= PHASE_ENDING) {
+        return;
+    }
+    if (!embedded_again(p->embedded, error)) {
+        log_event(&p->log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), NULL);
+        p->failed = true; /* without it there is nothing left to serve */
+        notify_stopping();
+        end_now(p);
+    } else if (embedded_pid(p->embedded) != was) {
+        log_event(&p->log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), NULL);
+        tell_embedded(p);
+    }
 }
 
 static void
@@ -256,14 +277,11 @@ on_signal(evutil_socket_t number, short what, void *arg)
     struct process *p = arg;
 
     (void)what;
-    if (number == SIGCHLD && !child_ended()) {
+    if (number == SIGCHLD) {
+        redis_ended(p);
         return;
     }
     log_event(&p->log, LOG_INFO, "rlockd", "signal", "name", LOG_S(strsignal((int)number)), NULL);
-    if (number == SIGCHLD) { /* our one child: without it there is nothing left to serve */
-        log_event(&p->log, LOG_ERROR, "rlockd", "embedded redis has ended", NULL);
-        p->failed = true;
-    }
     if (number == SIGHUP) {
         reload(p);
     } else if (number == SIGTERM && p->phase == PHASE_SERVING) {
@@ -274,16 +292,26 @@ on_signal(evutil_socket_t number, short what, void *arg)
     }
 }
 
-/* Redis has heard all that there was to say. What named owners hold stays theirs until its lease runs out. */
+/*
+ * Redis has heard all that there was to say, good-bye last. What named owners hold stays theirs until its lease runs
+ * out: then there is no good-bye, and other daemons wait for us if Redis loses data meanwhile.
+ */
 static bool
-all_said(const struct process *p)
+all_said(struct process *p)
 {
-    return core_totals(p->engine->core).freeing == 0 && backend_idle(p->engine->backend);
+    struct core_totals t = core_totals(p->engine->core);
+
+    if (t.freeing == 0 && t.held == 0 && !p->left && backend_idle(p->engine->backend)) {
+        p->left = true;
+        backend_leave(p->engine->backend);
+    }
+    return t.freeing == 0 && backend_idle(p->engine->backend);
 }
 
 static void
 after_turn(struct process *p)
 {
+    log_left_out(&p->log, false);
     notify_turn(&p->notify, p->engine);
     switch (p->phase) {
     case PHASE_SERVING:
@@ -327,7 +355,7 @@ raise_files(struct process *p)
         (void)setrlimit(RLIMIT_NOFILE, &r);
         (void)getrlimit(RLIMIT_NOFILE, &r);
     }
-    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + FILES_BESIDE_SESSIONS ? LOG_WARN : LOG_INFO,
+    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE ? LOG_WARN : LOG_INFO,
               "rlockd", "limits", "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), NULL);
 }
 
@@ -368,8 +396,7 @@ start_redis(struct process *p)
     if (!put_embedded_url(p, p->conf)) {
         return fatal(p, "embedded redis", "out of memory");
     }
-    log_event(&p->log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(p->embedded)), "pid",
-              LOG_N(embedded_pid(p->embedded)), NULL);
+    tell_embedded(p);
     return true;
 }
 
@@ -541,6 +568,8 @@ serve(struct process *p)
 
     log_init(&p->log);
     p->log.level = p->conf->log_level;
+    p->log_cap.now_us = clock_now_us;
+    p->log.cap = &p->log_cap;
     ok = build(p);
     while (ok && p->phase != PHASE_OVER) {
         if (event_base_loop(p->base, EVLOOP_ONCE | (p->again ? EVLOOP_NONBLOCK : 0)) < 0) {
@@ -550,6 +579,7 @@ serve(struct process *p)
         p->again = engine_turn_end(p->engine);
         after_turn(p);
     }
+    log_left_out(&p->log, true);
     if (ok) {
         log_event(&p->log, LOG_INFO, "rlockd", "end", NULL);
     }
@@ -561,12 +591,16 @@ static int
 print_conf(struct process *p)
 {
     struct buf b;
+    bool ok;
 
     buf_init(&b, 0);
     conf_print(p->conf, &b);
-    fwrite(b.p, 1, b.n, stdout);
+    ok = !b.failed && fwrite(b.p, 1, b.n, stdout) == b.n;
     buf_fini(&b);
-    return 0;
+    if (!ok) {
+        fputs("rlockd: out of memory\n", stderr);
+    }
+    return ok ? 0 : 1;
 }
 
 int

@@ -5,7 +5,9 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "conf/conf_keys.h"
 #include "daemon/version.h"
 
 static const char usage_text[] =
@@ -56,6 +58,20 @@ print_sample(void)
     return 0;
 }
 
+/* Everybody may read a command line: the password in it is kept, and wiped there. */
+static const char *
+take_url(struct options *o, char *arg)
+{
+    struct slice password = conf_url_password(slice_of(arg));
+
+    if (password.n == 0 || strlen(arg) >= sizeof(o->redis_url)) {
+        return arg; /* too long for a URL: that is told when the configuration is read */
+    }
+    strcpy(o->redis_url, arg);
+    memset(arg + (password.p - arg), 'x', password.n);
+    return o->redis_url;
+}
+
 int
 options_read(int argc, char **argv, struct options *o)
 {
@@ -80,7 +96,7 @@ options_read(int argc, char **argv, struct options *o)
             o->listen[o->over.listen.n++] = optarg;
             break;
         case OPT_REDIS:
-            o->over.redis_url = optarg;
+            o->over.redis_url = take_url(o, optarg);
             break;
         case OPT_LOG_LEVEL:
             o->over.log_level = optarg;

@@ -12,6 +12,7 @@
 struct options {
     const char *conf_path;            /* NULL = none */
     char *listen[OPTIONS_LISTEN_MAX]; /* borrowed from argv; over.listen points here */
+    char redis_url[1024];             /* the URL, when there was a password in it */
     struct conf_overrides over;
     enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;
 };

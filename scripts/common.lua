@@ -3,8 +3,8 @@
 -- scripts/embed puts a script together: of this file down to its mark and of the kind's own what one of its verbs
 -- needs, and the rest of this file. One call is one verb of one kind over N names:
 --
---   KEYS   rlock:clock, then the N keys
---   ARGV   guard, floor, then for each key the function's parameters behind `key`, in their order
+--   KEYS   rlock:clock, rlock:epoch, then the N keys
+--   ARGV   guard, floor, epoch, then for each key the function's parameters behind `key`, in their order
 --   reply  { TIME in us, then for each key: outcome, a, b }
 --
 -- Only integers go back (an error reply apart). Outcomes, with a and b:
@@ -17,10 +17,14 @@
 --   GONE     this owner does not have it; clear: nobody had, token, subscribers woken
 --   FULL     Redis is out of memory; nothing was written for this name
 --   STALE    the guard has passed; nothing was done
+--   GRACE    the data is not what the daemon knows: acquire: nothing was done; for how long yet, in ms, 0 = not known
+--            others: this owner does not have it, and that may be for the data was lost; a and b as with GONE
 --
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
 -- floor: the highest token that the daemon has seen.
+-- epoch: what rlock:epoch has to be, see presence.lua. Who wants a lock names it as it is while Redis grants; so nothing
+-- is granted in data that has lost locks until their holders have had them again. They name it as it is in the grace.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
 -- so that a command which runs late takes nothing away.
 -- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
@@ -28,12 +32,16 @@
 -- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
 -- Keys beside a lock's own (a queue, the end of permits, another counter) bear names that are made from its name; each
 -- kind says what it does where somebody has put something of another type there.
-local OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
+local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
 local call, pcall = redis.call, redis.pcall
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
+local epoch = pcall('GET', KEYS[2])
+local known = epoch == ARGV[3]
+local reclaiming = known and epoch:find(' %x+ ') ~= nil
 local failed, last
 
 -- What a pcall answered, checked: nil when the key is of another type, or when Redis refused (`failed` then says so).
@@ -67,6 +75,11 @@ end
 
 local function suffixed(key, suffix)
     return (key:find('{', 1, true) and key or '{' .. key .. '}') .. ':' .. suffix
+end
+
+-- In a grace nobody but who held a name asks for it: whoever else has it in the data, of all daemons, has it no more.
+local function is_ghost(owner)
+    return reclaiming and owner:sub(25, 37) == MARK
 end
 
 -- Forgets that a full Redis has refused what the verb can do without.
@@ -104,10 +117,12 @@ end
 
 local reply = {now}
 local stale = ARGV[1] ~= '0' and now > tonumber(ARGV[1])
-local at, to = 3, 2
-for i = 2, #KEYS do
+local at, to = 4, 2
+for i = 3, #KEYS do
     local outcome, a, b = STALE
-    if not stale then
+    if takes and not known and not stale then
+        outcome, a = GRACE, math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
+    elseif not stale then
         outcome, a, b = verb(KEYS[i], unpack(ARGV, at, at + columns - 1)) -- which embed spells out
     end
     if failed then
@@ -116,6 +131,9 @@ for i = 2, #KEYS do
             break
         end
         outcome, a, b, failed = FULL, 0, 0, nil
+    end
+    if outcome == GONE and not known then
+        outcome = GRACE
     end
     reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
     at, to = at + columns, to + 3

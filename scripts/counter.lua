@@ -2,7 +2,8 @@
 --
 -- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
 -- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
--- stamp: it finds the lock taken until that expires.
+-- stamp: it finds the lock taken until that expires. And a release that runs twice must not find the next holder under
+-- the same stamp: so who has it gives it back 5 ms after it had its stamp at the soonest.
 local TYPE = 'string'
 
 -- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it.
@@ -20,9 +21,13 @@ local function ours(key, stamp)
     return early >= -2 and early <= 2
 end
 
-local function acquire(key, lease)
+local function acquire(key, stamp, lease)
     local kind = call('TYPE', key).ok
-    if kind ~= 'none' then
+    if kind == TYPE and ours(key, stamp) then -- held, and not lost after all
+        local expiry = math.max(now_ms + lease, stamp)
+        call('PEXPIREAT', key, text(expiry))
+        return OK, token(), expiry
+    elseif kind ~= 'none' then
         return kind == TYPE and TAKEN or FOREIGN, call('PTTL', key)
     end
     if not sound(pcall('INCR', key)) then

@@ -24,7 +24,6 @@ local plain_release = release
 local plain_clear = clear
 local GOOD_MOST, WAIT, DAY = 240000, 300000, 86400000
 local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
-local MARK = '726c6f636b64:' -- "rlockd", see draw_uuid() of the daemon; characters 25 to 37 of an owner
 
 local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
@@ -112,7 +111,7 @@ local function leave(list, set, owner)
 end
 
 local function acquire(key, owner, lease, holds, reentry, place, channel)
-    if reentry == '1' then
+    if reentry == '1' or reclaiming then
         return plain_acquire(key, owner, lease, holds, reentry)
     end
     local pttl = call('PTTL', key)

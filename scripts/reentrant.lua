@@ -3,15 +3,23 @@
 -- The count is set, never incremented, so that a command that runs twice does no harm.
 local TYPE = 'hash'
 
+-- The hash of somebody who has lost it: it goes, and its time with it.
+local function bury(key)
+    local fields = call('HKEYS', key)
+    local dead = #fields == 1 and is_ghost(fields[1])
+    return dead and call('DEL', key) == 1
+end
+
 local function acquire(key, owner, lease, holds, reentry)
     local pttl = call('PTTL', key)
     local count = pttl ~= -2 and sound(pcall('HGET', key, owner)) -- false: no key or no field; nil: not a hash
     if not count then
         if reentry == '1' then
             return GONE
-        elseif pttl ~= -2 then
+        elseif pttl ~= -2 and not (reclaiming and count == false and bury(key)) then
             return count == nil and FOREIGN or TAKEN, pttl
         end
+        pttl = -2
     end
     if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then
         return

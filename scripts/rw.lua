@@ -60,9 +60,29 @@ local function longest(key)
     return most
 end
 
+-- The hash of those who have lost it: it goes, and its time with it. Not if this owner is in it, nor a stranger.
+local function bury(key, owner)
+    local fields = call('HLEN', key) <= MOST and call('HGETALL', key) or {}
+    for i = 1, #fields, 2 do
+        local of = fields[i]
+        if of ~= 'mode' and (not is_ghost(of) or of == owner or of == owner .. ':write') then
+            return false
+        end
+    end
+    for i = 1, #fields, 2 do
+        if fields[i] ~= 'mode' then
+            forget(key, fields[i], 1, math.min(tonumber(fields[i + 1]) or 0, MOST))
+        end
+    end
+    return #fields > 0 and call('DEL', key) == 1
+end
+
 local function acquire(key, owner, lease, holds, reentry, mode)
     local pttl = call('PTTL', key)
     local is = pttl ~= -2 and mode_of(key)
+    if is and reclaiming and (is == 'write' or mode == 'write') and bury(key, owner) then
+        is, pttl = false, -2
+    end
     if pttl ~= -2 and not is then
         return reentry == '1' and GONE or FOREIGN, reentry == '1' and 0 or pttl
     end

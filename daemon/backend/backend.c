@@ -43,16 +43,34 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->ops->perform(b, op, verb);
 }
 
-void
+bool
 backend_look(struct backend *b, uint64_t id, struct slice key)
 {
-    b->ops->look(b, id, key);
+    return b->ops->look(b, id, key);
 }
 
 void
 backend_say(struct backend *b, struct slice what)
 {
     b->ops->say(b, what);
+}
+
+void
+backend_configure(struct backend *b, int64_t grace_us)
+{
+    b->ops->configure(b, grace_us);
+}
+
+void
+backend_reclaimed(struct backend *b, uint64_t epoch)
+{
+    b->ops->reclaimed(b, epoch);
+}
+
+void
+backend_leave(struct backend *b)
+{
+    b->ops->leave(b);
 }
 
 void

@@ -32,7 +32,12 @@ struct backend_conf {
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
     unsigned links;           /* for lock traffic; a key always uses the same one */
     unsigned batch_max;       /* names per script call */
+    int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
+                                 has lost data, unless all that held locks have them again */
+    bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
+
+enum { BACKEND_FORMERS = 4 };
 
 struct backend_seen;
 
@@ -41,6 +46,9 @@ struct backend_env {
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
+    uint64_t nonce;           /* this process's, never 0 */
+    uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */
+    uint64_t epoch;           /* the last one of Redis's data that the process before this knew; 0 = none */
     struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
@@ -71,14 +79,20 @@ struct backend_status {
     unsigned links, links_up;
     uint64_t in_flight, queued, watched;
     char last_error[160]; /* "" = none */
+    uint64_t epoch;       /* of its data; 0 = not known */
+    bool grace;           /* only who held a lock before gets it */
+    size_t daemons;       /* others on it */
 };
 
 struct backend_ops {
     const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
-    void (*look)(struct backend *b, uint64_t id, struct slice key);
+    bool (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
+    void (*configure)(struct backend *b, int64_t grace_us);
+    void (*reclaimed)(struct backend *b, uint64_t epoch);
+    void (*leave)(struct backend *b);
     void (*flush)(struct backend *b);
     bool (*idle)(const struct backend *b);
     void (*status)(const struct backend *b, struct backend_status *out);
@@ -94,14 +108,23 @@ struct backend *backend_open(const struct backend_conf *conf, const struct backe
 /* Takes ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH. The op is copied. */
 void backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
 
-/* Asks Redis what it has under `key`; ends in one env.seen(id). */
-void backend_look(struct backend *b, uint64_t id, struct slice key);
+/* Asks Redis what it has under `key`; ends in one env.seen(id). False: out of memory, and nothing will be seen. */
+bool backend_look(struct backend *b, uint64_t id, struct slice key);
 
 /*
  * Tells every daemon on this database of this Redis, this one too: each core gets it as HEARD. Not sent while Redis is
  * away, nor if it is longer than 16 KiB; may get lost. Copied.
  */
 void backend_say(struct backend *b, struct slice what);
+
+/* New settings; the others need a new backend. See backend_conf. */
+void backend_configure(struct backend *b, int64_t grace_us);
+
+/* All that is held here has been asserted in that epoch (RECLAIM of the core). */
+void backend_reclaimed(struct backend *b, uint64_t epoch);
+
+/* Good-bye, when nothing is held any more: nobody has to wait for this daemon. Not idle until it is said. */
+void backend_leave(struct backend *b);
 
 /* The turn is over: what was gathered goes out. */
 void backend_flush(struct backend *b);

@@ -32,8 +32,11 @@ enum column {
 /* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
 enum { COLUMNS_MAX = 6 };
 
+/* Lua's numbers are whole up to here: what is beyond was not said by a script of ours, and is not reckoned with. */
+#define NUMBER_MAX (INT64_C(1) << 53)
+
 /* What a script puts first for each name. */
-enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE };
+enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, ANSWER_STALE, ANSWER_GRACE };
 
 struct script_row {
     const char *text;
@@ -41,7 +44,7 @@ struct script_row {
     unsigned char columns_n;
 };
 
-#define LOOK_SCRIPT(t)
+#define OTHER_SCRIPT(name, t)
 #define SCRIPT(kind, verb, t, ...)                                                                                    \
     [VERB_##verb][KIND_##kind] = {.text = (t),                                                                        \
                                   .column = {__VA_ARGS__},                                                            \
@@ -50,15 +53,15 @@ static const struct script_row scripts[VERBS][KINDS] = {
 #include "gen/scripts.h"
 };
 #undef SCRIPT
-#undef LOOK_SCRIPT
+#undef OTHER_SCRIPT
 
 #define SCRIPT(kind, verb, t, ...)
-#define LOOK_SCRIPT(t) t
-static const char look_text[] =
+#define OTHER_SCRIPT(name, t) [OTHER_##name] = (t),
+static const char *const others[OTHERS] = {
 #include "gen/scripts.h"
-    ;
+};
 #undef SCRIPT
-#undef LOOK_SCRIPT
+#undef OTHER_SCRIPT
 
 const char *
 call_script_text(enum call_verb verb, enum kind kind)
@@ -67,9 +70,9 @@ call_script_text(enum call_verb verb, enum kind kind)
 }
 
 const char *
-call_look_text(void)
+call_other_text(enum other_script script)
 {
-    return look_text;
+    return others[script];
 }
 
 enum call_verb
@@ -190,8 +193,7 @@ token_floor(const struct call *c)
 }
 
 int
-call_words(const struct call *c, const char *sha, const char *uuid, const struct hash_key *secret,
-           int64_t offset_us, struct buf *text, struct slice *words)
+call_words(const struct call *c, const struct call_terms *t, struct buf *text, struct slice *words)
 {
     const struct script_row *s = &scripts[c->verb][c->kind];
     size_t ends[LINK_WORDS_MAX], at = 0;
@@ -199,23 +201,26 @@ call_words(const struct call *c, const char *sha, const char *uuid, const struct
     int n = 0, made = 0;
 
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
-    words[n++] = c->whole ? slice_of(s->text) : slice_of(sha);
-    buf_printf(text, "%zu", c->n + 1);
+    words[n++] = c->whole ? slice_of(s->text) : slice_of(t->sha);
+    buf_printf(text, "%zu", c->n + 2);
     ends[made++] = text->n;
     n++; /* the number of keys, first of what is made up */
-    words[n++] = SLICE_LIT("rlock:clock");
+    words[n++] = SLICE_LIT(CALL_CLOCK_KEY);
+    words[n++] = SLICE_LIT(CALL_EPOCH_KEY);
     list_each(pos, nxt, &c->items)
     {
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
-    buf_printf(text, "%" PRId64, c->guard_us == 0 ? 0 : c->guard_us + offset_us);
+    buf_printf(text, "%" PRId64, c->guard_us == 0 ? 0 : c->guard_us + t->offset_us);
     ends[made++] = text->n;
     buf_printf(text, "%" PRIu64, token_floor(c));
+    ends[made++] = text->n;
+    buf_add_slice(text, t->epoch);
     ends[made++] = text->n;
     list_each(pos, nxt, &c->items)
     {
         for (unsigned i = 0; i < s->columns_n; i++) {
-            put_column(s->column[i], &container_of(pos, struct item, node)->op, uuid, secret, text);
+            put_column(s->column[i], &container_of(pos, struct item, node)->op, t->uuid, t->secret, text);
             ends[made++] = text->n;
         }
     }
@@ -237,14 +242,15 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        if (r->item[i]->type != REPLY_INT) {
+        if (r->item[i]->type != REPLY_INT || r->item[i]->n > NUMBER_MAX || r->item[i]->n < -NUMBER_MAX) {
             return false;
         }
     }
     for (size_t i = 0; i < c->n; i++) {
         int64_t answer = r->item[1 + 3 * i]->n;
+        bool token = answer == ANSWER_OK && c->verb != VERB_RELEASE;
 
-        if (answer < ANSWER_OK || answer > ANSWER_STALE) {
+        if (answer < ANSWER_OK || answer > ANSWER_GRACE || (token && r->item[2 + 3 * i]->n < 0)) {
             return false;
         }
     }
@@ -293,9 +299,12 @@ call_is_stale(const struct reply *r)
 void
 call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done)
 {
-    int64_t a = r->item[2 + 3 * i]->n, b = r->item[3 + 3 * i]->n;
+    int64_t answer = r->item[1 + 3 * i]->n, a = r->item[2 + 3 * i]->n, b = r->item[3 + 3 * i]->n;
 
-    switch (r->item[1 + 3 * i]->n) {
+    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* whoever had it: nobody has it now */
+        answer = ANSWER_GONE;
+    }
+    switch (answer) {
     case ANSWER_OK:
         done->outcome = CORE_OK;
         plain_ok(c, a, b, done);
@@ -303,7 +312,7 @@ call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_
         break;
     case ANSWER_TAKEN:
     case ANSWER_FOREIGN:
-        done->outcome = r->item[1 + 3 * i]->n == ANSWER_TAKEN ? CORE_TAKEN : CORE_FOREIGN;
+        done->outcome = answer == ANSWER_TAKEN ? CORE_TAKEN : CORE_FOREIGN;
         done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
         if (done->outcome == CORE_TAKEN) {
             plain_taken(c, b, done);
@@ -314,6 +323,10 @@ call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_
         if (c->verb == VERB_CLEAR) { /* there was nothing: stamp stays 0 */
             plain_ok(c, a, b, done);
         }
+        break;
+    case ANSWER_GRACE:
+        done->outcome = CORE_GRACE;
+        done->pttl_us = a < 0 ? -1 : a * US_PER_MS;
         break;
     case ANSWER_FULL:
         done->outcome = CORE_FULL;

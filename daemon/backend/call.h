@@ -21,6 +21,13 @@ struct item {
     struct core_op op;  /* op.key points behind the item */
 };
 
+/* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (presence.h). */
+enum other_script { OTHER_LOOK, OTHER_PRESENCE, OTHERS };
+
+/* Keys of our own that all names share. */
+#define CALL_CLOCK_KEY "rlock:clock"
+#define CALL_EPOCH_KEY "rlock:epoch"
+
 /* The names of one script call. */
 struct call {
     struct list items;
@@ -28,18 +35,27 @@ struct call {
     enum call_verb verb;
     enum kind kind;
     bool partial;     /* RELEASE: every name of it leaves some holds */
+    bool reclaim;     /* ACQUIRE: every name of it is held, and asserted anew */
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
     int64_t slack_us; /* by how much that may be wrong: what we knew of Redis's clock when it was sent */
     bool again;       /* was STALE once, and is asked with a better offset */
+    uint64_t epoch;   /* of Redis, as we knew it when it was sent */
     void *node;       /* whose it is; borrowed */
     unsigned link;    /* index of the link it goes to */
 };
 
+/* What a call is sent under; borrowed. */
+struct call_terms {
+    const char *sha;               /* digest of its script; not needed for a whole one */
+    const char *uuid;              /* the daemon's */
+    const struct hash_key *secret; /* that values are derived from */
+    int64_t offset_us;             /* Redis's clock minus ours */
+    struct slice epoch;            /* what rlock:epoch has to be: as it is while Redis grants, or in a grace to reclaim */
+};
 
-/* The script of a verb and a kind, and the reader of LOCKINFO. */
 const char *call_script_text(enum call_verb verb, enum kind kind);
-const char *call_look_text(void);
+const char *call_other_text(enum other_script script);
 
 enum call_verb call_verb_of(enum core_action_type action);
 
@@ -51,10 +67,9 @@ void call_channel(enum kind kind, struct slice key, struct buf *out);
 
 /*
  * The words of the command. `text` holds what had to be made up, and must outlive the words; returns their number, at
- * most LINK_WORDS_MAX. offset_us: Redis's clock minus ours.
+ * most LINK_WORDS_MAX.
  */
-int call_words(const struct call *c, const char *sha, const char *uuid, const struct hash_key *secret,
-               int64_t offset_us, struct buf *text, struct slice *words);
+int call_words(const struct call *c, const struct call_terms *t, struct buf *text, struct slice *words);
 
 /*
  * Whether the reply has the shape of an answer to the call; time_us is TIME of Redis then. Only of such a reply may

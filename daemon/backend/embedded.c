@@ -17,8 +17,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
+
+#define AGAIN_MAX 5              /* starts in a row of a server that does not stay */
+#define STAYS_US (10 * US_PER_S) /* what has run so long stays */
+
 struct embedded {
     pid_t pid;
+    int64_t started_us;
+    unsigned again; /* starts since one that stayed */
     char dir[PATH_MAX];
     char url[PATH_MAX + 32];
 };
@@ -81,26 +88,17 @@ prepare(struct embedded *e, const char *run_dir, char error[160])
     return true;
 }
 
-struct embedded *
-embedded_start(const char *run_dir, char error[160])
+static bool
+launch(struct embedded *e, char error[160])
 {
-    struct embedded *e = calloc(1, sizeof(*e));
     pid_t parent = getpid();
     int report[2], why;
 
-    if (e == NULL) {
-        snprintf(error, 160, "out of memory");
-        return NULL;
-    }
-    if (!prepare(e, run_dir, error)) {
-        free(e);
-        return NULL;
-    }
     if (pipe2(report, O_CLOEXEC) != 0) {
         snprintf(error, 160, "pipe: %s", strerror(errno));
-        free(e);
-        return NULL;
+        return false;
     }
+    e->started_us = clock_now_us();
     e->pid = fork();
     if (e->pid == 0) {
         become_redis(e->dir, parent, report[1]);
@@ -114,10 +112,42 @@ embedded_start(const char *run_dir, char error[160])
         if (e->pid > 0) {
             waitpid(e->pid, NULL, 0);
         }
+        e->pid = -1;
+        return false;
+    }
+    return true;
+}
+
+struct embedded *
+embedded_start(const char *run_dir, char error[160])
+{
+    struct embedded *e = calloc(1, sizeof(*e));
+
+    if (e == NULL) {
+        snprintf(error, 160, "out of memory");
+        return NULL;
+    }
+    if (!prepare(e, run_dir, error) || !launch(e, error)) {
         free(e);
         return NULL;
     }
     return e;
+}
+
+bool
+embedded_again(struct embedded *e, char error[160])
+{
+    if (e->pid > 0 && waitpid(e->pid, NULL, WNOHANG) == 0) {
+        return true; /* it was not ours that ended */
+    }
+    e->pid = -1;
+    e->again = clock_now_us() - e->started_us >= STAYS_US ? 1 : e->again + 1;
+    if (e->again > AGAIN_MAX) {
+        snprintf(error, 160, "it does not stay; see %.100s/redis.log", e->dir);
+        return false;
+    }
+    unlink(e->url + strlen("unix:"));
+    return launch(e, error);
 }
 
 const char *
@@ -141,8 +171,10 @@ embedded_stop(struct embedded **ep)
         return;
     }
     /* Nothing in it outlives us: no need to ask politely. */
-    kill(e->pid, SIGKILL);
-    while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR) {
+    if (e->pid > 0) {
+        kill(e->pid, SIGKILL);
+        while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
     }
     unlink(e->url + strlen("unix:"));
     free(e);

@@ -4,6 +4,7 @@
 #ifndef RLOCKD_BACKEND_EMBEDDED_H
 #define RLOCKD_BACKEND_EMBEDDED_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct embedded;
@@ -13,6 +14,12 @@ struct embedded;
  * with us, even after SIGKILL. Does not wait until it answers. NULL with a message in `error`.
  */
 struct embedded *embedded_start(const char *run_dir, char error[160]);
+
+/*
+ * A child of ours has ended: when it was this one, it is reaped and started again, empty, at the same address. False
+ * with a message in `error`: it cannot be, or it has ended again and again, each time within seconds.
+ */
+bool embedded_again(struct embedded *e, char error[160]);
 
 /* "unix:RUN_DIR/redis.sock"; lives as long as it. */
 const char *embedded_url(const struct embedded *e);

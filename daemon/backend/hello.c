@@ -6,6 +6,27 @@
 #include <stdio.h>
 
 #include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+#define EVICTION_US (10 * US_PER_S) /* so old an answer about eviction may be in strict mode; a tenth while it refuses */
+
+/* Any other policy drops keys with an expiry, which locks are, as soon as a limit is reached. */
+static void
+learn_eviction(struct hello *h, struct slice info)
+{
+    char limit[24] = "";
+    bool was = h->evicts;
+
+    text_info_field(info, "maxmemory", limit, sizeof(limit));
+    text_info_field(info, "maxmemory_policy", h->maxmemory_policy, sizeof(h->maxmemory_policy));
+    h->asked_us = clock_now_us();
+    h->evicts = limit[0] != '\0' && strcmp(limit, "0") != 0 && h->maxmemory_policy[0] != '\0' &&
+                strcmp(h->maxmemory_policy, "noeviction") != 0;
+    if (h->evicts != was) {
+        log_event(h->env->log, h->evicts ? LOG_WARN : LOG_INFO, "redis", h->evicts ? "may evict locks" : "evicts no locks",
+                  "address", LOG_S(h->shown), "maxmemory_policy", LOG_S(h->maxmemory_policy), NULL);
+    }
+}
 
 static void
 on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
@@ -19,11 +40,7 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     text_info_field(r->text, "redis_version", h->version, sizeof(h->version));
     text_info_field(r->text, "run_id", h->run_id, sizeof(h->run_id));
     text_info_field(r->text, "role", h->role, sizeof(h->role));
-    text_info_field(r->text, "maxmemory_policy", h->maxmemory_policy, sizeof(h->maxmemory_policy));
-    if (h->maxmemory_policy[0] != '\0' && strcmp(h->maxmemory_policy, "noeviction") != 0) {
-        log_event(h->env->log, LOG_WARN, "redis", "may evict locks", "address", LOG_S(h->shown), "maxmemory_policy",
-                  LOG_S(h->maxmemory_policy), NULL);
-    }
+    learn_eviction(h, r->text);
 }
 
 /* SCRIPT LOAD answers the digest by which EVALSHA knows the script; the arg is where it goes. */
@@ -50,6 +67,19 @@ hello_ask(struct hello *h, struct redis_link *l)
             (void)link_send(l, 3, word, on_loaded, h->sha[verb][kind]);
         }
     }
+}
+
+bool
+hello_may_grant(struct hello *h, struct redis_link *l)
+{
+    struct slice word = SLICE_LIT("INFO");
+    int64_t now_us = clock_now_us();
+
+    if (now_us - h->asked_us >= (h->evicts ? EVICTION_US / 10 : EVICTION_US)) {
+        h->asked_us = now_us; /* CONFIG SET tells nobody */
+        (void)link_send(l, 1, &word, on_info, h);
+    }
+    return !h->evicts && h->maxmemory_policy[0] != '\0'; /* who may not ask does not know */
 }
 
 void

@@ -13,11 +13,16 @@ struct hello {
     const struct backend_env *env;
     const char *shown; /* the address, for people; borrowed */
     char version[32], run_id[48], role[16], maxmemory_policy[32];
+    bool evicts;      /* it has a limit of memory, and may drop keys to stay below it */
+    int64_t asked_us; /* when the last answer came, or the last question about eviction went */
     char sha[VERBS][KINDS][41]; /* digest of a script, "" = not known */
 };
 
 /* Sends the questions on a link that is greeting. */
 void hello_ask(struct hello *h, struct redis_link *l);
+
+/* For strict mode: does this Redis keep what it is given? Asks again on `l` when the answer is old. */
+bool hello_may_grant(struct hello *h, struct redis_link *l);
 
 /* Fills in what Redis says of itself. */
 void hello_status(const struct hello *h, struct backend_status *out);

@@ -114,7 +114,9 @@ arm(struct redis_link *l)
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
-    event_add(l->timer, &tv);
+    if (event_add(l->timer, &tv) != 0) { /* no memory: looked after at once, and so again and again */
+        event_active(l->timer, EV_TIMEOUT, 0);
+    }
 }
 
 static void
@@ -290,6 +292,25 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
     l->owner.state(l->owner.ctx, l, true);
 }
 
+/* Let in: now what must be answered before the link is up. Not sooner: Redis hangs up on strangers who say much. */
+static void
+on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct redis_link *l = arg;
+    struct slice word[3] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), SLICE_LIT("rlockd")};
+
+    on_greeting(arg, result, reply, sent_us);
+    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
+        return;
+    }
+    (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
+    l->owner.hello(l->owner.ctx, l);
+    word[0] = SLICE_LIT("PING");
+    if (!link_send(l, 1, word, on_greeted, l)) {
+        link_fail(l, "out of memory");
+    }
+}
+
 static void
 greet(struct redis_link *l)
 {
@@ -311,14 +332,8 @@ greet(struct redis_link *l)
         word[1] = slice_of(db);
         ok = ok && link_send(l, 2, word, on_greeting, l);
     }
-    word[0] = SLICE_LIT("CLIENT");
-    word[1] = SLICE_LIT("SETNAME");
-    word[2] = SLICE_LIT("rlockd");
-    ok = ok && link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
-    l->owner.hello(l->owner.ctx, l);
     word[0] = SLICE_LIT("PING");
-    ok = ok && link_send(l, 1, word, on_greeted, l);
-    if (!ok) {
+    if (!ok || !link_send(l, 1, word, on_let_in, l)) {
         link_fail(l, "out of memory");
     }
     arm(l);

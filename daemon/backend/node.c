@@ -6,13 +6,16 @@
  * never behind a queue of attempts; then one for subscriptions. What is
  * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
  *
- * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `later`.
- * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `later` for its event.
+ * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `down`.
+ * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event. That
+ *     takes no memory, for there may be none: an item lies there itself, and an operation that did not even become one
+ *     is noted in the core's own core_unsent.
  * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
  *     they came. The core never asks for two operations of one name in one turn that need any other order.
  */
 #include "daemon/backend/node.h"
 
+#include <assert.h>
 #include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -21,25 +24,18 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/hello.h"
+#include "daemon/backend/inspect.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/presence.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/clock.h"
 
-enum { LINKS_MAX = 16, BATCH_MAX = 128 };
-
-struct look {
-    struct node *node;
-    uint64_t id;
-};
-
-/* An outcome that was known inside a node_ call. */
-struct later {
-    struct list node;
-    bool is_look;
-    uint64_t look;
-    struct core_event ev;
+enum {
+    LINKS_MAX = 16,
+    BATCH_MAX = 128,
+    JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
 
 struct node {
@@ -51,12 +47,15 @@ struct node {
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     size_t batched, flying;
     struct hello hello;
+    struct presence presence;
     struct say say;
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
-    struct list later; /* later.node */
-    struct event *later_ev;
+    struct list down;   /* item.node */
+    struct list unsent; /* core_unsent.node */
+    struct list blind;  /* inspect.node: what Redis cannot be asked */
+    struct event *down_ev;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
 };
@@ -81,54 +80,67 @@ post_done(struct node *n, const struct core_op *op, struct core_done *done)
 }
 
 static void
-on_later(evutil_socket_t fd, short what, void *ctx)
+item_free(struct item *it)
+{
+    list_remove(&it->node);
+    free(it);
+}
+
+static void
+post_down(struct node *n, uint64_t claim, uint64_t op)
+{
+    struct core_event ev = {.type = CORE_DONE};
+
+    ev.done = (struct core_done){
+        .claim = claim, .op = op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
+    n->env->post(n->env->ctx, &ev);
+}
+
+static void
+on_down(evutil_socket_t fd, short what, void *ctx)
 {
     struct node *n = ctx;
 
     (void)fd;
     (void)what;
-    while (!list_empty(&n->later)) {
-        struct later *la = container_of(n->later.next, struct later, node);
+    while (!list_empty(&n->down)) {
+        struct item *it = container_of(n->down.next, struct item, node);
+        uint64_t claim = it->op.claim, op = it->op.op;
 
-        list_remove(&la->node);
-        if (la->is_look) {
-            n->env->seen(n->env->ctx, la->look, &(struct backend_seen){.ok = false});
-        } else {
-            n->env->post(n->env->ctx, &la->ev);
-        }
-        free(la);
+        item_free(it);
+        post_down(n, claim, op);
+    }
+    while (!list_empty(&n->unsent)) {
+        struct core_unsent *un = container_of(n->unsent.next, struct core_unsent, node);
+
+        list_remove(&un->node);
+        post_down(n, un->claim, un->op);
+    }
+    while (!list_empty(&n->blind)) {
+        struct inspect *q = container_of(n->blind.next, struct inspect, node);
+
+        list_remove(&q->node);
+        inspect_unseen(q);
     }
 }
 
-/* Out of memory here would break the promise of one DONE per operation: better no daemon than a mute one. */
-static struct later *
-later_new(struct node *n)
+/* Puts the node of one of them on the list of those who will be told. */
+static void
+tell_down(struct node *n, struct list *list, struct list *node)
 {
-    struct later *la = calloc(1, sizeof(*la));
-
-    if (la == NULL) {
-        abort();
-    }
-    list_push_back(&n->later, &la->node);
-    event_active(n->later_ev, EV_TIMEOUT, 0);
-    return la;
+    list_remove(node);
+    list_push_back(list, node);
+    event_active(n->down_ev, EV_TIMEOUT, 0);
 }
 
+/* No memory for an item. */
 static void
-down_later(struct node *n, const struct core_op *op)
+refuse(struct node *n, const struct core_op *op)
 {
-    struct later *la = later_new(n);
-
-    la->ev.type = CORE_DONE;
-    la->ev.done = (struct core_done){
-        .claim = op->claim, .op = op->op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
-}
-
-static void
-item_free(struct item *it)
-{
-    list_remove(&it->node);
-    free(it);
+    assert(op->unsent != NULL);
+    op->unsent->claim = op->claim;
+    op->unsent->op = op->op;
+    tell_down(n, &n->unsent, &op->unsent->node);
 }
 
 static void
@@ -166,9 +178,10 @@ learn(struct node *n, int64_t sent_us, int64_t time_us)
 {
     int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
 
-    if (jump_us > US_PER_S || jump_us < -US_PER_S) {
+    if (jump_us > JUMP_US || jump_us < -JUMP_US) {
         log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
                   LOG_N(jump_us / US_PER_MS), NULL);
+        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
     }
 }
 
@@ -179,17 +192,22 @@ static bool
 call_send(struct node *n, struct call *c)
 {
     struct slice word[LINK_WORDS_MAX];
-    const char *sha = n->hello.sha[c->verb][c->kind];
+    struct call_terms terms = {.sha = n->hello.sha[c->verb][c->kind],
+                               .uuid = n->env->uuid,
+                               .secret = &n->env->secret,
+                               .offset_us = offset_guess(&n->offset)};
     int words;
 
-    c->whole = c->whole || sha[0] == '\0';
+    c->epoch = n->presence.epoch.number;
+    terms.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
+    c->whole = c->whole || terms.sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
-    words = call_words(c, sha, n->env->uuid, &n->env->secret, offset_guess(&n->offset), &n->text, word);
+    words = call_words(c, &terms, &n->text, word);
     return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
 }
 
@@ -206,6 +224,10 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         return;
     }
     learn(n, sent_us, time_us);
+    if (c->epoch != n->presence.epoch.number) { /* said of data that Redis may not have any more */
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
     if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
         c->again = true;
         if (call_send(n, c)) {
@@ -218,6 +240,10 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
         call_outcome(c, r, i++, &done);
+        if (done.outcome == CORE_GRACE) {
+            presence_ask(&n->presence, n->link[c->link]);
+        }
+        presence_token(&n->presence, done.token);
         list_remove(&it->node);
         post_done(n, &it->op, &done);
         free(it);
@@ -268,6 +294,13 @@ link_of(const struct node *n, struct slice key, enum call_verb verb)
     return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
 }
 
+/* In strict mode nothing is taken in a Redis that could lose it. */
+static bool
+may_perform(struct node *n, struct redis_link *l, enum core_action_type action)
+{
+    return action != CORE_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+}
+
 void
 node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
 {
@@ -285,41 +318,55 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     verb = call_verb_of(action);
     link = link_of(n, op->key, verb);
-    it = link_up(n->link[link]) ? item_new(op) : NULL;
+    it = item_new(op);
     if (it == NULL) {
-        down_later(n, op);
-        return;
+        refuse(n, op);
+    } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
+        tell_down(n, &n->down, &it->node);
+    } else {
+        list_push_back(&n->batch[link][verb][op->kind], &it->node);
+        n->batched++;
     }
-    list_push_back(&n->batch[link][verb][op->kind], &it->node);
-    n->batched++;
 }
 
-/* A release that leaves some of the holds: run late, it would take away from what was taken since. */
-static bool
-is_partial(struct list *node)
+/* A call with this operation in it, and others that go under the same terms. */
+static struct call
+call_of(struct list *node, enum call_verb verb)
 {
     const struct core_op *op = &container_of(node, struct item, node)->op;
 
-    return op->holds > 0 || op->rest > 0;
+    return (struct call){
+        .verb = verb,
+        .kind = op->kind,
+        .reclaim = op->reclaim,
+        /* Run late, a release that leaves some of the holds would take away from what was taken since. */
+        .partial = verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+    };
 }
 
 /* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, enum kind kind)
+flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
 {
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
     struct call *c = calloc(1, sizeof(*c));
 
     if (c == NULL) {
-        abort(); /* see later_new() */
+        for (; !list_empty(batch); n->batched--) {
+            tell_down(n, &n->down, batch->next);
+        }
+        return;
     }
-    *c = (struct call){.verb = verb, .kind = kind, .node = n, .link = link, .partial = is_partial(batch->next)};
+    *c = call_of(batch->next, verb);
+    c->node = n;
+    c->link = link;
     list_init(&c->items);
     while (!list_empty(batch) && c->n < max) {
         struct list *node = batch->next;
+        struct call alike = call_of(node, verb);
 
-        if (verb == VERB_RELEASE && is_partial(node) != c->partial) {
-            break; /* one guard for all names of a call */
+        if (alike.partial != c->partial || alike.reclaim != c->reclaim) {
+            break; /* one guard, and one epoch, for all names of a call */
         }
         list_remove(node);
         list_push_back(&c->items, node);
@@ -331,10 +378,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         return;
     }
     while (!list_empty(&c->items)) {
-        struct item *it = container_of(c->items.next, struct item, node);
-
-        down_later(n, &it->op);
-        item_free(it);
+        tell_down(n, &n->down, c->items.next);
     }
     free(c);
 }
@@ -349,7 +393,7 @@ node_flush(struct node *n)
         for (int verb = 0; verb < VERBS; verb++) {
             for (int kind = 0; kind < KINDS; kind++) {
                 while (!list_empty(&n->batch[link][verb][kind])) {
-                    flush_call(n, &n->batch[link][verb][kind], link, (enum call_verb)verb, (enum kind)kind);
+                    flush_call(n, &n->batch[link][verb][kind], link, (enum call_verb)verb);
                 }
             }
         }
@@ -362,45 +406,33 @@ node_say(struct node *n, struct slice what)
     say_send(&n->say, n->link[0], what);
 }
 
-/* ---- LOCKINFO ---- */
-
-static void
-on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+bool
+node_look(struct node *n, uint64_t id, struct slice key)
 {
-    struct look *lk = arg;
-    struct backend_seen seen = {.pttl_ms = -1};
+    struct inspect *q = inspect_new(n->env, id);
 
-    (void)sent_us;
-    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 5 && r->item[1]->type >= REPLY_TEXT &&
-        r->item[2]->type == REPLY_TEXT && r->item[3]->type == REPLY_INT && r->item[4]->type == REPLY_INT) {
-        seen.ok = true;
-        seen.exists = !slice_is(r->item[1]->text, "none");
-        text_print(seen.type, sizeof(seen.type), r->item[1]->text);
-        text_print(seen.owner, sizeof(seen.owner), r->item[2]->text);
-        seen.holds = r->item[3]->n;
-        seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
+    if (q != NULL && !inspect_send(q, n->link[0], key)) {
+        tell_down(n, &n->blind, &q->node);
     }
-    lk->node->env->seen(lk->node->env->ctx, lk->id, &seen);
-    free(lk);
+    return q != NULL;
 }
 
 void
-node_look(struct node *n, uint64_t id, struct slice key)
+node_configure(struct node *n, int64_t grace_us)
 {
-    struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_look_text()), SLICE_LIT("1"), key};
-    struct look *lk = malloc(sizeof(*lk));
-    struct later *la;
+    n->presence.epoch.grace_us = grace_us;
+}
 
-    if (lk != NULL) {
-        *lk = (struct look){n, id};
-        if (link_up(n->link[0]) && link_send(n->link[0], 4, word, on_look, lk)) {
-            return;
-        }
-    }
-    free(lk);
-    la = later_new(n);
-    la->is_look = true;
-    la->look = id;
+void
+node_reclaimed(struct node *n, uint64_t epoch)
+{
+    presence_reclaimed(&n->presence, epoch);
+}
+
+void
+node_leave(struct node *n)
+{
+    presence_leave(&n->presence);
 }
 
 /* ---- greeting ---- */
@@ -427,6 +459,7 @@ on_hello(void *ctx, struct redis_link *l)
         return;
     }
     (void)link_send(l, 1, &word, on_time, n);
+    presence_hello(&n->presence, l);
     hello_ask(&n->hello, l);
 }
 
@@ -479,8 +512,8 @@ forget(link_reply_fn *fn, void *arg)
 {
     if (fn == on_call) {
         call_free(arg);
-    } else if (fn == on_look) {
-        free(arg);
+    } else {
+        inspect_forget(fn, arg);
     }
 }
 
@@ -513,20 +546,26 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
     buf_init(&n->text, 0);
-    list_init(&n->later);
+    list_init(&n->down);
+    list_init(&n->unsent);
+    list_init(&n->blind);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < VERBS * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    n->later_ev = event_new(env->base, -1, 0, on_later, n);
+    n->down_ev = event_new(env->base, -1, 0, on_down, n);
     n->dns = resolver(address, env->base);
-    ok = n->later_ev != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = presence_init(&n->presence, conf, env, address->shown);
+    ok = ok && n->down_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
 
         n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
         ok = n->link[n->links_n] != NULL;
+        if (ok && n->links_n <= links) {
+            presence_add(&n->presence, n->link[n->links_n]);
+        }
     }
     /* No link says anything before we return. */
     n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
@@ -554,18 +593,25 @@ node_close(struct node **np)
         }
         link_close(&n->link[i], forget);
     }
-    while (!list_empty(&n->later)) {
-        struct later *la = container_of(n->later.next, struct later, node);
-
-        list_remove(&la->node);
-        free(la);
+    while (!list_empty(&n->down)) {
+        item_free(container_of(n->down.next, struct item, node));
     }
-    if (n->later_ev != NULL) {
-        event_free(n->later_ev);
+    while (!list_empty(&n->unsent)) {
+        list_remove(n->unsent.next); /* they are the core's */
+    }
+    while (!list_empty(&n->blind)) {
+        struct inspect *q = container_of(n->blind.next, struct inspect, node);
+
+        list_remove(&q->node);
+        free(q);
+    }
+    if (n->down_ev != NULL) {
+        event_free(n->down_ev);
     }
     if (n->dns != NULL) {
         evdns_base_free(n->dns, 1);
     }
+    presence_fini(&n->presence);
     watches_free(&n->watches);
     buf_fini(&n->text);
     address_free(n->address);
@@ -576,7 +622,8 @@ node_close(struct node **np)
 bool
 node_idle(const struct node *n)
 {
-    return n->batched == 0 && n->flying == 0 && list_empty(&n->later);
+    return n->batched == 0 && n->flying == 0 && list_empty(&n->down) && list_empty(&n->unsent) && list_empty(&n->blind) &&
+           !presence_busy(&n->presence);
 }
 
 void
@@ -588,6 +635,9 @@ node_status(const struct node *n, struct backend_status *out)
     hello_status(&n->hello, out);
     out->offset_us = offset_guess(&n->offset);
     out->rtt_us = link_rtt_us(n->link[0]);
+    out->epoch = n->presence.epoch.number;
+    out->grace = n->presence.epoch.until_ms != 0;
+    out->daemons = n->presence.epoch.peers_n;
     for (unsigned i = 0; i < n->links_n; i++) {
         out->links_up += link_up(n->link[i]);
         out->in_flight += link_in_flight(n->link[i]);

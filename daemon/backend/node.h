@@ -16,8 +16,11 @@ struct node *node_open(struct link_address *address, const struct backend_conf *
 void node_close(struct node **n);
 
 void node_perform(struct node *n, const struct core_op *op, enum core_action_type verb);
-void node_look(struct node *n, uint64_t id, struct slice key);
+bool node_look(struct node *n, uint64_t id, struct slice key);
 void node_say(struct node *n, struct slice what);
+void node_configure(struct node *n, int64_t grace_us);
+void node_reclaimed(struct node *n, uint64_t epoch);
+void node_leave(struct node *n);
 void node_flush(struct node *n);
 bool node_idle(const struct node *n);
 void node_status(const struct node *n, struct backend_status *out);

@@ -2,12 +2,15 @@
  * reply.c -- hiredis' reader, taught to build struct reply within limits.
  *
  * A broken or hostile Redis can announce anything: a reply with too many items, or for which there is no memory, is an
- * error of the reader, which ends the link.
+ * error of the reader, which ends the link. Room is made for items that came, not for those that were announced: nested
+ * arrays of thousands cost it a few bytes each.
  */
 #include "daemon/backend/reply.h"
 
 #include <hiredis.h>
 #include <stdlib.h>
+
+#define ITEMS_FIRST 8
 
 void
 reply_free(void *p)
@@ -17,20 +20,45 @@ reply_free(void *p)
     if (r == NULL) {
         return;
     }
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = 0; i < r->count && i < r->room; i++) {
         reply_free(r->item[i]);
     }
     free(r->item);
     free(r);
 }
 
-/* Hangs a new reply into its parent; takes it away again when it does not fit. */
+/* Makes room for item i; what is not there yet is NULL. */
+static bool
+reserve(struct reply *r, size_t i)
+{
+    size_t room = r->room > 0 ? 2 * r->room : ITEMS_FIRST;
+    struct reply **more;
+
+    if (i < r->room) {
+        return true;
+    }
+    room = room < r->count ? room : r->count;
+    more = realloc(r->item, room * sizeof(*more));
+    if (more == NULL) {
+        return false;
+    }
+    memset(more + r->room, 0, (room - r->room) * sizeof(*more));
+    r->item = more;
+    r->room = room;
+    return true;
+}
+
+/* Hangs a new reply into its parent; takes it away again when it does not fit. Items come in their order. */
 static void *
 hang(const redisReadTask *task, struct reply *r)
 {
     if (r != NULL && task->parent != NULL) {
         struct reply *parent = task->parent->obj;
 
+        if (!reserve(parent, (size_t)task->idx)) {
+            reply_free(r);
+            return NULL;
+        }
         parent->item[task->idx] = r;
     }
     return r;
@@ -73,11 +101,6 @@ create_array(const redisReadTask *task, int n)
         return NULL;
     }
     r->type = REPLY_ARRAY;
-    r->item = calloc((size_t)n + 1, sizeof(*r->item));
-    if (r->item == NULL) {
-        free(r);
-        return NULL;
-    }
     r->count = (size_t)n;
     return hang(task, r);
 }

@@ -15,6 +15,7 @@ struct reply {
     int64_t n;           /* INT */
     struct slice text;   /* TEXT, STATUS, ERROR; NUL-terminated behind */
     size_t count;        /* ARRAY */
+    size_t room;         /* ARRAY: of item; while it is read, less than count */
     struct reply **item; /* ARRAY: count replies, none NULL */
 };
 

@@ -39,7 +39,9 @@ say_listen(struct say *s, struct redis_link *sub)
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
     s->sub = sub;
-    (void)link_send(sub, 2, word, on_subscribed, s);
+    if (!link_send(sub, 2, word, on_subscribed, s)) {
+        link_fail(sub, "out of memory"); /* the next connection asks again */
+    }
 }
 
 void

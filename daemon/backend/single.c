@@ -56,16 +56,34 @@ single_perform(struct backend *b, const struct core_op *op, enum core_action_typ
     node_perform(self(b)->node, op, verb);
 }
 
-static void
+static bool
 single_look(struct backend *b, uint64_t id, struct slice key)
 {
-    node_look(self(b)->node, id, key);
+    return node_look(self(b)->node, id, key);
 }
 
 static void
 single_say(struct backend *b, struct slice what)
 {
     node_say(self(b)->node, what);
+}
+
+static void
+single_configure(struct backend *b, int64_t grace_us)
+{
+    node_configure(self(b)->node, grace_us);
+}
+
+static void
+single_reclaimed(struct backend *b, uint64_t epoch)
+{
+    node_reclaimed(self(b)->node, epoch);
+}
+
+static void
+single_leave(struct backend *b)
+{
+    node_leave(self(b)->node);
 }
 
 static void
@@ -102,6 +120,9 @@ const struct backend_ops single_ops = {
     .perform = single_perform,
     .look = single_look,
     .say = single_say,
+    .configure = single_configure,
+    .reclaimed = single_reclaimed,
+    .leave = single_leave,
     .flush = single_flush,
     .idle = single_idle,
     .status = single_status,

@@ -40,7 +40,9 @@ struct track {
 static void
 again_soon(struct track *t)
 {
-    event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S});
+    if (event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S}) != 0) {
+        event_active(t->again, EV_TIMEOUT, 0);
+    }
 }
 
 static void
@@ -167,7 +169,9 @@ track_hello(struct track *t)
     struct slice word[2] = {SLICE_LIT("CLIENT"), SLICE_LIT("ID")};
 
     t->sub_id = 0;
-    (void)link_send(t->sub, 2, word, on_id, t);
+    if (!link_send(t->sub, 2, word, on_id, t)) {
+        link_fail(t->sub, "out of memory"); /* it can only be asked now */
+    }
 }
 
 void

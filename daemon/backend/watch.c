@@ -70,9 +70,14 @@ send_channel(struct source *src, bool on)
     struct watches *w = src->in->owner;
     struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), name_of(src)};
 
-    if (link_up(w->sub) && link_send(w->sub, 2, word, on ? on_subscribed : NULL, src) && on) {
+    if (!link_up(w->sub)) {
+        return; /* the reconnect does it */
+    }
+    if (!link_send(w->sub, 2, word, on ? on_subscribed : NULL, src)) {
+        link_fail(w->sub, "out of memory"); /* as above: nothing else would ask again */
+    } else if (on) {
         src->asked++;
-    } /* else the reconnect does it */
+    }
 }
 
 /* ---- keys ---- */

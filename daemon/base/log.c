@@ -4,7 +4,8 @@
  * The line is built in a fixed buffer, so logging never fails for want of memory. A text value is cut at
  * VALUE_BYTES_MAX; a pair that does not fit into the line any more is left out whole and the line ends in
  * "...". Whatever a client sent stands inside quotes with \xHH escapes: no byte of it can end the value, the
- * pair or the line.
+ * pair or the line. What a client can provoke it can provoke often: a sort of line that comes too often is counted
+ * instead of written, and the count is told.
  */
 #include "daemon/base/log.h"
 
@@ -19,6 +20,7 @@
 #define LINE_BYTES_MAX 2048
 #define VALUE_BYTES_MAX 256
 #define CUT_MARK "..."
+#define LINE_US INT64_C(1000000) /* what a line costs its sort */
 
 static const struct {
     const char *name;
@@ -137,6 +139,7 @@ log_init(struct log *lg)
     lg->level = LOG_INFO;
     lg->priorities = getenv("JOURNAL_STREAM") != NULL;
     lg->fd = STDERR_FILENO;
+    lg->cap = NULL;
 }
 
 bool
@@ -158,10 +161,91 @@ log_level_name(enum log_level level)
     return levels[level].name;
 }
 
+/* ---- how often ---- */
+
+static struct log_sort *
+sort_of(struct log_cap *cap, enum log_level level, const char *room, const char *event)
+{
+    unsigned i;
+
+    for (i = 0; i < cap->sorts_n; i++) {
+        struct log_sort *k = &cap->sort[i];
+
+        if (k->level == level && strcmp(k->event, event) == 0 && strcmp(k->room, room) == 0) {
+            return k;
+        }
+    }
+    if (i == LOG_SORTS_MAX) {
+        return &cap->sort[LOG_SORTS_MAX - 1];
+    }
+    cap->sorts_n++;
+    cap->sort[i] = (struct log_sort){.level = level, .room = room, .event = event};
+    return &cap->sort[i];
+}
+
+/* A line of this sort now? It is paid for then. */
+static bool
+pay(struct log_sort *k, int64_t now_us)
+{
+    int64_t paid_us = k->paid_us > now_us ? k->paid_us : now_us;
+
+    if (paid_us - now_us > (LOG_BURST - 1) * LINE_US) {
+        return false;
+    }
+    k->paid_us = paid_us + LINE_US;
+    return true;
+}
+
+/* Begins the line of this sort; the number of those that were left out before it stands in it. */
+static void
+line_begin(struct line *l, const struct log *lg, enum log_level level, const char *room, const char *event,
+           struct log_sort *k)
+{
+    *l = (struct line){.n = 0, .full = false};
+    if (lg->priorities) {
+        const char start[3] = {'<', levels[level].priority, '>'};
+
+        line_add(l, start, sizeof(start));
+    }
+    line_adds(l, levels[level].name);
+    line_adds(l, " ");
+    line_adds(l, room);
+    line_adds(l, " ");
+    line_adds(l, event);
+    if (k != NULL && k->left_out > 0) {
+        line_add_pair(l, "left_out", LOG_N(k->left_out));
+        lg->cap->left_out -= k->left_out;
+        k->left_out = 0;
+    }
+}
+
+void
+log_left_out(const struct log *lg, bool all)
+{
+    struct line l;
+    int64_t now_us;
+
+    if (lg->cap == NULL || lg->cap->left_out == 0) {
+        return;
+    }
+    now_us = lg->cap->now_us();
+    for (unsigned i = 0; i < lg->cap->sorts_n; i++) {
+        struct log_sort *k = &lg->cap->sort[i];
+
+        if (k->left_out > 0 && (pay(k, now_us) || all)) {
+            line_begin(&l, lg, k->level, k->room, k->event, k);
+            line_write(&l, lg->fd);
+        }
+    }
+}
+
+/* ---- lines ---- */
+
 void
 log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...)
 {
-    struct line l = {.n = 0, .full = false};
+    struct log_sort *k = NULL;
+    struct line l;
     const char *key;
     va_list args;
     int saved_errno = errno;
@@ -170,16 +254,15 @@ log_event(const struct log *lg, enum log_level level, const char *room, const ch
     if (level > lg->level) {
         return;
     }
-    if (lg->priorities) {
-        const char start[3] = {'<', levels[level].priority, '>'};
-
-        line_add(&l, start, sizeof(start));
+    if (lg->cap != NULL && level != LOG_DEBUG) {
+        k = sort_of(lg->cap, level, room, event);
+        if (!pay(k, lg->cap->now_us())) {
+            k->left_out++;
+            lg->cap->left_out++;
+            return;
+        }
     }
-    line_adds(&l, levels[level].name);
-    line_adds(&l, " ");
-    line_adds(&l, room);
-    line_adds(&l, " ");
-    line_adds(&l, event);
+    line_begin(&l, lg, level, room, event, k);
     va_start(args, event);
     while ((key = va_arg(args, const char *)) != NULL) {
         line_add_pair(&l, key, va_arg(args, struct log_value));

@@ -17,10 +17,12 @@ check_home(const struct list *home, unsigned states)
 }
 
 static uint32_t
-check_claim(const struct claim *cl, int64_t now_us)
+check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
+    assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(claim_is_kept(c, cl)); /* I13 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
@@ -70,7 +72,7 @@ check_holders(const struct lock *l)
 
 /* Claims, and the order of places in the queue. */
 static uint32_t
-check_claims(const struct lock *l, int64_t now_us)
+check_claims(const struct core *c, const struct lock *l, int64_t now_us)
 {
     const struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
     uint32_t held = 0, n = 0;
@@ -84,7 +86,7 @@ check_claims(const struct lock *l, int64_t now_us)
             const struct claim *cl = container_of(pos, struct claim, node);
 
             assert(cl->lock == l);
-            held += check_claim(cl, now_us);
+            held += check_claim(c, cl, now_us);
             n++;
         }
     }
@@ -155,8 +157,9 @@ core_check(const struct core *c, int64_t now_us)
     struct list *pos, *nxt;
     struct peer *p, *next_p;
     struct owner *o, *next_o;
-    uint64_t held = 0, locks = 0;
+    uint64_t held = 0, locks = 0, doubts = 0;
     uint32_t waiting = 0;
+    struct claim *cl, *next_cl;
 
     assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
     assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
@@ -165,7 +168,7 @@ core_check(const struct core *c, int64_t now_us)
         const struct lock *l = container_of(pos, struct lock, all);
 
         if (l->claims_n > 0) {
-            held += check_claims(l, now_us);
+            held += check_claims(c, l, now_us);
             check_lock(l);
         } else {
             assert(!list_empty(&l->breaks));
@@ -186,4 +189,9 @@ core_check(const struct core *c, int64_t now_us)
         check_order(o);
     }
     assert(waiting == c->waiting_n);
+    HASH_ITER(hh, c->claims, cl, next_cl)
+    {
+        doubts += (cl->doubt & DOUBT_LOST) != 0;
+    }
+    assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
 }

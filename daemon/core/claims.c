@@ -134,6 +134,8 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     cl->state = CLAIM_IDLE;
     list_init(&cl->node);
     list_init(&cl->requests);
+    list_init(&cl->op_unsent.node);
+    list_init(&cl->renew_unsent.node);
     list_push_back(&l->idle, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
@@ -160,10 +162,13 @@ void
 claim_free(struct core *c, struct claim *cl)
 {
     assert(list_empty(&cl->requests) && cl->refs == 0);
+    claim_forget(c, cl);
     count(c, cl, -1);
     HASH_DELETE(hh, c->claims, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
+    list_remove(&cl->op_unsent.node);
+    list_remove(&cl->renew_unsent.node);
     cl->lock->claims_n--;
     cl->owner->claims_n--;
     owner_wake(c, cl->owner);
@@ -200,9 +205,13 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     struct list *from = home_of(cl), *home, *pos;
 
     assert(claim_next[cl->state] & (1u << to));
+    claim_doubt(c, cl, 0);
     count(c, cl, -1);
     cl->state = to;
     count(c, cl, 1);
+    if (to == CLAIM_IDLE) {
+        claim_forget(c, cl);
+    }
     home = home_of(cl);
     lock_wake(c, cl->lock);
     if (home == from) {
@@ -250,6 +259,30 @@ claim_put_placed(struct claim *cl)
     }
 }
 
+/* HELD: in doubt neither the watchdog nor anybody's request is served, so their times do not count. */
+static int64_t
+held_next_us(const struct core *c, const struct claim *cl)
+{
+    int64_t at_us = cl->deadline_us;
+
+    if (cl->watchdog && !cl->jeopardy) {
+        at_us = earlier(at_us, cl->jeopardy_us);
+    }
+    if (claim_busy(cl)) {
+        return at_us;
+    }
+    if (cl->doubt != 0) {
+        return cl->renew_op == 0 ? earlier(at_us, later(cl->retry_us, c->now_us)) : at_us;
+    }
+    if (cl->watchdog && cl->renew_op == 0) {
+        at_us = earlier(at_us, cl->renew_us);
+    }
+    if (cl->retry_us != 0 && !list_empty(&cl->requests)) {
+        at_us = earlier(at_us, cl->retry_us);
+    }
+    return at_us;
+}
+
 /* Arms the timer for what comes next in this state. */
 void
 claim_arm(struct core *c, struct claim *cl)
@@ -265,13 +298,7 @@ claim_arm(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_HELD:
-        at_us = cl->deadline_us;
-        if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
-            at_us = earlier(at_us, cl->renew_us);
-        }
-        if (cl->retry_us != 0 && !claim_busy(cl) && !list_empty(&cl->requests)) {
-            at_us = earlier(at_us, cl->retry_us);
-        }
+        at_us = held_next_us(c, cl);
         break;
     case CLAIM_FREEING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
@@ -285,12 +312,14 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     }
     timer_set(c, &cl->timer, at_us);
+    claim_keep(c, cl); /* whatever changes in a claim ends here */
 }
 
 bool
 claim_renew_is_next(const struct claim *cl)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog) || (cl->state == CLAIM_QUEUED && cl->placed);
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
+                  (cl->state == CLAIM_QUEUED && cl->placed);
 
     return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
 }
@@ -313,9 +342,10 @@ void
 claim_deserted(struct core *c, struct claim *cl)
 {
     const struct owner *o = cl->owner;
-    bool keep = o->name != NULL && !o->ending && !c->draining && cl->place_grace_us > 0;
+    bool keep = o->name != NULL && !o->ending && (!c->draining || c->conf.keeps) && cl->place_grace_us > 0;
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->place_grace_us; /* it is for the process after us */
 
-    cl->place_until_us = keep ? after_us(c->now_us, cl->place_grace_us) : 0;
+    cl->place_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
     }
@@ -351,7 +381,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
     }
-    if (in_redis) {
+    if (in_redis && cl->zombie_until_us <= c->now_us) {
         claim_freed(c, cl, false);
     } else {
         claim_release(c, cl, NULL);
@@ -454,7 +484,18 @@ held_timer(struct core *c, struct claim *cl)
         claim_lose(c, cl, cl->watchdog ? "not renewed in time" : "lease over", false);
         return;
     }
-    if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
+    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
+        cl->jeopardy = true;
+        c->metrics->jeopardies++;
+        lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
+        if (cl->doubt == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+            claim_arm(c, cl); /* only that was due */
+            return;
+        }
+    }
+    if (cl->doubt != 0) {
+        claim_serve(c, cl);
+    } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
         claim_serve(c, cl);
     } else if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {

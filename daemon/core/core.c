@@ -23,6 +23,8 @@
  * I10 When a step ends no work is left over: lock_work and owner_work are empty.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
+ * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
+ * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  */
 #include "daemon/core/core.h"
 
@@ -35,6 +37,15 @@ int64_t
 core_deadline_us(int64_t sent_us, int64_t lease_us)
 {
     return after_us(sent_us, lease_us - lease_us / 100 - 2 * US_PER_MS);
+}
+
+/* The other way round. */
+int64_t
+core_lease_us(int64_t left_us)
+{
+    int64_t us = left_us + 2 * US_PER_MS;
+
+    return us + us / 99;
 }
 
 int64_t
@@ -310,6 +321,21 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_HEARD:
         deadlock_heard(c, ev->heard);
         break;
+    case CORE_ADOPT:
+        adopt(c, ev->adopt);
+        break;
+    case CORE_REACHED:
+        adopt_reached(c);
+        break;
+    case CORE_RECLAIM:
+        reclaim_begin(c, ev->epoch);
+        break;
+    case CORE_GRACE_OVER:
+        reclaim_wake(c);
+        break;
+    case CORE_SUSPECT:
+        reclaim_confirm(c);
+        break;
     case CORE_TIME:
         break;
     case CORE_DRAIN:
@@ -331,6 +357,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     dispatch(c, ev);
     work_off(c);
     catch_up(c); /* an outcome may have come when its lease was over */
+    reclaim_end(c);
     c->stepping = false;
 }
 

@@ -21,6 +21,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/kinds.h"
+#include "daemon/base/list.h"
 #include "daemon/base/metrics.h"
 #include "daemon/base/slice.h"
 
@@ -38,6 +39,7 @@ struct core_conf {
     uint32_t handoff_max;    /* ... and so many grants in a row here */
     uint32_t waiters_max;    /* waiting requests in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
+    bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
 /* What the rules (and the request's own options) say about a name. */
@@ -68,6 +70,11 @@ enum core_event_type {
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
     CORE_HEARD,    /* another daemon (or we) said something about deadlocks */
+    CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
+    CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
+    CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
+    CORE_ADOPT,    /* before the first session: what the process before us has left; see core_adoption */
+    CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -95,6 +102,7 @@ enum core_outcome {
     CORE_DOWN,    /* has not run and will not; ask again later */
     CORE_FOREIGN, /* the key is of another kind */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
+    CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
 };
 
 /* The outcome of one operation; `claim` (or `lock` for BREAK) and `op` are those of the action. */
@@ -111,6 +119,49 @@ struct core_done {
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
 };
 
+enum core_kept_state { CORE_KEPT_NOTHING, CORE_KEPT_QUEUED, CORE_KEPT_HELD, CORE_KEPT_FREEING, CORE_KEPT_LOST };
+
+/* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
+struct core_kept_part {
+    uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
+    uint64_t number;         /* of its owner in Redis */
+    uint64_t token;          /* HELD, LOST, FREEING: of the grant */
+    uint64_t order;          /* QUEUED: among those with a place in Redis, and among those without: smaller ones first */
+    int64_t deadline_us;     /* HELD */
+    int64_t granted_us;
+    int64_t lease_us;
+    int64_t place_life_us;   /* QUEUED with a place */
+    int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
+    int64_t stamp;
+    uint32_t holds, shared;
+    uint8_t state;           /* core_kept_state */
+    bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
+    bool watchdog, fresh;
+    bool placed;             /* QUEUED: has a place in Redis */
+    bool unsure;             /* an acquire may still run, or has run unheard */
+    bool partial;            /* HELD: a release of some of the holds may still run */
+    bool lost;               /* FREEING: its owner does not know yet that it was lost */
+};
+
+/* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
+struct core_kept {
+    struct core_kept_part part;
+    struct slice name, key, owner; /* owner.n == 0: a session's own */
+    enum kind kind;
+    enum value_format value;
+    uint32_t limit;
+    int64_t owner_grace_us, place_grace_us;
+};
+
+/* What was kept when the process before us ended, and what has become of it. */
+struct core_adoption {
+    struct core_kept *kept; /* put into another order */
+    size_t n;
+    uint64_t serial;        /* ids up to this one may have been used */
+    uint64_t token;         /* every token that was given is at most this, as far as is known */
+    size_t held, places, freed, lost, failed; /* out */
+};
+
 struct core_event {
     enum core_event_type type;
     union {
@@ -122,7 +173,9 @@ struct core_event {
         struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
         uint64_t lock;               /* HINT WATCHING */
+        uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
+        struct core_adoption *adopt; /* ADOPT */
     };
 };
 
@@ -135,10 +188,23 @@ enum core_action_type {
     CORE_UNWATCH,
     CORE_REPLY,
     CORE_PUBLISH,
+    CORE_KEEP, /* remember this of a claim, in place of what was known of it: before an acquire leaves, and when it changes */
+    CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
+    CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
 };
 
 /* A verb for the backend. */
+/*
+ * Where an operation waits to be told DOWN that the backend has no memory to write down. It lies in the claim (or the
+ * name's record) and leaves the list with it; a newer operation of the same claim may take it over, for then the older
+ * one is overtaken.
+ */
+struct core_unsent {
+    struct list node;
+    uint64_t claim, op;
+};
+
 struct core_op {
     uint64_t op;      /* serial of this operation */
     uint64_t lock;    /* id of the name's record */
@@ -151,6 +217,7 @@ struct core_op {
                            `shared`, with `rest` 0: everything this owner has of it, the place in the queue too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
+    bool reclaim;       /* ACQUIRE: held already, and perhaps lost by Redis; may be done in a grace, which keeps others out */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
     bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
                            EXTEND: of the place, not of a hold */
@@ -161,6 +228,7 @@ struct core_op {
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     int64_t stamp;      /* last stamp of this claim, 0 = none */
+    struct core_unsent *unsent; /* borrowed; NULL: WATCH, UNWATCH */
 };
 
 enum core_answer {
@@ -211,7 +279,13 @@ struct core_reply {
     size_t hops;
 };
 
-enum core_news { CORE_NEWS_GRANTED, CORE_NEWS_RELEASED, CORE_NEWS_LOST, CORE_NEWS_WANTED };
+enum core_news {
+    CORE_NEWS_GRANTED,
+    CORE_NEWS_RELEASED,
+    CORE_NEWS_LOST,
+    CORE_NEWS_WANTED,
+    CORE_NEWS_JEOPARDY, /* two thirds of the lease have passed without a confirmed renewal */
+};
 
 /* For lock:<name> and session:<id> subscribers, and for the log. */
 struct core_publish {
@@ -231,6 +305,9 @@ struct core_action {
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */
+        struct core_kept keep; /* KEEP */
+        uint64_t forget;      /* FORGET: id of the claim */
+        uint64_t epoch;       /* RECLAIMED */
     };
 };
 
@@ -259,6 +336,9 @@ int64_t core_next_us(const struct core *c);
 
 /* The deadline that may be told for a lease handed to the socket at sent_us: 1 % + 2 ms early. */
 int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
+
+/* The lease that would have to be asked for now so that a deadline so far ahead is told. */
+int64_t core_lease_us(int64_t left_us);
 
 /* Asserts every invariant; slow, for tests. */
 void core_check(const struct core *c, int64_t now_us);

@@ -74,6 +74,7 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->lost);
     list_init(&l->hurried);
     list_init(&l->breaks);
+    list_init(&l->break_unsent.node);
     l->trouble = CORE_NOT_GRANTED;
     if (!lock_set_names(l, name, spec->key)) {
         goto fail;
@@ -123,6 +124,7 @@ lock_free(struct core *c, struct lock *l)
     HASH_DELETE(id_hh, c->by_id, l);
     list_remove(&l->all);
     list_remove(&l->work);
+    list_remove(&l->break_unsent.node);
     timer_fini(c, &l->timer);
     c->locks_n--;
     free(l->name);
@@ -429,7 +431,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         l->retry_us = after_us(c->now_us, backoff_next(&l->backoff_us));
     }
     l->again = false;
-    if (d->outcome == CORE_DOWN) {
+    if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
         lock_settle_impatient(c, l);
     } else {
         lock_settle_hurried(c, l, l->trouble);
@@ -475,7 +477,8 @@ lock_break(struct core *c, struct request *r)
                             .key = {l->key, l->key_n},
                             .kind = l->kind,
                             .value = l->value,
-                            .token_floor = c->token_max};
+                            .token_floor = c->token_max,
+                            .unsent = &l->break_unsent};
     core_act(c, &a);
 }
 

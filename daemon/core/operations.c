@@ -38,7 +38,7 @@ wants_place(const struct core *c, const struct claim *cl)
 
 /* What every operation of a claim says; `op` is its serial. */
 static struct core_op
-op_of(const struct core *c, const struct claim *cl, uint64_t op)
+op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_unsent *unsent)
 {
     const struct lock *l = cl->lock;
 
@@ -51,7 +51,8 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
                             .owner = cl->number,
                             .limit = l->limit,
                             .token_floor = c->token_max,
-                            .stamp = cl->stamp};
+                            .stamp = cl->stamp,
+                            .unsent = unsent};
 }
 
 /* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
@@ -64,14 +65,16 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     cl->op = ++c->serial;
     cl->op_request = r;
     cl->retry_us = 0;
-    a.op = op_of(c, cl, cl->op);
+    a.op = op_of(c, cl, cl->op, &cl->op_unsent);
     a.op.holds = cl->op_holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
     a.op.lease_us = cl->op_lease_us;
-    a.op.reentry = cl->state == CLAIM_HELD;
+    a.op.reclaim = cl->op_reclaim;
+    a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
+    claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
     claim_arm(c, cl);
 }
@@ -81,10 +84,30 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
          struct request *r)
 {
     cl->op_verb = verb;
+    cl->op_reclaim = false;
     cl->op_holds = holds;
     cl->op_shared = shared;
     cl->op_lease_us = lease_us;
     send_op(c, cl, r);
+}
+
+/* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
+int64_t
+claim_left_us(const struct core *c, const struct claim *cl)
+{
+    return cl->watchdog ? cl->lease_us : core_lease_us(cl->deadline_us - c->now_us);
+}
+
+void
+claim_reassert(struct core *c, struct claim *cl, bool shared)
+{
+    cl->op_verb = CORE_ACQUIRE;
+    cl->op_reclaim = true;
+    cl->op_holds = shared ? cl->shared : cl->holds;
+    cl->op_shared = shared;
+    /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
+    cl->op_lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
+    send_op(c, cl, NULL);
 }
 
 /* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
@@ -94,11 +117,11 @@ claim_renew(struct core *c, struct claim *cl)
     struct core_action a = {.type = CORE_EXTEND};
 
     cl->renew_op = ++c->serial;
-    a.op = op_of(c, cl, cl->renew_op);
+    a.op = op_of(c, cl, cl->renew_op, &cl->renew_unsent);
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;
-    a.op.lease_us = a.op.place ? cl->place_life_us : cl->lease_us;
+    a.op.lease_us = cl->renew_lease_us = a.op.place ? cl->place_life_us : claim_left_us(c, cl);
     core_act(c, &a);
 }
 
@@ -154,6 +177,11 @@ takes_no_harm(const struct claim *cl, const struct request *r)
 void
 claim_serve(struct core *c, struct claim *cl)
 {
+    if (cl->doubt != 0 && c->now_us < cl->deadline_us) {
+        claim_settle(c, cl);
+        claim_arm(c, cl);
+        return;
+    }
     while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
@@ -224,6 +252,12 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     if (claim_busy(cl)) {
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
+    }
+    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < cl->stamped_us + STAMP_GAP_US) {
+        /* Whoever takes it next must not have the same stamp, or a release that runs twice would take it away. */
+        cl->retry_us = cl->stamped_us + STAMP_GAP_US;
+        claim_arm(c, cl);
+        return;
     }
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
 }

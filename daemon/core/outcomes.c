@@ -29,6 +29,34 @@ lose_others(struct core *c, struct lock *l, bool shared)
 }
 
 static void
+take_stamp(const struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->stamp != 0) {
+        cl->stamp = d->stamp;
+        cl->stamped_us = c->now_us;
+    }
+}
+
+/* When its lease is looked at again: from now on, for a deadline that a command sent then has brought. */
+static void
+plan(const struct core *c, struct claim *cl, int64_t sent_us)
+{
+    int64_t third_us = (cl->deadline_us - sent_us) / 3;
+
+    cl->renew_us = later(c->now_us, sent_us + third_us);
+    cl->jeopardy_us = sent_us + 2 * third_us;
+    cl->jeopardy = false;
+}
+
+/* Who it was sent for has gone, and who came since wants the other sort of hold. */
+static bool
+is_wrong_sort(const struct claim *cl)
+{
+    return !list_empty(&cl->requests) &&
+           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+}
+
+static void
 grant(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct lock *l = cl->lock;
@@ -47,7 +75,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     first->tended = first->bundle != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    cl->renew_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3;
+    plan(c, cl, d->sent_us);
     cl->place_until_us = 0;
     cl->backoff_us = 0;
     l->trouble = CORE_NOT_GRANTED;
@@ -57,26 +85,23 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests)) { /* those that waited together */
+    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* those that waited together */
         request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
     lock_settle_full(c, l);
-    claim_arm(c, cl);
-}
-
-/* Who it was sent for has gone, and who came since wants the other sort of hold. */
-static bool
-is_wrong_sort(const struct claim *cl)
-{
-    return !list_empty(&cl->requests) &&
-           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+    if (cl->state == CLAIM_HELD) { /* who came behind a LOCK ONCE that outlived the LOCK it repeats, for another sort */
+        claim_serve(c, cl);
+    } else {
+        claim_arm(c, cl);
+    }
 }
 
 static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     cl->unsure = true; /* until it is granted or given back */
-    cl->stamp = d->stamp;
+    cl->stamp = 0; /* of an earlier hold, if at all */
+    take_stamp(c, cl, d);
     cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     redis_has_it(c, cl, cl->op_lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
@@ -162,8 +187,8 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
-    cl->renew_us = later(c->now_us, d->sent_us + (cl->deadline_us - d->sent_us) / 3);
-    cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+    plan(c, cl, d->sent_us);
+    take_stamp(c, cl, d);
     cl->backoff_us = 0;
     redis_has_it(c, cl, lease_us);
 }
@@ -177,7 +202,8 @@ perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 
     cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
     deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
-    cl->renew_us = deadline_us < cl->renew_us ? deadline_us : cl->renew_us;
+    cl->renew_us = earlier(cl->renew_us, deadline_us);
+    cl->jeopardy_us = earlier(cl->jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
     cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
     cl->shrink_until_us = later(cl->shrink_until_us, d->guard_us);
 }
@@ -199,6 +225,10 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
     switch (cl->op_verb) {
     case CORE_ACQUIRE:
         extended(c, cl, d, cl->op_lease_us, false);
+        if (cl->op_reclaim) {
+            c->metrics->reclaims++;
+            claim_doubt(c, cl, cl->doubt & ~(unsigned)(cl->op_shared ? DOUBT_SHARED : DOUBT_HOLDS));
+        }
         if (r != NULL) {
             set_holds(cl);
             if (!cl->watchdog && r->lease_us == 0) {
@@ -241,10 +271,14 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_GONE_IN_REDIS:
     case CORE_FOREIGN:
     case CORE_TAKEN: /* of a kind with two sorts of holds it may have the other one: that goes as well */
-        claim_lose(c, cl, "gone in Redis", d->outcome != CORE_TAKEN || !lock_is(cl->lock, KIND_F_SHARED));
+        claim_lose(c, cl, cl->op_reclaim ? "lost by Redis" : "gone in Redis",
+                   d->outcome != CORE_TAKEN || !lock_is(cl->lock, KIND_F_SHARED));
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
+        if (cl->op_reclaim) {
+            cl->zombie_until_us = later(cl->zombie_until_us, d->guard_us);
+        }
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
@@ -259,6 +293,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         break;
     case CORE_DOWN:
     case CORE_FULL:
+    case CORE_GRACE:
         cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
         break;
@@ -303,9 +338,14 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unknowns++;
         cl->doubtful = true; /* also if its lease is over: it may yet run */
     }
-    if (d->outcome == CORE_OK || gone || over) {
+    if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->doubtful;
 
+        if (cl->lost && cl->zombie_until_us > c->now_us) { /* it may come back yet: once more, before it is told */
+            cl->retry_us = cl->zombie_until_us;
+            claim_arm(c, cl);
+            return;
+        }
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
             c->metrics->lost++;
@@ -328,7 +368,8 @@ place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
         cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
-    } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL) {
+    } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
+               d->outcome == CORE_GRACE) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {
         cl->placed = false;
@@ -343,7 +384,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     cl->renew_op = 0;
     if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
-        cl->stamp = d->stamp != 0 ? d->stamp : cl->stamp;
+        take_stamp(c, cl, d);
         claim_release(c, cl, cl->op_request); /* it waited for this */
         return;
     }
@@ -356,7 +397,8 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
-        extended(c, cl, d, cl->lease_us, false);
+        extended(c, cl, d, cl->renew_lease_us, false);
+        claim_doubt(c, cl, cl->doubt & ~(unsigned)DOUBT_CONFIRM);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -367,10 +409,11 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         if (d->outcome == CORE_UNKNOWN) {
             c->metrics->unknowns++;
-            redis_has_it(c, cl, cl->lease_us);
+            redis_has_it(c, cl, cl->renew_lease_us);
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
+        cl->retry_us = cl->doubt != 0 ? cl->renew_us : cl->retry_us;
     }
     claim_serve(c, cl);
 }

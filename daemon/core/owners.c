@@ -199,6 +199,25 @@ owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct
     return CORE_GRANTED;
 }
 
+/* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
+struct owner *
+owner_adopt(struct core *c, struct slice name)
+{
+    unsigned hash = hash_name(&c->key, name.p, name.n);
+    struct owner *o = NULL;
+
+    if (name.n > 0) {
+        HASH_FIND_BYHASHVALUE(hh, c->owners, name.p, name.n, hash, o);
+        return o != NULL ? o : owner_named(c, name, hash);
+    }
+    o = owner_new(c, ++c->serial);
+    if (o != NULL) {
+        o->ending = true;
+        owner_wake(c, o);
+    }
+    return o;
+}
+
 /* Nobody came back for it. */
 void
 owner_timer(struct core *c, struct owner *o)

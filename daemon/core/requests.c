@@ -19,6 +19,7 @@ request_reply(struct core *c, const struct core_reply *rp)
 
     c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
     c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
+    c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS;
     core_act(c, &a);
 }
 
@@ -136,9 +137,24 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     return CORE_GRANTED;
 }
 
+/* Something that gives a lock back, or changes it, was asked for behind the LOCK that waits. */
+static bool
+has_more_to_do(const struct owner *o)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &o->fifo)
+    {
+        if (container_of(pos, struct request, fifo_node)->verb != CORE_LOCK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may yet be
- * taken back.
+ * taken back; nor past an UNLOCK, which would take from it what it is told.
  */
 static bool
 may_join(const struct request *r)
@@ -147,7 +163,7 @@ may_join(const struct request *r)
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
-    return r->once && queued && first->shared == r->shared && first->bundle == NULL;
+    return r->once && queued && first->shared == r->shared && first->bundle == NULL && !has_more_to_do(r->owner);
 }
 
 static void
@@ -378,6 +394,7 @@ request_run(struct core *c, struct request *r)
     case CLAIM_FREEING:
         if (cl->lost) { /* Redis has no say in it */
             cl->lost = false;
+            claim_keep(c, cl); /* told once is told */
             request_finish(c, r, CORE_WAS_LOST, 0);
         } else if (r->verb == CORE_LOCK) {
             join_holder(c, r);

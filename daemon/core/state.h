@@ -29,11 +29,14 @@ enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
+    STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
+    DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
+    REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
 };
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER };
@@ -89,6 +92,14 @@ enum claim_state {
     CLAIM_STATES
 };
 
+/* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
+enum {
+    DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    DOUBT_SHARED = 2,  /* ... the shared ones */
+    DOUBT_CONFIRM = 4, /* a clock has jumped: is it still there? */
+    DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
+};
+
 struct claim {
     uint64_t id;
     struct lock *lock;
@@ -107,10 +118,13 @@ struct claim {
     enum core_action_type op_verb;
     bool op_shared;         /* of the shared holds */
     bool op_place;          /* asks for a place, too */
+    bool op_reclaim;        /* asserts anew what is held */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
     uint32_t op_holds;      /* holds when it succeeds */
     int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
+    int64_t renew_lease_us; /* ... to so much */
+    struct core_unsent op_unsent, renew_unsent;
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -129,10 +143,13 @@ struct claim {
     bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
     bool lost;              /* FREEING: its owner is still to be told LOST */
     bool news_lost;         /* FREEING: its loss was published, so its release is no news */
+    bool jeopardy;          /* HELD: it was published that its lease is running out */
+    unsigned doubt;         /* HELD: DOUBT_*; nothing else is served before it is 0 */
     int64_t granted_us;
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
+    int64_t jeopardy_us;    /* HELD with watchdog: two thirds of the lease are over */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
@@ -143,7 +160,11 @@ struct claim {
     int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
     uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
+    int64_t stamped_us;     /* when we heard of it */
     int64_t owner_grace_us, place_grace_us;
+    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
+    uint64_t kept_order;    /* its place as it was kept */
+    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* ... among which */
     UT_hash_handle hh;      /* core.claims */
 };
 
@@ -170,6 +191,7 @@ struct lock {
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
+    struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
     struct claim *trying;   /* the one attempt in flight */
     enum watch_state watch;
@@ -224,6 +246,8 @@ struct core {
     uint64_t serial;      /* ids of everything */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
+    uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
+    uint64_t doubts_n;    /* claims with DOUBT_LOST */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
@@ -251,6 +275,7 @@ struct peer *peer_find(struct core *c, uint64_t id);
 void peer_eof(struct core *c, struct peer *p);
 void peer_gone(struct core *c, struct peer *p);
 enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out);
+struct owner *owner_adopt(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 void owner_timer(struct core *c, struct owner *o);
 void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
@@ -295,6 +320,15 @@ struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool onc
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
 
+/* kept.c */
+void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
+void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
+bool claim_is_kept(const struct core *c, const struct claim *cl); /* ... as it is now */
+
+/* adopt.c */
+void adopt(struct core *c, struct core_adoption *a);
+void adopt_reached(struct core *c);
+
 /* operations.c */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
 void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED */
@@ -302,6 +336,16 @@ void claim_serve(struct core *c, struct claim *cl);      /* goes on with what it
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
+void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
+int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for, to keep it as long */
+
+/* reclaim.c */
+void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
+void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
+void reclaim_wake(struct core *c);                    /* Redis grants again, or has other data: who waits tries now */
+void reclaim_end(struct core *c);                     /* of a step: says so when all is asserted */
+void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
+void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);

@@ -217,5 +217,6 @@ core_totals(const struct core *c)
                                 .waiters = c->waiting_n,
                                 .owners = c->owners_n,
                                 .sessions = c->peers_n,
-                                .freeing = c->freeing_n};
+                                .freeing = c->freeing_n,
+                                .serial = c->serial};
 }

@@ -50,6 +50,7 @@ struct core_session_counts {
 
 struct core_totals {
     uint64_t locks, held, waiters, owners, sessions, freeing;
+    uint64_t serial; /* the last id given out */
 };
 
 /* One of the owners that hold a name. */

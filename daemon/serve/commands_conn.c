@@ -59,6 +59,7 @@ authenticate(struct session *s, const struct slice *user, struct slice password)
         }
     }
     s->auth_failures = found ? 0 : s->auth_failures + 1;
+    s->engine->metrics.auth_failures += !found;
     if (s->auth_failures >= AUTH_FAILURES_MAX) {
         log_event(s->engine->log, LOG_WARN, "session", "auth failed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
                   NULL);

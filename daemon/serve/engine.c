@@ -54,6 +54,7 @@ static const struct {
     [CORE_NEWS_RELEASED] = {"released", LOG_DEBUG},
     [CORE_NEWS_LOST] = {"lost", LOG_WARN},
     [CORE_NEWS_WANTED] = {"wanted", LOG_DEBUG},
+    [CORE_NEWS_JEOPARDY] = {"jeopardy", LOG_WARN},
 };
 
 static void
@@ -101,6 +102,16 @@ sink(void *ctx, const struct core_action *a)
     case CORE_SAY:
         backend_say(e->backend, a->say);
         break;
+    case CORE_KEEP:
+        keeper_keep(e, &a->keep);
+        break;
+    case CORE_FORGET:
+        keeper_forget(e, a->forget);
+        break;
+    case CORE_RECLAIMED:
+        keeper_reclaimed(&e->keeper, a->epoch);
+        backend_reclaimed(e->backend, a->epoch);
+        break;
     }
 }
 
@@ -133,12 +144,15 @@ on_state(void *ctx, bool up)
     struct engine *e = ctx;
 
     e->redis_up = up;
+    if (up) {
+        keeper_reached(e);
+    }
 }
 
 /* ---- settings ---- */
 
 static struct core_conf
-core_settings(const struct conf *cf, const char uuid[37])
+core_settings(const struct engine *e, const struct conf *cf)
 {
     struct core_conf cc = {
         .op_timeout_us = cf->redis_timeout_us,
@@ -148,9 +162,10 @@ core_settings(const struct conf *cf, const char uuid[37])
         .handoff_max = (uint32_t)cf->handoff_max,
         .waiters_max = (uint32_t)cf->limit_waiters,
         .locks_max = (uint32_t)cf->limit_locks,
+        .keeps = e->keeper.held != NULL,
     };
 
-    snprintf(cc.daemon, sizeof(cc.daemon), "%s", uuid);
+    snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);
     return cc;
 }
 
@@ -213,41 +228,16 @@ engine_specs(struct engine *e, struct core_request *rq, size_t n)
 void
 engine_reload(struct engine *e, const struct conf *conf)
 {
-    struct core_conf cc = core_settings(conf, e->uuid);
+    struct core_conf cc = core_settings(e, conf);
 
     e->conf = conf;
     set_limits(e, conf);
     core_configure(e->core, &cc);
+    backend_configure(e->backend, conf_longest_lease_us(conf));
     e->metrics.config_reloads++;
 }
 
 /* ---- begin and end ---- */
-
-static bool
-draw(void *p, size_t n)
-{
-    return getrandom(p, n, 0) == (ssize_t)n;
-}
-
-/*
- * A version 4 uuid: nobody, here or elsewhere, has been given it before; 74 bits of it are drawn. It ends in "rlockd",
- * so that a daemon knows the owners of other daemons from those of Redisson's clients, see scripts/fair.lua.
- */
-static bool
-draw_uuid(char uuid[37])
-{
-    unsigned char b[16];
-
-    if (!draw(b, sizeof(b))) {
-        return false;
-    }
-    memcpy(b + 10, "rlockd", 6);
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-    snprintf(uuid, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-    return true;
-}
 
 static void
 on_timer(evutil_socket_t fd, short what, void *arg)
@@ -273,6 +263,8 @@ open_backend(struct engine *e, char error[160])
         .backoff_max_us = cf->redis_backoff_max_us,
         .links = (unsigned)cf->redis_links,
         .batch_max = (unsigned)cf->redis_batch,
+        .grace_us = conf_longest_lease_us(cf),
+        .strict = cf->redis_strict,
     };
     struct backend_env env = {
         .base = e->base,
@@ -285,10 +277,12 @@ open_backend(struct engine *e, char error[160])
     };
 
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
-    if (!draw(&env.secret, sizeof(env.secret))) {
-        snprintf(error, 160, "no random bytes");
-        return false;
+    env.secret = e->keeper.identity.secret;
+    env.nonce = e->keeper.identity.nonces.now;
+    if (e->keeper.identity.follows) {
+        memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
     }
+    env.epoch = keeper_epoch(&e->keeper);
     e->backend = backend_open(&bc, &env, error);
     return e->backend != NULL;
 }
@@ -316,11 +310,15 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     buf_init(&e->reply, 0);
     buf_init(&e->key, 0);
     set_limits(e, conf);
-    if (!draw_uuid(e->uuid) || !draw(&e->hash, sizeof(e->hash))) {
-        snprintf(error, 160, "no random bytes");
+    if (!keeper_open(e, error)) {
         goto fail;
     }
-    cc = core_settings(conf, e->uuid);
+    snprintf(error, 160, "no random bytes");
+    if (getrandom(&e->hash, sizeof(e->hash), 0) != (ssize_t)sizeof(e->hash)) {
+        goto fail;
+    }
+    snprintf(error, 160, "out of memory");
+    cc = core_settings(e, conf);
     e->scratch = malloc(ENGINE_SCRATCH_BYTES);
     e->timer = event_new(base, -1, 0, on_timer, e);
     e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});
@@ -328,7 +326,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     if (e->scratch == NULL || e->timer == NULL || e->core == NULL || e->pubsub == NULL) {
         goto fail;
     }
-    if (!open_backend(e, error)) {
+    if (!open_backend(e, error) || !keeper_adopt(e, error)) {
         goto fail;
     }
     return e;
@@ -368,6 +366,7 @@ engine_free(struct engine **ep)
     if (e->timer != NULL) {
         event_free(e->timer);
     }
+    keeper_close(&e->keeper);
     look_forget(e);
     heap_fini(&e->due);
     buf_fini(&e->reply);
@@ -424,7 +423,9 @@ arm_timer(struct engine *e)
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
-    event_add(e->timer, &tv);
+    if (event_add(e->timer, &tv) != 0) { /* no memory: no sleep before what is due is done */
+        event_active(e->timer, EV_TIMEOUT, 0);
+    }
 }
 
 static struct session *
@@ -465,6 +466,7 @@ engine_turn_end(struct engine *e)
     }
     backend_flush(e->backend); /* what sessions left behind that ended meanwhile */
     reap(e);
+    keeper_turn(e);
     arm_timer(e);
     return !list_empty(&e->ready) || next_us(e) <= clock_now_us();
 }

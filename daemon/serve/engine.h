@@ -24,6 +24,7 @@
 #include "daemon/base/metrics.h"
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
+#include "daemon/serve/keeper.h"
 #include "proto/reader.h"
 
 #define ENGINE_SCRATCH_BYTES (64 * 1024)
@@ -31,8 +32,11 @@
 struct event;
 struct event_base;
 struct session;
+struct peer_process;
 struct pubsub;
 struct look;
+
+enum { ENGINE_FILES_BESIDE = 64 }; /* descriptors that are needed besides those of sessions */
 
 struct engine {
     struct event_base *base;  /* borrowed */
@@ -43,6 +47,7 @@ struct engine {
     struct backend *backend;  /* owned */
     struct pubsub *pubsub;    /* owned */
     char uuid[37];            /* of this daemon */
+    struct keeper keeper;     /* owned; who this daemon is, and what outlives its process */
     struct hash_key hash;
     int64_t started_us;
 
@@ -53,9 +58,10 @@ struct engine {
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
 
+    struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
-    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where one recv() puts its bytes */
+    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where what a session reads in one turn goes */
     struct buf reply;         /* scratch: one reply of the core */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */

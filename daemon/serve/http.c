@@ -1,30 +1,46 @@
 /*
  * http.c -- /healthz, /readyz and /metrics.
  *
- * Owns its listening socket and libevent's evhttp on it. Refuses everything
- * but GET and HEAD, bodies, and more than a few KiB of headers. No names of
- * locks leave here: they are the clients' and without bound.
+ * Owns its listener and those who have called: one request each, one answer, and the end. Refuses everything but GET
+ * and HEAD, bodies, and more than a few KiB of headers. No names of locks leave here: they are the clients' and
+ * without bound. (libevent's evhttp is not used: it crashes when memory runs out while somebody calls.)
+ *
+ * I1  A visit has one of its two events added, with a deadline, until it ends.
  */
 #include "daemon/serve/http.h"
 
-#include <event2/buffer.h>
+#include <errno.h>
 #include <event2/event.h>
-#include <event2/http.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/buf.h"
+#include "daemon/base/list.h"
 #include "daemon/serve/listener.h"
 #include "daemon/version.h"
 
 #define HEADERS_BYTES_MAX 8192
+#define VISITS_MAX 64
 #define TIMEOUT_S 5
 
 struct http {
-    struct engine *engine;  /* borrowed */
-    struct evhttp *evhttp;  /* owned */
-    struct listening on;    /* owned; the fd is evhttp's */
+    struct engine *engine;     /* borrowed */
+    struct listener *listener; /* owned */
+    struct list visits;        /* visit.node; owned */
+    unsigned visits_n;
+};
+
+struct visit {
+    struct list node;
+    struct http *http;
+    int fd;                        /* owned */
+    struct event *reads, *writes;  /* owned */
+    struct buf in, out;
 };
 
 static const struct {
@@ -39,7 +55,7 @@ static const struct {
 /* ---- the pages ---- */
 
 static void
-print_counters(const struct metrics *m, struct evbuffer *out)
+print_counters(const struct metrics *m, struct buf *out)
 {
     size_t i;
 
@@ -47,14 +63,13 @@ print_counters(const struct metrics *m, struct evbuffer *out)
         uint64_t value;
 
         memcpy(&value, (const char *)m + counters[i].at, sizeof(value));
-        evbuffer_add_printf(out, "# HELP rlockd_%s_total %s\n# TYPE rlockd_%s_total counter\nrlockd_%s_total %llu\n",
-                            counters[i].name, counters[i].help, counters[i].name, counters[i].name,
-                            (unsigned long long)value);
+        buf_printf(out, "# HELP rlockd_%s_total %s\n# TYPE rlockd_%s_total counter\nrlockd_%s_total %llu\n",
+                   counters[i].name, counters[i].help, counters[i].name, counters[i].name, (unsigned long long)value);
     }
 }
 
 static void
-print_gauges(const struct engine *e, struct evbuffer *out)
+print_gauges(const struct engine *e, struct buf *out)
 {
     struct core_totals t = core_totals(e->core);
     const struct {
@@ -71,92 +86,287 @@ print_gauges(const struct engine *e, struct evbuffer *out)
     size_t i;
 
     for (i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++) {
-        evbuffer_add_printf(out, "# HELP rlockd_%s %s\n# TYPE rlockd_%s gauge\nrlockd_%s %llu\n", gauges[i].name,
-                            gauges[i].help, gauges[i].name, gauges[i].name, (unsigned long long)gauges[i].value);
+        buf_printf(out, "# HELP rlockd_%s %s\n# TYPE rlockd_%s gauge\nrlockd_%s %llu\n", gauges[i].name, gauges[i].help,
+                   gauges[i].name, gauges[i].name, (unsigned long long)gauges[i].value);
     }
-    evbuffer_add_printf(out,
-                        "# HELP rlockd_build_info what runs here\n# TYPE rlockd_build_info gauge\n"
-                        "rlockd_build_info{version=\"%s\"} 1\n",
-                        RLOCKD_VERSION);
+    buf_printf(out, "# HELP rlockd_build_info what runs here\n# TYPE rlockd_build_info gauge\n"
+                    "rlockd_build_info{version=\"%s\"} 1\n", RLOCKD_VERSION);
 }
 
 static int
-page_metrics(const struct engine *e, struct evbuffer *out)
+page_metrics(const struct engine *e, struct buf *out)
 {
     print_counters(&e->metrics, out);
     print_gauges(e, out);
-    return HTTP_OK;
+    return 200;
 }
 
 /* That it answers at all is the answer. */
 static int
-page_healthz(const struct engine *e, struct evbuffer *out)
+page_healthz(const struct engine *e, struct buf *out)
 {
     (void)e;
-    evbuffer_add_printf(out, "ok\n");
-    return HTTP_OK;
+    buf_printf(out, "ok\n");
+    return 200;
 }
 
 static int
-page_readyz(const struct engine *e, struct evbuffer *out)
+page_readyz(const struct engine *e, struct buf *out)
 {
     if (e->draining) {
-        evbuffer_add_printf(out, "draining: nothing is granted any more\n");
+        buf_printf(out, "draining: nothing is granted any more\n");
     }
     if (!e->redis_up) {
-        evbuffer_add_printf(out, "redis: down\n");
+        buf_printf(out, "redis: down\n");
     }
     if (e->draining || !e->redis_up) {
-        return HTTP_SERVUNAVAIL;
+        return 503;
     }
-    evbuffer_add_printf(out, "ok\n");
-    return HTTP_OK;
+    buf_printf(out, "ok\n");
+    return 200;
 }
 
 static const struct {
     const char *path, *type;
-    int (*print)(const struct engine *e, struct evbuffer *out);
+    int (*print)(const struct engine *e, struct buf *out);
 } pages[] = {
     {"/healthz", "text/plain; charset=utf-8", page_healthz},
     {"/readyz", "text/plain; charset=utf-8", page_readyz},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics},
 };
 
+/* ---- requests ---- */
+
 static const char *
 reason(int status)
 {
-    return status == HTTP_OK ? "OK" : status == HTTP_SERVUNAVAIL ? "Service Unavailable" : "Not Found";
+    switch (status) {
+    case 200:
+        return "OK";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 413:
+        return "Content Too Large";
+    case 501:
+        return "Not Implemented";
+    default:
+        return "Service Unavailable";
+    }
+}
+
+/* The end of a line, or NULL; *next is behind it. */
+static const char *
+line_end(const char *at, const char *end, const char **next)
+{
+    const char *nl = memchr(at, '\n', (size_t)(end - at));
+
+    if (nl == NULL) {
+        return NULL;
+    }
+    *next = nl + 1;
+    return nl > at && nl[-1] == '\r' ? nl - 1 : nl;
+}
+
+/* Up to the blank line: 0 = not all there, 413 = a body is announced, 200 = fine. */
+static int
+read_headers(const char *at, const char *end)
+{
+    const char *stop, *next;
+    bool body = false;
+
+    while ((stop = line_end(at, end, &next)) != NULL) {
+        if (stop == at) {
+            return body ? 413 : 200;
+        }
+        if (stop - at > 15 && strncasecmp(at, "Content-Length:", 15) == 0) {
+            at += 15;
+            at += strspn(at, " 0");
+            body = body || at < stop;
+        }
+        body = body || (stop - at > 18 && strncasecmp(at, "Transfer-Encoding:", 18) == 0);
+        at = next;
+    }
+    return 0;
+}
+
+/* The status of what came so far; 0 = not all there. *path: of the target, without what is behind '?'. */
+static int
+read_request(const struct buf *in, bool *head_only, struct slice *path)
+{
+    const char *end = in->p + in->n, *next, *stop = line_end(in->p, end, &next), *at;
+    int status;
+
+    if (stop == NULL) {
+        return 0;
+    }
+    status = read_headers(next, end);
+    if (status != 200) {
+        return status;
+    }
+    at = memchr(in->p, ' ', (size_t)(stop - in->p));
+    if (at == NULL) {
+        return 400;
+    }
+    *head_only = slice_is((struct slice){in->p, (size_t)(at - in->p)}, "HEAD");
+    if (!*head_only && !slice_is((struct slice){in->p, (size_t)(at - in->p)}, "GET")) {
+        return 501;
+    }
+    *path = (struct slice){at + 1, 0};
+    while (path->p + path->n < stop && strchr(" ?", path->p[path->n]) == NULL) {
+        path->n++;
+    }
+    return 200;
 }
 
 static void
-on_request(struct evhttp_request *req, void *arg)
+print_answer(const struct engine *e, int status, bool head_only, struct slice path, struct buf *out)
 {
-    struct http *h = arg;
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(req));
     const char *type = "text/plain; charset=utf-8";
-    struct evbuffer *body = evbuffer_new();
-    int status = HTTP_NOTFOUND;
-    size_t i;
+    struct buf body;
 
-    if (body == NULL) {
-        evhttp_send_error(req, HTTP_INTERNAL, NULL);
-        return;
-    }
-    for (i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        if (path != NULL && strcmp(path, pages[i].path) == 0) {
-            type = pages[i].type;
-            status = pages[i].print(h->engine, body);
+    buf_init(&body, 0);
+    if (status == 200) {
+        status = 404;
+        for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+            if (slice_is(path, pages[i].path)) {
+                type = pages[i].type;
+                status = pages[i].print(e, &body);
+            }
         }
     }
-    if (status == HTTP_NOTFOUND) {
-        evbuffer_add_printf(body, "only /healthz, /readyz and /metrics are here\n");
+    if (body.n == 0) {
+        buf_adds(&body, status == 404 ? "only /healthz, /readyz and /metrics are here\n"
+                                      : "only GET and HEAD, without a body\n");
     }
-    evhttp_add_header(headers, "Content-Type", type);
-    evhttp_add_header(headers, "Cache-Control", "no-store");
-    evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-    evhttp_send_reply(req, status, reason(status), body);
-    evbuffer_free(body);
+    buf_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+               status, reason(status), type, body.n);
+    if (!head_only) {
+        buf_add_slice(out, buf_slice(&body));
+    }
+    out->failed = out->failed || body.failed;
+    buf_fini(&body);
+}
+
+/* ---- visits ---- */
+
+static void
+end_visit(struct visit *v)
+{
+    char piece[4096];
+
+    for (int i = 0; v->out.n > 0 && i < 16 && recv(v->fd, piece, sizeof(piece), MSG_DONTWAIT) > 0; i++) {
+        /* what is unread would reset the connection, and our answer with it */
+    }
+    list_remove(&v->node);
+    v->http->visits_n--;
+    event_free(v->reads);
+    event_free(v->writes);
+    close(v->fd);
+    buf_fini(&v->in);
+    buf_fini(&v->out);
+    free(v);
+}
+
+/* Waits for one of its events; no memory for that is the end of it. */
+static void
+await(struct visit *v, struct event *ev)
+{
+    struct timeval patience = {.tv_sec = TIMEOUT_S};
+
+    if (event_add(ev, &patience) != 0) {
+        end_visit(v);
+    }
+}
+
+static void
+on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct visit *v = arg;
+    ssize_t n = (what & EV_WRITE) != 0 ? send(fd, v->out.p, v->out.n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+
+    if (n > 0 && (size_t)n < v->out.n) {
+        buf_drop(&v->out, (size_t)n);
+    } else if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        end_visit(v); /* all is out, it took too long, or nobody is there */
+        return;
+    }
+    await(v, v->writes);
+}
+
+static void
+answer(struct visit *v, int status, bool head_only, struct slice path)
+{
+    print_answer(v->http->engine, status, head_only, path, &v->out);
+    if (v->out.failed) {
+        end_visit(v); /* half of an answer could pass for a whole one */
+    } else {
+        await(v, v->writes);
+    }
+}
+
+static void
+on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct visit *v = arg;
+    struct slice path = {NULL, 0};
+    char piece[4096];
+    ssize_t n = (what & EV_READ) != 0 ? recv(fd, piece, sizeof(piece), MSG_DONTWAIT) : 0;
+    bool head_only = false;
+    int status = 0;
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        end_visit(v);
+        return;
+    }
+    if (n > 0) {
+        buf_add(&v->in, piece, (size_t)n);
+        if (v->in.failed) {
+            end_visit(v);
+            return;
+        }
+        status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
+    }
+    if (status == 0) {
+        await(v, v->reads);
+    } else {
+        answer(v, status, head_only, path);
+    }
+}
+
+static void
+on_call(void *ctx, int fd, const struct listening *on)
+{
+    struct http *h = ctx;
+    struct visit *v = h->visits_n < VISITS_MAX ? calloc(1, sizeof(*v)) : NULL;
+
+    (void)on;
+    if (v == NULL) {
+        close(fd);
+        return;
+    }
+    v->http = h;
+    v->fd = fd;
+    buf_init(&v->in, 0);
+    buf_init(&v->out, 0);
+    v->reads = event_new(h->engine->base, fd, EV_READ, on_readable, v);
+    v->writes = event_new(h->engine->base, fd, EV_WRITE, on_writable, v);
+    if (v->reads == NULL || v->writes == NULL) {
+        if (v->reads != NULL) {
+            event_free(v->reads);
+        }
+        if (v->writes != NULL) {
+            event_free(v->writes);
+        }
+        close(fd);
+        free(v);
+        return;
+    }
+    list_push_back(&h->visits, &v->node);
+    h->visits_n++;
+    await(v, v->reads);
 }
 
 /* ---- life ---- */
@@ -166,6 +376,7 @@ static struct http *
 start(struct engine *e, struct listening *on, char error[160])
 {
     struct http *h = calloc(1, sizeof(*h));
+    struct listener_owner owner = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
 
     if (h == NULL) {
         close(on->fd);
@@ -174,19 +385,12 @@ start(struct engine *e, struct listening *on, char error[160])
         return NULL;
     }
     h->engine = e;
-    h->on = *on;
-    h->evhttp = evhttp_new(e->base);
-    if (h->evhttp == NULL || evhttp_accept_socket_with_handle(h->evhttp, on->fd) == NULL) {
-        close(on->fd);
-        http_close(&h);
-        snprintf(error, 160, "out of memory");
+    list_init(&h->visits);
+    h->listener = listener_start(e, on, owner, error);
+    if (h->listener == NULL) {
+        free(h);
         return NULL;
     }
-    evhttp_set_allowed_methods(h->evhttp, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-    evhttp_set_max_headers_size(h->evhttp, HEADERS_BYTES_MAX);
-    evhttp_set_max_body_size(h->evhttp, 0);
-    evhttp_set_timeout(h->evhttp, TIMEOUT_S);
-    evhttp_set_gencb(h->evhttp, on_request, h);
     return h;
 }
 
@@ -209,7 +413,7 @@ http_adopt(struct engine *e, int fd, char error[160])
 const char *
 http_addr(const struct http *h)
 {
-    return h->on.addr;
+    return listener_addr(h->listener);
 }
 
 void
@@ -220,10 +424,10 @@ http_close(struct http **hp)
     if (h == NULL) {
         return;
     }
-    if (h->evhttp != NULL) {
-        evhttp_free(h->evhttp);
+    listener_close(&h->listener);
+    while (!list_empty(&h->visits)) {
+        end_visit(container_of(h->visits.next, struct visit, node));
     }
-    listening_forget(&h->on);
     free(h);
     *hp = NULL;
 }

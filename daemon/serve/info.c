@@ -93,7 +93,19 @@ info_memory(struct info *in)
 static void
 info_persistence(struct info *in)
 {
+    const struct keeper *k = &in->engine->keeper;
+    struct held_counts c;
+
     line(in, "loading:0");
+    if (k->held == NULL) {
+        return;
+    }
+    c = held_count(k->held);
+    line(in, "state_kept:%" PRIu64, c.kept);
+    line(in, "state_not_kept:%" PRIu64, c.unkept);
+    line(in, "state_adopted:%zu", k->adopted);
+    line(in, "state_freed:%zu", k->freed);
+    line(in, "state_lost:%zu", k->lost);
 }
 
 static void
@@ -134,6 +146,9 @@ info_redis(struct info *in)
     line(in, "redis_in_flight:%" PRIu64, st.in_flight);
     line(in, "redis_queued:%" PRIu64, st.queued);
     line(in, "redis_watched:%" PRIu64, st.watched);
+    line(in, "redis_epoch:%" PRIu64, st.epoch);
+    line(in, "redis_grace:%d", st.grace);
+    line(in, "redis_other_daemons:%zu", st.daemons);
     line(in, "redis_last_error:%s", st.last_error);
 }
 

@@ -38,6 +38,7 @@ union address {
 
 struct listener {
     struct engine *engine; /* borrowed */
+    struct listener_owner owner;
     struct listening on;   /* owned, with its fd */
     int spare_fd;          /* owned; -1 = spent */
     struct event *ev;      /* owned: somebody calls */
@@ -279,6 +280,12 @@ listening_open(struct listening *l, const char *addr, unsigned mode, char error[
         l->path = strdup(addr + 5);
         l->dev = st.st_dev;
         l->ino = st.st_ino;
+        if (l->path == NULL) {
+            (void)unlink(addr + 5);
+            close(l->fd);
+            fail(error, addr, "out of memory");
+            return false;
+        }
     }
     return true;
 }
@@ -328,7 +335,6 @@ open_spare(struct listener *l)
 static void
 refuse_and_rest(struct listener *l)
 {
-    static const char line[] = "-ERR max number of clients reached\r\n";
     struct timeval rest = {.tv_sec = 0, .tv_usec = REST_US};
     int why = errno, fd;
 
@@ -338,26 +344,30 @@ refuse_and_rest(struct listener *l)
         l->spare_fd = -1;
         fd = accept4(l->on.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)send(fd, line, sizeof(line) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)send(fd, l->owner.full, strlen(l->owner.full), MSG_DONTWAIT | MSG_NOSIGNAL);
             close(fd);
         }
         open_spare(l);
     }
     log_event(l->engine->log, LOG_WARN, "listener", "resting", "addr", LOG_S(l->on.addr), "error", LOG_S(strerror(why)),
               "ms", LOG_N(REST_US / 1000), NULL);
-    event_del(l->ev);
-    event_add(l->rest, &rest);
+    if (event_add(l->rest, &rest) == 0) { /* else there is no rest: it would have no end */
+        event_del(l->ev);
+    }
 }
 
 static void
 on_rested(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
+    struct timeval rest = {.tv_sec = 0, .tv_usec = REST_US};
 
     (void)fd;
     (void)what;
     open_spare(l);
-    event_add(l->ev, NULL);
+    if (event_add(l->ev, NULL) != 0 && event_add(l->rest, &rest) != 0) {
+        event_active(l->rest, EV_TIMEOUT, 0);
+    }
 }
 
 static void
@@ -370,7 +380,7 @@ on_call(evutil_socket_t lfd, short what, void *arg)
     for (i = 0; i < ACCEPTS_PER_TURN; i++) {
         fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)session_open(l->engine, fd, l->on.is_unix, l->on.addr);
+            l->owner.called(l->owner.ctx, fd, &l->on);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -383,9 +393,8 @@ on_call(evutil_socket_t lfd, short what, void *arg)
 
 /* ---- life ---- */
 
-/* Takes what listens, also when it fails. */
-static struct listener *
-start(struct engine *e, struct listening *on, char error[160])
+struct listener *
+listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160])
 {
     struct listener *l = calloc(1, sizeof(*l));
 
@@ -396,6 +405,7 @@ start(struct engine *e, struct listening *on, char error[160])
         return NULL;
     }
     l->engine = e;
+    l->owner = owner;
     l->on = *on;
     l->spare_fd = -1;
     open_spare(l);
@@ -407,6 +417,21 @@ start(struct engine *e, struct listening *on, char error[160])
         return NULL;
     }
     return l;
+}
+
+static void
+open_session(void *ctx, int fd, const struct listening *on)
+{
+    (void)session_open(ctx, fd, on->is_unix, on->addr);
+}
+
+/* A listener for clients. */
+static struct listener *
+start(struct engine *e, struct listening *on, char error[160])
+{
+    struct listener_owner owner = {open_session, e, "-ERR max number of clients reached\r\n"};
+
+    return listener_start(e, on, owner, error);
 }
 
 struct listener *

@@ -10,6 +10,16 @@
 
 struct listener;
 
+/* A bound, listening, non-blocking socket. */
+struct listening {
+    int fd;         /* owned by whoever opened it */
+    bool is_unix;
+    char addr[160]; /* where it really is */
+    char *path;     /* owned; the Unix socket's that we made, else NULL */
+    dev_t dev;      /* of that path */
+    ino_t ino;
+};
+
 /*
  * Opens one address ("unix:PATH", "tcp:HOST:PORT", tcp port 0 = any free one); a stale Unix socket is
  * removed only when nobody answers on it. NULL with a message in `error`.
@@ -22,18 +32,18 @@ struct listener *listener_adopt(struct engine *e, int fd, char error[160]);
 /* "unix:/run/x.sock" or "tcp:127.0.0.1:5625", with the real port. */
 const char *listener_addr(const struct listener *l);
 
+/* Who is called: gets the accepted fd, and owns it. */
+struct listener_owner {
+    void (*called)(void *ctx, int fd, const struct listening *on);
+    void *ctx;
+    const char *full; /* told to who calls when no descriptor is left */
+};
+
+/* Takes what listens, also when it fails. */
+struct listener *listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160]);
+
 /* Stops accepting; removes the Unix socket's path unless it was adopted. */
 void listener_close(struct listener **l);
-
-/* A bound, listening, non-blocking socket, for listeners and for whoever accepts by himself (http.c). */
-struct listening {
-    int fd;         /* owned by whoever opened it */
-    bool is_unix;
-    char addr[160]; /* where it really is */
-    char *path;     /* owned; the Unix socket's that we made, else NULL */
-    dev_t dev;      /* of that path */
-    ino_t ino;
-};
 
 /* False with a message in `error`; then nothing is left behind. */
 bool listening_open(struct listening *l, const char *addr, unsigned mode, char error[160]);

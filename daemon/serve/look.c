@@ -356,7 +356,11 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
         engine_spec(e, name, &spec);
         key = spec.key;
     }
-    backend_look(e->backend, lk->id, key);
+    if (!backend_look(e->backend, lk->id, key)) {
+        drop_look(e, lk);
+        writer_error(c->out, ERR_LIMIT, "out of memory");
+        return CMD_DONE;
+    }
     return CMD_LATER;
 }
 

@@ -1,18 +1,43 @@
 /*
  * peer.c -- who is at the other end of a session's socket, and whether it is still there.
  *
- * Refuses nothing: what the kernel does not tell stays "?" or -1.
+ * Refuses nothing: what the kernel does not tell stays "?" or -1, and a process that cannot be watched is not.
+ *
+ * The end of a process is not the end of its connection: a child that was forked may have inherited the socket, and
+ * hold a lock for ever that it knows nothing of. So the process that connected over a Unix socket is watched by a
+ * pidfd; one for all its sessions.
+ *
+ * I1  A process is in engine.processes as long as a session is on its list, and no session outlives its entry there.
+ * I2  Watching takes descriptors that limits.sessions does not need, and where there are none at most an eighth.
  */
 #include "daemon/serve/peer.h"
 
 #include <arpa/inet.h>
+#include <event2/event.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "daemon/base/clock.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5; not in the headers of Debian 12 */
+#endif
+
+struct peer_process {
+    UT_hash_handle hh;    /* engine.processes, by pid */
+    uint64_t pid;
+    int pidfd;            /* owned */
+    struct event *ev;     /* owned: it has ended */
+    struct list sessions; /* session.process_node */
+};
 
 static void
 know_unix_peer(struct session *s)
@@ -84,5 +109,140 @@ peer_know(struct session *s)
     } else {
         know_tcp_peer(s);
         watch_tcp_peer(s);
+    }
+}
+
+/* ---- the process behind a Unix socket ---- */
+
+static bool
+hears(int fd, short what)
+{
+    struct pollfd p = {.fd = fd, .events = what};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & what) != 0;
+}
+
+static void
+process_free(struct engine *e, struct peer_process *p)
+{
+    HASH_DEL(e->processes, p);
+    if (p->ev != NULL) {
+        event_free(p->ev);
+    }
+    close(p->pidfd);
+    free(p);
+}
+
+void
+peer_forget(struct session *s)
+{
+    struct peer_process *p = s->process;
+
+    if (p == NULL) {
+        return;
+    }
+    s->process = NULL;
+    list_remove(&s->process_node);
+    if (list_empty(&p->sessions)) {
+        process_free(s->engine, p);
+    }
+}
+
+/* A socket that nobody has any more tells its session itself; one that somebody inherited does not. */
+static void
+on_ended(evutil_socket_t fd, short what, void *arg)
+{
+    struct peer_process *p = arg;
+    bool last = false;
+
+    (void)fd;
+    (void)what;
+    while (!last) {
+        struct session *s = container_of(p->sessions.next, struct session, process_node);
+
+        last = s->process_node.next == &p->sessions;
+        peer_forget(s); /* the last one takes the process along */
+        if (s->engine->conf->dead_process && !hears(s->fd, POLLHUP)) {
+            session_orphan(s);
+        }
+    }
+}
+
+/* Of exactly the process that connected, where the kernel can say it; else of the one that has its number now. */
+static int
+open_pidfd(const struct session *s)
+{
+    int fd = -1;
+    socklen_t n = sizeof(fd);
+
+    if (getsockopt(s->fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &n) == 0) {
+        return fd;
+    }
+#ifdef SYS_pidfd_open
+    fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+#endif
+    return fd;
+}
+
+/* Keeps I2. */
+static bool
+may_watch(const struct engine *e)
+{
+    rlim_t used = HASH_COUNT(e->processes);
+    struct rlimit r;
+
+    return getrlimit(RLIMIT_NOFILE, &r) == 0 &&
+           (used < r.rlim_cur / 8 || used + (rlim_t)e->conf->limit_sessions + ENGINE_FILES_BESIDE < r.rlim_cur);
+}
+
+static struct peer_process *
+process_new(struct session *s)
+{
+    struct engine *e = s->engine;
+    struct peer_process *p = calloc(1, sizeof(*p));
+
+    if (p == NULL) {
+        return NULL;
+    }
+    p->pid = (uint64_t)s->pid;
+    list_init(&p->sessions);
+    p->pidfd = open_pidfd(s);
+    p->ev = p->pidfd < 0 ? NULL : event_new(e->base, p->pidfd, EV_READ, on_ended, p);
+    if (p->ev != NULL && event_add(p->ev, NULL) == 0) {
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->processes, &p->pid, sizeof(p->pid), hash_id(p->pid), p);
+        if (p->hh.tbl != NULL) {
+            return p;
+        }
+    }
+    if (p->ev != NULL) {
+        event_free(p->ev);
+    }
+    if (p->pidfd >= 0) {
+        close(p->pidfd);
+    }
+    free(p);
+    return NULL;
+}
+
+void
+peer_watch(struct session *s)
+{
+    struct engine *e = s->engine;
+    struct peer_process *p = NULL;
+    uint64_t pid = (uint64_t)s->pid;
+
+    if (!s->is_unix || s->pid <= 0 || !e->conf->dead_process) { /* 0: in a pid namespace that we do not see into */
+        return;
+    }
+    HASH_FIND_BYHASHVALUE(hh, e->processes, &pid, sizeof(pid), hash_id(pid), p);
+    if (p != NULL && hears(p->pidfd, POLLIN)) {
+        return; /* that one has ended, this turn hears it; who connected has its number, and goes unwatched */
+    }
+    if (p == NULL) {
+        p = may_watch(e) ? process_new(s) : NULL;
+    }
+    if (p != NULL) {
+        s->process = p;
+        list_push_back(&p->sessions, &s->process_node);
     }
 }

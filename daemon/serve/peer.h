@@ -9,4 +9,10 @@
 /* Fills session.peer (and pid, uid, gid of a Unix peer); has the kernel watch a TCP peer. */
 void peer_know(struct session *s);
 
+/* From now on the session ends with the process that connected, though a child of that keeps the socket. */
+void peer_watch(struct session *s);
+
+/* The session has ended by itself. */
+void peer_forget(struct session *s);
+
 #endif

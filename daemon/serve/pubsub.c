@@ -263,6 +263,7 @@ static const char *const news_words[] = {
     [CORE_NEWS_RELEASED] = "released",
     [CORE_NEWS_LOST] = "lost",
     [CORE_NEWS_WANTED] = "wanted",
+    [CORE_NEWS_JEOPARDY] = "jeopardy",
 };
 
 /* The frame in one RESP version; made once however many hear it. */

@@ -2,9 +2,9 @@
  * session.c -- one connection: its socket, its life and its end. Requests and replies are in slots.c.
  *
  * Callbacks of the loop only note that something moved (session_wake); the
- * work is done in the turn: session_input() reads once and runs a bounded
- * number of requests, session_turn() writes once and decides whether the
- * session has to end. The events are edge-triggered: nothing needs to be
+ * work is done in the turn: session_input() reads a bounded number of bytes
+ * and runs a bounded number of requests, session_turn() writes once and decides
+ * whether the session has to end. The events are edge-triggered: nothing needs to be
  * deleted while a session is held up, and the end of the peer is heard even
  * then, so that the locks of a killed client never wait for its own backlog.
  *
@@ -44,6 +44,7 @@ static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
     [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
     [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
+    [CLOSE_PROCESS] = LOG_INFO,
 };
 
 /* ---- open ---- */
@@ -136,6 +137,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->node);
     list_init(&s->ready_node);
     list_init(&s->monitor_node);
+    list_init(&s->process_node);
     list_init(&s->slots);
     buf_init(&s->out, 0);
     session_give_roles(s);
@@ -154,6 +156,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_push_back(&e->sessions, &s->node);
     e->sessions_n++;
     e->metrics.connections++;
+    peer_watch(s);
     if (!s->authed) {
         heap_set(&e->due, &s->due, s->opened_us + e->conf->auth_timeout_us);
     }
@@ -220,6 +223,7 @@ session_close(struct session *s, enum close_reason reason)
     s->fd = -1;
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
+    peer_forget(s);
     pubsub_drop(e->pubsub, s);
     HASH_DEL(e->by_id, s);
     list_remove(&s->node);
@@ -332,27 +336,43 @@ lose_peer(struct session *s)
     session_wake(s);
 }
 
-/* One recv(). A short one has emptied the socket: the next edge tells when there is more. */
+void
+session_orphan(struct session *s)
+{
+    s->orphan = true;
+    lose_peer(s);
+}
+
+/*
+ * Reads what is there, as much as scratch takes. A short read alone does not tell that the socket is empty: the end of a
+ * connection that broke is told by the same edge as its last bytes, without EV_CLOSED, and never again.
+ */
 static void
 receive(struct session *s)
 {
-    ssize_t n = recv(s->fd, s->engine->scratch, ENGINE_SCRATCH_BYTES, MSG_DONTWAIT);
+    char *scratch = s->engine->scratch;
+    size_t got = 0;
+    ssize_t n;
 
-    if (n > 0) {
-        s->readable = n == ENGINE_SCRATCH_BYTES || s->hangup;
-        s->buffered = true;
-        if (!reader_feed(&s->reader, s->engine->scratch, (size_t)n)) {
-            session_close(s, CLOSE_MEMORY);
-        }
-    } else if (n == 0) {
+    do {
+        n = recv(s->fd, scratch + got, ENGINE_SCRATCH_BYTES - got, MSG_DONTWAIT);
+        got += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && got < ENGINE_SCRATCH_BYTES);
+    if (n == 0) {
         s->readable = false;
         s->eof = true;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         s->readable = false;
         s->eof = s->mute;
-    } else if (errno != EINTR) {
+    } else if (n < 0 && errno != EINTR) {
         s->readable = false;
         s->eof = s->mute = true;
+    }
+    if (got > 0) {
+        s->buffered = true;
+        if (!reader_feed(&s->reader, scratch, got)) {
+            session_close(s, CLOSE_MEMORY);
+        }
     }
 }
 
@@ -438,8 +458,10 @@ write_out(struct session *s)
     if (s->out.n == 0) {
         return false;
     }
-    n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    do { /* an interrupted one must not wait for an edge: the socket may be writable already */
+        n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
         lose_peer(s);
         n = (ssize_t)s->out.n;
     }
@@ -475,7 +497,7 @@ set_deadline(struct session *s, bool ending, bool moved)
 static enum close_reason
 ending_reason(const struct session *s)
 {
-    return s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
+    return s->orphan ? CLOSE_PROCESS : s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
 }
 
 /* After the write: does it have to end? */
@@ -526,7 +548,7 @@ session_turn(struct session *s)
     if (!s->closed) {
         judge(s, moved);
     }
-    return slots_can_settle(s) || (may_run(s) && (s->buffered || s->readable));
+    return slots_can_settle(s) || (may_run(s) && (s->buffered || (s->readable && !s->eof)));
 }
 
 void

@@ -36,6 +36,8 @@ struct slot {
     unsigned words_n;     /* DEFERRED */
 };
 
+struct peer_process;
+
 enum close_reason {
 #define CLOSE_REASON(id, text) CLOSE_##id,
 #include "daemon/serve/close_reasons.def"
@@ -72,6 +74,7 @@ struct session {
     bool bad;                  /* framing is lost: nothing more is read */
     uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
     size_t unauthed_bytes;     /* of requests before AUTH */
+    bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
     struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
 
@@ -81,6 +84,8 @@ struct session {
     pid_t pid;                 /* Unix peers; 0 = unknown */
     uid_t uid;
     gid_t gid;
+    struct peer_process *process; /* of peer.c; NULL = not watched */
+    struct list process_node;
     int64_t opened_us, active_us; /* active: last request */
     uint64_t requests_n;
     const char *last_command;
@@ -100,6 +105,9 @@ struct session *session_find(struct engine *e, uint64_t id);
 /* Ends it now: the core is told, output not yet written is given one last try, memory goes at the end of the turn. */
 void session_close(struct session *s, enum close_reason reason);
 
+/* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
+void session_orphan(struct session *s);
+
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
 
@@ -112,7 +120,7 @@ void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slic
 /* A push for a subscriber or monitor: whole frames only. */
 void session_push(struct session *s, struct slice bytes);
 
-/* From engine_turn_end: reads once if there is something to read, and runs a bounded number of requests. */
+/* From engine_turn_end: reads a bounded number of bytes if there are any, and runs a bounded number of requests. */
 void session_input(struct session *s);
 
 /* After all input of the turn: runs deferred commands whose turn has come, then writes once. True: more to do. */

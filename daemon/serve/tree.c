@@ -160,6 +160,9 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     struct contended *c = t->names.n > 0 ? name_of(t, t->names.n - 1) : NULL;
     struct wait *w;
 
+    if (t->out->failed) {
+        return; /* no memory: what was noted is not whole, and nobody will see it */
+    }
     if (c == NULL || !slice_eq(bytes_of(t, c->at, c->n), v->name)) {
         c = one_more(t, &t->names, sizeof(*c));
         if (c == NULL) {
@@ -245,6 +248,9 @@ first_of(const struct records *index, uint64_t owner, const struct of_owner **en
     const struct of_owner *o = index->p;
     size_t low = 0, high = index->n;
 
+    if (high == 0) { /* no array either */
+        return *end = NULL;
+    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
@@ -530,7 +536,7 @@ tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max,
 
     buf_init(&t.bytes, 0);
     core_each_waiter(e->core, now_us, SLICE_LIT(""), note_wait, &t);
-    for (i = 0; i < t.names.n; i++) {
+    for (i = 0; i < t.names.n && !out->failed; i++) {
         note_holders(&t, i);
     }
     sort(&t.waits_by_owner);

@@ -8,9 +8,10 @@ import harness
 from harness import Case
 
 SCRIPTS = os.path.join(harness.TOP, "scripts")
-OK, TAKEN, GONE, FOREIGN, FULL, STALE = 1, 2, 3, 4, 5, 6
+OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 VERBS = ("acquire", "renew", "release", "clear")
-CLOCK = "rlock:clock"
+CLOCK, EPOCH = "rlock:clock", "rlock:epoch"
+OPEN = "1700000000000000 0123456789abcdef"  # what rlock:epoch is while Redis grants
 LEASE = 30000
 UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 ME = UUID + ":1"
@@ -49,7 +50,7 @@ def embed(*words):
 
 
 TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
-LOOK = embed("look")
+LOOK, PRESENCE = embed("look"), embed("presence")
 HEADER = embed()
 # What each script asks for, as the header for the daemon says.
 COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
@@ -61,21 +62,27 @@ class Scripted(Case):
         super().setUp()
         self.r = self.redis()
         self.c = self.conn(self.r)
+        self.flush()
+
+    def flush(self):
+        """Nothing is there, and daemons know of that."""
+        self.c.cmd("FLUSHALL")
+        self.c.cmd("SET", EPOCH, OPEN)
 
     def now_us(self):
         s, us = self.c.cmd("TIME")
         return int(s) * 1000000 + int(us)
 
-    def raw(self, kind, verb, names, guard=0, floor=0):
+    def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN):
         """One call. names: (key, what differs from the usual columns)."""
-        argv = [guard, floor]
+        argv = [guard, floor, epoch]
         for key, more in names:
             who = more.get("owner", ME)
             columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0, reentry=0,
                            exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
             columns.update(more)
             argv += [columns[c] for c in COLUMNS[kind, verb]]
-        return self.c.cmd("EVAL", TEXT[kind, verb], 1 + len(names), CLOCK, *[k for k, _ in names], *argv)
+        return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], *argv)
 
     def run_all(self, kind, verb, names, **more):
         before = self.now_us()
@@ -87,8 +94,8 @@ class Scripted(Case):
         self.assertTrue(before <= reply[0] <= self.now_us())
         return [tuple(reply[i:i + 3]) for i in range(1, len(reply), 3)]
 
-    def run_one(self, kind, verb, key="k", guard=0, floor=0, **more):
-        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor)[0]
+    def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, **more):
+        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch)[0]
 
     def held(self, kind, key="k", who=ME, **more):
         """Held by who; returns its stamp."""
@@ -102,10 +109,10 @@ class Scripted(Case):
         return {k: self.c.cmd("DUMP", k) for k in self.c.cmd("KEYS", "*")}
 
     def keys(self):
-        return sorted(self.c.cmd("KEYS", "*"))
+        return sorted(k for k in self.c.cmd("KEYS", "*") if k != EPOCH)
 
     def left(self, *names):
-        """Nothing is left but the clock, and these."""
+        """Nothing is left but the clock, the epoch, and these."""
         self.assertEqual(self.keys(), sorted((CLOCK,) + names))
 
     @contextlib.contextmanager

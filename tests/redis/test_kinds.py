@@ -39,8 +39,8 @@ class Kinds(Case):
         return [(c, c.read()) for c in ready]
 
     def leftovers(self):
-        """What Redis has besides our clock."""
-        return [k for k in self.r.cmd("KEYS", "*") if k != "rlock:clock"]
+        """What Redis has besides what daemons share."""
+        return [k for k in self.r.cmd("KEYS", "*") if k not in ("rlock:clock", "rlock:epoch", "rlock:daemons")]
 
     def in_queue(self, name):
         return self.r.cmd("LLEN", "redisson_lock_queue:{%s}" % name)

@@ -5,8 +5,8 @@ import re
 
 import harness
 from harness import Case, RError
-from scripted import (CLOCK, COLUMNS, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE, LIKE_RLOCK, LOOK, ME, OK,
-                      STALE, TAKEN, TEXT, VERBS, YOU, Scripted)
+from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE, LIKE_RLOCK, LOOK, ME, OK,
+                      OPEN, PRESENCE, STALE, TAKEN, TEXT, VERBS, YOU, Scripted)
 
 
 class Acquire(Scripted):
@@ -28,7 +28,7 @@ class Acquire(Scripted):
     def test_taken_and_untouched(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind)
                 at = self.c.cmd("PEXPIRETIME", "k")
                 was = self.dump()
@@ -43,7 +43,7 @@ class Acquire(Scripted):
             if kind == "semaphore":
                 continue  # permits have ends of their own
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind)
                 self.c.cmd("PERSIST", "k")
                 self.assertEqual(self.run_one(kind, "acquire", owner=YOU), (TAKEN, -1, KIND[kind].taken_by))
@@ -114,7 +114,7 @@ class Acquire(Scripted):
     def test_expired_is_free(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind, lease=1)
                 harness.until(lambda: self.c.cmd("EXISTS", "k") == 0)
                 self.held(kind, who=YOU)
@@ -141,11 +141,11 @@ class Tokens(Scripted):
         """Also when the call ends in an error after a token was drawn."""
         far = self.now_us() + 10 ** 12
         self.c.cmd("SET", CLOCK, far)
-        self.c.cmd("ACL", "SETUSER", "nogets", "on", ">p", "~*", "&*", "+@all", "-get")
+        self.c.cmd("ACL", "SETUSER", "nohgets", "on", ">p", "~*", "&*", "+@all", "-hget")
         self.c.cmd("SET", "b", "x")
         with self.r.conn() as c:
-            self.assertEqual(c.cmd("AUTH", "nogets", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT["simple", "acquire"], 3, CLOCK, "a", "b", 0, 0, ME, LEASE, ME, LEASE)
+            self.assertEqual(c.cmd("AUTH", "nohgets", "p"), "OK")
+            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, *[ME, LEASE, 1, 0] * 2)
         self.assertIsInstance(reply, RError)
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
@@ -191,9 +191,9 @@ class Renew(Scripted):
         for kind in KINDS:
             for exact in (0, 1):
                 with self.subTest(kind, exact=exact):
-                    self.c.cmd("FLUSHALL")
+                    self.flush()
                     stamp = self.held(kind)
-                    self.c.cmd("FLUSHALL")
+                    self.flush()
                     self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
                     self.held(kind, who=YOU, lease=60000)
@@ -215,7 +215,7 @@ class Release(Scripted):
     def test_frees_and_wakes(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 stamp = self.held(kind)
                 with self.listening("ch:k") as sub:
                     self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 1, 0))
@@ -228,7 +228,7 @@ class Release(Scripted):
     def test_leaves_nothing(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 stamp = self.held(kind)
                 self.left("k", *[name % "k" for name in KIND[kind].beside])
                 self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 0, 0))
@@ -237,9 +237,9 @@ class Release(Scripted):
     def test_not_ours(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 stamp = self.held(kind)
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind, who=YOU, lease=60000)
                 was = self.dump()
                 self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
@@ -251,7 +251,7 @@ class Release(Scripted):
     def test_holds_left(self):
         for kind in LIKE_RLOCK:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind, holds=3)
                 for holds in (2, 1, 1):
                     outcome, woken, stamp = self.run_one(kind, "release", holds=holds, lease=2 * LEASE)
@@ -305,7 +305,7 @@ class Clear(Scripted):
     def test_clear(self):
         for kind in KINDS:
             with self.subTest(kind):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 stamp = self.held(kind)
                 last = int(self.c.cmd("GET", CLOCK))
                 with self.listening("ch:k") as sub:
@@ -353,7 +353,7 @@ class Full(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.full(False)
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held(kind, "held", who=YOU)
                 self.c.cmd("DEL", CLOCK)
                 self.full()
@@ -365,7 +365,7 @@ class Full(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.full(False)
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 stamp = self.held(kind)
                 self.full()
                 outcome, _, stamp = self.run_one(kind, "renew", stamp=stamp, lease=2 * LEASE)
@@ -463,7 +463,7 @@ class Embed(Case):
         self.assertEqual(set(COLUMNS), {(k, v) for k in KINDS for v in VERBS})
         for kind, verb in COLUMNS:
             n = len(COLUMNS[kind, verb])
-            self.assertIn("local verb, columns = %s, %d\n" % (verb, n), TEXT[kind, verb])
+            self.assertIn("local verb, columns, takes = %s, %d, %s\n" % (verb, n, "true" if verb == "acquire" else "false"), TEXT[kind, verb])
             self.assertIn("verb(KEYS[i], ARGV[at]%s)\n" % "".join(", ARGV[at + %d]" % i for i in range(1, n)), TEXT[kind, verb])
 
     def test_a_script_has_only_what_it_needs(self):
@@ -484,12 +484,12 @@ class Embed(Case):
         """C strings and all: what the daemon sends is what was tested here."""
         texts = []
         for line in HEADER.splitlines():
-            if line.startswith(("SCRIPT(", "LOOK_SCRIPT(")):
+            if line.startswith(("SCRIPT(", "OTHER_SCRIPT(")):
                 texts.append("")
             elif line.startswith('    "'):
                 texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
         order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
-        self.assertEqual(texts, [TEXT[k] for k in order] + [LOOK])
+        self.assertEqual(texts, [TEXT[k] for k in order] + [LOOK, PRESENCE])
 
     def test_no_shebang(self):
         """A full Redis would refuse such a script whole, releases too."""

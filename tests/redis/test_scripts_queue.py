@@ -120,7 +120,7 @@ class Fair(Scripted):
         for verb, more in (("acquire", dict(owner=ME, place=1)), ("acquire", dict(owner=ME)), ("release", dict(owner=YOU)),
                            ("renew", dict(owner=US[5], place=1)), ("clear", {}), ("release", dict(owner=OTHER))):
             with self.subTest(verb, **more):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.held("fair", who=YOU)
                 self.redisson("a:1", "b:2", wait=-1000)
                 self.redisson(OTHER + "0")
@@ -243,7 +243,7 @@ class Fair(Scripted):
     def test_a_queue_of_another_type_is_none(self):
         for key, spoil in ((LIST, ("SET", LIST, "x")), (SET, ("SET", SET, "x")), (LIST, ("ZADD", LIST, 1, "x"))):
             with self.subTest(spoil):
-                self.c.cmd("FLUSHALL")
+                self.flush()
                 self.c.cmd("RPUSH", LIST, OTHER)
                 self.c.cmd("DEL", key)
                 self.c.cmd(*spoil)

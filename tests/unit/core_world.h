@@ -59,6 +59,12 @@ struct news {
     bool seen;
 };
 
+/* What is kept of a claim for the next process. */
+struct kept {
+    struct core_kept kept;
+    char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
+};
+
 struct world {
     struct core *core;
     struct metrics metrics;
@@ -69,8 +75,12 @@ struct world {
     struct answer *answers;
     struct news *news;
     struct said *said;
+    struct kept *kept;
+    size_t kept_n, kept_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
+    uint64_t reclaimed;                /* epoch of the last RECLAIMED */
+    unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
     bool unchecked; /* for large worlds: core_check() only at the end */
@@ -135,6 +145,41 @@ world_details(struct answer *r)
     r->reply.hop = NULL;
 }
 
+/* Its record; the one behind the last when there is none. */
+static inline struct kept *
+world_kept(const struct world *w, uint64_t claim)
+{
+    size_t i = 0;
+
+    while (i < w->kept_n && w->kept[i].kept.part.claim != claim) {
+        i++;
+    }
+    return &w->kept[i];
+}
+
+static inline void
+world_keep(struct world *w, const struct core_kept *k)
+{
+    struct kept *r;
+
+    w->kept = world_room(w->kept, w->kept_n, &w->kept_room, sizeof(*w->kept));
+    r = world_kept(w, k->part.claim);
+    w->kept_n += r == &w->kept[w->kept_n];
+    r->kept = *k;
+    world_text(r->name, k->name);
+    world_text(r->key, k->key);
+    world_text(r->owner, k->owner);
+}
+
+static inline void
+world_forget(struct world *w, uint64_t claim)
+{
+    struct kept *r = world_kept(w, claim);
+
+    ck_assert_msg(r != &w->kept[w->kept_n], "claim %d is forgotten, and was not kept", (int)claim);
+    *r = w->kept[--w->kept_n];
+}
+
 static inline void
 world_sink(void *ctx, const struct core_action *a)
 {
@@ -159,6 +204,10 @@ world_sink(void *ctx, const struct core_action *a)
         ck_assert_ptr_nonnull(s->p);
         memcpy(s->p, a->say.p, a->say.n);
         break;
+    case CORE_RECLAIMED:
+        w->reclaimed = a->epoch;
+        w->reclaimed_n++;
+        break;
     case CORE_PUBLISH:
         w->news = world_room(w->news, w->news_n, &w->news_room, sizeof(*w->news));
         n = &w->news[w->news_n++];
@@ -166,11 +215,19 @@ world_sink(void *ctx, const struct core_action *a)
         world_text(n->name, a->publish.name);
         world_text(n->owner_name, a->publish.owner_name);
         break;
+    case CORE_KEEP:
+        world_keep(w, &a->keep);
+        break;
+    case CORE_FORGET:
+        world_forget(w, a->forget);
+        break;
     default:
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
         f = &w->flights[w->flights_n++];
         *f = (struct flight){.verb = a->type, .op = a->op, .at_us = w->now_us};
         f->answered = a->type == CORE_WATCH || a->type == CORE_UNWATCH;
+        ck_assert_msg(!w->conf.keeps || a->type > CORE_RELEASE || world_kept(w, a->op.claim) != &w->kept[w->kept_n],
+                      "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
         break;
     }
@@ -410,6 +467,25 @@ watching(struct world *w, uint64_t lock_id)
     happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = lock_id});
 }
 
+/* Redis may have lost what it had; it grants again; a clock has jumped. */
+static inline void
+reclaims(struct world *w, uint64_t epoch)
+{
+    happens(w, &(struct core_event){.type = CORE_RECLAIM, .epoch = epoch});
+}
+
+static inline void
+grace_over(struct world *w)
+{
+    happens(w, &(struct core_event){.type = CORE_GRACE_OVER});
+}
+
+static inline void
+suspects(struct world *w)
+{
+    happens(w, &(struct core_event){.type = CORE_SUSPECT});
+}
+
 /* ---- time ---- */
 
 /* Everything that the core wants to do until then, each at its time. */
@@ -588,8 +664,10 @@ world_close(struct world *w)
     t = core_totals(w->core);
     ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.freeing == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
+    ck_assert_uint_eq(w->kept_n, 0);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
+    free(w->kept);
     for (size_t i = 0; i < w->answers_n; i++) {
         free(w->answers[i].detail);
     }

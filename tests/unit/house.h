@@ -22,7 +22,9 @@
 
 /* ---- a Redis that is always reached, and answers on demand: this file is the backend ---- */
 
+#ifndef OPS_MAX
 #define OPS_MAX 4096
+#endif
 
 struct backend {
     struct backend_env env;
@@ -30,9 +32,11 @@ struct backend {
     enum core_action_type verb[OPS_MAX];
     unsigned first, n;          /* asked and not answered */
     unsigned acquires, releases;
-    enum core_outcome extends;  /* how renewals end */
+    enum core_outcome extends;  /* how renewals end ... */
+    enum core_outcome ends;     /* ... and all else */
     struct backend_seen seen;   /* what LOCKINFO is told; ok false at first */
     uint64_t token;
+    uint64_t reclaimed;         /* the epoch */
 };
 
 static struct backend *redis; /* the one of the running test */
@@ -62,11 +66,12 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->releases += verb == CORE_RELEASE;
 }
 
-void
+bool
 backend_look(struct backend *b, uint64_t id, struct slice key)
 {
     (void)key;
     b->env.seen(b->env.ctx, id, &b->seen);
+    return true;
 }
 
 /* Nobody else is there: what is said is heard by us alone, and we know it already. */
@@ -75,6 +80,25 @@ backend_say(struct backend *b, struct slice what)
 {
     (void)b;
     (void)what;
+}
+
+void
+backend_configure(struct backend *b, int64_t grace_us)
+{
+    (void)b;
+    (void)grace_us;
+}
+
+void
+backend_reclaimed(struct backend *b, uint64_t epoch)
+{
+    b->reclaimed = epoch;
+}
+
+void
+backend_leave(struct backend *b)
+{
+    (void)b;
 }
 
 void
@@ -104,7 +128,7 @@ backend_close(struct backend **b)
     *b = NULL;
 }
 
-/* Redis answers everything it was asked: granted, renewed, freed. */
+/* Redis answers everything it was asked: granted, renewed, freed, unless the test said otherwise. */
 static inline bool
 answer_all(void)
 {
@@ -119,7 +143,7 @@ answer_all(void)
         ev.done = (struct core_done){
             .claim = verb == CORE_BREAK_KEY ? op->lock : op->claim,
             .op = op->op,
-            .outcome = verb == CORE_EXTEND ? redis->extends : CORE_OK,
+            .outcome = verb == CORE_EXTEND ? redis->extends : redis->ends,
             .sent_us = now_us,
             .guard_us = now_us,
             .pttl_us = -1,

@@ -46,6 +46,8 @@ static struct {
     bool tired;             /* patience is over */
     bool up;
     unsigned ups, downs;    /* how often env.state said so */
+    uint64_t reclaim;       /* an epoch in which everything has to be asserted; 0 = it has been */
+    bool keeps_quiet;       /* that it has been is not said */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
     unsigned heard_n;       /* HEARDs posted */
@@ -80,6 +82,7 @@ on_post(void *ctx, const struct core_event *ev)
         keep_heard(ev->heard);
         return;
     }
+    w.reclaim = ev->type == CORE_RECLAIM ? ev->epoch : w.reclaim;
     ck_assert_uint_lt(w.events_n, EVENTS_MAX);
     w.event[w.events_n++] = *ev;
 }
@@ -116,10 +119,15 @@ on_patience(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the loop ---- */
 
+/* The end of a turn. Nothing is held here that the backend would know of, so all of it has been asserted at once. */
 static inline void
 flush(void)
 {
     w.inside = true;
+    if (w.reclaim != 0 && !w.keeps_quiet) {
+        backend_reclaimed(w.b, w.reclaim);
+        w.reclaim = 0;
+    }
     backend_flush(w.b);
     w.inside = false;
 }
@@ -294,6 +302,22 @@ redis_number(const char *text)
     return strtoll(text, NULL, 10);
 }
 
+/* Locks and what goes with them; the epoch stays, and who is there. A FLUSHALL would be a loss of data. */
+static inline void
+redis_empty(void)
+{
+    redis("EVAL %s 0", "for _, key in ipairs(redis.call('KEYS', '*')) do"
+                       "  if key ~= 'rlock:epoch' and key ~= 'rlock:daemons' then redis.call('DEL', key) end "
+                       "end");
+}
+
+/* How many keys there are, besides those two. */
+static inline int64_t
+redis_keys(void)
+{
+    return redis_number(redis("DBSIZE")) - redis_number(redis("EXISTS rlock:epoch rlock:daemons"));
+}
+
 /* How often a command has run, by INFO commandstats. */
 static inline int64_t
 redis_calls(const char *command)
@@ -316,6 +340,7 @@ open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)
                               .log = &w.log,
                               .metrics = &w.metrics,
                               .uuid = UUID,
+                              .nonce = 1,
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
                               .post = post,
                               .seen = on_seen,
@@ -354,6 +379,25 @@ op_on(const char *key, enum kind kind, uint64_t owner)
                             .holds = 1,
                             .limit = 1,
                             .lease_us = LEASE_US};
+}
+
+/* In another epoch than *arg, and its grace is over. */
+static inline bool
+is_granting_anew(const void *arg)
+{
+    struct backend_status st;
+
+    backend_status(w.b, &st);
+    return st.epoch != 0 && st.epoch != *(const uint64_t *)arg && !st.grace;
+}
+
+static inline uint64_t
+epoch_now(void)
+{
+    struct backend_status st;
+
+    backend_status(w.b, &st);
+    return st.epoch;
 }
 
 /* Hands an operation in; the key is spoiled at once, since it was to be copied. Returns its serial. */
@@ -479,6 +523,7 @@ world_begin(void)
                                    .connect_us = 5 * US_PER_S,
                                    .backoff_min_us = 10 * US_PER_MS,
                                    .backoff_max_us = 50 * US_PER_MS,
+                                   .grace_us = LEASE_US,
                                    .links = 1,
                                    .batch_max = 64};
 }

@@ -443,6 +443,12 @@ START_TEST(tokens_rise_over_an_emptied_redis)
         ck_assert_uint_gt(d.token, last);
         last = d.token;
         redis(i % 2 ? "FLUSHALL" : "DEL k rlock:clock");
+        if (i % 2) {
+            uint64_t epoch = epoch_now();
+
+            must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
+            turn_until(is_granting_anew, &epoch);
+        }
     }
 }
 END_TEST
@@ -494,7 +500,7 @@ START_TEST(a_spoiled_name_spoils_only_itself)
     {
         uint64_t op[40];
 
-        redis("FLUSHALL");
+        redis_empty();
         redis(kinds[k].foreign, "k17");
         for (uint64_t i = 0; i < 40; i++) {
             char key[16];
@@ -508,7 +514,7 @@ START_TEST(a_spoiled_name_spoils_only_itself)
         for (int i = 0; i < 40; i++) {
             must(await(op[i]), i == 17 ? CORE_FOREIGN : CORE_OK);
         }
-        ck_assert_int_eq(redis_number(redis("DBSIZE")), 1 + 39 * kinds[k].keys + 1); /* and the clock */
+        ck_assert_int_eq(redis_keys(), 1 + 39 * kinds[k].keys + 1); /* and the clock */
     }
 }
 END_TEST
@@ -519,7 +525,7 @@ START_TEST(a_turn_is_one_call)
     uint64_t op[130];
 
     for (int n = 1; n <= 130; n += n == 1 ? 63 : 66) { /* 1, 64, 130 */
-        redis("FLUSHALL");
+        redis_empty();
         redis("CONFIG RESETSTAT");
         calls = w.metrics.redis_calls;
         for (int i = 0; i < n; i++) {
@@ -534,6 +540,7 @@ START_TEST(a_turn_is_one_call)
         for (int i = 0; i < n; i++) {
             must(await(op[i]), CORE_OK);
         }
+        calls += (uint64_t)redis_calls("eval"); /* it may have said that it is there */
         ck_assert_uint_eq(w.metrics.redis_calls - calls, (uint64_t)(n + 63) / 64);
         ck_assert_int_eq(redis_calls("evalsha"), (n + 63) / 64);
     }
@@ -592,7 +599,7 @@ START_TEST(many_links_keep_the_order_of_a_name)
         }
         w.events_n = 0;
     }
-    ck_assert_str_eq(redis("DBSIZE"), "1");
+    ck_assert_int_eq(redis_keys(), 1);
 }
 END_TEST
 
@@ -624,7 +631,7 @@ START_TEST(names_are_bytes)
         must(run(&op, CORE_RELEASE), CORE_OK);
         kept += kinds[k].kept;
     }
-    ck_assert_int_eq(redis_number(redis("DBSIZE")), 1 + kept);
+    ck_assert_int_eq(redis_keys(), 1 + kept);
 }
 END_TEST
 
@@ -669,7 +676,7 @@ START_TEST(readers_share_and_are_counted)
         op[i].holds = 0;
         must(run(&op[i], CORE_RELEASE), CORE_OK);
     }
-    ck_assert_str_eq(redis("DBSIZE"), "1");
+    ck_assert_int_eq(redis_keys(), 1);
 }
 END_TEST
 
@@ -689,7 +696,7 @@ START_TEST(a_writer_may_go_on_reading)
     must(run(&op, CORE_RELEASE), CORE_OK);
     ck_assert_str_eq(redis("HGETALL r"), "mode read " UUID ":1 1 ");
     must(release("r", KIND_RW, 1, 0), CORE_OK);
-    ck_assert_str_eq(redis("DBSIZE"), "1");
+    ck_assert_int_eq(redis_keys(), 1);
 }
 END_TEST
 
@@ -713,7 +720,7 @@ START_TEST(permits_are_of_their_claims_and_up_to_the_limit)
         op[i].op = ++w.serial;
         must(run(&op[i], CORE_RELEASE), CORE_OK);
     }
-    ck_assert_str_eq(redis("DBSIZE"), "1");
+    ck_assert_int_eq(redis_keys(), 1);
 }
 END_TEST
 

@@ -119,6 +119,54 @@ START_TEST(urls_are_read)
 }
 END_TEST
 
+/* ---- answers of scripts ---- */
+
+#define LUA_MAX (INT64_C(1) << 53)
+
+/* Numbers that no script of ours says are no answer: they would overflow a time, or spoil every token to come. */
+START_TEST(answers_beyond_lua_are_none)
+{
+    static const struct {
+        enum call_verb verb;
+        int64_t number[4]; /* TIME, outcome, a, b */
+        bool ok;
+    } rows[] = {
+        {VERB_ACQUIRE, {1, 1, LUA_MAX, LUA_MAX}, true},
+        {VERB_ACQUIRE, {1, 2, LUA_MAX, -LUA_MAX}, true},
+        {VERB_ACQUIRE, {1, 2, LUA_MAX + 1, 0}, false},
+        {VERB_ACQUIRE, {1, 2, -LUA_MAX - 1, 0}, false},
+        {VERB_ACQUIRE, {LUA_MAX + 1, 1, 1, 1}, false},
+        {VERB_ACQUIRE, {1, 1, 1, INT64_MIN}, false},
+        {VERB_ACQUIRE, {1, 1, 0, 1}, true}, /* a re-entry: the old token holds */
+        {VERB_ACQUIRE, {1, 1, -1, 1}, false},
+        {VERB_CLEAR, {1, 1, -1, 0}, false},
+        {VERB_ACQUIRE, {1, 2, -1, 0}, true}, /* no expiry */
+        {VERB_RELEASE, {1, 8, 0, 0}, false},
+        {VERB_ACQUIRE, {1, 7, -5, 0}, true}, /* a grace of no length */
+        {VERB_RELEASE, {1, 0, 0, 0}, false},
+    };
+    struct reply item[4], *items[4] = {&item[0], &item[1], &item[2], &item[3]};
+    struct reply r = {.type = REPLY_ARRAY, .count = 4, .item = items};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct call c = {.verb = rows[i].verb, .kind = KIND_REENTRANT, .n = 1};
+        int64_t time_us;
+
+        for (int j = 0; j < 4; j++) {
+            item[j] = (struct reply){.type = REPLY_INT, .n = rows[i].number[j]};
+        }
+        ck_assert_msg(call_answer_ok(&c, &r, &time_us) == rows[i].ok, "row %d", (int)i);
+        if (rows[i].ok) {
+            struct core_done done = {.pttl_us = -1};
+
+            call_outcome(&c, &r, 0, &done);
+            ck_assert_int_eq(time_us, rows[i].number[0]);
+            ck_assert_int_ge(done.pttl_us, -1);
+        }
+    }
+}
+END_TEST
+
 /* ---- the offset of the clocks ---- */
 
 START_TEST(the_offset_is_narrowed)
@@ -211,6 +259,7 @@ main(void)
         a_value_is_the_claims_and_nobody_elses,
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
+        answers_beyond_lua_are_none,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,
         a_jump_is_measured_and_believed,

@@ -150,7 +150,40 @@ START_TEST(three_failures_close)
                                  "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     said(&c, "AUTH c\nPING\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n<end>");
     ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert_uint_eq(engine->metrics.auth_failures, 3);
     close(c.fd);
+}
+END_TEST
+
+static void
+wrong_password(const char *given)
+{
+    struct client c = come();
+    char line[64];
+
+    snprintf(line, sizeof(line), "AUTH \"%s\"\n", given);
+    said(&c, line, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    ck_assert(!c.s->authed);
+    leave(&c);
+}
+
+/* Whatever differs, and wherever: a byte changed, all behind it left out, one put in front of it. */
+START_TEST(almost_right_is_wrong)
+{
+    static const char secret[] = "sesame";
+
+    for (int at = 0; at < (int)sizeof(secret); at++) {
+        char given[32];
+
+        snprintf(given, sizeof(given), "%.*sx%s", at, secret, secret + at);
+        wrong_password(given);
+        if (secret[at] != '\0') {
+            snprintf(given, sizeof(given), "%.*s", at, secret);
+            wrong_password(given);
+            snprintf(given, sizeof(given), "%.*sx%s", at, secret, secret + at + 1);
+            wrong_password(given);
+        }
+    }
 }
 END_TEST
 
@@ -736,6 +769,7 @@ add_roles(Suite *s)
     tcase_add_test(tc, nothing_before_auth);
     tcase_add_loop_test(tc, each_password_gives_its_role, 0, 11);
     tcase_add_test(tc, three_failures_close);
+    tcase_add_test(tc, almost_right_is_wrong);
     tcase_add_test(tc, hello_authenticates);
     suite_add_tcase(s, tc);
 }

@@ -156,6 +156,31 @@ START_TEST(once_while_waiting)
 }
 END_TEST
 
+/* It does not overtake an UNLOCK: what it was told would be given back behind it. */
+START_TEST(once_behind_unlock)
+{
+    struct world w;
+    uint64_t s, t, first, gives, repeats;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    first = lock(&w, t, "a");
+    gives = unlock(&w, t, "a");
+    repeats = lock(&w, t, "a", .once = true);
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, gives, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* a hold of its own */
+    expect_reply(&w, repeats, CORE_GRANTED);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
 /* One that joined times out alone. */
 START_TEST(once_joined_times_out)
 {
@@ -383,6 +408,7 @@ START_TEST(limits)
     lock(&w, session(&w), "b");
     lock(&w, session(&w), "b");
     expect_reply(&w, lock(&w, session(&w), "e"), CORE_TOO_MANY_WAITERS); /* in all */
+    ck_assert_uint_eq(w.metrics.limited, 4);
     ck_assert(!known(&w, "e"));
     conf.waiters_max = 5;
     core_configure(w.core, &conf);
@@ -571,6 +597,7 @@ main(void)
         reentry_counts,
         once_while_held,
         once_while_waiting,
+        once_behind_unlock,
         once_joined_times_out,
         not_held,
         token_acts_for_the_holder,

@@ -221,6 +221,31 @@ START_TEST(grace_came_back)
 }
 END_TEST
 
+/* Nobody looked when the grace was over: what is over is over before the one who comes back is heard. */
+START_TEST(grace_over_unseen)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(60));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    gone(&w, w.session[0]);
+    stall(&w, SEC(12));
+    id = lock(&w, session(&w), "a", .owner = "alice", .once = true);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    quiet(&w); /* it is no repetition */
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(!op.op.reentry);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
 /* Without grace a named owner ends with its last session, and its place with it. */
 START_TEST(grace_of_nothing)
 {
@@ -340,6 +365,7 @@ main(void)
         place_ends_around_an_attempt,
         grace_then_released,
         grace_came_back,
+        grace_over_unseen,
         grace_of_nothing,
         grace_of_several,
         grace_ends_under_a_token,

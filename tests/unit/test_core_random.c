@@ -31,31 +31,34 @@
 
 enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2 };
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
+enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
 enum fault {
     LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, SAY_LOST, SAID_TWICE,
-    ONE_CALLED, FAULTS
+    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, FAULTS
 };
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
-                                                "say lost",  "said twice",   "one called"};
+                                                "say lost",  "said twice",   "one called", "crashed",
+                                                "crashed inside a step", "data lost"};
 
 /* Situations that must have come about. */
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
-    DEADLOCK_ELSEWHERE, SIGHTS
+    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
-    "deadlock", "deadlock of many", "deadlock elsewhere"};
+    "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
+    "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                          [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break"};
 
 struct world;
 
-enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID };
+enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS };
 
 /* Something on its way between a daemon and Redis. */
 struct flight {
@@ -67,6 +70,7 @@ struct flight {
     char key[16];
     struct core_done done;
     unsigned link;  /* generation of the daemon's link it was sent on */
+    uint64_t epoch; /* as its daemon knew it when it was sent; what is heard, or asserted */
     bool zombie;    /* its link has died: it may run, but nobody hears of it */
     uint64_t lock;
     char *said;     /* owned */
@@ -88,6 +92,14 @@ struct session {
     int held[NAMES];
 };
 
+/* What is kept of a claim when the process ends. */
+struct record {
+    struct core_kept kept;
+    char name[16], owner[16];
+};
+
+enum { RECORDS = 1024 };
+
 struct node {
     struct core *core;
     struct world *world;
@@ -95,8 +107,13 @@ struct node {
     struct session session[SESSIONS];
     uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id; 0 = no. Whose own channel is heard, too */
     unsigned link;
-    bool up;
+    uint64_t epoch;  /* of Redis, as it knows */
+    bool up, owes;   /* owes: a grace waits until it has asserted what it holds */
     int64_t stalled_until_us, last_arrival_us[2];
+    struct record record[RECORDS];
+    size_t records_n;
+    uint64_t serial; /* ids that were reserved */
+    int dying;       /* > 0: ends inside this step, when so many more of its actions have been heard, less one */
 };
 
 struct world {
@@ -106,6 +123,8 @@ struct world {
     size_t in_flight;
     struct node node[DAEMONS];
     struct model redis;
+    uint64_t epoch;         /* of Redis's data */
+    int64_t grace_until_us; /* 0 = it grants */
     uint64_t last_token[NAMES], last_exclusive[NAMES];
     bool faults_on, traced;
     int leaving; /* no new requests */
@@ -362,12 +381,65 @@ listeners(void *ctx, int name)
     return n;
 }
 
+/* Everybody hears, sooner or later. */
+static void
+tell_all(struct world *w, enum happening what)
+{
+    for (int d = 0; d < DAEMONS; d++) {
+        struct flight f = {.what = what, .daemon = d, .epoch = w->epoch};
+
+        launch(w, &f, w->now_us + 20 + upto(w, 500 * US_PER_MS));
+    }
+}
+
+static void
+grace_check(struct world *w)
+{
+    bool owes = false;
+
+    for (int d = 0; d < DAEMONS; d++) {
+        owes |= w->node[d].owes;
+    }
+    if (w->grace_until_us != 0 && (!owes || w->now_us >= w->grace_until_us)) {
+        w->sights[GRACE_TIMED_OUT] += owes;
+        w->grace_until_us = 0;
+        tell_all(w, GRACE_ENDS);
+    }
+}
+
+/* All that it had acknowledged is gone, but for the highest token, which daemons tell it of. */
+static void
+data_lost(struct world *w)
+{
+    trace(w, 0, "data lost: epoch %d", (int)w->epoch + 1);
+    memset(w->redis.key, 0, sizeof(w->redis.key));
+    w->epoch++;
+    w->grace_until_us = w->now_us + GRACE_US;
+    for (int d = 0; d < DAEMONS; d++) {
+        w->node[d].owes = true;
+    }
+    tell_all(w, LOSS_HEARD);
+}
+
+/* As scripts/common.lua has it: in a grace, or in data that the daemon does not know of, nobody gets what it had not. */
 static void
 redis_runs(struct world *w, struct flight *f)
 {
     struct model_call c = {f->daemon, f->verb, f->op, &f->done, w->now_us};
+    bool known;
 
+    grace_check(w);
+    known = f->epoch == w->epoch && (w->grace_until_us == 0 || f->op.reclaim);
+    if (f->verb == CORE_ACQUIRE && !known && !model_too_late(&w->redis, &c)) {
+        w->sights[REFUSED]++;
+        f->done.outcome = CORE_GRACE;
+        return;
+    }
     model_runs(&w->redis, &c);
+    w->sights[RECLAIMED] += f->op.reclaim && f->done.outcome == CORE_OK;
+    if (f->done.outcome == CORE_GONE_IN_REDIS && !known && f->verb != CORE_BREAK_KEY) {
+        f->done.outcome = CORE_GRACE;
+    }
 }
 
 /* ---- the way there and back --------------------------------------------- */
@@ -599,6 +671,17 @@ note_operation(struct world *w, int d, const struct core_action *a)
     w->sights[BROKE_SEVERAL] += a->type == CORE_BREAK_KEY && held && v.holders > 1;
 }
 
+static bool
+is_kept(const struct node *n, uint64_t claim)
+{
+    size_t i = 0;
+
+    while (i < n->records_n && n->record[i].kept.part.claim != claim) {
+        i++;
+    }
+    return i < n->records_n;
+}
+
 static void
 send_operation(struct node *n, const struct core_action *a)
 {
@@ -606,7 +689,10 @@ send_operation(struct node *n, const struct core_action *a)
     struct flight f = {.what = OP_RUNS, .daemon = (int)(n - w->node), .op = a->op, .verb = a->type, .link = n->link};
     int64_t at_us;
 
+    f.epoch = n->epoch;
     note_operation(w, f.daemon, a);
+    ck_assert_msg(a->type == CORE_BREAK_KEY || is_kept(n, a->op.claim), "seed %llu: an operation on what is not kept",
+                  (unsigned long long)w->seed);
     memcpy(f.key, a->op.key.p, a->op.key.n);
     f.done = (struct core_done){.claim = a->op.claim, .op = a->op.op, .sent_us = w->now_us,
                                 .guard_us = w->now_us + TIMEOUT_US, .outcome = CORE_DOWN};
@@ -624,13 +710,64 @@ send_operation(struct node *n, const struct core_action *a)
     launch(w, &f, at_us);
 }
 
+/* ---- the process ends, and another one goes on ---- */
+
+static void
+forget(struct node *n, uint64_t claim)
+{
+    for (size_t i = 0; i < n->records_n; i++) {
+        if (n->record[i].kept.part.claim == claim) {
+            n->record[i] = n->record[--n->records_n];
+            return;
+        }
+    }
+    ck_abort_msg("claim %d is forgotten, and was not kept", (int)claim);
+}
+
+static void
+keep(struct node *n, const struct core_kept *k)
+{
+    size_t i = 0;
+
+    while (i < n->records_n && n->record[i].kept.part.claim != k->part.claim) {
+        i++;
+    }
+    ck_assert_uint_lt(i, RECORDS);
+    n->records_n += i == n->records_n;
+    n->record[i].kept = *k;
+    memcpy(n->record[i].name, k->name.p, k->name.n);
+    memcpy(n->record[i].owner, k->owner.n > 0 ? k->owner.p : "", k->owner.n);
+}
+
+/* Nothing leaves before the step is over; what is kept is kept until the process is dead. */
+static void
+dies(struct node *n, const struct core_action *a)
+{
+    n->dying -= n->dying > 1;
+    if (n->dying > 1 && a->type == CORE_KEEP) {
+        keep(n, &a->keep);
+    } else if (n->dying > 1 && a->type == CORE_FORGET) {
+        forget(n, a->forget);
+    }
+}
+
 static void
 sink(void *ctx, const struct core_action *a)
 {
     struct node *n = ctx;
     int d = (int)(n - n->world->node);
 
+    if (n->dying > 0) {
+        dies(n, a);
+        return;
+    }
     switch (a->type) {
+    case CORE_KEEP:
+        keep(n, &a->keep);
+        break;
+    case CORE_FORGET:
+        forget(n, a->forget);
+        break;
     case CORE_REPLY:
         hear_reply(n->world, d, &a->reply);
         break;
@@ -639,6 +776,10 @@ sink(void *ctx, const struct core_action *a)
         break;
     case CORE_SAY:
         hear_say(n->world, d, a->say);
+        break;
+    case CORE_RECLAIMED:
+        launch(n->world, &(struct flight){.what = ALL_ASSERTED, .daemon = d, .epoch = a->epoch},
+               n->world->now_us + 20 + upto(n->world, 500));
         break;
     case CORE_WATCH:
     case CORE_UNWATCH:
@@ -672,6 +813,25 @@ flight_lands(struct world *w, struct flight *f)
     case OP_ANSWERED:
         ev.type = CORE_DONE;
         ev.done = f->done;
+        if (f->epoch != w->node[f->daemon].epoch) { /* said of data that may be gone */
+            ev.done.outcome = CORE_UNKNOWN;
+            ev.done.token = 0;
+            ev.done.stamp = 0;
+        }
+        break;
+    case LOSS_HEARD:
+        if (f->epoch <= w->node[f->daemon].epoch) { /* a stalled daemon hears several at once, in any order */
+            return;
+        }
+        w->node[f->daemon].epoch = ev.epoch = f->epoch;
+        ev.type = CORE_RECLAIM;
+        break;
+    case ALL_ASSERTED:
+        w->node[f->daemon].owes &= f->epoch != w->epoch;
+        grace_check(w);
+        return;
+    case GRACE_ENDS:
+        ev.type = CORE_GRACE_OVER;
         break;
     case HINTED:
     case WATCHED:
@@ -819,6 +979,130 @@ client_acts(struct world *w)
 }
 
 static void
+begin(struct world *w, int d)
+{
+    struct core_conf conf = {.op_timeout_us = TIMEOUT_US,
+                             .max_poll_us = US_PER_S,
+                             .deadlock_us = 200 * US_PER_MS,
+                             .handoff_time_us = 10 * US_PER_MS,
+                             .handoff_max = 8,
+                             .waiters_max = 1000,
+                             .locks_max = 100,
+                             .keeps = true};
+    struct hash_key key = {w->seed, ~w->seed};
+    struct node *n = &w->node[d];
+
+    snprintf(conf.daemon, sizeof(conf.daemon), "daemon-%d", d);
+    n->core = core_new(&conf, &key, &n->metrics, (struct core_sink){sink, n});
+}
+
+/* What named owners have of it, as text: who holds which name by which token how often, who waits for it, in order. */
+struct picture {
+    char text[8192];
+    size_t n;
+};
+
+static void
+draw_holder(void *ctx, const struct core_holder_view *v)
+{
+    struct picture *p = ctx;
+
+    if (v->owner.name.n > 0) {
+        p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s has %d %d %llu\n", (int)v->name.n,
+                                 v->name.p, (int)v->owner.name.n, v->owner.name.p, (int)v->holds, v->shared,
+                                 (unsigned long long)v->token);
+    }
+}
+
+static void
+draw_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    struct picture *p = ctx;
+
+    /* A place in Redis that an answer has not confirmed is none. */
+    if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_PLACED)) {
+        p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n", (int)v->name.n, v->name.p,
+                                 (int)v->owner.name.n, v->owner.name.p);
+    }
+}
+
+static int
+by_text(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Holders in any order, names in any order; waiters of one name keep theirs. */
+static void
+draw(const struct world *w, int d, struct picture *p)
+{
+    for (int i = 0; i < NAMES; i++) {
+        struct picture one = {.n = 0};
+        char *line[64];
+        size_t lines = 0;
+
+        core_each_holder(w->node[d].core, w->now_us, slice_of(name_texts[i]), draw_holder, &one);
+        for (char *at = strtok(one.text, "\n"); at != NULL; at = strtok(NULL, "\n")) {
+            assert(lines < 64);
+            line[lines++] = at;
+        }
+        qsort(line, lines, sizeof(line[0]), by_text);
+        for (size_t k = 0; k < lines; k++) {
+            p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%s\n", line[k]);
+        }
+        core_each_waiter(w->node[d].core, w->now_us, slice_of(name_texts[i]), draw_waiter, p);
+    }
+}
+
+/* The process is killed, perhaps in the middle of a step, and the next one adopts what it has left. */
+static void
+crash(struct world *w, int d, bool inside)
+{
+    struct picture before = {.n = 0}, after = {.n = 0};
+    struct core_kept kept[RECORDS];
+    struct node *n = &w->node[d];
+    struct core_adoption a = {.kept = kept, .n = n->records_n};
+    struct core_event ev = {.type = CORE_ADOPT, .adopt = &a}, reached = {.type = CORE_REACHED};
+
+    trace(w, d, "crash%s", inside ? " inside" : "");
+    step(w, d, &(struct core_event){.type = CORE_TIME});
+    draw(w, d, &before);
+    if (inside) {
+        struct session *s = &n->session[upto(w, SESSIONS)];
+
+        n->dying = 2 + (int)upto(w, 6);
+        core_step(n->core, w->now_us, &(struct core_event){.type = CORE_GONE, .session = s->id});
+    }
+    a.n = n->records_n;
+    a.serial = core_totals(n->core).serial + 1000;
+    core_free(&n->core);
+    n->dying = 0;
+    memset(n->session, 0, sizeof(n->session));
+    memset(n->watched, 0, sizeof(n->watched));
+    link_dies(w, d);
+    for (size_t i = 0; i < n->records_n; i++) {
+        kept[i] = n->record[i].kept;
+        kept[i].name.p = kept[i].key.p = n->record[i].name;
+        kept[i].owner.p = n->record[i].owner;
+    }
+    begin(w, d);
+    core_step(n->core, w->now_us, &ev);
+    ck_assert_uint_eq(a.failed, 0);
+    core_check(n->core, w->now_us);
+    draw(w, d, &after);
+    ck_assert_msg(inside || strcmp(before.text, after.text) == 0, "seed %llu: before the crash\n%safter it\n%s",
+                  (unsigned long long)w->seed, before.text, after.text);
+    w->sights[ADOPTED_HELD] += (unsigned)a.held;
+    w->sights[ADOPTED_PLACES] += (unsigned)a.places;
+    w->sights[ADOPTED_FREED] += (unsigned)a.freed;
+    w->sights[ADOPTED_LOST] += (unsigned)a.lost;
+    if (chance(w, 800)) {
+        n->up = true;
+        step(w, d, &reached);
+    }
+}
+
+static void
 nature_acts(struct world *w)
 {
     int d = (int)upto(w, DAEMONS);
@@ -830,7 +1114,15 @@ nature_acts(struct world *w)
         link_dies(w, d);
     } else if (fault(w, STALL, 3)) {
         n->stalled_until_us = w->now_us + upto(w, 6 * US_PER_S);
+    } else if (fault(w, CRASHED, 4)) {
+        n->stalled_until_us = 0;
+        crash(w, d, fault(w, CRASHED_INSIDE, 500));
+        n->epoch = 0; /* it says hello, and hears which it is */
+        launch(w, &(struct flight){.what = LOSS_HEARD, .daemon = d, .epoch = w->epoch}, w->now_us + 20);
+    } else if (w->grace_until_us == 0 && fault(w, DATA_LOST, 1)) {
+        data_lost(w);
     }
+    grace_check(w);
 }
 
 /* ---- the run -------------------------------------------------------------- */
@@ -882,15 +1174,6 @@ advance(struct world *w, int64_t until_us)
 static void
 world_open(struct world *w, uint64_t seed)
 {
-    struct core_conf conf = {.op_timeout_us = TIMEOUT_US,
-                             .max_poll_us = US_PER_S,
-                             .deadlock_us = 200 * US_PER_MS,
-                             .handoff_time_us = 10 * US_PER_MS,
-                             .handoff_max = 8,
-                             .waiters_max = 1000,
-                             .locks_max = 100};
-    struct hash_key key = {seed, ~seed};
-
     memset(w, 0, sizeof(*w));
     w->seed = seed;
     w->rng = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
@@ -906,8 +1189,7 @@ world_open(struct world *w, uint64_t seed)
 
         n->world = w;
         n->up = true;
-        snprintf(conf.daemon, sizeof(conf.daemon), "daemon-%d", d);
-        n->core = core_new(&conf, &key, &n->metrics, (struct core_sink){sink, n});
+        begin(w, d);
     }
 }
 
@@ -996,6 +1278,9 @@ run(uint64_t seed, bool traced, struct total *t)
         client_acts(&w);
     }
     advance(&w, w.now_us + 5 * US_PER_S); /* grace of named owners, sweeps */
+    for (int d = 0; d < DAEMONS; d++) {
+        ck_assert_uint_eq(w.node[d].records_n, 0);
+    }
     for (int i = 0; i < NAMES; i++) {
         /* A counter whose acquire went unanswered has no owner in Redis to be recognised by: it runs out instead. */
         bool left = model_is_held_by_any(&w.redis.key[i], kinds[i], w.now_us) || w.redis.key[i].places_n > 0;

@@ -639,6 +639,31 @@ START_TEST(taken_elsewhere)
 }
 END_TEST
 
+/* A repetition outlives the LOCK it repeats, and one for the other sort waits behind it: they are not granted together. */
+START_TEST(once_outlives_its_lock)
+{
+    struct world w;
+    uint64_t s, t, first, writes, repeats;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    first = lock(&w, s, "a", .kind = KIND_RW);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    first = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .wait_us = SEC(1));
+    writes = lock(&w, t, "a", .kind = KIND_RW);
+    repeats = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .once = true);
+    pass(&w, SEC(1));
+    expect_reply(&w, first, CORE_NOT_GRANTED);
+    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, repeats, CORE_GRANTED);
+    expect_reply(&w, writes, CORE_DEADLOCK); /* who reads can not come to write */
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -651,6 +676,7 @@ main(void)
         unanswered_downgrade_overtaken,
         downgrade_wakes_readers,
         unlock_shared,
+        once_outlives_its_lock,
         upgrade,
         once,
         lost_while_shared,

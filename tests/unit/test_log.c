@@ -191,11 +191,126 @@ START_TEST(a_closed_fd_is_harmless)
 }
 END_TEST
 
+/* ---- how often ---- */
+
+static int64_t now_us;
+
+static int64_t
+the_time(void)
+{
+    return now_us;
+}
+
+static struct log_cap cap;
+
+static void
+open_capped(void)
+{
+    open_pipe();
+    now_us = 5000000;
+    cap = (struct log_cap){.now_us = the_time};
+    lg.cap = &cap;
+}
+
+/* So many lines of a sort; how many of them were written. */
+static int
+flood(const char *event, int n)
+{
+    int written = 0;
+
+    for (int i = 0; i < n; i++) {
+        log_event(&lg, LOG_WARN, "r", event, "i", LOG_N(i), NULL);
+        written += line()[0] != '\0';
+    }
+    return written;
+}
+
+START_TEST(a_burst_then_one_a_second)
+{
+    ck_assert_int_eq(flood("e", 1000), LOG_BURST);
+    ck_assert_int_eq(flood("e", 1000), 0);
+    now_us += 999999;
+    ck_assert_int_eq(flood("e", 1), 0);
+    now_us += 1;
+    log_event(&lg, LOG_WARN, "r", "e", "k", LOG_S("v"), NULL);
+    ck_assert_str_eq(line(), "warn r e left_out=1801 k=v\n");
+    ck_assert_uint_eq(cap.left_out, 0);
+    ck_assert_int_eq(flood("e", 10), 0);
+    now_us += 3 * 1000000;
+    ck_assert_int_eq(flood("e", 10), 3);
+    now_us += INT64_C(3600) * 1000000;
+    ck_assert_int_eq(flood("e", 1000), LOG_BURST);
+}
+END_TEST
+
+START_TEST(each_sort_for_itself)
+{
+    ck_assert_int_eq(flood("e", LOG_BURST + 1), LOG_BURST);
+    ck_assert_int_eq(flood("f", 1), 1);
+    log_event(&lg, LOG_INFO, "r", "e", NULL);
+    ck_assert_str_eq(line(), "info r e\n");
+    log_event(&lg, LOG_WARN, "s", "e", NULL);
+    ck_assert_str_eq(line(), "warn s e\n");
+    lg.level = LOG_WARN;
+    log_event(&lg, LOG_INFO, "never", "seen", NULL); /* takes no place in the table */
+    ck_assert_uint_eq(cap.sorts_n, 4);
+}
+END_TEST
+
+START_TEST(debug_lines_are_not_counted)
+{
+    lg.level = LOG_DEBUG;
+    for (int i = 0; i < 3 * LOG_BURST; i++) {
+        log_event(&lg, LOG_DEBUG, "r", "e", NULL);
+        ck_assert_str_eq(line(), "debug r e\n");
+    }
+}
+END_TEST
+
+/* When no further line of its sort comes to tell it. */
+START_TEST(what_was_left_out_is_told)
+{
+    log_left_out(&lg, false);
+    ck_assert_int_eq(flood("e", LOG_BURST + 7), LOG_BURST);
+    ck_assert_int_eq(flood("f", LOG_BURST + 1), LOG_BURST);
+    log_left_out(&lg, false);
+    ck_assert_str_eq(line(), "");
+    now_us += 1000000;
+    log_left_out(&lg, false);
+    ck_assert_str_eq(line(), "warn r e left_out=7\n");
+    ck_assert_str_eq(line(), "warn r f left_out=1\n");
+    ck_assert_int_eq(flood("e", 1), 0); /* that was the line of this second */
+    log_left_out(&lg, false);
+    ck_assert_str_eq(line(), "");
+    log_left_out(&lg, true);
+    ck_assert_str_eq(line(), "warn r e left_out=1\n");
+    ck_assert_uint_eq(cap.left_out, 0);
+}
+END_TEST
+
+START_TEST(more_sorts_than_places)
+{
+    static char names[LOG_SORTS_MAX + 20][8];
+    uint64_t written = 0;
+
+    for (int i = 0; i < LOG_SORTS_MAX + 20; i++) {
+        snprintf(names[i], sizeof(names[i]), "e%d", i);
+        ck_assert_int_ge(flood(names[i], 1), 1);
+    }
+    ck_assert_uint_eq(cap.sorts_n, LOG_SORTS_MAX);
+    for (int i = 0; i < LOG_SORTS_MAX + 20; i++) {
+        written += (uint64_t)flood(names[i], LOG_BURST);
+    }
+    ck_assert_uint_eq(written, (uint64_t)LOG_SORTS_MAX * (LOG_BURST - 1) - 20);
+    ck_assert_uint_eq(cap.left_out, (uint64_t)(LOG_SORTS_MAX + 20) * LOG_BURST - written);
+}
+END_TEST
+
 int
 main(void)
 {
     Suite *s = suite_create("log");
-    TCase *tc = tcase_create("all");
+    TCase *tc = tcase_create("all"), *often = tcase_create("how often");
     SRunner *sr;
     int failed;
 
@@ -209,6 +324,13 @@ main(void)
     tcase_add_test(tc, every_length_fits);
     tcase_add_test(tc, a_closed_fd_is_harmless);
     suite_add_tcase(s, tc);
+    tcase_add_checked_fixture(often, open_capped, close_pipe);
+    tcase_add_test(often, a_burst_then_one_a_second);
+    tcase_add_test(often, each_sort_for_itself);
+    tcase_add_test(often, debug_lines_are_not_counted);
+    tcase_add_test(often, what_was_left_out_is_told);
+    tcase_add_test(often, more_sorts_than_places);
+    suite_add_tcase(s, often);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

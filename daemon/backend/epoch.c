@@ -1,0 +1,141 @@
+/*
+ * epoch.c -- words and answers of scripts/presence.lua.
+ */
+#include "daemon/backend/epoch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/base/clock.h"
+
+enum { ANSWER_OK = 1, ANSWER_TWIN };
+enum { HEAD = 5, UUID_BYTES = 36 }; /* what the answer has before the uuids */
+
+int
+epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struct slice *words)
+{
+    static const char *const fixed[] = {"4", CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:daemons", "rlock:absent"};
+    const int64_t number[] = {(int64_t)e->number,       (int64_t)e->reclaimed,
+                              e->grace_us / US_PER_MS,  EPOCH_BEAT_MS,
+                              e->strict,                (int64_t)token_floor,
+                              e->leaving};
+    size_t ends[16], at = 0;
+    int n = 0, made = 0, first;
+
+    words[n++] = SLICE_LIT("EVAL");
+    words[n++] = slice_of(call_other_text(OTHER_PRESENCE));
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        words[n++] = slice_of(fixed[i]);
+    }
+    words[n++] = slice_of(e->uuid);
+    first = n;
+    buf_clear(text, SIZE_MAX);
+    buf_printf(text, "%016" PRIx64, e->nonce);
+    ends[made++] = text->n;
+    for (size_t i = 0; i < EPOCH_FORMERS; i++) {
+        buf_printf(text, "%s%016" PRIx64, i > 0 ? " " : "", e->former[i]);
+    }
+    ends[made++] = text->n;
+    for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++) {
+        buf_printf(text, "%" PRId64, number[i]);
+        ends[made++] = text->n;
+    }
+    for (int i = 0; i < made; i++) { /* only now does the text not move any more */
+        words[first + i] = (struct slice){text->p + at, ends[i] - at};
+        at = ends[i];
+    }
+    n += made;
+    for (size_t i = 0; i < e->peers_n; i++) {
+        words[n++] = slice_of(e->peer[i]);
+    }
+    assert(n <= EPOCH_WORDS_MAX);
+    return n;
+}
+
+/* Head of integers but for the word; uuids behind it. */
+static bool
+is_shaped(const struct reply *r)
+{
+    if (r->type != REPLY_ARRAY || r->count < HEAD) {
+        return false;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        enum reply_type wanted = i < HEAD - 1 ? REPLY_INT : REPLY_TEXT;
+
+        if (r->item[i]->type != wanted || (i >= HEAD && r->item[i]->text.n != UUID_BYTES)) {
+            return false;
+        }
+    }
+    return r->item[HEAD - 1]->text.n < sizeof(((struct epoch *)0)->open);
+}
+
+static bool
+has_peer(const struct epoch *e, struct slice uuid)
+{
+    for (size_t i = 0; i < e->peers_n; i++) {
+        if (slice_eq(slice_of(e->peer[i]), uuid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Whom Redis knows. In a grace those that were known before stay: they may hold locks and not have been able to say so,
+ * and Redis may lose its data once more before they are.
+ */
+static void
+take_peers(struct epoch *e, const struct reply *r)
+{
+    if (e->until_ms == 0) {
+        e->peers_n = 0;
+    }
+    for (size_t i = HEAD; i < r->count && e->peers_n < EPOCH_PEERS_MAX; i++) {
+        if (!has_peer(e, r->item[i]->text)) {
+            memcpy(e->peer[e->peers_n], r->item[i]->text.p, UUID_BYTES);
+            e->peer[e->peers_n++][UUID_BYTES] = '\0';
+        }
+    }
+}
+
+enum epoch_news
+epoch_answer(struct epoch *e, const struct reply *r)
+{
+    enum epoch_news news = EPOCH_SAME;
+    uint64_t number;
+    bool grace = e->until_ms != 0;
+
+    if (!is_shaped(r)) {
+        return EPOCH_BROKEN;
+    }
+    number = (uint64_t)r->item[2]->n;
+    if (r->item[1]->n == ANSWER_TWIN) {
+        return EPOCH_TWIN;
+    } else if (r->item[1]->n != ANSWER_OK || r->item[2]->n <= 0 || r->item[3]->n < 0) {
+        return EPOCH_BROKEN;
+    } else if (number < e->number) {
+        return EPOCH_OLD;
+    }
+    if (number != e->number) {
+        news = EPOCH_NEW;
+    } else if (grace && r->item[3]->n == 0) {
+        news = EPOCH_OVER;
+    }
+    e->number = number;
+    e->until_ms = r->item[3]->n;
+    snprintf(e->open, sizeof(e->open), "%s", r->item[HEAD - 1]->text.p);
+    snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);
+    take_peers(e, r);
+    return news;
+}
+
+void
+epoch_forget(struct epoch *e)
+{
+    e->number = e->reclaimed = 0;
+    e->until_ms = 0;
+    e->open[0] = e->now[0] = '\0';
+}

@@ -1,0 +1,56 @@
+/*
+ * epoch.h -- whether Redis still has what it had: what scripts/presence.lua is told, and what its answer means.
+ *
+ * No link, no clock. An epoch is a life of Redis's data; a new one begins when acknowledged writes may have been lost,
+ * with a grace in which only those who held locks get them.
+ */
+#ifndef RLOCKD_BACKEND_EPOCH_H
+#define RLOCKD_BACKEND_EPOCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/backend/reply.h"
+#include "daemon/base/buf.h"
+#include "daemon/base/slice.h"
+
+enum { EPOCH_FORMERS = 4 };
+enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256, EPOCH_BEAT_MS = 2000 /* a daemon is heard that often */ };
+
+struct epoch {
+    char uuid[37];          /* the daemon's */
+    uint64_t nonce;         /* this process's */
+    uint64_t former[EPOCH_FORMERS]; /* of those before it, which it follows; 0 = none */
+    int64_t grace_us;       /* the longest lease that is renewed */
+    bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
+    bool leaving;           /* says good-bye: nobody needs to wait for this daemon */
+
+    uint64_t number;        /* of the epoch, rising; 0 = none yet */
+    uint64_t reclaimed;     /* the last one in which all that is held here has been asserted */
+    int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
+    char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
+    char now[72];           /* ... and as it was last */
+    size_t peers_n;         /* other daemons that may hold locks */
+    char peer[EPOCH_PEERS_MAX][37];
+};
+
+enum epoch_news {
+    EPOCH_SAME,
+    EPOCH_NEW,    /* another one than before, or the first: what is held has to be asserted anew */
+    EPOCH_OVER,   /* its grace is over */
+    EPOCH_OLD,    /* this Redis is in an older one than another link has seen: it is not the one */
+    EPOCH_TWIN,   /* another process has this daemon's uuid */
+    EPOCH_BROKEN, /* no answer of the script */
+};
+
+/* The words of the command, EPOCH_WORDS_MAX at most; `text` holds what had to be made up, and must outlive them. */
+int epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struct slice *words);
+
+/* Takes in the answer. OLD, TWIN and BROKEN change nothing. */
+enum epoch_news epoch_answer(struct epoch *e, const struct reply *r);
+
+/* Forgets which epoch it was: whatever Redis answers next counts. */
+void epoch_forget(struct epoch *e);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * inspect.h -- asks Redis what it has under a key: scripts/look.lua.
+ */
+#ifndef RLOCKD_BACKEND_INSPECT_H
+#define RLOCKD_BACKEND_INSPECT_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/link.h"
+#include "daemon/base/list.h"
+
+/* One question; ends in one env->seen(id). */
+struct inspect {
+    struct list node; /* for its owner while it could not be sent */
+    const struct backend_env *env;
+    uint64_t id;
+};
+
+/* NULL: out of memory. */
+struct inspect *inspect_new(const struct backend_env *env, uint64_t id);
+
+/* False: could not be sent, and stays its owner's. */
+bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key);
+
+/* Nothing was seen; it is gone then. */
+void inspect_unseen(struct inspect *q);
+
+/* Frees `arg` if the link was closed with such a question in flight. */
+void inspect_forget(link_reply_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,235 @@
+/*
+ * presence.c -- the script presence.lua, said in each greeting, every few seconds, and often in a grace.
+ */
+#include "daemon/backend/presence.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+
+#include "daemon/base/clock.h"
+
+enum { GRACE_BEAT_MS = 50 };
+
+static void
+arm(struct presence *p)
+{
+    int ms = p->epoch.until_ms != 0 ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
+
+    event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+}
+
+static void
+post(struct presence *p, enum core_event_type type)
+{
+    struct core_event ev = {.type = type};
+
+    ev.epoch = p->epoch.number;
+    p->env->post(p->env->ctx, &ev);
+}
+
+/* Whether another link is up, in the epoch that we know. */
+static bool
+others_up(const struct presence *p, const struct presence_line *line)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        if (&p->line[i] != line && link_up(p->line[i].link)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+refused(struct presence_line *line, const char *what, const char *reason)
+{
+    struct presence *p = line->of;
+
+    if (!p->told) {
+        log_event(p->env->log, LOG_ERROR, "redis", what, "address", LOG_S(p->shown), "reason", LOG_S(reason), "uuid",
+                  LOG_S(p->epoch.uuid), NULL);
+    }
+    p->told = true;
+    link_fail(line->link, reason);
+}
+
+static void
+begins(struct presence *p, bool first)
+{
+    if (!first || p->epoch.until_ms != 0) {
+        log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address", LOG_S(p->shown),
+                  "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
+    }
+    p->env->metrics->epochs += !first;
+    post(p, CORE_RECLAIM);
+}
+
+/*
+ * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it is
+ * the only Redis there is: what it says counts, once it is asked again.
+ */
+static void
+is_behind(struct presence_line *line)
+{
+    struct presence *p = line->of;
+
+    if (!others_up(p, line)) {
+        epoch_forget(&p->epoch);
+    }
+    link_fail(line->link, "this Redis is behind the one that was there before");
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        presence_ask(p, p->line[i].link);
+    }
+}
+
+/* What Redis answered on that link. */
+static void
+heard(struct presence_line *line, const struct reply *r)
+{
+    struct presence *p = line->of;
+    bool first = p->epoch.number == 0;
+
+    switch (epoch_answer(&p->epoch, r)) {
+    case EPOCH_NEW:
+        begins(p, first);
+        break;
+    case EPOCH_OVER:
+        log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->shown), NULL);
+        post(p, CORE_GRACE_OVER);
+        break;
+    case EPOCH_SAME:
+        p->told = false;
+        break;
+    case EPOCH_OLD:
+        is_behind(line);
+        break;
+    case EPOCH_TWIN:
+        refused(line, "twin", "another daemon has our id");
+        break;
+    case EPOCH_BROKEN:
+        refused(line, "cannot say hello", r->type == REPLY_ERROR ? r->text.p : "an answer of an unexpected shape");
+        break;
+    }
+    arm(p);
+}
+
+static void
+on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct presence_line *line = arg;
+
+    (void)sent_us;
+    line->asked = false;
+    if (result == LINK_ANSWERED) {
+        heard(line, r);
+    }
+}
+
+static void
+say(struct presence_line *line)
+{
+    struct presence *p = line->of;
+    struct slice word[EPOCH_WORDS_MAX];
+    int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
+
+    line->asked = !p->text.failed && link_send(line->link, words, word, on_answer, line);
+}
+
+static struct presence_line *
+line_of(struct presence *p, const struct redis_link *l)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        if (p->line[i].link == l) {
+            return &p->line[i];
+        }
+    }
+    return NULL;
+}
+
+void
+presence_hello(struct presence *p, struct redis_link *l)
+{
+    struct presence_line *line = line_of(p, l);
+
+    say(line);
+    if (!line->asked) {
+        link_fail(l, "out of memory");
+    }
+}
+
+void
+presence_ask(struct presence *p, struct redis_link *l)
+{
+    struct presence_line *line = line_of(p, l);
+
+    if (!line->asked && link_up(l)) {
+        say(line);
+    }
+}
+
+static void
+beat(struct presence *p)
+{
+    presence_ask(p, p->line[p->lines_n - 1].link);
+}
+
+static void
+on_beat(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    beat(ctx);
+    arm(ctx);
+}
+
+void
+presence_reclaimed(struct presence *p, uint64_t epoch)
+{
+    p->epoch.reclaimed = epoch;
+    if (p->epoch.until_ms != 0) {
+        beat(p);
+    }
+}
+
+void
+presence_leave(struct presence *p)
+{
+    p->epoch.leaving = true;
+    beat(p);
+}
+
+bool
+presence_busy(const struct presence *p)
+{
+    return p->epoch.leaving && p->line[p->lines_n - 1].asked;
+}
+
+bool
+presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown)
+{
+    *p = (struct presence){.env = env, .shown = shown};
+    memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
+    p->epoch.nonce = env->nonce;
+    memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
+    p->epoch.number = env->epoch;
+    p->epoch.grace_us = conf->grace_us;
+    p->epoch.strict = conf->strict;
+    buf_init(&p->text, 0);
+    p->timer = event_new(env->base, -1, 0, on_beat, p);
+    return p->timer != NULL;
+}
+
+void
+presence_add(struct presence *p, struct redis_link *l)
+{
+    p->line[p->lines_n++] = (struct presence_line){p, l, false};
+    arm(p);
+}
+
+void
+presence_fini(struct presence *p)
+{
+    if (p->timer != NULL) {
+        event_free(p->timer);
+    }
+    buf_fini(&p->text);
+}

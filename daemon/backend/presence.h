@@ -1,0 +1,63 @@
+/*
+ * presence.h -- says on a node's links that this daemon is there, and tells the core when Redis may have lost data.
+ */
+#ifndef RLOCKD_BACKEND_PRESENCE_H
+#define RLOCKD_BACKEND_PRESENCE_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/epoch.h"
+#include "daemon/backend/link.h"
+
+enum { PRESENCE_LINES = 17 };
+
+/* A link on which it is said. */
+struct presence_line {
+    struct presence *of;
+    struct redis_link *link;
+    bool asked; /* an answer is to come */
+};
+
+/* Embedded in its node, and outlives the node's links. */
+struct presence {
+    struct epoch epoch;
+    const struct backend_env *env;
+    const char *shown; /* the address, for people; borrowed */
+    struct event *timer;
+    struct buf text;      /* scratch */
+    uint64_t token_floor; /* no token is given below it */
+    struct presence_line line[PRESENCE_LINES];
+    unsigned lines_n;
+    bool told; /* the log knows that it is refused */
+};
+
+/* env, conf and shown are borrowed. False: out of memory. presence_fini() is called in both cases. */
+bool presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
+                   const char *shown);
+void presence_fini(struct presence *p);
+
+/* A link of the node, before it says anything. The last one that was added is asked when none is in question. */
+void presence_add(struct presence *p, struct redis_link *l);
+
+/* A link is greeting: it is not up before Redis has said in which epoch it is. */
+void presence_hello(struct presence *p, struct redis_link *l);
+
+/* Something that Redis answered there makes one doubt. */
+void presence_ask(struct presence *p, struct redis_link *l);
+
+/* A token has been given: Redis must never give one that is not larger, whatever it loses. */
+static inline void
+presence_token(struct presence *p, uint64_t token)
+{
+    p->token_floor = token > p->token_floor ? token : p->token_floor;
+}
+
+/* All that is held here has been asserted in that epoch. */
+void presence_reclaimed(struct presence *p, uint64_t epoch);
+
+/* Good-bye; a good-bye that gets lost costs others a grace at the worst. */
+void presence_leave(struct presence *p);
+
+/* Its good-bye is on its way. */
+bool presence_busy(const struct presence *p);
+
+#endif

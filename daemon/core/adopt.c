@@ -1,0 +1,297 @@
+/*
+ * adopt.c -- the first step of a process: what the one before it has left in Redis, as that one kept it (kept.c).
+ *
+ * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
+ * number they had in Redis, and as insistently as any release. Named owners have their grace: what they held they go on
+ * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand as
+ * they stood, before everybody who comes now. Who has not come back when the grace is over has ended.
+ *
+ * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
+ * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
+ *
+ * What the process before us had on its way to Redis may still run: an acquire is swept up like any that went
+ * unanswered, and a RENEW or a release of some holds is reckoned with for as long as it could be on its way.
+ *
+ * A claim goes the way through its states that it went once, so that nothing here is allowed that claims.c forbids; and
+ * it keeps its id, for values and permits are derived from it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+/* Until when something that was sent before this process began can still run, by clocks that differ a little. */
+static int64_t
+late_until_us(const struct core *c)
+{
+    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
+}
+
+static bool
+waits_on(const struct core_kept *k)
+{
+    const struct core_kept_part *p = &k->part;
+
+    return p->state == CORE_KEPT_QUEUED && p->named && (k->place_grace_us > 0 || k->owner_grace_us > 0);
+}
+
+/* Of its owner when that one may come back for it; else of one that has ended already. */
+static bool
+is_expected(const struct core_kept *k)
+{
+    const struct core_kept_part *p = &k->part;
+    bool held = p->state == CORE_KEPT_HELD && p->token != 0 && p->holds + p->shared > 0;
+
+    return k->owner.n > 0 && p->named && (held || waits_on(k) || p->state == CORE_KEPT_LOST || p->lost);
+}
+
+/* The record of its name. NULL: no memory, or it is there as something else. */
+static struct lock *
+lock_of(struct core *c, const struct core_kept *k)
+{
+    struct core_request rq = {.name = k->name,
+                              .spec = {.kind = k->kind, .value = k->value, .limit = k->limit, .key = k->key}};
+    struct lock *l;
+
+    if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != k->value ||
+        !slice_eq(k->key, (struct slice){l->key, l->key_n})) {
+        return NULL;
+    }
+    return l;
+}
+
+/* IDLE, with all that is known of it. */
+static struct claim *
+claim_of(struct core *c, const struct core_kept *k)
+{
+    const struct core_kept_part *p = &k->part;
+    struct owner *o = owner_adopt(c, is_expected(k) ? k->owner : (struct slice){NULL, 0});
+    struct lock *l = lock_of(c, k);
+    uint64_t serial = c->serial;
+    struct claim *cl;
+
+    if (o == NULL || l == NULL) {
+        return NULL;
+    }
+    c->serial = p->claim - 1; /* its own id once more */
+    cl = claim_new(c, l, o);
+    c->serial = serial;
+    if (cl == NULL) {
+        lock_wake(c, l);
+        return NULL;
+    }
+    cl->number = p->number;
+    cl->token = p->token;
+    cl->lease_us = p->lease_us;
+    cl->place_life_us = p->place_life_us;
+    cl->stamp = p->stamp;
+    cl->granted_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
+    cl->queued_us = c->now_us;
+    cl->owner_grace_us = k->owner_grace_us;
+    cl->place_grace_us = k->place_grace_us;
+    cl->redis_until_us = after_us(later(c->now_us, p->deadline_us), p->lease_us + p->lease_us / 50 + 10 * US_PER_MS);
+    cl->zombie_until_us = p->unsure ? late_until_us(c) : 0;
+    cl->place = ++c->serial;
+    cl->kept = 1; /* something is, if not what is to be kept from now on */
+    claim_move(c, cl, CLAIM_QUEUED);
+    return cl;
+}
+
+/* Given back as soon as Redis is there. */
+static void
+as_freeing(struct core *c, struct claim *cl, const struct core_kept_part *p)
+{
+    claim_move(c, cl, CLAIM_FREEING);
+    cl->lost = cl->news_lost = p->lost && !cl->owner->ending;
+    cl->doubtful = true; /* the process before us may have begun it */
+    cl->retry_us = after_us(c->now_us, REACH_US);
+}
+
+static void
+as_queued(struct core *c, struct claim *cl, const struct core_kept_part *p)
+{
+    /* One that Redis may have granted is in the way of others: it waits no longer than a place does. */
+    int64_t grace_us = p->unsure ? cl->place_grace_us : later(cl->place_grace_us, cl->owner_grace_us);
+
+    cl->placed = p->placed;
+    cl->unsure = p->placed || p->unsure;
+    cl->place_until_us = after_us(c->now_us, grace_us);
+    cl->renew_us = after_us(c->now_us, REACH_US);
+    if (grace_us == 0) {
+        claim_desert(c, cl);
+    }
+}
+
+static void
+as_held(struct core *c, struct claim *cl, const struct core_kept_part *p)
+{
+    claim_move(c, cl, CLAIM_TRYING);
+    claim_move(c, cl, CLAIM_HELD);
+    cl->holds = p->holds;
+    cl->shared = p->shared;
+    cl->deadline_us = p->deadline_us;
+    cl->watchdog = p->watchdog;
+    cl->fresh = p->fresh;
+    cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
+    cl->jeopardy_us = cl->deadline_us - cl->lease_us / 3;
+    claim_doubt(c, cl, DOUBT_CONFIRM); /* whatever has happened meanwhile: Redis says first whether it is still there */
+    if (p->shrink_lease_us != 0) {
+        cl->shrink_lease_us = p->shrink_lease_us;
+        cl->shrink_until_us = late_until_us(c);
+    }
+    if (p->partial) {
+        cl->partial_until_us = late_until_us(c);
+        cl->doubtful = lock_is(cl->lock, KIND_F_SHARED);
+    }
+}
+
+static bool
+has_room(const struct lock *l, const struct core_kept_part *p)
+{
+    return lock_is(l, KIND_F_PERMITS) || !lock_is_full(l, p->holds == 0);
+}
+
+/* False: it is left to its lease. */
+static bool
+adopt_one(struct core *c, struct core_adoption *a, const struct core_kept *k)
+{
+    const struct core_kept_part *p = &k->part;
+    struct claim *cl = claim_of(c, k);
+
+    if (cl == NULL) {
+        return false;
+    }
+    if (cl->owner->ending || p->state == CORE_KEPT_FREEING) {
+        a->freed++;
+        as_freeing(c, cl, p);
+    } else if (p->state == CORE_KEPT_QUEUED) {
+        a->places++;
+        as_queued(c, cl, p);
+    } else if (p->state == CORE_KEPT_HELD && has_room(cl->lock, p)) {
+        a->held++;
+        as_held(c, cl, p);
+        if (cl->deadline_us <= c->now_us) {
+            a->held--;
+            a->lost++;
+            claim_lose(c, cl, "not renewed while no daemon ran", false);
+        }
+    } else {
+        a->lost++;
+        claim_move(c, cl, CLAIM_TRYING);
+        claim_move(c, cl, CLAIM_HELD);
+        claim_move(c, cl, CLAIM_LOST);
+    }
+    claim_arm(c, cl);
+    return true;
+}
+
+/* Who has a place in Redis stands before those that have none (I11). */
+static int
+by_order(const void *left, const void *right)
+{
+    const struct core_kept_part *l = left, *r = right; /* the first member of what is sorted */
+
+    if (l->placed != r->placed) {
+        return l->placed ? -1 : 1;
+    }
+    return l->order < r->order ? -1 : l->order > r->order;
+}
+
+/* All have their grace now, as if their last connection had just gone. */
+static void
+begin_grace(struct core *c)
+{
+    struct owner *o, *next;
+
+    HASH_ITER(hh, c->owners, o, next)
+    {
+        struct list *pos, *nxt;
+        int64_t grace_us = 0;
+
+        list_each(pos, nxt, &o->claims)
+        {
+            grace_us = later(grace_us, container_of(pos, struct claim, owner_node)->owner_grace_us);
+        }
+        timer_set(c, &o->timer, after_us(c->now_us, grace_us));
+    }
+}
+
+void
+adopt(struct core *c, struct core_adoption *a)
+{
+    assert(c->serial == 0 && c->peers_n == 0);
+    c->serial = a->serial;
+    c->token_max = a->token;
+    if (a->n > 0) {
+        if (a->n > 0) {
+        qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    }
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        const struct core_kept_part *p = &a->kept[i].part;
+
+        c->serial = p->claim > c->serial ? p->claim : c->serial;
+        c->serial = p->number > c->serial ? p->number : c->serial;
+        c->token_max = p->token > c->token_max ? p->token : c->token_max;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        if (!adopt_one(c, a, &a->kept[i])) {
+            a->failed++;
+            core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = a->kept[i].part.claim});
+        }
+    }
+    begin_grace(c);
+}
+
+/* ---- Redis is there ---- */
+
+static void
+retry_releases(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->leaving)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us != 0) {
+            claim_release(c, cl, cl->op_request);
+        }
+    }
+}
+
+/* What is in doubt, or due within a second, is not put off by the pause after one that failed. */
+static void
+retry_renewals(struct core *c, const struct list *home)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, home)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->doubt != 0) {
+            cl->retry_us = 0;
+            claim_arm(c, cl);
+        }
+        if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
+            cl->renew_us = c->now_us;
+            claim_arm(c, cl);
+        }
+    }
+}
+
+void
+adopt_reached(struct core *c)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        struct lock *l = container_of(pos, struct lock, all);
+
+        retry_releases(c, l);
+        retry_renewals(c, &l->holders);
+        retry_renewals(c, &l->queue);
+    }
+}

@@ -1,0 +1,158 @@
+/*
+ * kept.c -- what is remembered of a claim outside of this process, for the one that comes after it (adopt.c).
+ *
+ * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there or
+ * exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing any more.
+ * claim_arm(), with which every change of a claim ends, and the few that do without it, call claim_keep(); it compares
+ * checksums, so that a call too many costs next to nothing, and core_check() finds a call too few.
+ *
+ * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time has
+ * settled a doubt, the record still has it. The process after us may then ask for something once more, and no harm done.
+ */
+#include <string.h>
+
+#include "daemon/core/state.h"
+
+static bool
+is_named(const struct claim *cl)
+{
+    return cl->owner->name != NULL && !cl->owner->ending;
+}
+
+static enum core_kept_state
+state_of(const struct claim *cl)
+{
+    switch (cl->state) {
+    case CLAIM_QUEUED:
+        return cl->unsure || cl->placed || is_named(cl) ? CORE_KEPT_QUEUED : CORE_KEPT_NOTHING;
+    case CLAIM_TRYING:
+        return CORE_KEPT_QUEUED;
+    case CLAIM_HELD:
+        return CORE_KEPT_HELD;
+    case CLAIM_FREEING:
+    case CLAIM_SWEEP:
+        return CORE_KEPT_FREEING;
+    case CLAIM_LOST:
+        return is_named(cl) ? CORE_KEPT_LOST : CORE_KEPT_NOTHING;
+    case CLAIM_IDLE:
+    case CLAIM_STATES:
+        break;
+    }
+    return CORE_KEPT_NOTHING;
+}
+
+/* The shortest lease that a RENEW without an answer may still set. */
+static int64_t
+shrinks_to(const struct claim *cl)
+{
+    int64_t pending_us = cl->shrink_until_us != 0 ? cl->shrink_lease_us : 0;
+    int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->op_lease_us : 0;
+
+    return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
+}
+
+static enum kept_rank
+rank_of(const struct claim *cl, enum core_kept_state state)
+{
+    return state != CORE_KEPT_QUEUED ? KEPT_UNRANKED : cl->placed ? KEPT_PLACED : KEPT_WAITING;
+}
+
+static void
+describe(const struct claim *cl, enum core_kept_state state, struct core_kept_part *p)
+{
+    bool held = state == CORE_KEPT_HELD, queued = state == CORE_KEPT_QUEUED;
+    bool asserting = cl->op != 0 && cl->op_reclaim;
+    bool attempted = cl->zombie_until_us != 0 || cl->state == CLAIM_TRYING || asserting;
+
+    memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
+    p->claim = cl->id;
+    p->number = cl->number;
+    p->state = (uint8_t)state;
+    p->named = is_named(cl);
+    p->lease_us = cl->lease_us;
+    p->stamp = cl->stamp;
+    p->unsure = attempted || (queued && cl->unsure && !cl->placed);
+    if (queued) {
+        p->order = cl->kept_order;
+        p->placed = cl->placed;
+        p->place_life_us = cl->place_life_us;
+        return;
+    }
+    p->token = cl->token;
+    p->lost = cl->lost;
+    if (held) {
+        p->deadline_us = cl->deadline_us;
+        p->granted_us = cl->granted_us;
+        p->holds = cl->holds;
+        p->shared = cl->shared;
+        p->watchdog = cl->watchdog;
+        p->fresh = cl->fresh;
+        p->shrink_lease_us = shrinks_to(cl);
+        p->partial = cl->partial_until_us != 0 || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+    }
+}
+
+/* Never 0. */
+static uint64_t
+sum_of(const struct core *c, const struct core_kept_part *p)
+{
+    return hash_bytes(&c->key, p, sizeof(*p)) | 1;
+}
+
+void
+claim_forget(struct core *c, struct claim *cl)
+{
+    if (cl->kept != 0) {
+        cl->kept = 0;
+        cl->kept_rank = KEPT_UNRANKED;
+        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = cl->id});
+    }
+}
+
+void
+claim_keep(struct core *c, struct claim *cl)
+{
+    enum core_kept_state state = c->conf.keeps ? state_of(cl) : CORE_KEPT_NOTHING;
+    enum kept_rank rank = rank_of(cl, state);
+    const struct lock *l = cl->lock;
+    struct core_action a = {.type = CORE_KEEP};
+    uint64_t sum;
+
+    if (state == CORE_KEPT_NOTHING) {
+        claim_forget(c, cl);
+        return;
+    }
+    if (rank != cl->kept_rank) {
+        /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
+        cl->kept_rank = rank;
+        cl->kept_order = cl->place;
+    }
+    describe(cl, state, &a.keep.part);
+    sum = sum_of(c, &a.keep.part);
+    if (sum == cl->kept) {
+        return;
+    }
+    cl->kept = sum;
+    a.keep.name = lock_name(l);
+    a.keep.key = (struct slice){l->key, l->key_n};
+    a.keep.owner = (struct slice){cl->owner->name, cl->owner->name_n};
+    a.keep.kind = l->kind;
+    a.keep.value = l->value;
+    a.keep.limit = l->limit;
+    a.keep.owner_grace_us = cl->owner_grace_us;
+    a.keep.place_grace_us = cl->place_grace_us;
+    core_act(c, &a);
+}
+
+bool
+claim_is_kept(const struct core *c, const struct claim *cl)
+{
+    enum core_kept_state state = c->conf.keeps ? state_of(cl) : CORE_KEPT_NOTHING;
+    struct core_kept_part p;
+
+    if (state == CORE_KEPT_NOTHING) {
+        return cl->kept == 0;
+    }
+    describe(cl, state, &p);
+    return rank_of(cl, state) == cl->kept_rank && sum_of(c, &p) == cl->kept;
+}

@@ -1,0 +1,120 @@
+/*
+ * reclaim.c -- what is held, when there is doubt that Redis still has it.
+ *
+ * Redis has lost data (RECLAIM): every claim that is held asks for its holds anew, as they are, with its old token. In
+ * the grace that begins then Redis grants nothing else, so nobody can have come between. What somebody else has all the
+ * same is lost, and so is what could not be asserted before its deadline. When no doubt is left, RECLAIMED says so.
+ *
+ * A clock has jumped (SUSPECT): Redis may have dropped keys early. Every claim asks whether it is still there.
+ *
+ * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says.
+ */
+#include "daemon/core/state.h"
+
+void
+claim_doubt(struct core *c, struct claim *cl, unsigned doubt)
+{
+    c->doubts_n -= (cl->doubt & DOUBT_LOST) != 0;
+    c->doubts_n += (doubt & DOUBT_LOST) != 0;
+    cl->doubt = doubt;
+}
+
+void
+claim_settle(struct core *c, struct claim *cl)
+{
+    if (claim_busy(cl) || cl->retry_us > c->now_us) {
+        return;
+    }
+    if (cl->doubt & DOUBT_LOST) {
+        claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
+    } else if (cl->renew_op == 0) {
+        claim_renew(c, cl);
+    }
+}
+
+/* Everything that is held is in doubt from now on, one way or the other; its timers see to it within this step. */
+static void
+doubt_all(struct core *c, bool lost)
+{
+    struct list *pos, *nxt, *at, *next;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        list_each(at, next, &container_of(pos, struct lock, all)->holders)
+        {
+            struct claim *cl = container_of(at, struct claim, node);
+            unsigned sorts = (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0);
+
+            claim_doubt(c, cl, lost ? sorts : cl->doubt | DOUBT_CONFIRM);
+            cl->retry_us = 0;
+            claim_arm(c, cl);
+        }
+    }
+}
+
+/* What is being given back was held until then: that Redis does not have it any more is no loss to its owner. */
+static void
+excuse_leaving(struct core *c)
+{
+    struct list *pos, *nxt, *at, *next;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        list_each(at, next, &container_of(pos, struct lock, all)->leaving)
+        {
+            container_of(at, struct claim, node)->doubtful = true;
+        }
+    }
+}
+
+void
+reclaim_begin(struct core *c, uint64_t epoch)
+{
+    c->epoch = epoch;
+    doubt_all(c, true);
+    excuse_leaving(c);
+    reclaim_wake(c);
+}
+
+void
+reclaim_confirm(struct core *c)
+{
+    doubt_all(c, false);
+}
+
+void
+reclaim_wake(struct core *c)
+{
+    struct list *pos, *nxt, *at, *next;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        struct lock *l = container_of(pos, struct lock, all);
+
+        list_each(at, next, &l->holders)
+        {
+            struct claim *cl = container_of(at, struct claim, node);
+
+            cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
+            claim_arm(c, cl);
+        }
+        if (!list_empty(&l->queue)) {
+            l->again = l->trying != NULL;
+            l->retry_us = l->yield_until_us;
+            l->backoff_us = 0;
+            lock_wake(c, l);
+        }
+    }
+}
+
+void
+reclaim_end(struct core *c)
+{
+    struct core_action a = {.type = CORE_RECLAIMED};
+
+    if (c->epoch != 0 && c->doubts_n == 0) {
+        a.epoch = c->epoch;
+        c->epoch = 0;
+        core_act(c, &a);
+    }
+}

@@ -1,0 +1,49 @@
+/*
+ * identity.h -- who this daemon is in Redis: drawn for this process only, or kept in a state directory.
+ *
+ * With a state directory a daemon is the same one after a restart: it keeps its uuid, and the secret from which values
+ * of `simple` locks and permits are derived. One process at a time may be it: the file `lock` is locked as long as this
+ * process lives. On other machines a copy of the directory is told by the nonces: each process has its own, and knows
+ * those of the processes before it.
+ */
+#ifndef RLOCKD_SERVE_IDENTITY_H
+#define RLOCKD_SERVE_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+
+enum { IDENTITY_NONCES = 4, IDENTITY_DIR = 256 };
+
+struct identity_nonces {
+    uint64_t now;                  /* of this process, never 0 */
+    uint64_t was[IDENTITY_NONCES]; /* of those before it, the last one first; 0 = none. More than one, because a process
+                                      may have ended before it could show its own to anybody */
+};
+
+struct identity {
+    char uuid[37];
+    struct hash_key secret;
+    struct identity_nonces nonces;
+    bool follows; /* the process before this one is known to have ended: Redis need not wait until it is silent */
+    int lock; /* owned: the locked file; -1 = for this process only */
+    int dir;  /* owned: the state directory; -1 = none */
+};
+
+/*
+ * The state directory by what is configured: "none" is none, and nothing is the one that systemd made for us, if it has.
+ * False: none.
+ */
+bool identity_dir(const char *configured, char dir[IDENTITY_DIR]);
+
+/* A new one, for this process only. False: no random bytes. */
+bool identity_draw(struct identity *id);
+
+/* The one that lives in `dir`; begins it (and makes the directory) when there is none. False with a message. */
+bool identity_take(struct identity *id, const char *dir, char error[160]);
+
+/* Somebody else may be it now. */
+void identity_release(struct identity *id);
+
+#endif

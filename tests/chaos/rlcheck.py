@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""rlcheck -- reads histories of what clients asked of rlockd and heard, and says what could not have been.
+
+    rlcheck.py FILE...         lines as session.h tells them, of all processes of one host, in any order
+
+Besides the clients' lines it knows those of the one who ran them (process `-`):
+    TIME - kill CLIENT         every connection CLIENT.* ends now
+    TIME - down DAEMON         the daemon dies, and every connection to it
+    TIME - flaky ROUTE         from now on connections by this route may end without the client's knowledge ...
+    TIME - steady ROUTE        ... until now
+    TIME - limit NAME N        a semaphore
+    TIME - left KEY            a key that was still there when all was over
+
+What a client may believe. It holds a name from the moment it is told so until the first of: the deadline it was told
+(LOCK FULL's lease_ms, counted from the earliest moment at which that can have been written), its own UNLOCK, the end of
+its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry, RENEW) proves that it did until it asked.
+
+Checked, per name:
+    answers     one answer to each question, none unasked, nothing granted to a connection that has ended
+    exclusion   no two that exclude each other hold it at a time (a sweep over the intervals)
+    order       a grant that was told before another one was asked for has the smaller token
+    unique      no token is granted twice
+    reentry     a re-entry has the token of the first entry, and counts
+    claim       no "held" at or behind the deadline; no "held" to who was told LOST
+    fifo        who was seen in the daemon's queue before another one asked is granted first
+    leak        nothing is left when all is over
+    model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock allows
+"""
+import bisect
+import collections
+import heapq
+import sys
+
+INF = float("inf")
+GRANTING = ("LOCK", "AGAIN", "CHECK")
+
+
+class Violation(collections.namedtuple("Violation", "kind name text at")):
+    def __str__(self):
+        return "%s %s: %s" % (self.kind, self.name, self.text)
+
+
+class Op:
+    """A question and its answer; `result` None: never answered, which is as INFO."""
+
+    __slots__ = ("proc", "id", "op", "name", "inv", "ret", "result", "field", "queued", "daemon", "route", "owner", "shared")
+
+    def __init__(self, proc, number, op, name, inv, field):
+        self.proc, self.id, self.op, self.name, self.inv = proc, number, op, name, inv
+        self.ret, self.result, self.field, self.queued = INF, None, field, INF
+        self.route = field.get("daemon", "A")
+        self.daemon = self.route.split("/")[0]
+        self.owner = field.get("owner", proc)
+        self.shared = field.get("shared", "0") == "1"
+
+    def number(self, key, default=0):
+        return int(self.field.get(key, default))
+
+    def __str__(self):
+        return "%s %s by %s [%s, %s] %s" % (self.op, self.name, self.owner, self.inv, self.ret, self.result)
+
+
+class Grant:
+    """One grant: from the answer that told it to its end, with what was said about it on the way."""
+
+    __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps", "released", "open")
+
+    def __init__(self, op):
+        self.op, self.name, self.token = op, op.name, op.number("token")
+        self.owner, self.shared, self.start = op.owner, op.shared, op.ret
+        self.valid = op.inv + 1000 * (op.number("waited") + op.number("lease"))
+        self.confirmed = op.inv
+        self.ended = INF  # by its owner, as far as it knows
+        self.end = INF
+        self.steps = []  # (op, "again" or "release"): those that were answered by "held"
+        self.released = None
+        self.open = False  # nobody knows whether a hold was given back: they are not counted
+
+    def __str__(self):
+        return "token %d of %s [%s, %s]" % (self.token, self.owner, self.start, self.end)
+
+
+class History:
+    def __init__(self):
+        self.ops = {}
+        self.closed, self.killed = {}, {}
+        self.told, self.told_of = {}, collections.defaultdict(dict)  # when a token was told to be lost
+        self.downs = collections.defaultdict(list)
+        self.windows = collections.defaultdict(list)
+        self.limits = {}
+        self.left = []
+        self.broken = []
+
+    def read(self, lines):
+        """Lines must be in the order of their times (a stable sort is enough)."""
+        for line in lines:
+            word = line.split()
+            if len(word) < 3:
+                continue
+            at, proc, what, rest = int(word[0]), word[1], word[2], word[3:]
+            if proc == "-":
+                self.event(at, what, rest)
+            elif what == "inv":
+                if (proc, rest[0]) in self.ops or at > self.closed.get(proc, INF):
+                    self.broken.append(Violation("answers", rest[2], "asked twice, or by an ended connection: " + line.strip(), at))
+                field = dict(f.split("=", 1) for f in rest[3:])
+                self.ops[proc, rest[0]] = Op(proc, rest[0], rest[1], rest[2], at, field)
+            elif what == "ret":
+                self.answer(at, proc, rest, line)
+            elif what == "queued" and (proc, rest[0]) in self.ops:
+                self.ops[proc, rest[0]].queued = at
+            elif what == "lost":
+                self.told.setdefault((rest[0], int(rest[1])), at)
+                self.told_of[rest[0]].setdefault(int(rest[1]), at)
+            elif what == "close":
+                self.closed.setdefault(proc, at)
+        return self
+
+    def event(self, at, what, rest):
+        if what == "kill":
+            self.killed[rest[0]] = at
+        elif what == "down":
+            self.downs[rest[0]].append(at)
+        elif what == "flaky":
+            self.windows[rest[0]].append([at, INF])
+        elif what == "steady":
+            self.windows[rest[0]][-1][1] = at
+        elif what == "limit":
+            self.limits[rest[0]] = int(rest[1])
+        elif what == "left":
+            self.left.append(rest[0])
+
+    def answer(self, at, proc, rest, line):
+        op = self.ops.get((proc, rest[0]))
+        if op is None or op.result is not None:
+            self.broken.append(Violation("answers", op.name if op else "?", "an answer to nothing: " + line.strip(), at))
+            return
+        if rest[1] == "OK" and at > self.closed.get(proc, INF):
+            self.broken.append(Violation("answers", op.name, "granted to an ended connection: " + line.strip(), at))
+        op.ret, op.result = at, rest[1]
+        op.field.update(f.split("=", 1) for f in rest[2:])
+
+    def end_of(self, op):
+        """When the connection of this op ended, as far as anyone there could know."""
+        end = self.closed.get(op.proc, INF)
+        end = min(end, self.killed.get(op.proc.split(".")[0], INF))
+        downs = self.downs.get(op.daemon, ())
+        i = bisect.bisect_left(downs, op.ret if op.result == "OK" else op.inv)
+        return min(end, downs[i]) if i < len(downs) else end
+
+    def trusted_until(self, op, start, end):
+        """`end`, or where a flaky time of the route begins in between."""
+        for a, b in self.windows.get(op.route, ()):
+            if start < b and end > a:
+                return max(op.inv, a)
+        return end
+
+
+class Name:
+    """What happened to one name."""
+
+    def __init__(self, history, name, ops):
+        self.h, self.name = history, name
+        self.ops = sorted(ops, key=lambda o: (o.inv, o.ret))
+        self.limit = history.limits.get(name, 1)
+        self.bad = []
+        self.grants = self.build()
+
+    def wrong(self, kind, text, at):
+        self.bad.append(Violation(kind, self.name, text, at))
+
+    # Who was granted what, and what was said about it later.
+    def build(self):
+        grants, lost = {}, dict(self.h.told_of[self.name])
+        granting = [o for o in self.ops if o.op in GRANTING and o.result == "OK"]
+        for o in sorted(granting, key=lambda o: (o.op != "LOCK", o.ret)):
+            g = grants.get(o.number("token"))
+            if o.number("lease", 1) <= 0:
+                self.wrong("claim", "held, with nothing left of the lease: %s" % o, o.ret)
+            if g is None and o.op == "AGAIN":
+                self.wrong("reentry", "another token than the first entry: %s" % o, o.ret)
+            if g is None:
+                grants[o.number("token")] = Grant(o)
+            elif g.owner != o.owner:
+                self.wrong("unique", "%s, and %s" % (g, o), o.ret)
+            elif o.op == "LOCK":
+                self.wrong("unique", "%s, and again %s" % (g, o), o.ret)
+            else:
+                self.confirm(g, o, "again", o.inv + 1000 * o.number("lease"))
+        for o in self.ops:
+            if o.op not in ("UNLOCK", "RENEW"):
+                continue
+            g = grants.get(o.number("token"))
+            if g is not None and (g.owner == o.owner):
+                self.later(g, o, lost)
+        for g in grants.values():
+            self.close(g)
+        return sorted(grants.values(), key=lambda g: g.token)
+
+    def confirm(self, g, o, step, valid=0):
+        g.confirmed = max(g.confirmed, o.inv)
+        g.valid = max(g.valid, valid)
+        g.steps.append((o, step))
+
+    def later(self, g, o, lost):
+        """An UNLOCK or RENEW of this grant."""
+        if o.result == "OK" and lost.get(g.token, INF) < o.inv:
+            self.wrong("claim", "told LOST, then held: %s" % o, o.ret)
+        if o.op == "RENEW":
+            if o.result == "OK":
+                self.confirm(g, o, "again", o.inv + 1000 * o.number("n"))
+        elif o.result == "OK" and o.number("n") > 0:
+            self.confirm(g, o, "again")
+        else:
+            g.ended = min(g.ended, o.inv)
+            g.open |= o.result != "OK"
+            if o.result == "OK":
+                if g.released is not None:
+                    self.wrong("reentry", "freed twice: %s" % o, o.ret)
+                self.confirm(g, o, "release")
+                g.released = o
+        if o.result == "FAIL" and o.field.get("why") == "LOST":
+            lost.setdefault(g.token, o.ret)
+
+    def close(self, g):
+        g.ended = min(g.ended, self.h.end_of(g.op), self.h.told.get((g.name, g.token), INF))
+        end = min(g.valid, g.ended)
+        g.end = max(g.confirmed, self.h.trusted_until(g.op, g.start, end))
+
+    # One sweep over the intervals, by their beginning.
+    def exclusion(self):
+        active = []
+        for g in sorted(self.grants, key=lambda g: g.start):
+            while active and active[0][0] <= g.start:
+                heapq.heappop(active)
+            if g.end <= g.start:
+                continue
+            others = [a for _, _, a in active]
+            if not ((g.shared and all(a.shared for a in others)) or len(others) < self.limit):
+                self.wrong("exclusion", "%s while %s" % (g, others[0]), g.start)
+            heapq.heappush(active, (g.end, g.token, g))
+
+    def order(self):
+        told = sorted(self.grants, key=lambda g: g.start)
+        i, largest = 0, None
+        for g in sorted(self.grants, key=lambda g: g.op.inv):
+            while i < len(told) and told[i].start < g.op.inv:
+                if largest is None or told[i].token > largest.token:
+                    largest = told[i]
+                i += 1
+            if largest is not None and g.token < largest.token:
+                self.wrong("order", "%s asked for after %s" % (g, largest), g.start)
+
+    def counts(self):
+        """Holds of one grant: each re-entry one more, each UNLOCK one less; asked one after the other only."""
+        for g in self.grants:
+            steps = sorted(g.steps, key=lambda s: s[0].inv)
+            if g.op.op != "LOCK" or g.open or any(a[0].ret > b[0].inv for a, b in zip(steps, steps[1:])):
+                continue
+            holds = 1
+            for o, _ in steps:
+                if o.op == "RENEW":
+                    continue
+                holds += {"AGAIN": 1, "CHECK": 0, "UNLOCK": -1}[o.op]
+                said = o.number("n") if o.op == "UNLOCK" else o.number("holds", holds)
+                if said != holds:
+                    self.wrong("reentry", "%d holds said, %d counted: %s" % (said, holds, o), o.ret)
+                    break
+
+    def fifo(self):
+        groups = collections.defaultdict(list)
+        for g in self.grants:
+            o = g.op
+            downs = self.h.downs.get(o.daemon, ())
+            life = bisect.bisect_left(downs, o.inv)
+            if o.op == "LOCK" and life == bisect.bisect_left(downs, o.ret) and not o.shared and self.limit == 1:
+                groups[o.daemon, life].append(g)
+        for group in groups.values():
+            seen = sorted((g for g in group if g.op.queued < INF), key=lambda g: g.op.queued)
+            i, largest = 0, None
+            for g in sorted(group, key=lambda g: g.op.inv):
+                while i < len(seen) and seen[i].op.queued < g.op.inv:
+                    if largest is None or seen[i].token > largest.token:
+                        largest = seen[i]
+                    i += 1
+                if largest is not None and g.token < largest.token:
+                    self.wrong("fifo", "%s passed %s, seen in the queue before it asked" % (g, largest), g.start)
+
+    def model(self, size=8, most=INF):
+        """Windows of `size` grants that follow each other, each half over the last; answers how many."""
+        windows = 0
+        for i in range(0, max(1, len(self.grants) - size // 2), size // 2):
+            window = self.grants[i:i + size]
+            if not window or windows >= most:
+                break
+            windows += 1
+            steps = steps_of(window)
+            if len(steps) <= 64 and not linearizable(steps, self.limit):
+                self.wrong("model", "no order explains %s" % ", ".join(map(str, window)), window[0].start)
+        return windows
+
+
+# --- Wing, Gong, Lowe: is there an order of the steps, each between its question and its answer, that the model allows?
+
+def steps_of(grants):
+    """(inv, ret, what, token, shared) of everything said about these grants. Restricted to some of the grants an order
+    that the model allows is one it allows still: each grant's steps stand between its first and its last."""
+    out = []
+    for g in grants:
+        out.append((g.op.inv, g.start, "acquire", g.token, g.shared))
+        out += [(o.inv, o.ret, step, g.token, g.shared) for o, step in g.steps if step == "again"]
+        if g.released is not None:
+            out.append((g.released.inv, g.released.ret, "release", g.token, g.shared))
+        else:
+            out.append((g.end, INF, "release", g.token, g.shared))  # some time, or never
+    return sorted(out)
+
+
+def model_step(state, step, limit):
+    """The reentrant fenced lock: (largest token, holders) after this step, or None when it is not allowed."""
+    largest, holders = state
+    _, _, what, token, shared = step
+    if what == "acquire":
+        if token <= largest or not ((shared and all(s for _, s in holders)) or len(holders) < limit):
+            return None
+        return token, holders | {(token, shared)}
+    if (token, shared) not in holders:
+        return None
+    return state if what == "again" else (largest, holders - {(token, shared)})
+
+
+def linearizable(steps, limit=1):
+    needed = sum(1 << i for i, s in enumerate(steps) if s[1] < INF)
+    seen = set()
+    stack = [(0, (0, frozenset()))]
+    while stack:
+        done, state = stack.pop()
+        if done & needed == needed:
+            return True
+        first = min(s[1] for i, s in enumerate(steps) if not done >> i & 1)
+        for i, s in enumerate(steps):
+            if s[0] > first:
+                break
+            if done >> i & 1:
+                continue
+            after = model_step(state, s, limit)
+            if after is not None and (done | 1 << i, after) not in seen:
+                seen.add((done | 1 << i, after))
+                stack.append((done | 1 << i, after))
+    return False
+
+
+class Verdict:
+    def __init__(self):
+        self.violations, self.ops, self.grants, self.names, self.windows, self.lost = [], 0, 0, 0, 0, 0
+
+    def of(self, kind):
+        return [v for v in self.violations if v.kind == kind]
+
+    def __str__(self):
+        count = collections.Counter(v.kind for v in self.violations)
+        return "%d operations, %d grants, %d of them told LOST, %d names, %d windows: %s" % (
+            self.ops, self.grants, self.lost, self.names, self.windows, ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
+
+
+HOUSE = ("rlock:", "redisson_lock_token:")  # keys that stay: rlockd's own, and the counters of Redisson's fenced locks
+
+
+def check(lines, most_windows=INF):
+    """Judges the lines of one history."""
+    h = History().read(sorted(lines, key=lambda l: int(l.split(None, 1)[0])))
+    v = Verdict()
+    v.violations += h.broken
+    names = collections.defaultdict(list)
+    for o in h.ops.values():
+        names[o.name].append(o)
+    for name, ops in sorted(names.items()):
+        n = Name(h, name, ops)
+        n.exclusion()
+        n.order()
+        n.counts()
+        n.fifo()
+        v.windows += n.model(most=most_windows)
+        v.violations += n.bad
+        v.ops += len(ops)
+        v.grants += len(n.grants)
+    v.names, v.lost = len(names), len(h.told)
+    v.violations += [Violation("leak", key, "was still there at the end", 0) for key in h.left if not key.startswith(HOUSE)]
+    return v
+
+
+def read_files(paths):
+    lines = []
+    for path in paths:
+        with open(path, errors="replace") as f:
+            lines += [l for l in f if l.endswith("\n")]
+    return lines
+
+
+def main(paths):
+    verdict = check(read_files(paths))
+    for v in verdict.violations:
+        print(v)
+    print(verdict)
+    return 1 if verdict.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

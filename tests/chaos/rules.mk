@@ -1,0 +1,38 @@
+# Chaos with real processes: the fault proxy, the clients, what they lock; see tests/chaos/README.md.
+CHAOS := $(addprefix $(B)/tests/chaos/,proxy resource client clock.so)
+ROUNDS ?= 200
+DURATION ?= 600
+
+$(B)/tests/chaos/%.o: tests/chaos/%.c
+	@mkdir -p $(@D)
+	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/tests/chaos/proxy: $(addprefix $(B)/tests/chaos/,proxy.o proxy_conn.o)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/chaos/resource: $(B)/tests/chaos/resource.o
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/chaos/client: $(addprefix $(B)/tests/chaos/,client.o client_fifo.o session.o)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+$(B)/tests/chaos/clock.so: tests/chaos/clock.c
+	@mkdir -p $(@D)
+	$(CC) $(WARN) $(WERROR) -O2 -fPIC -shared -o $@ $<
+
+chaos-programs: $(CHAOS)
+
+chaos-build: test
+	@$(IN_TEST) chaos-programs
+
+chaos: chaos-build asan-build ## real processes harmed in 50 ways for DURATION seconds, ROUNDS failovers: build/chaos/report.txt
+	@tests/chaos/chaos long $(DURATION) $(ROUNDS)
+
+chaos-short: chaos-build
+	@tests/chaos/chaos short
+
+failover: chaos-build ## failover with lost writes, ROUNDS times, beside the plain SET NX PX
+	@/usr/bin/python3 tests/chaos/failover.py $(ROUNDS)
+
+-include $(wildcard $(B)/tests/chaos/*.d)
+.PHONY: chaos-programs chaos-build chaos chaos-short failover

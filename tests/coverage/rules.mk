@@ -1,0 +1,8 @@
+IN_COVERAGE = $(MAKE) B=build/coverage TEST_CLOCK=1 CFLAGS="-O0 -g --coverage" LDFLAGS=--coverage
+
+coverage: ## lines and branches that the tests reach, by gcov (build/coverage.txt)
+	@scripts/setup test
+	@rm -rf build/coverage
+	@$(IN_COVERAGE) --no-print-directory tests
+	@/usr/bin/python3 tests/coverage/report.py --run build/coverage --report build/coverage.txt
+.PHONY: coverage

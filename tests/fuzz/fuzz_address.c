@@ -1,0 +1,33 @@
+/*
+ * fuzz_address.c -- a Redis URL into an address: whole or refused, bounded, and the password nowhere in what is shown.
+ *
+ * Input: whether user and password are given beside it, the URL (up to its first NUL).
+ */
+#include "daemon/backend/address.h"
+#include "tests/fuzz/fuzz.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct choices c = {data, size};
+    unsigned given = take_byte(&c);
+    char error[160], *url = exact_copy(take_rest(&c), true);
+    struct link_address *a;
+
+    memset(error, '#', sizeof(error));
+    a = address_parse(url, given & 1 ? "other" : NULL, given & 2 ? "another" : NULL, error);
+    if (a == NULL) {
+        CHECK(memchr(error, '\0', sizeof(error)) != NULL && is_printable_line(slice_of(error)));
+    } else {
+        CHECK((a->path != NULL) != (a->host != NULL));
+        CHECK(a->port > 0 && a->port <= 65535 && a->db >= 0 && a->db <= 65535);
+        CHECK(memchr(a->shown, '\0', sizeof(a->shown)) != NULL);
+        CHECK(strncmp(a->shown, a->path != NULL ? "unix:" : "redis://", 5) == 0);
+        CHECK(strchr(a->shown, '@') == NULL || a->path != NULL, "what stands before the host may be a password");
+        CHECK(a->password != NULL || !(given & 2));
+        (void)address_is_name(a);
+        address_free(a);
+    }
+    free(url);
+    return 0;
+}

@@ -1,0 +1,137 @@
+/*
+ * fuzz_answers.c -- the answer of a script, of every verb and kind, into outcomes for the core: what passes
+ * call_answer_ok() is within what the core may be told; and an error is one of three outcomes.
+ *
+ * Input: verb, kind, how many names, then either numbers or the bytes of a reply.
+ */
+#include <hiredis.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/offset.h"
+#include "daemon/backend/reply.h"
+#include "daemon/base/clock.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { NAMES_MAX = 5 };
+
+/* An answer of whole numbers in the shape that scripts give it, or nearly. */
+static struct reply *
+made_up(struct choices *c, size_t names)
+{
+    struct reply *r = calloc(1, sizeof(*r));
+    unsigned how = take_below(c, 16);
+
+    r->type = REPLY_ARRAY;
+    r->count = how == 0 ? take_below(c, 20) : 1 + 3 * names;
+    r->room = r->count;
+    r->item = calloc(r->count + 1, sizeof(*r->item));
+    for (size_t i = 0; i < r->count; i++) {
+        r->item[i] = calloc(1, sizeof(**r->item));
+        r->item[i]->type = REPLY_INT;
+        r->item[i]->n = i % 3 == 1 ? (int64_t)take_below(c, 8) : take_number(c);
+    }
+    return r;
+}
+
+static struct reply *
+from_bytes(struct slice in)
+{
+    struct redisReader *reader = reply_reader_new();
+    void *r = NULL;
+
+    if (redisReaderFeed(reader, in.p, in.n) != REDIS_OK || redisReaderGetReply(reader, &r) != REDIS_OK) {
+        r = NULL;
+    }
+    redisReaderFree(reader);
+    return r;
+}
+
+/* The contract of struct core_done, as far as a decoder can keep it. */
+static void
+check_done(const struct call *c, const struct core_done *d)
+{
+    switch (d->outcome) {
+    case CORE_OK:
+        CHECK(c->verb != VERB_CLEAR || d->stamp == 0 || d->stamp == 1);
+        CHECK(c->verb != VERB_ACQUIRE || d->token <= INT64_MAX, "a token that cannot be printed");
+        break;
+    case CORE_TAKEN:
+    case CORE_FOREIGN:
+        CHECK(d->pttl_us >= -1);
+        CHECK(d->pttl_us == -1 || d->pttl_us % US_PER_MS == 0);
+        CHECK(!d->placed || (kind_rows[c->kind].flags & KIND_F_PLACED));
+        CHECK(d->token == 0 && d->stamp == 0);
+        break;
+    case CORE_GONE_IN_REDIS:
+        CHECK(c->verb != VERB_CLEAR);
+        break;
+    case CORE_GRACE:
+        CHECK(d->pttl_us >= -1 && c->verb != VERB_CLEAR && d->token == 0 && d->stamp == 0);
+        break;
+    case CORE_FULL:
+    case CORE_DOWN:
+        CHECK(d->token == 0 && d->stamp == 0);
+        break;
+    default:
+        CHECK(!"an outcome of an answer");
+    }
+}
+
+static void
+check_answer(const struct call *c, const struct reply *r)
+{
+    struct offset o = {0};
+    int64_t time_us;
+
+    if (!call_answer_ok(c, r, &time_us)) {
+        return;
+    }
+    CHECK(r->type == REPLY_ARRAY && r->count == 1 + 3 * c->n);
+    (void)call_is_stale(r);
+    for (size_t i = 0; i < c->n; i++) {
+        struct core_done d = {.pttl_us = -1};
+
+        call_outcome(c, r, i, &d);
+        check_done(c, &d);
+    }
+    /* Redis's clock goes into the offset, where it must not overflow. */
+    (void)offset_learn(&o, 1000 * US_PER_S, 1001 * US_PER_S, time_us);
+    (void)offset_learn(&o, 1002 * US_PER_S, 1003 * US_PER_S, time_us);
+    (void)offset_guess(&o);
+    CHECK(offset_error(&o, 1004 * US_PER_S) >= 0);
+}
+
+static void
+check_error(const struct reply *r)
+{
+    bool drop = false;
+    enum core_outcome o;
+
+    if (r->type != REPLY_ERROR) {
+        CHECK(!call_is_noscript(r));
+        return;
+    }
+    o = call_error(r->text, &drop);
+    CHECK(o == CORE_DOWN || o == CORE_FULL || o == CORE_UNKNOWN);
+    CHECK(!drop || o == CORE_DOWN);
+    CHECK(!call_is_noscript(r) || o == CORE_DOWN);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct choices in = {data, size};
+    struct call c = {.verb = (enum call_verb)take_below(&in, VERBS), .kind = (enum kind)take_below(&in, KINDS)};
+    unsigned how = take_byte(&in);
+    struct reply *r;
+
+    list_init(&c.items);
+    c.n = 1 + how / 2 % NAMES_MAX;
+    r = how % 2 == 0 ? made_up(&in, c.n) : from_bytes(take_rest(&in));
+    if (r != NULL) {
+        check_answer(&c, r);
+        check_error(r);
+        reply_free(r);
+    }
+    return 0;
+}

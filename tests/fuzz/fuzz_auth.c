@@ -1,0 +1,81 @@
+/*
+ * fuzz_auth.c -- a connection before AUTH, on a daemon that wants a password: nothing of it reaches the core, it cannot
+ * say more than a few bytes nor stay for long, and only who has said the password gets in.
+ *
+ * Input: which passwords there are, then a script as in talk.h.
+ */
+#include "tests/fuzz/talk.h"
+
+#define PASSWORD "sesame"
+#define ADMIN_PASSWORD "open it"
+
+static bool said_password[TALKERS], said_admin[TALKERS];
+static struct talk *running;
+
+static void
+note_secrets(struct talker *t, const struct words *w)
+{
+    size_t at = (size_t)(t - running->t);
+
+    for (unsigned i = 1; i < w->n; i++) {
+        said_password[at] |= slice_eq(w->word[i], SLICE_LIT(PASSWORD));
+        said_admin[at] |= slice_eq(w->word[i], SLICE_LIT(ADMIN_PASSWORD));
+    }
+    /* Who is in reads by other limits than our model of it: then only the form of the replies is looked at. */
+    t->loose |= said_password[at] || said_admin[at];
+}
+
+static void
+check_sessions(const struct talk *k)
+{
+    bool known = false;
+
+    for (int i = 0; i < TALKERS; i++) {
+        const struct talker *t = &k->t[i];
+        const struct session *s = t->open ? session_find(engine, t->c.id) : NULL;
+
+        known |= said_password[i] || said_admin[i];
+        if (s == NULL) {
+            continue;
+        }
+        CHECK(!s->authed || said_password[i] || said_admin[i], "in without a password");
+        CHECK(!s->admin || said_admin[i] || (s->authed && conf->auth_admin_password == NULL));
+        CHECK(s->authed || s->unauthed_bytes <= (size_t)conf->auth_bytes || s->bad);
+        /* Framing of 64 words and one request may be there; and no more after all was read. */
+        CHECK(s->authed || s->reader.in.n <= (size_t)conf->auth_bytes + 64 * 32 || s->buffered || s->readable);
+        CHECK(s->authed || (s->subscriptions == NULL && !list_linked(&s->monitor_node)));
+    }
+    CHECK(known || (redis->acquires == 0 && redis->releases == 0 && core_totals(engine->core).locks == 0),
+          "a stranger reached the core");
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct choices c = {data, size};
+    struct talk k = {.on_words = note_secrets, .spare = 1}; /* for "too much before AUTH" */
+    unsigned how = take_byte(&c);
+
+    memset(said_password, 0, sizeof(said_password));
+    memset(said_admin, 0, sizeof(said_admin));
+    running = &k;
+    build();
+    conf->auth_unix = true;
+    conf->auth_password = strdup(PASSWORD);
+    conf->auth_admin_password = how & 1 ? strdup(ADMIN_PASSWORD) : NULL;
+    engine->redis_up = true;
+    talk(&k, &c);
+    talk_settle(&k);
+    check_sessions(&k);
+    virtual_us += conf->auth_timeout_us + 1;
+    turn();
+    for (int i = 0; i < TALKERS; i++) {
+        const struct session *s = k.t[i].open ? session_find(engine, k.t[i].c.id) : NULL;
+
+        CHECK(s == NULL || s->authed, "a stranger that stays");
+    }
+    k.killed = true; /* strangers were sent away before they had their answers */
+    talk_end(&k);
+    take_down();
+    return 0;
+}

@@ -1,0 +1,507 @@
+/*
+ * fuzz_core.c -- core_step() with events made of bytes: requests of all sorts, outcomes of Redis that need not make
+ * sense together, time, hints, sessions that come and go, what other daemons say.
+ *
+ * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have; each
+ * operation has a number of its own, each RECLAIM (the last of several) one RECLAIMED. At the end the sessions say that nothing more comes: then everything is answered.
+ * They leave, Redis says yes to all, time passes: then nothing is left, and no timer goes on for ever.
+ *
+ * What is respected is the contract of core.h (what its callers see to): names are not empty and different in a
+ * bundle, SHARED goes with kinds that know it, an operation ends once, and not before it was asked for.
+ */
+#include "daemon/base/clock.h"
+#include "daemon/core/view.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { SESSIONS = 4, NAMES = 6, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4, EVENTS_MAX = 300, ROUNDS_MAX = 3000 };
+
+struct asked {
+    uint64_t session, id;
+    enum core_event_type type;
+    size_t names;
+};
+
+struct flight {
+    enum core_action_type verb;
+    struct core_op op; /* without its key */
+    int64_t at_us;
+};
+
+struct world {
+    struct core *core;
+    struct metrics metrics;
+    struct core_conf conf;
+    int64_t now_us;
+    uint64_t last_op, last_request, token;
+    uint64_t session[SESSIONS]; /* 0 = none */
+    struct asked asked[ASKED_MAX];
+    struct flight flight[FLIGHTS_MAX];
+    size_t asked_n, flights_n, said_n;
+    uint64_t epoch, reclaimed; /* of the last RECLAIM, and of the last RECLAIMED */
+    uint64_t watched; /* a lock id that was spoken of last */
+    struct {
+        char p[8192];
+        size_t n;
+    } said[SAID_MAX]; /* the last member: not cleared for each run */
+};
+
+/* ---- what the core does ---- */
+
+static void
+check_answer(const struct asked *a, const struct core_reply *r)
+{
+    bool locks = a->type == CORE_LOCK || a->type == CORE_MLOCK, many = a->type == CORE_MUNLOCK || a->type == CORE_MRENEW;
+
+    CHECK((unsigned)r->answer < CORE_ANSWERS);
+    switch (r->answer) {
+    case CORE_GRANTED:
+        CHECK(locks && (a->type == CORE_LOCK ? r->token != 0 && r->parts == 0 : r->parts == a->names));
+        for (size_t i = 0; i < r->parts; i++) {
+            CHECK(r->part[i].answer == CORE_GRANTED && r->part[i].token != 0);
+        }
+        break;
+    case CORE_LEFT:
+        CHECK(!locks && r->left >= 0 && r->parts == (many ? a->names : 0));
+        break;
+    case CORE_DEADLOCK:
+        CHECK(locks && r->hops > 0);
+        break;
+    case CORE_NOT_GRANTED:
+    case CORE_TOO_MANY_WAITERS:
+    case CORE_TOO_MANY_LOCKS:
+        CHECK(locks);
+        break;
+    default:
+        break;
+    }
+}
+
+static void
+on_reply(struct world *w, const struct core_reply *r)
+{
+    for (size_t i = 0; i < w->asked_n; i++) {
+        struct asked *a = &w->asked[i];
+
+        if (a->session == r->session && a->id == r->id) {
+            check_answer(a, r);
+            *a = w->asked[--w->asked_n];
+            return;
+        }
+    }
+    CHECK(!"nobody has asked", "session %d request %d answer %d", (int)r->session, (int)r->id, (int)r->answer);
+}
+
+static void
+on_op(struct world *w, const struct core_action *a)
+{
+    w->watched = a->op.lock;
+    if (a->type == CORE_WATCH || a->type == CORE_UNWATCH) {
+        return;
+    }
+    CHECK(a->op.op > w->last_op && a->op.claim != 0 && a->op.key.n > 0 && a->op.token_floor <= w->token);
+    CHECK(a->type != CORE_ACQUIRE || (a->op.holds > 0 && a->op.lease_us > 0));
+    CHECK(a->type != CORE_EXTEND || a->op.lease_us > 0);
+    CHECK(w->flights_n < FLIGHTS_MAX);
+    w->last_op = a->op.op;
+    w->flight[w->flights_n++] = (struct flight){a->type, a->op, w->now_us};
+}
+
+static void
+act(void *ctx, const struct core_action *a)
+{
+    struct world *w = ctx;
+
+    switch (a->type) {
+    case CORE_REPLY:
+        on_reply(w, &a->reply);
+        break;
+    case CORE_PUBLISH:
+        CHECK(a->publish.name.n > 0);
+        break;
+    case CORE_SAY:
+        CHECK(a->say.n > 0 && a->say.n <= sizeof(w->said[0].p));
+        memcpy(w->said[w->said_n % SAID_MAX].p, a->say.p, a->say.n);
+        w->said[w->said_n++ % SAID_MAX].n = a->say.n;
+        break;
+    case CORE_RECLAIMED: /* once, and of the last one only */
+        CHECK(a->epoch == w->epoch && a->epoch > w->reclaimed);
+        w->reclaimed = a->epoch;
+        break;
+    default:
+        on_op(w, a);
+        break;
+    }
+}
+
+static void
+step(struct world *w, const struct core_event *ev)
+{
+    core_step(w->core, w->now_us, ev);
+    core_check(w->core, w->now_us);
+}
+
+/* ---- what is asked ---- */
+
+static const char *const names[NAMES] = {"a", "b", "c", "d", "e{x}", "f"};
+static const char *const owners[OWNERS] = {"", "me", "you"};
+
+static int64_t
+take_duration(struct choices *c)
+{
+    static const int64_t of[] = {10 * US_PER_MS, 50 * US_PER_MS, US_PER_S,        2 * US_PER_S,
+                                 10 * US_PER_S,  30 * US_PER_S,  3600 * US_PER_S, INT64_C(365) * 24 * 3600 * US_PER_S};
+
+    return of[take_below(c, sizeof(of) / sizeof(of[0]))];
+}
+
+/* Three bytes. */
+static struct core_request
+take_request(struct world *w, struct choices *c, uint64_t session, enum core_event_type type)
+{
+    unsigned what = take_byte(c), how = take_byte(c), how_long = take_byte(c);
+    const char *name = names[what % NAMES];
+    struct core_request r = {.session = session, .id = w->last_request, .name = slice_of(name)};
+
+    r.owner = slice_of(owners[what / NAMES % OWNERS]);
+    r.spec.kind = (enum kind)(what / NAMES / OWNERS % KINDS);
+    if (what >= 128) { /* mostly a name has a kind */
+        r.spec.kind = (enum kind)(what % NAMES % KINDS);
+    }
+    r.spec.key = r.name;
+    r.spec.limit = 1 + how_long % 3;
+    r.spec.lease_us = how_long & 64 ? US_PER_S : 30 * US_PER_S;
+    r.spec.owner_grace_us = how_long & 32 ? 0 : 10 * US_PER_S;
+    r.spec.place_grace_us = how_long & 16 ? 0 : 2 * US_PER_S;
+    r.spec.waiters_max = how_long & 128 ? 2 : 0;
+    r.spec.foreign_wait = (how_long & 8) != 0;
+    r.spec.tracking = (how_long & 4) != 0;
+    r.wait_us = (how & 3) == 0 ? 0 : (how & 3) == 1 ? CORE_FOREVER : take_duration(c);
+    r.lease_us = type == CORE_RENEW || type == CORE_MRENEW || (how & 4) ? take_duration(c) : 0;
+    r.token = type != CORE_LOCK && type != CORE_MLOCK && (how & 8) ? w->token - (how >> 6) : 0;
+    r.once = (how & 16) != 0;
+    r.fresh = (how & 32) != 0 && (how & 16) == 0;
+    r.full = (how & 64) != 0;
+    r.shared = (how & 128) != 0 &&
+               (type == CORE_UNLOCK || (kind_rows[r.spec.kind].flags & KIND_F_SHARED) != 0);
+    return r;
+}
+
+static void
+ask(struct world *w, struct choices *c, enum core_event_type type)
+{
+    uint64_t session = w->session[take_below(c, SESSIONS)];
+    struct core_request request[NAMES];
+    struct core_event ev = {.type = type};
+    bool many = type == CORE_MLOCK || type == CORE_MUNLOCK || type == CORE_MRENEW;
+
+    if (session == 0 || w->asked_n == ASKED_MAX) {
+        return;
+    }
+    w->last_request++;
+    request[0] = take_request(w, c, session, type);
+    if (!many) {
+        ev.request = request[0];
+    } else {
+        unsigned first = take_byte(c);
+
+        ev.many.n = 1 + first % 4;
+        for (size_t i = 0; i < ev.many.n; i++) { /* different, of one owner, one behind the other */
+            request[i] = i == 0 ? request[0] : take_request(w, c, session, type);
+            request[i].name = request[i].spec.key = slice_of(names[(first / 4 + i) % NAMES]);
+            request[i].owner = request[0].owner;
+        }
+        ev.many.request = request;
+    }
+    w->asked[w->asked_n++] = (struct asked){session, w->last_request, type, many ? ev.many.n : 1};
+    step(w, &ev);
+}
+
+/* ---- what Redis says ---- */
+
+static void
+answer(struct world *w, size_t at, struct core_done d)
+{
+    struct flight f = w->flight[at];
+    struct core_event ev = {.type = CORE_DONE};
+
+    memmove(&w->flight[at], &w->flight[at + 1], (--w->flights_n - at) * sizeof(f));
+    d.claim = f.verb == CORE_BREAK_KEY ? f.op.lock : f.op.claim;
+    d.op = f.op.op;
+    d.sent_us = d.sent_us < f.at_us ? f.at_us : d.sent_us;
+    if (d.outcome == CORE_OK && (f.verb == CORE_BREAK_KEY || (f.verb == CORE_ACQUIRE && !f.op.reentry))) {
+        d.token = ++w->token;
+    }
+    ev.done = d;
+    step(w, &ev);
+}
+
+static void
+redis(struct world *w, struct choices *c)
+{
+    unsigned which = take_byte(c), how = take_byte(c);
+    struct core_done d = {.outcome = (enum core_outcome)(how % (CORE_GRACE + 1)), .sent_us = w->now_us, .pttl_us = -1};
+
+    if (w->flights_n == 0) {
+        return;
+    }
+    d.guard_us = w->now_us + (how & 64 ? US_PER_S : 0);
+    d.sent_us = how & 128 ? 0 : w->now_us;
+    if (d.outcome == CORE_TAKEN || d.outcome == CORE_FOREIGN || d.outcome == CORE_GRACE) {
+        int64_t pttl = take_number(c);
+
+        d.pttl_us = pttl < 0 || pttl > (INT64_C(1) << 53) ? -1 : pttl * US_PER_MS;
+        d.holders = how >> 4 & 3;
+        d.placed = d.outcome == CORE_TAKEN && (how & 8) != 0;
+    } else if (d.outcome == CORE_OK) {
+        d.stamp = w->now_us / US_PER_MS;
+        d.outsiders = how >> 4 & 3;
+    }
+    answer(w, which % w->flights_n, d);
+}
+
+/* ---- what else happens ---- */
+
+static void
+hear(struct world *w, struct choices *c)
+{
+    unsigned how = take_byte(c);
+    char copy[8192];
+    struct slice s;
+
+    if (w->said_n > 0 && how & 1) { /* what we or others said, perhaps with a byte changed */
+        size_t at = how / 4 % (w->said_n < SAID_MAX ? w->said_n : SAID_MAX);
+
+        s = (struct slice){copy, w->said[at].n};
+        memcpy(copy, w->said[at].p, s.n);
+        if (how & 2) {
+            copy[(take_byte(c) * 256 + take_byte(c)) % s.n] = (char)take_byte(c);
+        }
+    } else {
+        s = take_bytes(c, 200);
+    }
+    s.p = exact_copy(s, false);
+    step(w, &(struct core_event){.type = CORE_HEARD, .heard = s});
+    free((char *)(uintptr_t)s.p);
+}
+
+static void
+session_moves(struct world *w, struct choices *c)
+{
+    unsigned how = take_byte(c);
+    uint64_t *s = &w->session[how % SESSIONS];
+
+    if (*s == 0) {
+        *s = core_session_open(w->core);
+        CHECK(*s != 0);
+    } else if (how & 128) {
+        uint64_t gone = *s;
+
+        *s = 0;
+        for (size_t i = 0; i < w->asked_n;) { /* nobody is left to be answered */
+            if (w->asked[i].session == gone) {
+                w->asked[i] = w->asked[--w->asked_n];
+            } else {
+                i++;
+            }
+        }
+        step(w, &(struct core_event){.type = CORE_GONE, .session = gone});
+    } else {
+        step(w, &(struct core_event){.type = CORE_EOF, .session = *s});
+    }
+}
+
+static void
+time_passes(struct world *w, struct choices *c)
+{
+    unsigned how = take_byte(c);
+    int64_t next_us = core_next_us(w->core);
+
+    if (how < 128 && next_us != CORE_FOREVER) {
+        w->now_us = next_us > w->now_us ? next_us : w->now_us;
+    } else {
+        w->now_us += how & 64 ? take_duration(c) : how * US_PER_MS;
+    }
+    step(w, &(struct core_event){.type = CORE_TIME});
+}
+
+static void
+configure(struct world *w, struct choices *c)
+{
+    unsigned how = take_byte(c);
+
+    w->conf.deadlock_us = how & 1 ? 0 : US_PER_S;
+    w->conf.waiters_max = how & 2 ? 3 : 1000;
+    w->conf.locks_max = how & 4 ? 2 : 1000;
+    w->conf.handoff_max = 1 + (how >> 3 & 3);
+    core_configure(w->core, &w->conf);
+}
+
+/* Everything the view shows can be looked at, at any time. */
+static void
+see_lock(void *ctx, const struct core_lock_view *v)
+{
+    *(size_t *)ctx += v->name.n + strlen(v->state);
+}
+
+static void
+see_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    CHECK(v->name.n > 0 && v->position > 0);
+    *(size_t *)ctx += 1;
+}
+
+static void
+look(struct world *w)
+{
+    size_t n = 0;
+
+    core_each_lock(w->core, w->now_us, SLICE_LIT("*"), see_lock, &n);
+    core_each_waiter(w->core, w->now_us, SLICE_LIT(""), see_waiter, &n);
+}
+
+static void
+happens(struct world *w, struct choices *c)
+{
+    static const enum core_event_type bare[] = {CORE_GRACE_OVER, CORE_SUSPECT, CORE_TIME};
+    unsigned what = take_byte(c);
+    struct core_event ev = {.type = CORE_HINT};
+
+    switch (what % 32) {
+    case 0:
+        session_moves(w, c);
+        break;
+    case 1:
+        configure(w, c);
+        break;
+    case 2:
+        hear(w, c);
+        break;
+    case 3:
+        look(w);
+        break;
+    case 4: /* late, and of some lock or none */
+    case 5:
+        ev.type = what % 32 == 4 ? CORE_WATCHING : CORE_HINT;
+        ev.lock = what & 32 ? what / 64 : w->watched;
+        step(w, &ev);
+        break;
+    case 6:
+        if (what / 32 >= 5) { /* Redis has lost something, or everything */
+            step(w, &(struct core_event){.type = CORE_RECLAIM, .epoch = ++w->epoch});
+        } else {
+            step(w, &(struct core_event){.type = what / 32 == 4 ? CORE_DRAIN : bare[what / 32 % 3]});
+        }
+        break;
+    case 7:
+        ask(w, c, CORE_BREAK);
+        break;
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+        time_passes(w, c);
+        break;
+    case 12:
+    case 13:
+        ask(w, c, what % 32 == 12 ? CORE_MUNLOCK : CORE_MRENEW);
+        break;
+    case 14:
+    case 15:
+        ask(w, c, CORE_MLOCK);
+        break;
+    case 16:
+    case 17:
+    case 18:
+        ask(w, c, what % 32 == 16 ? CORE_RENEW : CORE_UNLOCK);
+        break;
+    case 19:
+    case 20:
+    case 21:
+    case 22:
+        ask(w, c, CORE_LOCK);
+        break;
+    default:
+        redis(w, c);
+        break;
+    }
+}
+
+/* ---- the end ---- */
+
+/* Redis says yes, time passes, until it is so. */
+static void
+go_on_until(struct world *w, bool (*done)(const struct world *w), const char *what)
+{
+    for (int i = 0; !done(w); i++) {
+        CHECK(i < ROUNDS_MAX, "%s: not after %d rounds; %d operations under way", what, i, (int)w->flights_n);
+        if (w->flights_n > 0) {
+            answer(w, 0, (struct core_done){.outcome = CORE_OK, .sent_us = w->now_us, .pttl_us = -1});
+        } else {
+            int64_t next_us = core_next_us(w->core);
+
+            CHECK(next_us != CORE_FOREVER, "%s: and nothing is to come", what);
+            w->now_us = next_us > w->now_us ? next_us : w->now_us;
+            step(w, &(struct core_event){.type = CORE_TIME});
+        }
+    }
+}
+
+static bool
+all_answered(const struct world *w)
+{
+    return w->asked_n == 0;
+}
+
+static bool
+nothing_to_come(const struct world *w)
+{
+    return w->flights_n == 0 && core_next_us(w->core) == CORE_FOREVER;
+}
+
+static void
+end(struct world *w)
+{
+    struct core_totals t;
+
+    for (size_t i = 0; i < SESSIONS; i++) {
+        if (w->session[i] != 0) {
+            step(w, &(struct core_event){.type = CORE_EOF, .session = w->session[i]});
+        }
+    }
+    go_on_until(w, all_answered, "an answer is owed");
+    for (size_t i = 0; i < SESSIONS; i++) {
+        if (w->session[i] != 0) {
+            step(w, &(struct core_event){.type = CORE_GONE, .session = w->session[i]});
+        }
+    }
+    go_on_until(w, nothing_to_come, "it does not end");
+    t = core_totals(w->core);
+    CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.freeing == 0,
+          "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
+    CHECK(w->reclaimed == w->epoch, "a RECLAIM without its end");
+    core_free(&w->core);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct hash_key key = {1, 2};
+    static struct world w;
+    struct choices c = {data, size};
+
+    memset(&w, 0, offsetof(struct world, said));
+    w.now_us = 1000 * US_PER_S;
+    w.token = 1000;
+    w.conf = (struct core_conf){.op_timeout_us = US_PER_S, .max_poll_us = 5 * US_PER_S, .deadlock_us = US_PER_S,
+                                .daemon = "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", .handoff_time_us = 10 * US_PER_MS,
+                                .handoff_max = 4, .waiters_max = 1000, .locks_max = 1000};
+    w.core = core_new(&w.conf, &key, &w.metrics, (struct core_sink){act, &w});
+    CHECK(w.core != NULL);
+    w.session[0] = core_session_open(w.core);
+    w.session[1] = core_session_open(w.core);
+    for (int i = 0; i < EVENTS_MAX && c.n > 0; i++) {
+        happens(&w, &c);
+    }
+    end(&w);
+    return 0;
+}

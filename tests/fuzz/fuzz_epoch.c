@@ -1,0 +1,98 @@
+/*
+ * fuzz_epoch.c -- what Redis says of its own life, one answer after the other: what is taken is in bounds, what is
+ * refused changes nothing, epochs rise, and what is said back to Redis always fits.
+ *
+ * Input: bits (strict, leaving, a former process), then answers of Redis as RESP.
+ */
+#include <hiredis.h>
+
+#include "daemon/backend/epoch.h"
+#include "tests/fuzz/fuzz.h"
+
+static void
+check_words(const struct epoch *e, struct buf *text)
+{
+    struct slice word[EPOCH_WORDS_MAX];
+    int n = epoch_words(e, 1000, text, word);
+
+    CHECK(!text->failed && n > 10 && n <= EPOCH_WORDS_MAX);
+    for (int i = 0; i < n; i++) {
+        CHECK(word[i].p != NULL);
+    }
+}
+
+static void
+check_state(const struct epoch *e)
+{
+    CHECK(e->number <= INT64_MAX && e->until_ms >= 0 && e->peers_n <= EPOCH_PEERS_MAX);
+    CHECK(memchr(e->open, '\0', sizeof(e->open)) != NULL && memchr(e->now, '\0', sizeof(e->now)) != NULL);
+    CHECK(strncmp(e->now, e->open, strlen(e->open)) == 0);
+    for (size_t i = 0; i < e->peers_n; i++) {
+        CHECK(memchr(e->peer[i], '\0', sizeof(e->peer[i])) != NULL);
+    }
+}
+
+static void
+take(struct epoch *e, const struct reply *r)
+{
+    static struct epoch was;
+    enum epoch_news news;
+
+    was = *e;
+    news = epoch_answer(e, r);
+    switch (news) {
+    case EPOCH_OLD:
+    case EPOCH_TWIN:
+    case EPOCH_BROKEN:
+        CHECK(memcmp(&was, e, sizeof(was)) == 0, "refused, and yet changed");
+        break;
+    case EPOCH_NEW:
+        CHECK(e->number > was.number);
+        break;
+    case EPOCH_OVER:
+        CHECK(e->number == was.number && was.until_ms != 0 && e->until_ms == 0);
+        break;
+    case EPOCH_SAME:
+        CHECK(e->number == was.number);
+        break;
+    default:
+        CHECK(!"news of epoch.h");
+    }
+    if (news == EPOCH_OLD && e->leaving) {
+        epoch_forget(e);
+    }
+    check_state(e);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct choices c = {data, size};
+    unsigned how = take_byte(&c);
+    struct slice in = take_rest(&c);
+    static struct epoch e;
+    struct redisReader *reader = reply_reader_new();
+    void *reply = NULL;
+    struct buf text;
+
+    memset(&e, 0, sizeof(e));
+    snprintf(e.uuid, sizeof(e.uuid), "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10");
+    e.nonce = 7;
+    e.former = how & 1 ? 6 : 0;
+    e.strict = (how & 2) != 0;
+    e.leaving = (how & 4) != 0;
+    e.grace_us = 30 * INT64_C(1000000);
+    buf_init(&text, 0);
+    check_words(&e, &text);
+    if (redisReaderFeed(reader, in.p, in.n) == REDIS_OK) {
+        while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
+            take(&e, reply);
+            check_words(&e, &text);
+            reply_free(reply);
+            reply = NULL;
+        }
+    }
+    redisReaderFree(reader);
+    buf_fini(&text);
+    return 0;
+}

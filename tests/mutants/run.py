@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Breaks the daemon on purpose, one mutant at a time, and shows which test notices. A mutant that lives is a failure.
+
+  run.py [--jobs N] [--find] [--every] [--report FILE] [M5 M21 ...]
+
+Each mutant is one replacement in one file, in a copy of the sources and objects below build/mutants; only what it
+changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
+Class.test]` or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves nothing if it fails without a
+mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant, --find
+those of all mutants: for whoever writes a new one. What is in build/test has to be up to date (`make test`).
+"""
+import argparse
+import concurrent.futures
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from mutants import MUTANTS, PROOFS  # noqa: E402
+
+BUILD = "build/test"
+PLACE = os.path.join(TOP, "build", "mutants")
+SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim")
+TIME_MAX = 120
+# What a script says that is no Lua, or none that anybody would have written: that it is noticed proves nothing.
+NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
+# A test that failed, the way its framework says it; sanitizers and assertions say it their way.
+SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): ")
+
+
+class NoMutant(Exception):
+    pass
+
+
+class Tree:
+    """A copy of the sources, and of what is built of them, that may be broken."""
+
+    def __init__(self, number, catchers):
+        self.path = os.path.join(PLACE, "tree%d" % number)
+        shutil.rmtree(self.path, True)
+        for name in SOURCES:
+            whole, copy = os.path.join(TOP, name), os.path.join(self.path, name)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            if os.path.isdir(whole):
+                shutil.copytree(whole, copy, symlinks=True)
+            else:
+                shutil.copy2(whole, copy)
+        self.kept = built(catchers)
+        for name in self.kept:
+            self.renew(name)
+
+    def renew(self, name):
+        copy = os.path.join(self.path, BUILD, name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy2(os.path.join(TOP, BUILD, name), copy)
+
+    def mend(self):
+        """What was built is what it was; so make finds nothing to do but for the next mutant."""
+        top = os.path.join(self.path, BUILD)
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                name = os.path.relpath(path, top)
+                if name not in self.kept:
+                    os.unlink(path)
+                elif os.stat(path).st_mtime_ns != self.kept[name]:
+                    self.renew(name)
+
+    def make(self, *targets):
+        status, out = run(self.path, ["make", "-s", "B=" + BUILD, "TEST_CLOCK=1", "CFLAGS=-O0", *targets])
+        if status != 0:
+            raise NoMutant("does not build: " + out[-600:])
+
+    def catches(self, catcher):
+        """What the test said when it failed; None: it passed."""
+        sort, _, what = catcher.partition(":")
+        if sort == "unit":
+            self.make(BUILD + "/tests/unit/" + what.split()[0])
+        elif sort == "sim":
+            self.make(BUILD + "/tests/sim/rlsim")
+        elif not what.startswith("test_scripts"):
+            self.make(BUILD + "/rlockd", BUILD + "/rlock")
+        status, out = run(self.path, words_of(catcher))
+        return None if status == 0 else evidence(out, status)
+
+    def try_mutant(self, m, catchers, every):
+        """[(catcher, evidence)] of those that noticed, one unless all are wanted."""
+        found = []
+        try:
+            for edit in [(m.file, m.old, m.new), *m.also]:
+                self.exchange(*edit)
+            for catcher in catchers:
+                said = self.catches(catcher)
+                if said is not None:
+                    found.append((catcher, said))
+                    if not every:
+                        break
+        finally:
+            for edit in [(m.file, m.old, m.new), *m.also]:
+                shutil.copy2(os.path.join(TOP, edit[0]), os.path.join(self.path, edit[0]))
+            self.mend()
+        return found
+
+    def exchange(self, file, old, new):
+        path = os.path.join(self.path, file)
+        with open(path) as f:
+            text = f.read()
+        if text.count(old) != 1 or old == new:
+            raise NoMutant("%s has the text %d times" % (file, text.count(old)))
+        with open(path, "w") as f:
+            f.write(text.replace(old, new))
+
+
+def built(catchers):
+    """What a tree needs of BUILD, by name, each with its time: objects, but only those tests that are catchers."""
+    units = {c.partition(":")[2].split()[0] for c in catchers if c.startswith("unit:")}
+    sim = any(c.startswith("sim:") for c in catchers)
+    kept, top = {}, os.path.join(TOP, BUILD)
+    for folder, _, names in os.walk(top):
+        room = os.path.relpath(folder, top)
+        for name in names:
+            base, end = os.path.splitext(name)
+            if end not in (".o", ".d", ".h") or (room == "tests/unit" and base not in units) or \
+                    (room.startswith("tests/") and room != "tests/unit" and not (sim and room == "tests/sim")):
+                continue
+            path = os.path.join(folder, name)
+            kept[os.path.relpath(path, top)] = os.stat(path).st_mtime_ns
+    return kept
+
+
+def words_of(catcher):
+    sort, _, what = catcher.partition(":")
+    if sort == "unit":
+        name, _, case = what.partition(" ")
+        return [*(["env", "CK_RUN_CASE=" + case] if case else []), os.path.join(BUILD, "tests/unit", name)]
+    if sort == "sim":
+        return [os.path.join(BUILD, "tests/sim/rlsim"), *what.split()]
+    return [sys.executable, os.path.join("tests/redis", what.split()[0]), *what.split()[1:]]
+
+
+def run(where, words):
+    """(status, what it said); what runs too long has noticed, too: it hangs."""
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
+    p = subprocess.Popen(words, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         start_new_session=True, env=env)
+    try:
+        out = p.communicate(timeout=TIME_MAX)[0].decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        return 124, p.communicate()[0].decode(errors="replace")[-400:]
+    return p.returncode, out
+
+
+def evidence(out, status):
+    """The line that says what went wrong; of unittest the test's name, and then the line."""
+    if status == 124:
+        return "still running after %d s" % TIME_MAX
+    if NO_LUA.search(out):
+        raise NoMutant("no Lua: " + next(line for line in out.split("\n") if NO_LUA.search(line))[:300])
+    lines = [line.strip() for line in out.split("\n")]
+    for at, line in enumerate(lines):
+        if SAID.search(line):
+            if line.startswith(("FAIL: ", "ERROR: ")):
+                error = next((e for e in lines[at:] if re.match(r"[\w.]+(Error|Exception|Expired)\b", e)), "")
+                line = "%s: %s" % (line.split()[1], error)
+            return re.sub(r"^tests/unit/|:\w+:\d+(?=: )", "", line)[:160]
+    if status < 0:
+        return "ended by signal %d" % -status
+    raise NoMutant("status %d, and nothing says why: %s" % (status, out[-300:]))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--find", action="store_true")
+    parser.add_argument("--every", action="store_true")
+    parser.add_argument("--report")
+    parser.add_argument("only", nargs="*")
+    args = parser.parse_args()
+    began = time.monotonic()
+    chosen = [m for m in MUTANTS if not args.only or m.id in args.only]
+    unknown = set(args.only) - {m.id for m in MUTANTS}
+    if unknown:
+        sys.exit("no such mutant: " + " ".join(sorted(unknown)))
+    everything = list(dict.fromkeys(c for m in MUTANTS for c in m.catch))
+    asked = {m.id: everything if args.find else m.catch for m in chosen}
+    asked.update((m.id, m.catch) for m, _ in PROOFS)
+    every = args.find or args.every
+    trees = queue.Queue()
+    for n in range(args.jobs):
+        trees.put(Tree(n, list(dict.fromkeys(c for which in asked.values() for c in which))))
+    lines, failed, used = [], 0, []
+
+    def work(m):
+        tree = trees.get()
+        try:
+            found = tree.try_mutant(m, asked[m.id], every)
+            return found, "" if found else "it lives"
+        except NoMutant as e:
+            return [], str(e)
+        finally:
+            trees.put(tree)
+
+    def say(line):
+        lines.append(line)
+        print(line, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        tried = [pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *chosen]]
+        for (m, verdict), future in zip(PROOFS, tried):
+            if verdict not in future.result()[1]:
+                failed += 1
+                say("%-4s %s: FAILED: said of it: %s" % (m.id, m.story, future.result()))
+        for m, future in zip(chosen, tried[len(PROOFS):]):
+            found, trouble = future.result()
+            failed += not found
+            used += [c for c, _ in found]
+            caught = "; ".join("caught by %s: %s" % f for f in found)
+            say("%-4s %s: %s" % (m.id, m.story, caught or "FAILED: " + trouble))
+        used = list(dict.fromkeys(used))
+        for catcher, (status, out) in zip(used, pool.map(lambda c: run(TOP, words_of(c)), used)):
+            if status != 0:
+                failed += 1
+                say("FAILED: %s fails without any mutant: %s" % (catcher, out[-300:]))
+    shutil.rmtree(PLACE, True)
+    spent = os.times()
+    say("%d mutants, %d catchers: %.0f s, of the processors %.0f s" % (
+        len(chosen), len(used), time.monotonic() - began, sum(spent[:4])))
+    say("%d passed, %d failed" % (max(len(chosen) - failed, 0), failed))
+    if args.report:
+        os.makedirs(os.path.dirname(args.report) or ".", exist_ok=True)
+        with open(args.report, "w") as f:
+            f.write("\n".join([*lines, ""]))
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Redis loses what it had acknowledged: who holds a lock keeps it, nobody else gets it; a plain SET NX grants it twice."""
+import os
+import signal
+import time
+
+import harness
+from harness import DEADLINE, Case, until
+
+PLAIN = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])"  # what lock libraries run
+KINDS = ("reentrant", "simple", "counter", "fair", "fenced", "rw", "semaphore")
+
+
+class Two(Case):
+    """Two daemons on one Redis, which know each other."""
+    conf = ""
+
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis(tcp=True)
+        self.a = self.rlockd(redis=self.r.url, name="a", conf=self.conf)
+        self.b = self.rlockd(redis=self.r.url, name="b", conf=self.conf)
+        self.holder, self.other = self.conn(self.a), self.conn(self.b)
+        until(lambda: self.a.info("redis")["redis_other_daemons"] == "1" and self.b.info("redis")["redis_other_daemons"] == "1")
+
+    def in_grace(self, daemon):
+        return daemon.info("redis")["redis_grace"] == "1"
+
+
+class Grace(Two):
+
+    def saved(self):
+        """What Redis has now."""
+        self.r.cmd("SAVE")
+        with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
+            return f.read()
+
+    def again(self, data=None):
+        """Redis is killed, and comes back with this, or with nothing."""
+        self.r.kill()
+        rdb = os.path.join(self.r.directory, "dump.rdb")
+        if os.path.exists(rdb):
+            os.unlink(rdb)
+        if data is not None:
+            with open(rdb, "wb") as f:
+                f.write(data)
+        self.r = self.redis(name="again")
+        os.rename(self.r.path, os.path.join(self.dir, "redis.sock"))
+        self.r.path = os.path.join(self.dir, "redis.sock")
+
+    def plain(self, who):
+        return self.r.cmd("EVAL", PLAIN, 1, "plain", who, 30000) == "OK"
+
+    def reunited(self):
+        for d in (self.a, self.b):
+            until(lambda: d.info("redis")["redis_state"] == "up" and d.info("redis")["redis_grace"] == "0"
+                  and d.info("redis")["redis_epoch"] == self.r.cmd("GET", "rlock:epoch").split()[0])
+
+    def keeps(self, lose, lost=()):
+        """The holder has one lock of each kind while Redis loses its data; `lost`: kinds that could not be kept."""
+        tokens = {}
+        for kind in KINDS:
+            tokens[kind] = self.holder.cmd("LOCK", kind, "KIND", kind)
+            self.assertIsInstance(tokens[kind], int)
+        self.assertEqual(self.holder.cmd("LOCK", "reentrant"), tokens["reentrant"])
+        self.assertTrue(self.plain("first"))
+        began = time.monotonic()
+        lose()
+        self.assertTrue(self.plain("second"), "the plain lock is not granted twice")
+        for kind in KINDS:
+            self.other.ask("LOCK", kind, "KIND", kind, "WAIT", "30s", *(("LIMIT", "1") if kind == "semaphore" else ()))
+            with self.b.conn() as c:
+                until(lambda: c.maps("LOCKS", kind) and c.maps("LOCKS", kind)[0]["state"] in ("taken", "held"))
+            if kind in lost:
+                self.assertRegex(self.holder.cmd("UNLOCK", kind), "^LOST ")
+            else:
+                self.assertTrue(self.other.quiet(), kind)
+                left = self.holder.cmd("RENEW", kind, "20s")
+                self.assertIsInstance(left, int, (kind, left))
+                for left in range(1 if kind == "reentrant" else 0, -1, -1):
+                    self.assertEqual(self.holder.cmd("UNLOCK", kind), left)
+            self.assertGreater(self.other.read(), tokens[kind])
+            self.assertEqual(self.other.cmd("UNLOCK", kind), 0)
+        self.reunited()
+        return time.monotonic() - began
+
+    def test_flushed(self):
+        self.keeps(lambda: self.r.cmd("FLUSHALL"))
+
+    def test_restarted_empty(self):
+        self.keeps(self.again)
+
+    def test_restarted_from_what_it_had_before(self):
+        """Not long before: the locks of those who had them then are in it. A string does not say whose it is."""
+        for kind in KINDS:
+            self.assertIsInstance(self.other.cmd("LOCK", kind, "KIND", kind, "LEASE", "3s"), int)
+        old = self.saved()
+        for kind in KINDS:
+            self.assertEqual(self.other.cmd("UNLOCK", kind), 0)
+        self.keeps(lambda: self.again(old), lost=("simple", "counter"))
+
+    def test_a_replica_that_lacks_the_last_writes(self):
+        """It is promoted, behind the address of the master that has died."""
+        replica = self.redis(name="replica")
+        replica.cmd("REPLICAOF", "127.0.0.1", self.r.port)
+        until(lambda: "master_link_status:up" in replica.cmd("INFO", "replication"))
+        self.r.cmd("SET", "seen", 1)
+        until(lambda: replica.cmd("GET", "seen") == "1")
+        replica.cmd("REPLICAOF", "127.0.0.1", 1)  # nobody is there: what is written from now on it does not hear of
+        self.reunited()
+
+        def promoted():
+            path, self.r = self.r.path, (self.r.kill(), replica)[1]
+            os.rename(replica.path, path)
+            replica.path = path
+            self.assertEqual(replica.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        self.keeps(promoted)
+
+    def test_one_that_comes_late_is_waited_for(self):
+        self.assertIsInstance(self.other.cmd("LOCK", "theirs"), int)
+        self.b.signal(signal.SIGSTOP)
+        self.r.cmd("FLUSHALL")
+        self.holder.ask("LOCK", "new")
+        until(lambda: self.in_grace(self.a))
+        time.sleep(0.5)  # a good deal longer than all that are there need
+        self.assertTrue(self.holder.quiet())
+        self.assertTrue(self.in_grace(self.a))
+        self.b.signal(signal.SIGCONT)
+        self.assertIsInstance(self.holder.read(), int)
+        self.assertEqual(self.r.cmd("EXISTS", "theirs"), 1)
+        self.assertEqual(self.other.cmd("UNLOCK", "theirs"), 0)
+        self.reunited()
+
+    def test_one_that_has_left_is_not_waited_for(self):
+        self.assertEqual(self.b.stop(), 0)
+        self.assertEqual(len(self.r.cmd("HKEYS", "rlock:daemons")), 1, "it has said good-bye")
+        until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
+        began = time.monotonic()
+        self.assertIsInstance(self.holder.cmd("LOCK", "x"), int)
+        self.r.cmd("FLUSHALL")
+        self.assertIsInstance(self.holder.cmd("LOCK", "new"), int)
+        self.assertEqual(self.holder.cmd("UNLOCK", "x"), 0)
+        self.assertLess(time.monotonic() - began, DEADLINE)
+
+
+class ShortLeases(Two):
+    conf = "locks: { lease: 3s }\n"
+
+    def test_a_dead_daemon_makes_it_last_a_lease(self):
+        self.assertIsInstance(self.other.cmd("LOCK", "theirs"), int)
+        self.assertIsInstance(self.holder.cmd("LOCK", "ours"), int)
+        self.b.kill()
+        self.r.cmd("FLUSHALL")
+        began = time.monotonic()
+        self.assertIsInstance(self.holder.cmd("LOCK", "theirs"), int)
+        took = time.monotonic() - began
+        self.assertGreater(took, 2.9, "the dead one could have told somebody that it has it")
+        self.assertLess(took, 3 + 2 + 2 * harness.SLOW)  # until it is seen, and the lease
+        self.assertEqual(self.holder.cmd("UNLOCK", "ours"), 0, "kept all the time")
+
+
+class RedisStopped(Two):
+    conf = "locks: { on_loss: close }\n"
+
+    def test_jeopardy_then_lost_then_closed(self):
+        token = self.holder.cmd("LOCK", "x")
+        ears = self.conn(self.a)
+        ears.cmd("SUBSCRIBE", "lock:x")
+        self.r.signal(signal.SIGSTOP)
+        self.a.advance("20s")
+        news = ears.read()
+        self.assertRegex(news[2], "^jeopardy %d " % token)
+        self.assertTrue(self.holder.quiet())
+        self.assertEqual(self.holder.cmd("LOCK", "x", "ONCE"), token, "it is held yet")
+        self.a.advance("5s")
+        self.assertEqual(self.holder.cmd("PING"), "PONG")
+        self.assertTrue(ears.quiet(), "once")
+        self.a.advance("5s")
+        self.assertRegex(ears.read()[2], "^lost %d " % token)
+        self.assertRaises(harness.Closed, self.holder.read)
+        self.r.signal(signal.SIGCONT)
+        self.assertEqual(self.a.info("stats")["jeopardies"], "1")
+
+
+if __name__ == "__main__":
+    harness.main()

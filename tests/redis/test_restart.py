@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""A daemon that is killed, and the next one with the same state directory: what sessions left is free within a round
+trip to Redis, named owners go on with what they had."""
+import os
+import re
+import select
+import shutil
+import signal
+import stat
+import sys
+import time
+import unittest
+
+import harness
+from harness import Case, Conn, Rlockd, until
+
+CONF = 'state_dir: "%s"\n'
+
+
+class Restart(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.state = os.path.join(self.dir, "state")
+
+    def start(self, name="rlockd", conf="", **more):
+        """A daemon on the state directory."""
+        return self.rlockd(redis=self.r.url, name=name, conf=CONF % self.state + conf, **more)
+
+    def again(self, d, name, **more):
+        """Kills it and starts the next one."""
+        d.kill()
+        return self.start(name, **more)
+
+    def key_of(self, name):
+        return self.r.cmd("EXISTS", name)
+
+    def wait_until_queued(self, d, name, n):
+        until(lambda: len([w for w in d.cmd("WAITERS", name)]) == n)
+
+
+class Sessions(Restart):
+    def test_what_sessions_left_is_free_at_once(self):
+        d = self.start()
+        c = self.conn(d)
+        kinds = {"plain": [], "one": ["KIND", "simple"], "count": ["KIND", "counter"], "fair": ["KIND", "fair"],
+                 "write": ["KIND", "rw"], "read": ["KIND", "rw", "SHARED"], "fence": ["KIND", "fenced"]}
+        tokens = {n: c.cmd("LOCK", n, *words) for n, words in kinds.items()}
+        for n in range(3):
+            c.cmd("LOCK", "permits", "KIND", "semaphore", "LIMIT", 3)
+        self.assertTrue(all(isinstance(t, int) for t in tokens.values()), tokens)
+        self.assertEqual([self.key_of(n) for n in kinds], [1] * len(kinds))
+        self.assertEqual(self.r.cmd("ZCARD", "{permits}:timeout"), 3)
+        d.kill()
+        began = time.monotonic()
+        d = self.start("second", wait=False)
+        with self.r.conn() as r:
+            until(lambda: sum(r.cmd("EXISTS", n) for n in kinds) == 0, pause=0.0005)
+            took = time.monotonic() - began
+            until(lambda: r.cmd("ZCARD", "{permits}:timeout") == 0)
+        until(d.ready)
+        start_us, redis_us = map(int, until(lambda: re.search(r"freed.*start_us=(\d+) redis_us=(\d+)", d.log())).groups())
+        self.assertLess(redis_us, 250000 * harness.SLOW, "it was done when Redis was reached, and not at some later time")
+        self.assertRegex(d.log(), r"adopted held=0 places=0 to_free=10 lost=0 left=0 torn=0")
+        c = self.conn(d)
+        for n, words in kinds.items():
+            self.assertGreater(c.cmd("LOCK", n, "NOWAIT", *words), tokens[n])
+        rtt = int(d.info("redis")["redis_rtt_us"])
+        print("restart: 10 locks of sessions free %.1f ms after exec, %.1f ms after the engine's start, %.2f ms after Redis was "
+              "reached; a round trip is %.2f ms" % (took * 1e3, start_us / 1e3, redis_us / 1e3, rtt / 1e3), file=sys.stderr)
+
+    def test_place_in_redis_of_a_session_is_given_back(self):
+        d = self.start()
+        other = self.rlockd(redis=self.r.url, name="other")
+        c, w = self.conn(other), self.conn(d)
+        c.cmd("LOCK", "f", "KIND", "fair")
+        w.line("LOCK f KIND fair")
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{f}") == 1)
+        self.again(d, "second")
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{f}") == 0)
+        self.assertEqual(c.cmd("UNLOCK", "f"), 0)
+
+    def test_acquire_on_its_way(self):
+        """Killed between an ACQUIRE and its reply: the lock that Redis grants to nobody is free again at once."""
+        d = self.start(conf="redis: { timeout: 500ms }\n")
+        c = self.conn(d)
+        c.cmd("LOCK", "warm")
+        self.r.signal(signal.SIGSTOP)
+        c.line("LOCK lost")
+        c.line("LOCK named OWNER w")
+        held = os.path.join(self.state, "held")
+
+        def kept():
+            """both are in the table"""
+            with open(held, "rb") as f:
+                table = f.read()
+            return b"lost" in table and b"named" in table
+        until(kept)
+        time.sleep(0.02)  # whatever is to be written to Redis has been: nothing tells us so while it is stopped
+        d.kill()
+        self.r.signal(signal.SIGCONT)
+        until(lambda: self.key_of("lost") == 1)
+        d = self.start("second", conf="redis: { timeout: 500ms }\n")
+        until(lambda: self.key_of("lost") + self.key_of("warm") == 0)
+        until(lambda: self.key_of("named") == 0, deadline=8)
+        self.assertRegex(d.log(), r"adopted held=0 places=1 to_free=2")
+        self.assertIsInstance(self.conn(d).cmd("LOCK", "lost", "NOWAIT"), int)
+
+
+    def test_killed_under_load(self):
+        """At any moment: nothing in the table is torn, and nothing of it is left in Redis."""
+        freed, quick = 0, "redis: { timeout: 300ms }\n"  # what was on its way is swept up after twice that
+        for n in range(8):
+            d = self.start("d%d" % n, conf=quick)
+            conns = [self.conn(d) for _ in range(8)]
+            for i, c in enumerate(conns):
+                c.sock.setblocking(False)
+                words = ["", "KIND simple", "KIND fair", "KIND rw SHARED"][i % 4]
+                pairs = "".join("LOCK %d-%d WAIT 5s %s\r\nUNLOCK %d-%d\r\n" % (i % 4, k % 3, words, i % 4, k % 3) for k in range(400))
+                c.sock.send(pairs.encode()[:60000])
+            until(lambda: sum(len(c.sock.recv(1 << 16)) for c in self.readable(conns)) > 0, pause=0.0005 * n)
+            d.kill()
+            d = self.start("e%d" % n, conf=quick)
+            freed += int(re.search(r"adopted held=0 places=0 to_free=([0-9]+) lost=0 left=0 torn=0", d.log()).group(1))
+            self.assertEqual(d.info("persistence")["state_lost"], "0")
+            until(lambda: d.info("persistence")["state_kept"] == "0")
+            left = [k for k in self.r.cmd("KEYS", "*") if not k.startswith("rlock:")]
+            self.assertEqual(left, [])
+            d.kill()
+        self.assertGreater(freed, 0)
+
+    @staticmethod
+    def readable(conns):
+        return select.select(conns, [], [], 0)[0]
+
+
+class Named(Restart):
+    def test_locks_and_places_are_kept(self):
+        d = self.start()
+        c, w = self.conn(d), [self.conn(d) for _ in range(3)]
+        token = c.cmd("LOCK", "a", "OWNER", "w0")
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w0"), token)
+        for i, conn in enumerate(w):
+            conn.line("LOCK a OWNER w%d" % (i + 1))
+            self.wait_until_queued(d, "a", i + 1)
+        d = self.again(d, "second")
+        self.assertRegex(d.log(), r"adopted held=1 places=3 to_free=0")
+        info = d.info("persistence")
+        self.assertEqual([info["state" + k] for k in ("_kept", "_not_kept", "_adopted", "_freed", "_lost")],
+                         ["4", "0", "4", "0", "0"])
+        new = self.conn(d)
+        new.line("LOCK a OWNER late")
+        self.wait_until_queued(d, "a", 4)
+        w = [self.conn(d) for _ in range(3)]
+        for i in (2, 1, 0):
+            w[i].line("LOCK a OWNER w%d" % (i + 1))
+        c = self.conn(d)
+        info = c.map("LOCKINFO", "a")
+        self.assertEqual((info["token"], info["holds"], info["owner"]), (token, 2, "w0"))
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w0", "ONCE"), token)
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w0"), 1)
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w0", "TOKEN", token), 0)
+        for i in range(3):
+            t = w[i].read()
+            self.assertGreater(t, token)
+            token = t
+            self.assertEqual(w[i].cmd("UNLOCK", "a", "OWNER", "w%d" % (i + 1)), 0)
+        self.assertGreater(new.read(), token)
+
+    def test_every_kind(self):
+        d = self.start(conf='locks: { lease: 3s }\n')
+        c = self.conn(d)
+        kinds = {"plain": [], "one": ["KIND", "simple"], "count": ["KIND", "counter"], "fair": ["KIND", "fair"],
+                 "write": ["KIND", "rw"], "read": ["KIND", "rw", "SHARED"], "fence": ["KIND", "fenced"],
+                 "permits": ["KIND", "semaphore", "LIMIT", 2], "leased": ["LEASE", "60s"]}
+        token = {n: c.cmd("LOCK", n, "OWNER", "w", *words) for n, words in kinds.items()}
+        for n in range(3):
+            d = self.again(d, "next%d" % n, conf='locks: { lease: 3s }\n')
+            # Renewed at once. (Killed before it hears of that, a `counter` would not know its lock again.)
+            until(lambda: int(d.info("stats")["renewals"]) >= 8)
+        c = self.conn(d)
+        for n in kinds:
+            self.assertEqual(c.map("LOCKINFO", n)["token"], token[n])
+            self.assertEqual(c.cmd("UNLOCK", n, "OWNER", "w", "TOKEN", token[n]), 0, n)
+        self.assertEqual([self.key_of(n) for n in kinds if n != "permits"], [0] * (len(kinds) - 1))
+        self.assertEqual(self.r.cmd("ZCARD", "{permits}:timeout"), 0)
+
+    def test_place_in_redis_is_kept(self):
+        d = self.start()
+        other = self.rlockd(redis=self.r.url, name="other")
+        c, w, last = self.conn(other), self.conn(d), self.conn(other)
+        c.cmd("LOCK", "f", "KIND", "fair")
+        w.line("LOCK f KIND fair OWNER w")
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{f}") == 1)
+        last.line("LOCK f KIND fair")
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{f}") == 2)
+        queue = self.r.cmd("LRANGE", "redisson_lock_queue:{f}", 0, -1)
+        d = self.again(d, "second")
+        w = self.conn(d)
+        w.line("LOCK f KIND fair OWNER w")
+        self.wait_until_queued(d, "f", 1)
+        self.assertEqual(self.r.cmd("LRANGE", "redisson_lock_queue:{f}", 0, -1), queue)
+        self.assertEqual(c.cmd("UNLOCK", "f"), 0)
+        first = w.read()
+        self.assertEqual(w.cmd("UNLOCK", "f", "OWNER", "w"), 0)
+        self.assertGreater(last.read(), first)
+
+    def test_who_does_not_come_back_has_ended(self):
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d = self.again(d, "second")
+        self.assertEqual(self.key_of("a"), 1)
+        d.advance("9s")
+        self.assertEqual(self.conn(d).map("LOCKINFO", "a")["state"], "held")
+        d.advance("2s")
+        until(lambda: self.key_of("a") == 0)
+
+    def test_what_ran_out_meanwhile_is_lost_and_told_once(self):
+        d = self.start()
+        c = self.conn(d)
+        c.cmd("LOCK", "a", "LEASE", "200ms", "OWNER", "w")
+        d.kill()
+        until(lambda: self.key_of("a") == 0)
+        d = self.start("second")
+        self.assertRegex(d.log(), r"adopted held=0 places=0 to_free=0 lost=1")
+        d = self.again(d, "third")
+        c = self.conn(d)
+        self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
+        self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^NOTHELD")
+
+    def test_lost_in_redis_meanwhile(self):
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.r.cmd("DEL", "a")
+        d = self.start("second")
+        until(lambda: int(d.info("stats")["lost"]) == 1)
+        self.assertRegex(self.conn(d).cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
+
+    def test_redis_lost_all_meanwhile(self):
+        """What a named owner held is asserted anew; and another daemon grants it to nobody before that."""
+        d = self.start()
+        other = self.rlockd(redis=self.r.url, name="other")
+        until(lambda: other.info("redis")["redis_other_daemons"] == "1")
+        token = self.conn(d).cmd("LOCK", "x", "OWNER", "alice")
+        d.kill()
+        self.r.cmd("FLUSHALL")
+        w = self.conn(other)
+        w.ask("LOCK", "x", "WAIT", "20s")
+        until(lambda: other.info("redis")["redis_grace"] == "1")
+        d = self.start("second")
+        until(lambda: other.info("redis")["redis_grace"] == "0")
+        self.assertEqual(self.conn(d).cmd("LOCK", "x", "OWNER", "alice", "ONCE"), token)
+        self.assertTrue(w.quiet())
+        self.assertEqual(self.conn(d).cmd("UNLOCK", "x", "OWNER", "alice"), 0)
+        self.assertGreater(w.read(), token)
+
+    def test_broken_meanwhile_is_not_taken_again(self):
+        """The same Redis: what an operator broke is lost, also if nobody has taken it since."""
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.assertEqual(other.cmd("BREAK", "a"), 1)
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertRegex(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), "^LOST")
+        self.assertEqual(self.key_of("a"), 0)
+
+    def test_redis_restarts_empty_meanwhile(self):
+        """Daemon and Redis gone together: the holder has its lock on the new data, and nobody else gets it before."""
+        d = self.start()
+        token = self.conn(d).cmd("LOCK", "a", "OWNER", "w")
+        d.kill()
+        self.r.kill()
+        os.unlink(self.r.path)
+        self.r = self.redis(name="redis")
+        other = self.rlockd(redis=self.r.url, name="other")
+        d = self.start("second")
+        c = self.conn(d)
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), token)
+        self.assertEqual(self.key_of("a"), 1)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w", "TOKEN", token), 0)
+        self.assertGreater(other.cmd("LOCK", "a"), token)
+
+    def test_stop_and_start(self):
+        """TERM with a named owner that holds and one that waits: both go on with the next process."""
+        d = self.start(conf="drain_timeout: 100ms\n")
+        c, w, s = self.conn(d), self.conn(d), self.conn(d)
+        token = c.cmd("LOCK", "a", "OWNER", "w0")
+        s.cmd("LOCK", "b")
+        w.line("LOCK a OWNER w1")
+        self.wait_until_queued(d, "a", 1)
+        d.signal(signal.SIGTERM)
+        self.assertRegex(w.read(), "^DRAINING")
+        self.assertEqual(d.wait(), 0)
+        self.assertEqual((self.key_of("a"), self.key_of("b")), (1, 0))
+        d = self.start("second")
+        self.assertRegex(d.log(), r"adopted held=1 places=1 to_free=0")
+        c, w, new = self.conn(d), self.conn(d), self.conn(d)
+        new.line("LOCK a OWNER new")
+        self.wait_until_queued(d, "a", 2)
+        w.line("LOCK a OWNER w1")
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w0", "TOKEN", token), 0)
+        self.assertGreater(w.read(), token)
+        self.assertEqual(w.cmd("UNLOCK", "a", "OWNER", "w1"), 0)
+        self.assertGreater(new.read(), token)
+
+
+class Directory(Restart):
+    def test_same_daemon_new_ids(self):
+        d = self.start()
+        uuid, first = d.info("server")["run_id"], self.conn(d).cmd("CLIENT", "ID")
+        self.assertTrue(uuid.endswith("726c6f636b64"))
+        d = self.again(d, "second")
+        self.assertEqual(d.info("server")["run_id"], uuid)
+        self.assertGreater(self.conn(d).cmd("CLIENT", "ID"), first + 1000000)
+        for f in os.listdir(self.state):
+            self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.state, f)).st_mode), 0o600, f)
+        self.assertEqual(stat.S_IMODE(os.stat(self.state).st_mode), 0o700)
+
+    def refused(self, name, **more):
+        d = self.start(name, wait=False, **more)
+        self.assertEqual(d.wait(), 1)
+        return d.log()
+
+    def test_second_daemon_is_refused(self):
+        d = self.start()
+        self.assertIn("in use by another rlockd, pid %d" % d.pid, self.refused("second"))
+        self.assertEqual(d.cmd("PING"), "PONG")
+        d.kill()
+        self.start("third")
+
+    def test_copy_of_the_directory(self):
+        """Another host, as far as this one can tell: whoever does not come after the one that runs is not let in."""
+        self.start().stop()
+        copy = os.path.join(self.dir, "copy")
+        shutil.copytree(self.state, copy)
+        d = self.start("second")
+        c = self.conn(d)
+        c.cmd("LOCK", "a", "OWNER", "w")
+        self.state = copy
+        clone = self.start("clone", wait=False)
+        until(lambda: "another daemon has our id" in clone.log())
+        self.assertEqual(clone.info("redis")["redis_state"], "down")
+        self.assertRegex(clone.cmd("LOCK", "b", "NOWAIT"), "^UNAVAILABLE")
+        self.assertEqual(d.info("redis")["redis_state"], "up")
+        self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w"), 0)
+
+    def test_secret_that_others_may_read_is_refused(self):
+        self.start().stop()
+        path = os.path.join(self.state, "id")
+        os.chmod(path, 0o640)
+        self.assertIn("others may read it (mode 0640", self.refused("second"))
+        os.chmod(path, 0o600)
+        with open(path, "a") as f:
+            f.write("more\n")
+        self.assertIn("not understood", self.refused("third"))
+
+    def test_systemd_directory(self):
+        env = {"STATE_DIRECTORY": self.state + ":/nowhere"}
+        d = self.rlockd(redis=self.r.url, env=env)
+        self.assertIn("id", os.listdir(self.state))
+        d.stop()
+        d = self.rlockd(redis=self.r.url, name="none", env={"STATE_DIRECTORY": self.dir + "/x"}, conf="state_dir: none\n")
+        self.assertFalse(os.path.exists(self.dir + "/x"))
+
+    def test_many(self):
+        """More than the table began with, and names as long as they may be."""
+        d = self.start()
+        c = self.conn(d)
+        n = 700
+        for i in range(n):
+            c.ask("LOCK", "m%d" % i)
+        for i in range(40):
+            c.ask("LOCK", "x" * 500 + "%d" % i, "OWNER", "o" * 128)
+        self.assertTrue(all(isinstance(c.read(), int) for _ in range(n + 40)))
+        for i in range(0, n, 2):
+            c.ask("UNLOCK", "m%d" % i)
+        self.assertEqual({c.read() for _ in range(0, n, 2)}, {0})
+        d = self.again(d, "second")
+        self.assertRegex(d.log(), r"adopted held=40 places=0 to_free=350 lost=0 left=0 torn=0")
+        until(lambda: re.search(r"freed.*redis_us", d.log()))
+        self.assertEqual(sum(self.key_of("m%d" % i) for i in range(n)), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

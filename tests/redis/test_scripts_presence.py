@@ -1,0 +1,536 @@
+#!/usr/bin/env python3
+"""scripts/presence.lua by itself on a real Redis: who is there, when a new epoch begins, and when its grace is over."""
+import os
+import re
+import time
+
+import harness
+from harness import RError, until
+from scripted import (CLOCK, EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, PRESENCE, STALE, TAKEN, UUID, YOU,
+                      Scripted)
+
+TWIN = 2
+DAEMONS, ABSENT = "rlock:daemons", "rlock:absent"
+TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
+A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
+NONCE = {A: "a" * 16, B: "b" * 16, C: "c" * 16}
+GRACE_MS, BEAT = 30000, 2000
+
+
+class Answer:
+    def __init__(self, reply):
+        self.time, self.status, self.epoch, self.until, self.word = reply[:5]
+        self.others = sorted(reply[5:])
+
+
+class Presence(Scripted):
+    def setUp(self):
+        super().setUp()
+        self.c.cmd("FLUSHALL")
+
+    def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0, leaving=0,
+                met=()):
+        return (c or self.c).cmd("EVAL", PRESENCE, 4, CLOCK, EPOCH, DAEMONS, ABSENT, who, nonce or NONCE[who], former, known, reclaimed,
+                                 grace, BEAT, strict, floor, leaving, *met)
+
+    def say(self, who, **more):
+        before = self.now_us()
+        reply = self.say_raw(who, **more)
+        self.assertIsInstance(reply, list, reply)
+        a = Answer(reply)
+        if more.get("c") is None:
+            self.assertTrue(before <= a.time <= self.now_us())
+        if a.status == OK:
+            number, origin = a.word.split(" ")
+            self.assertEqual(int(number), a.epoch)
+            self.assertRegex(origin, "^[0-9a-f]{16}$")
+            now = (more.get("c") or self.c).cmd("GET", EPOCH)
+            self.assertEqual(now, a.word + (" %d" % a.until if a.until else ""))
+        return a
+
+    def another_redis(self, rdb=None):
+        """Another process, with what `rdb` says."""
+        self.others = getattr(self, "others", 0) + 1
+        path = os.path.join(self.dir, "other%d" % self.others)
+        os.mkdir(path)
+        if rdb is not None:
+            with open(os.path.join(path, "dump.rdb"), "wb") as f:
+                f.write(rdb)
+        r = self._keep(harness.Redis(path, name="other%d" % self.others))
+        return r, self.conn(r)
+
+    def saved(self):
+        self.c.cmd("SAVE")
+        with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
+            return f.read()
+
+    def meets(self):
+        """A and B know each other, in the first epoch."""
+        first = self.say(A)
+        self.say(B)
+        self.say(A, known=first.epoch)
+        return first.epoch
+
+
+class Epochs(Presence):
+    def test_the_first_daemon_trusts_it(self):
+        before = self.now_us()
+        a = self.say(A)
+        self.assertEqual((a.status, a.until, a.others), (OK, 0, []))
+        self.assertTrue(before <= a.epoch <= self.now_us())
+        self.assertEqual(self.c.cmd("HKEYS", DAEMONS), [A])
+        self.assertEqual(self.c.cmd("TTL", EPOCH), -1)
+        self.assertEqual(self.c.cmd("EXISTS", ABSENT, CLOCK), 0)
+
+    def test_known(self):
+        epoch = self.meets()
+        for _ in range(3):
+            a = self.say(A, known=epoch)
+            self.assertEqual((a.epoch, a.until, a.others), (epoch, 0, [B]))
+        self.assertEqual(self.say(B, known=epoch).others, [A])
+        self.assertEqual(self.say(C).epoch, epoch)
+
+    def test_flushed(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=[B])
+        self.assertGreater(a.epoch, epoch)
+        self.assertTrue(a.time // 1000 + GRACE_MS - 5 <= a.until <= a.time // 1000 + GRACE_MS + 5)
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertGreater(self.c.cmd("TTL", ABSENT), 80000)
+        self.assertEqual(self.say(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has not said anything")
+        b = self.say(B, known=epoch)
+        self.assertEqual((b.epoch, b.until), (a.epoch, a.until))
+        self.assertEqual(self.say(B, known=a.epoch).until, a.until)
+        over = self.say(B, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual((over.epoch, over.until, over.word), (a.epoch, 0, a.word))
+        self.assertEqual(self.c.cmd("EXISTS", ABSENT), 0)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_the_epoch_alone_is_gone(self):
+        epoch = self.meets()
+        self.c.cmd("DEL", EPOCH)
+        a = self.say(A, known=epoch)
+        self.assertGreater(a.epoch, epoch)
+        self.assertGreater(a.until, 0)
+
+    def test_one_alone_is_over_with_its_word(self):
+        first = self.say(A)
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=first.epoch)
+        self.assertGreater(a.until, 0)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_who_comes_later_may_hold_locks_too(self):
+        """Nobody has told of C, but it comes before the grace is over."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch)
+        self.say(C, known=epoch)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, a.until)
+        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_a_new_one_is_not_waited_for(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch)
+        self.say(C)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_over_by_time(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=[B], grace=100)
+        self.assertGreater(a.until, 0)
+        self.assertEqual(until(lambda: self.say(C) if self.now_us() // 1000 >= a.until else None).until, 0)
+
+    def test_another_process_empty(self):
+        epoch = self.meets()
+        _, c = self.another_redis()
+        a = self.say(A, c=c, known=epoch, met=[B])
+        self.assertGreater(a.epoch, epoch)
+        self.assertGreater(a.until, 0)
+        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+
+    def test_another_process_with_what_was_saved(self):
+        """Of those who were there then, and of those that somebody knows. Even if nobody knows anything."""
+        for known in (True, False):
+            with self.subTest(known=known):
+                self.c.cmd("FLUSHALL")
+                epoch = self.meets()
+                old = self.c.cmd("GET", EPOCH)
+                self.c.cmd("HSET", DAEMONS, C, "cc 1")  # long ago
+                _, c = self.another_redis(self.saved())
+                self.assertEqual(c.cmd("GET", EPOCH), old)
+                a = self.say(A, c=c, **(dict(known=epoch) if known else {}))
+                self.assertGreater(a.epoch, epoch)
+                self.assertNotEqual(a.word.split()[1], old.split()[1])
+                self.assertGreater(a.until, 0)
+                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"} if known else {B: "1"})
+                if known:
+                    self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
+                self.assertEqual(self.say(B, c=c, known=epoch).until, a.until)
+                self.assertEqual(self.say(B, c=c, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_a_replica_becomes_master(self):
+        epoch = self.meets()
+        r, c = self.another_redis()
+        self.assertEqual(c.cmd("REPLICAOF", "127.0.0.1", "1"), "OK")
+        reply = self.say_raw(A, c=c, known=epoch)
+        self.assertIsInstance(reply, RError)
+        self.assertRegex(reply, "READONLY")
+        old = c.cmd("INFO", "replication")
+        c.cmd("REPLICAOF", "NO", "ONE")
+        a = self.say(A, c=c, known=epoch)
+        b = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual((b.epoch, b.until), (a.epoch, 0))
+        c.cmd("REPLICAOF", "127.0.0.1", "1")
+        c.cmd("REPLICAOF", "NO", "ONE")  # another line of replication in the same process
+        self.assertNotEqual(c.cmd("INFO", "replication"), old)
+        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
+        self.assertGreater(again.epoch, a.epoch)
+        self.assertGreater(again.until, 0)
+
+    def test_clocks_that_went_back(self):
+        """The number rises above what the daemon and the data know of."""
+        far = self.now_us() + 10 ** 12
+        a = self.say(A, known=far)
+        self.assertEqual(a.epoch, far + 1)
+        self.c.cmd("SET", EPOCH, "%d fedcba9876543210" % (far + 10))
+        self.assertEqual(self.say(A, known=far).epoch, far + 11)
+
+    def test_lost_again_in_the_grace(self):
+        """Who was known stays known: to B, which has not come yet, nothing is promised away."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=[B])
+        self.c.cmd("FLUSHALL")
+        again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=[B])
+        self.assertGreater(again.epoch, a.epoch)
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+
+    def test_an_older_one_says_which(self):
+        a = self.say(A)
+        b = self.say(B, known=a.epoch + 10 ** 9)
+        self.assertEqual((b.epoch, b.until), (a.epoch, 0))
+
+
+class Strict(Presence):
+    def test_waits_until_redis_has_been_up_for_a_grace(self):
+        a = self.say(A, strict=1)
+        up = int(re.search(r"uptime_in_seconds:(\d+)", self.c.cmd("INFO", "server")).group(1))
+        left = a.until - a.time // 1000
+        self.assertTrue(GRACE_MS - 1000 * (up + 1) - 5 <= left <= GRACE_MS + 5, left)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, a.until)
+
+    def test_is_at_once_when_it_has(self):
+        until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
+        a = self.say(A, strict=1, grace=900)
+        self.assertEqual(a.until, 0)
+
+    def test_flushed_is_as_ever(self):
+        a = self.say(A, strict=1, grace=1)
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=a.epoch, strict=1)
+        self.assertGreater(a.until, 0)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, 0)
+
+
+class WhoIsThere(Presence):
+    def test_twin(self):
+        self.say(A)
+        a = self.say(A, nonce="d" * 16)
+        self.assertEqual((a.status, a.epoch, a.until, a.word), (TWIN, 0, 0, ""))
+        self.assertTrue(self.c.cmd("HGET", DAEMONS, A).startswith(NONCE[A]))
+        self.assertEqual(self.say(A).status, OK, "the first one stays")
+
+    def test_who_comes_after_it(self):
+        self.say(A)
+        self.assertEqual(self.say(A, nonce="d" * 16, former=NONCE[A]).status, OK)
+        self.assertEqual(self.say(A).status, TWIN, "that one has been replaced")
+
+    def test_who_has_not_been_heard_for_long(self):
+        for seen, status in ((-3 * BEAT - 500, OK), (-3 * BEAT + 500, TWIN), (BEAT - 500, TWIN), (BEAT + 5000, OK)):
+            with self.subTest(seen):
+                self.c.cmd("HSET", DAEMONS, A, "%s %d" % ("e" * 16, self.now_us() // 1000 + seen))
+                self.assertEqual(self.say(A).status, status)
+
+    def test_told_as_long_as_it_may_hold_something(self):
+        now = self.now_us() // 1000
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - GRACE_MS + 3000), C, "cc %d" % (now - GRACE_MS - 10))
+        self.assertEqual(self.say(A).others, [B])
+        self.assertEqual(self.say(A, grace=2 * GRACE_MS).others, [B, C])
+        self.c.cmd("HSET", DAEMONS, C, "cc %d" % (now - 2 * BEAT))
+        self.assertEqual(self.say(A, grace=1).others, [C])
+
+    def test_forgotten_after_a_day_of_others(self):
+        now = self.now_us() // 1000
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - 86400000 - 120000), C, "cc %d" % (now - 60000))
+        self.say(A)
+        self.assertEqual(sorted(self.c.cmd("HKEYS", DAEMONS)), [A, C])
+
+    def test_nonsense_among_them(self):
+        self.c.cmd("HSET", DAEMONS, "x", "y", B, "no such thing", A, "neither")
+        a = self.say(A)
+        self.assertEqual((a.status, a.others), (OK, []))
+        self.assertNotIn("x", self.c.cmd("HKEYS", DAEMONS))
+
+    def test_no_more_than_can_be_told(self):
+        now = self.now_us() // 1000
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
+        self.assertEqual(len(self.say(A).others), 256)
+
+    def test_leaving(self):
+        epoch = self.meets()
+        self.assertEqual(self.say(B, known=epoch, leaving=1).epoch, epoch)
+        self.assertEqual(self.c.cmd("HKEYS", DAEMONS), [A])
+        self.assertEqual(self.say(A, known=epoch).others, [])
+
+    def test_leaving_in_a_grace_ends_it(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=[B])
+        self.say(A, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual(self.say(B, known=epoch, leaving=1).until, 0)
+
+
+class Keys(Presence):
+    def test_of_another_type(self):
+        for key in (EPOCH, DAEMONS, ABSENT):
+            for spoil in (("RPUSH", key, "x"), ("SADD", key, "x")):
+                with self.subTest(key):
+                    self.c.cmd("FLUSHALL")
+                    epoch = self.meets()
+                    self.c.cmd("DEL", key)
+                    self.c.cmd(*spoil)
+                    a = self.say(A, known=epoch, met=[B])
+                    self.assertEqual(a.until > 0, key == EPOCH)
+                    self.assertEqual(a.epoch > epoch, key == EPOCH)
+
+    def test_nonsense_in_the_epoch(self):
+        for word in ("", "x", "1", "-1 abc", "12 xyz", "5 0123456789abcdef x", "9" * 400, OPEN + " "):
+            with self.subTest(word):
+                self.c.cmd("SET", EPOCH, word)
+                self.assertGreater(self.say(A, known=1).until, 0)
+
+    def test_an_epoch_that_would_expire_does_not(self):
+        epoch = self.meets()
+        self.c.cmd("EXPIRE", EPOCH, 100)
+        self.assertEqual(self.say(A, known=epoch).epoch, epoch)
+        self.assertEqual(self.c.cmd("TTL", EPOCH), -1)
+
+    def test_full(self):
+        """The first daemon, a known epoch and a lost one, in a Redis without room."""
+        self.full()
+        epoch = self.meets()
+        self.full(False)
+        self.c.cmd("FLUSHALL")
+        self.full()
+        a = self.say(A, known=epoch, met=[B])
+        self.assertGreater(a.until, 0)
+        self.say(A, known=a.epoch, reclaimed=a.epoch)
+        self.say(B, known=epoch)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_token_floor(self):
+        far = self.now_us() + 10 ** 12
+        self.say(A, floor=far)
+        self.assertEqual(self.c.cmd("GET", CLOCK), str(far))
+        self.say(A, floor=far - 5)
+        self.assertEqual(self.c.cmd("GET", CLOCK), str(far), "never back")
+        for spoil in (("SET", CLOCK, "nonsense"), ("RPUSH", CLOCK, "x")):
+            self.c.cmd("DEL", CLOCK)
+            self.c.cmd(*spoil)
+            self.say(A, floor=far)
+            self.assertEqual(self.c.cmd("GET", CLOCK), str(far))
+        self.c.cmd("DEL", CLOCK)
+        self.say(A)
+        self.assertEqual(self.c.cmd("EXISTS", CLOCK), 0)
+
+
+class InAGrace(Scripted):
+    """Every verb of every kind, in data that has lost locks."""
+
+    def setUp(self):
+        super().setUp()
+        self.until = self.now_us() // 1000 + GRACE_MS
+        self.word = "%s %d" % (OPEN, self.until)
+
+    def begins(self):
+        self.c.cmd("SET", EPOCH, self.word)
+
+    def test_nobody_gets_anything(self):
+        for kind in KINDS:
+            for epoch, told in ((self.word, True), (OPEN.replace("17", "18"), False), (None, False), ("list", False)):
+                with self.subTest((kind, epoch)):
+                    self.flush()
+                    self.c.cmd("DEL", EPOCH)
+                    if epoch == "list":
+                        self.c.cmd("RPUSH", EPOCH, OPEN)
+                    elif epoch is not None:
+                        self.c.cmd("SET", EPOCH, epoch)
+                    was = self.dump()
+                    outcome, left, _ = self.run_one(kind, "acquire", place=1)
+                    self.assertEqual(outcome, GRACE)
+                    self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if told else left == 0, left)
+                    self.assertEqual(self.dump(), was)
+                    self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
+
+    def test_also_not_who_has_it(self):
+        """Only as a reclaim: it says which grace it knows of."""
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                stamp = self.held(kind)
+                self.begins()
+                self.assertEqual(self.run_one(kind, "acquire", stamp=stamp)[0], GRACE)
+                outcome, token, _ = self.run_one(kind, "acquire", stamp=stamp, epoch=self.word)
+                self.assertEqual(outcome, OK)
+                self.assertGreater(token, 0)
+
+    def test_renewed_and_given_back_as_ever(self):
+        for kind in KINDS:
+            for verb in ("renew", "release", "clear"):
+                with self.subTest((kind, verb)):
+                    self.flush()
+                    stamp = self.held(kind)
+                    self.begins()
+                    self.assertEqual(self.run_one(kind, verb, stamp=stamp)[0], OK)
+
+    def test_what_is_not_there_may_have_been_lost(self):
+        for kind in KINDS:
+            for verb in ("renew", "release", "clear"):
+                with self.subTest((kind, verb)):
+                    self.flush()
+                    self.assertEqual(self.run_one(kind, verb)[0], GONE)
+                    self.begins()
+                    outcome, token, _ = self.run_one(kind, verb)
+                    self.assertEqual(outcome, GRACE)
+                    self.assertEqual(token > 0, verb == "clear")
+
+    def test_reclaimed(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.begins()
+                self.held(kind, epoch=self.word)
+                if KIND[kind].hash_of:
+                    self.assertEqual(self.c.cmd("HGETALL", "k"), KIND[kind].hash_of)
+                self.flush()
+                self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], GRACE, "over meanwhile")
+
+    def test_over_ghosts(self):
+        """A daemon that has it in old data lost it since, or it would have been told so."""
+        ghost = A + ":7"
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=ghost, lease=2 * LEASE)
+                self.begins()
+                outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
+                if kind in ("simple", "counter"):  # a string does not say whose it is
+                    self.assertEqual(outcome, TAKEN)
+                    continue
+                self.assertEqual(outcome, OK)
+                if KIND[kind].hash_of:
+                    self.assertEqual(self.c.cmd("HGETALL", "k"), KIND[kind].hash_of)
+                    self.ttl_is("k", LEASE)
+
+    def test_not_over_strangers(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=YOU)
+                was = self.dump()
+                self.begins()
+                outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
+                if kind == "semaphore":  # whoever has had one has one: the number is put right as they are given back
+                    self.assertEqual(outcome, OK)
+                    continue
+                self.assertEqual(outcome, TAKEN)
+                self.assertEqual({k: v for k, v in self.dump().items() if k != EPOCH}, {k: v for k, v in was.items() if k != EPOCH})
+
+    def test_not_over_ghosts_when_it_is_over(self):
+        for kind in LIKE_RLOCK + ["rw"]:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=A + ":7")
+                self.assertEqual(self.run_one(kind, "acquire")[0], TAKEN)
+
+    def test_several_ghosts_and_a_stranger(self):
+        self.begins()
+        for n in range(3):
+            self.run_one("rw", "acquire", owner=A + ":%d" % n, mode="read", epoch=self.word)
+        self.assertEqual(self.run_one("rw", "acquire", epoch=self.word)[0], OK)
+        self.assertEqual(self.c.cmd("HGETALL", "k"), ["mode", "write", ME + ":write", "1"])
+        self.assertEqual(self.c.cmd("KEYS", "*rwlock_timeout*"), [])
+        self.flush()
+        self.begins()
+        self.c.cmd("HSET", "k", "mode", "read", A + ":1", 1, YOU, 1)
+        self.c.cmd("PEXPIRE", "k", 5000)
+        self.assertEqual(self.run_one("rw", "acquire", epoch=self.word)[0], TAKEN)
+        self.assertEqual(self.c.cmd("HLEN", "k"), 3)
+        self.assertEqual(self.run_one("rw", "acquire", mode="read", epoch=self.word)[0], OK, "one more reader")
+        self.assertEqual(self.c.cmd("HLEN", "k"), 4)
+
+    def test_what_we_have_is_not_buried(self):
+        self.held("rw")
+        self.begins()
+        self.assertEqual(self.run_one("rw", "acquire", mode="read", holds=2, epoch=self.word)[0], OK)
+        self.assertEqual(self.c.map("HGETALL", "k"), {"mode": "write", ME + ":write": "1", ME: "2"})
+        self.assertEqual(self.run_one("rw", "acquire", holds=3, epoch=self.word)[0], OK)
+        self.assertEqual(self.c.map("HGETALL", "k"), {"mode": "write", ME + ":write": "3", ME: "2"})
+
+    def test_a_fair_lock_is_reclaimed_past_its_queue(self):
+        self.held("fair", who=A + ":7")
+        self.assertEqual(self.run_one("fair", "acquire", owner=YOU, place=1)[0], TAKEN)
+        self.begins()
+        self.assertEqual(self.run_one("fair", "acquire", epoch=self.word)[0], OK)
+        self.assertEqual(self.c.cmd("LRANGE", "redisson_lock_queue:{k}", 0, -1), [YOU])
+
+    def test_permits_above_the_limit_come_down_again(self):
+        """What was given since the snapshot is all asserted, whatever else is in it."""
+        ghosts = ["g%015d" % i for i in range(2)]
+        ours = ["o%015d" % i for i in range(3)]
+        for p in ghosts:
+            self.held("semaphore", who=p, limit=3)
+        self.begins()
+        for p in ours:
+            self.assertEqual(self.run_one("semaphore", "acquire", owner=p, limit=3, epoch=self.word)[0], OK)
+        self.c.cmd("SET", EPOCH, OPEN)
+        for p in ours[:2]:
+            self.assertEqual(self.run_one("semaphore", "release", owner=p)[0], OK)
+            self.assertEqual(self.run_one("semaphore", "acquire", owner="n" * 16, limit=3)[0], TAKEN)
+        self.assertEqual(self.run_one("semaphore", "release", owner=ours[2])[0], OK)
+        self.assertEqual(self.run_one("semaphore", "acquire", owner="n" * 16, limit=3)[0], OK)
+
+    def test_a_counter_is_reclaimed_by_its_stamp_alone(self):
+        stamp = self.held("counter")
+        self.begins()
+        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp + 5000, epoch=self.word)[0], TAKEN)
+        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp, lease=2 * LEASE, epoch=self.word)[0], OK)
+        self.ttl_is("k", 2 * LEASE)
+
+    def test_fenced_tokens_go_on(self):
+        self.begins()
+        self.c.cmd("SET", "redisson_lock_token:{k}", 10 ** 15 * 5)
+        outcome, token, _ = self.run_one("fenced", "acquire", epoch=self.word)
+        self.assertEqual((outcome, token), (OK, 10 ** 15 * 5 + 1))
+
+    def test_full(self):
+        """Nothing of it is written, also when a ghost had to go first."""
+        for kind in LIKE_RLOCK + ["rw"]:
+            with self.subTest(kind):
+                self.full(False)
+                self.flush()
+                self.begins()
+                self.full()
+                self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], FULL)
+                self.assertEqual(self.run_one(kind, "acquire")[0], GRACE)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,503 @@
+/*
+ * check.c -- what must be true (hazards.md 7.1), from what clients were told and from what the cores say of themselves.
+ *
+ *   S1  of a name at most one holder, or only readers, or as many as there are permits, whose told deadline has not
+ *       passed in true time
+ *   S2  tokens of a name rise
+ *   S3  one answer per request, and none to a session that has gone (client.c)
+ *   S4  holds are grants minus releases; who re-enters has the same token
+ *   S5  first come, first served among those who wait at one daemon
+ *   S6  nothing is said to be held when its deadline has passed; who has not heard LOST has not lost it
+ *   G1  nothing takes a lock past its guard
+ *   L1  what is free is granted to who waits for it, once faults have stopped
+ *   L3  without a fault no lock is lost
+ * L2 and R1 stand in left.c. S7 is not looked at by itself: who takes another's key breaks S1.
+ *
+ * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST.
+ */
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "tests/sim/sim.h"
+
+enum { CORE_CHECK_EVERY = 64, LOST_AFTER_US = 2 * 1000 * 1000 };
+
+static bool
+name_has(const struct name *n, unsigned flag)
+{
+    return (kind_rows[n->kind].flags & flag) != 0;
+}
+
+/* One holder at a time, or only readers. */
+static bool
+excludes(const struct name *n)
+{
+    return !n->broken && !name_has(n, KIND_F_PERMITS);
+}
+
+static void
+double_grant(struct world *w, const char *how, const struct name *n, int a, int b)
+{
+    if (w->now_us < w->excused_us) {
+        w->totals->excused++;
+        return;
+    }
+    if (n->kind == KIND_COUNTER && w->now_us < w->server.twins_until_us) {
+        w->totals->twins++;
+        return;
+    }
+    violated(w, "S1", "%s has two holders (%s): daemons %d and %d", n->text, how, a, b);
+}
+
+/* ---- promises ---- */
+
+static bool
+is_of(const struct promise *p, const struct daemon *d, uint64_t owner)
+{
+    return p->daemon == d->index && p->life == d->life && p->owner == owner;
+}
+
+static void
+forget(struct name *n, int i)
+{
+    n->promise[i] = n->promise[--n->promises_n];
+}
+
+static struct promise *
+promise_find(struct name *n, const struct daemon *d, uint64_t owner)
+{
+    for (int i = 0; i < n->promises_n; i++) {
+        if (is_of(&n->promise[i], d, owner)) {
+            return &n->promise[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+forget_old(struct name *n, int64_t now_us)
+{
+    for (int i = n->promises_n; i-- > 0;) {
+        if (n->promise[i].until_us < now_us - 30 * US_PER_S) {
+            forget(n, i);
+        }
+    }
+}
+
+/* S1, as the clients see it. */
+static void
+check_promises(struct daemon *d, const struct name *n, const struct promise *mine)
+{
+    struct world *w = d->world;
+
+    for (int i = 0; i < n->promises_n && excludes(n); i++) {
+        const struct promise *p = &n->promise[i];
+
+        if (p == mine || w->now_us >= p->until_us || is_of(p, d, mine->owner)) {
+            continue;
+        }
+        if (!p->shared || !mine->shared) {
+            trace(w, "check", "promise of daemon %d owner %d token %d until %.6f", p->daemon, (int)p->owner,
+                  (int)p->token, (double)p->until_us / 1e6);
+            double_grant(w, "told", n, p->daemon, d->index);
+            return;
+        }
+    }
+}
+
+static int64_t
+told_until(const struct daemon *d, int64_t lease_us)
+{
+    struct world *w = d->world;
+    int64_t us = lease_us;
+
+    if (w->options->control == CONTROL_DRIFT_0) { /* without the margin, for who measures it by true time */
+        us += lease_us / 99 + 2 * US_PER_MS;
+    }
+    return daemon_true(d, daemon_clock(d, w->now_us) + us);
+}
+
+/* ---- grants ---- */
+
+/* S4. Only where nothing else of this session is under way that could change it. */
+static void
+check_holds(struct daemon *d, const struct name *n, const struct promise *p, const struct asked *a,
+            const struct core_reply *r)
+{
+    struct world *w = d->world;
+    bool reentrant = name_has(n, KIND_F_REENTRANT) && n->kind != KIND_RW && !n->broken;
+    uint32_t holds = a->once ? p->holds : p->holds + 1;
+
+    if (!reentrant || !a->sole || a->named || p->holds == 0 || w->now_us >= p->until_us) {
+        return;
+    }
+    sight(w, SIGHT_REENTERED);
+    if (r->holds != holds || r->token != p->token) {
+        violated(w, "S4", "%s re-entered: %u holds, expected %u; token %llu, expected %llu", n->text, r->holds, holds,
+                 (unsigned long long)r->token, (unsigned long long)p->token);
+    }
+}
+
+static bool
+still_waits(const struct world *w, const struct asked *a, int name)
+{
+    bool in_time = a->wait_us == CORE_FOREVER || a->at_us + a->wait_us > w->now_us + 50 * US_PER_MS;
+
+    return a->id != 0 && a->type == CORE_LOCK && a->name[0] == name && a->wait_us != 0 && in_time && !a->once &&
+           a->first && !a->named;
+}
+
+static bool
+was_refused(const struct session *s, const struct asked *a, int name)
+{
+    return s->unavailable_us[name] != 0 && a->at_us < s->unavailable_us[name] + 15 * US_PER_S;
+}
+
+/*
+ * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
+ * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that.
+ */
+static void
+check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
+{
+    const struct name *n = &d->world->name[name];
+    bool simple = a->type == CORE_LOCK && a->first && !a->named && !a->once && r->holds <= 1;
+
+    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED)) {
+        return;
+    }
+    for (int i = 0; i < SESSIONS; i++) {
+        const struct session *other = &d->session[i];
+
+        for (int k = 0; k < ASKED && other != s && other->open && !other->eof; k++) {
+            const struct asked *b = &other->asked[k];
+
+            if (b->at_us < a->at_us && still_waits(d->world, b, name) && !was_refused(other, b, name)) {
+                violated(d->world, "S5", "%s: session %d waits since %.6f, granted to session %d that came %.6f",
+                         n->text, (int)other->id, (double)b->at_us / 1e6, (int)s->id, (double)a->at_us / 1e6);
+            }
+        }
+    }
+}
+
+/* It is given up already, or a lease of another length is asked for, by a request that was sent behind this one. */
+static bool
+given_up(const struct daemon *d, const struct session *s, const struct asked *a, int name)
+{
+    for (int i = 0; i < SESSIONS; i++) {
+        const struct session *other = &d->session[i];
+
+        for (int k = 0; k < ASKED && other->open; k++) {
+            const struct asked *b = &other->asked[k];
+            bool locks = b->type == CORE_LOCK || b->type == CORE_MLOCK || b->type == CORE_BREAK;
+
+            for (size_t j = 0; j < (b->n > 0 ? b->n : 1) && b->id != 0 && !locks; j++) {
+                if (b->name[j] == name && ((other == s && b->id > a->id) || (a->named && b->named))) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+void
+check_granted(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r)
+{
+    struct world *w = d->world;
+    int name = name_find(w, r->name);
+    struct name *n = &w->name[name];
+    struct promise *p = promise_find(n, d, r->owner);
+    bool gives_up = given_up(d, s, a, name), shared = a->shared && (p == NULL || p->shared);
+
+    sight(w, SIGHT_GRANTED);
+    if (r->lease_us <= 0 || r->token == 0) {
+        violated(w, "S6", "%s granted for %lld us, token %llu", n->text, (long long)r->lease_us,
+                 (unsigned long long)r->token);
+    }
+    if (p == NULL) {
+        check_turn(d, s, a, name, r);
+    }
+    if (n->promises_n > 0 && n->promise[n->promises_n - 1].daemon != d->index) {
+        sight(w, SIGHT_CROSS);
+    }
+    if (p != NULL) {
+        check_holds(d, n, p, a, r);
+    } else {
+        if (n->promises_n == PROMISES) {
+            forget_old(n, w->now_us + 30 * US_PER_S);
+        }
+        if (n->promises_n == PROMISES) {
+            forget(n, 0);
+        }
+        p = &n->promise[n->promises_n++];
+    }
+    *p = (struct promise){.daemon = d->index, .life = d->life, .owner = r->owner, .token = r->token,
+                          .session = s->id, .holds = a->sole ? r->holds : 0, .shared = shared};
+    p->until_us = told_until(d, r->lease_us);
+    n->granted = true;
+    if (gives_up) {
+        forget(n, (int)(p - n->promise));
+    } else {
+        check_promises(d, n, p);
+    }
+}
+
+void
+check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r)
+{
+    struct world *w = d->world;
+    struct name *n = &w->name[name_find(w, r->name)];
+
+    if (a->type == CORE_RENEW || a->type == CORE_MRENEW) {
+        struct promise *p = promise_find(n, d, r->owner);
+
+        sight(w, SIGHT_RENEWED);
+        if (r->left < 0) {
+            violated(w, "S6", "%s renewed for %lld ms", n->text, (long long)r->left);
+        }
+        if (p != NULL && !given_up(d, s, a, (int)(n - w->name))) {
+            p->until_us = daemon_true(d, daemon_clock(d, w->now_us) + r->left * US_PER_MS);
+        }
+    } else if (a->type == CORE_UNLOCK || a->type == CORE_MUNLOCK) {
+        struct promise *p = promise_find(n, d, r->owner);
+
+        sight(w, SIGHT_RELEASED);
+        if (p != NULL) { /* what is left of it, and of which sort, the next answer says */
+            forget(n, (int)(p - n->promise));
+        }
+    }
+}
+
+/*
+ * Who gives a lock up, or another lease to it, relies on it no more; who asks with a name may be any of its sessions.
+ */
+void
+check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type)
+{
+    struct name *n = &d->world->name[name_find(d->world, r->name)];
+
+    if (type == CORE_LOCK || type == CORE_MLOCK || type == CORE_BREAK) {
+        return;
+    }
+    for (int i = n->promises_n; i-- > 0;) {
+        const struct promise *p = &n->promise[i];
+
+        if (p->daemon == d->index && p->life == d->life && (p->session == s->id || r->owner.n > 0)) {
+            forget(n, i);
+        }
+    }
+}
+
+void
+check_session_ends(struct daemon *d, struct session *s)
+{
+    for (int k = 0; k < NAMES; k++) {
+        struct name *n = &d->world->name[k];
+
+        for (int i = n->promises_n; i-- > 0;) {
+            const struct promise *p = &n->promise[i];
+
+            if (p->daemon == d->index && p->life == d->life && p->session == s->id) {
+                forget(n, i);
+            }
+        }
+    }
+}
+
+/* ---- news ---- */
+
+/* S2. Of those who share a name, the replies may overtake each other; what is exclusive comes behind all before. */
+static void
+check_token(struct daemon *d, struct name *n, uint64_t token)
+{
+    struct world *w = d->world;
+    struct core_lock_view v = {.shared = false};
+    bool alone = !name_has(n, KIND_F_SHARED | KIND_F_PERMITS);
+
+    if (name_has(n, KIND_F_SHARED)) {
+        alone = core_lock_info(d->core, daemon_clock(d, w->now_us), slice_of(n->text), &v) && !v.shared;
+    }
+    if (token <= (alone ? n->last_token : n->last_exclusive) && !n->broken) {
+        if (w->now_us < w->excused_us) {
+            w->totals->excused++;
+        } else {
+            violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
+                     (unsigned long long)n->last_token);
+        }
+    }
+    n->last_exclusive = alone ? token : n->last_exclusive;
+    n->last_token = token > n->last_token ? token : n->last_token;
+}
+
+void
+check_news(struct daemon *d, const struct core_publish *p)
+{
+    struct world *w = d->world;
+    struct name *n = &w->name[name_find(w, p->name)];
+    static const char *const what[] = {"granted", "released", "lost", "wanted", "jeopardy"};
+
+    trace(w, "news", "daemon-%d: %s %s owner %llu token %llu %s", d->index, n->text, what[p->news],
+          (unsigned long long)p->owner, (unsigned long long)p->token, p->reason != NULL ? p->reason : "");
+    if (p->news == CORE_NEWS_GRANTED) {
+        n->granted = true;
+        check_token(d, n, p->token);
+    } else if (p->news == CORE_NEWS_LOST || p->news == CORE_NEWS_RELEASED) {
+        const struct promise *pr = promise_find(n, d, p->owner);
+
+        if (pr != NULL) {
+            forget(n, (int)(pr - n->promise));
+        }
+    }
+    if (p->news == CORE_NEWS_JEOPARDY) {
+        sight(w, SIGHT_JEOPARDY);
+    }
+    if (p->news != CORE_NEWS_LOST) {
+        return;
+    }
+    sight(w, SIGHT_LOST);
+    if (!n->broken && w->now_us > w->trouble_us + w->habit.lease_us + LOST_AFTER_US && w->now_us > w->excused_us &&
+        strcmp(p->reason, "lease over") != 0) {
+        violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,
+                 (double)(w->now_us - w->trouble_us) / 1e6);
+    }
+}
+
+/* ---- commands that were given up ---- */
+
+/*
+ * G1. Redis may run what was under way when its link was given up, but past its guard nothing that takes a lock. The
+ * guard is a second behind the sending; that is by Redis's clock as the daemon knew it.
+ */
+void
+check_zombie(const struct conn *c, int script, const struct reply *r)
+{
+    struct world *w = c->world;
+    int64_t late_us = w->now_us - c->closed_us - US_PER_S;
+
+    if (late_us > US_PER_S && scripts_verb(script) == VERB_ACQUIRE && r->type == REPLY_ARRAY && r->count > 1 &&
+        r->item[1]->n == 1 && w->now_us > w->excused_us) {
+        violated(w, "G1", "a lock of kind %s was taken %.3f s past its guard", kind_rows[scripts_kind(script)].name,
+                 (double)late_us / 1e6);
+    }
+}
+
+/* ---- after each step ---- */
+
+struct look {
+    int64_t now_us;
+    int n, writers, daemon, last;
+};
+
+static void
+look_at_holder(void *ctx, const struct core_holder_view *v)
+{
+    struct look *l = ctx;
+
+    if (l->now_us < v->deadline_us) {
+        l->n++;
+        l->writers += !v->shared;
+        l->last = l->daemon;
+    }
+}
+
+/* S1, as the daemons see it: renewals are known here, too. */
+static void
+check_holders(struct world *w, struct name *n)
+{
+    struct look l = {.n = 0};
+    int allowed = name_has(n, KIND_F_PERMITS) ? (int)n->limit : 1, first = -1;
+
+    n->granted = false;
+    for (int i = 0; i < w->habit.daemons; i++) {
+        struct daemon *d = &w->daemon[i];
+        int before = l.n;
+
+        if (d->alive) {
+            l.now_us = daemon_clock(d, w->now_us);
+            l.daemon = i;
+            core_each_holder(d->core, l.now_us, slice_of(n->text), look_at_holder, &l);
+            first = first < 0 && l.n > before ? i : first;
+        }
+    }
+    if (n->broken) {
+        return;
+    }
+    if (l.n > 1 && l.writers == 0) {
+        sight(w, SIGHT_READERS);
+    }
+    if (allowed > 1 && l.n == allowed) {
+        sight(w, SIGHT_PERMITS_OUT);
+    }
+    if (l.writers > 0 && l.n > allowed) {
+        double_grant(w, "held", n, first, l.last);
+    }
+}
+
+/* A permit has no promise that others would meet, so its holders are looked at whenever one is granted. */
+void
+check_step(struct daemon *d)
+{
+    struct world *w = d->world;
+
+    for (int i = 0; i < w->habit.names; i++) {
+        if (w->name[i].granted) {
+            check_holders(w, &w->name[i]);
+        }
+    }
+    if (w->check_in-- == 0) {
+        w->check_in = CORE_CHECK_EVERY;
+        core_check(d->core, daemon_clock(d, w->now_us));
+    }
+}
+
+/* ---- when faults have stopped ---- */
+
+struct waits {
+    struct world *world;
+    bool waits[NAMES];
+};
+
+static void
+note_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    struct waits *ws = ctx;
+
+    if (!v->kept) {
+        ws->waits[name_find(ws->world, v->name)] = true;
+    }
+}
+
+/*
+ * L1. What nobody has is not waited for longer than it takes to ask again. A holder at another daemon hears of a BREAK
+ * when it renews, and until then those behind it wait.
+ */
+void
+check_calm(struct world *w)
+{
+    struct waits ws = {.world = w};
+    char permits[64];
+
+    if (w->now_us < w->trouble_us) {
+        return;
+    }
+    for (int i = 0; i < w->habit.daemons; i++) {
+        struct daemon *d = &w->daemon[i];
+
+        if (d->alive) {
+            core_each_waiter(d->core, daemon_clock(d, w->now_us), (struct slice){NULL, 0}, note_waiter, &ws);
+        }
+    }
+    for (int i = 0; i < w->habit.names; i++) {
+        struct name *n = &w->name[i];
+
+        snprintf(permits, sizeof(permits), "{%s}:timeout", n->text);
+        if (!ws.waits[i] || n->broken || n->granted || server_has(w, n->text) || server_has(w, permits)) {
+            n->free_since_us = 0;
+        } else if (n->free_since_us == 0) {
+            n->free_since_us = w->now_us;
+        } else if (w->now_us - n->free_since_us > w->habit.poll_us + 1500 * US_PER_MS) {
+            violated(w, "L1", "%s is free since %.6f, and is waited for", n->text, (double)n->free_since_us / 1e6);
+        }
+    }
+}

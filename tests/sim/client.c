@@ -1,0 +1,344 @@
+/*
+ * client.c -- sessions at their daemons: they lock, hold, unlock, renew, wait, give up and vanish, each as the seed's
+ * habits have it.
+ */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+static const char *const owners[] = {"alice", "bob", "carol"};
+
+static bool
+name_has(const struct name *n, unsigned flag)
+{
+    return (kind_rows[n->kind].flags & flag) != 0;
+}
+
+static const char *
+who(const struct daemon *d)
+{
+    static const char *const names[DAEMONS] = {"client-0", "client-1", "client-2", "client-3"};
+
+    return names[d->index];
+}
+
+/* ---- asking ---- */
+
+/* Where to note a request; NULL: there are enough, or nothing more may be asked. */
+static struct asked *
+free_slot(struct session *s)
+{
+    for (int i = 0; i < ASKED && !s->eof; i++) {
+        if (s->asked[i].id == 0) {
+            return &s->asked[i];
+        }
+    }
+    return NULL;
+}
+
+static int64_t
+draw_wait(struct world *w)
+{
+    if (chance(w, (uint32_t)w->habit.nowait)) {
+        return 0;
+    }
+    return chance(w, (uint32_t)w->habit.forever) ? CORE_FOREVER : between(w, 20, 8000) * US_PER_MS;
+}
+
+static struct core_request
+draw_request(struct world *w, const struct session *s, enum core_event_type type, const struct name *n)
+{
+    bool locks = type == CORE_LOCK || type == CORE_MLOCK, renews = type == CORE_RENEW || type == CORE_MRENEW;
+    struct core_request r = {.session = s->id,
+                             .id = s->next_request,
+                             .name = slice_of(n->text),
+                             .spec = {.kind = n->kind,
+                                      .limit = n->limit,
+                                      .lease_us = w->habit.lease_us,
+                                      .owner_grace_us = w->habit.owner_grace_us,
+                                      .place_grace_us = w->habit.place_grace_us,
+                                      .key = slice_of(n->text)}};
+
+    if (chance(w, (uint32_t)w->habit.named)) {
+        r.owner = slice_of(owners[below(w, 3)]);
+    }
+    r.wait_us = locks ? draw_wait(w) : 0;
+    if (renews || (locks && chance(w, (uint32_t)w->habit.leased))) {
+        r.lease_us = between(w, 500, LEASE_MAX_US / US_PER_MS) * US_PER_MS;
+    }
+    r.once = locks && chance(w, 10000);
+    r.shared = name_has(n, KIND_F_SHARED) && chance(w, (uint32_t)w->habit.shared);
+    return r;
+}
+
+static void
+begin_asking(struct world *w, struct session *s, struct asked *a, enum core_event_type type)
+{
+    bool first = s->asked_n == 0;
+
+    for (int i = 0; i < ASKED; i++) {
+        s->asked[i].sole = false;
+    }
+    s->asked_n++;
+    *a = (struct asked){.id = ++s->next_request, .type = type, .at_us = w->now_us, .first = first, .sole = first};
+}
+
+static void
+note_asked(struct asked *a, const struct core_request *r)
+{
+    a->wait_us = r->wait_us;
+    a->once = r->once;
+    a->shared = r->shared;
+    a->named = r->owner.n > 0;
+}
+
+static void
+ask(struct daemon *d, struct session *s, enum core_event_type type, int name)
+{
+    struct world *w = d->world;
+    struct core_event ev = {.type = type};
+    struct asked *a = free_slot(s);
+
+    if (a == NULL) {
+        return;
+    }
+    begin_asking(w, s, a, type);
+    a->name[0] = name;
+    ev.request = draw_request(w, s, type, &w->name[name]);
+    note_asked(a, &ev.request);
+    trace(w, who(d), "session %d asks %d: %s %s%s%.*s wait %lld lease %lld%s%s", (int)s->id, (int)a->id,
+          type == CORE_LOCK ? "LOCK" : type == CORE_UNLOCK ? "UNLOCK" : type == CORE_RENEW ? "RENEW" : "BREAK",
+          w->name[name].text, a->named ? " of " : "", (int)ev.request.owner.n, ev.request.owner.p,
+          (long long)a->wait_us, (long long)ev.request.lease_us, a->shared ? " shared" : "", a->once ? " once" : "");
+    check_asks(d, s, &ev.request, type);
+    daemon_step(d, &ev);
+}
+
+/* Several names, one owner, wait and lease. */
+static void
+ask_many(struct daemon *d, struct session *s, enum core_event_type type)
+{
+    struct world *w = d->world;
+    struct core_request many[MANY];
+    int most = w->habit.names < MANY ? w->habit.names : MANY, first = (int)below(w, w->habit.names);
+    struct core_event ev = {.type = type};
+    struct asked *a = free_slot(s);
+
+    if (a == NULL) {
+        return;
+    }
+    begin_asking(w, s, a, type);
+    a->n = (size_t)between(w, 1, most);
+    ev.many.request = many;
+    ev.many.n = a->n;
+    for (size_t i = 0; i < a->n; i++) {
+        a->name[i] = (first + (int)i) % w->habit.names;
+        many[i] = draw_request(w, s, type, &w->name[a->name[i]]);
+        many[i].owner = many[0].owner;
+        many[i].wait_us = many[0].wait_us;
+        many[i].lease_us = many[0].lease_us;
+        many[i].once = many[0].once;
+        many[i].shared = false;
+        check_asks(d, s, &many[i], type);
+    }
+    note_asked(a, &many[0]);
+    trace(w, who(d), "session %d asks %d: %s, %d names from %s", (int)s->id, (int)a->id,
+          type == CORE_MLOCK ? "MLOCK" : type == CORE_MUNLOCK ? "MUNLOCK" : "MRENEW", (int)a->n,
+          w->name[a->name[0]].text);
+    daemon_step(d, &ev);
+}
+
+static void
+session_ends(struct daemon *d, struct session *s)
+{
+    struct world *w = d->world;
+    struct core_event ev = {.type = CORE_GONE, .session = s->id};
+    bool holds = false;
+
+    for (int i = 0; i < NAMES; i++) {
+        holds = holds || s->held[i] > 0;
+    }
+    w->totals->faults[s->asked_n > 0 ? FAULT_GONE_WAITING : holds ? FAULT_GONE_HOLDING : FAULT_GONE_IDLE]++;
+    trace(w, who(d), "session %d goes", (int)s->id);
+    check_session_ends(d, s);
+    memset(s, 0, sizeof(*s)); /* from now on a reply for it is an error */
+    daemon_step(d, &ev);
+}
+
+void
+clients_leave(struct daemon *d)
+{
+    if (!d->alive) {
+        return;
+    }
+    daemon_begins(d);
+    for (int s = 0; s < SESSIONS; s++) {
+        if (d->session[s].open) {
+            session_ends(d, &d->session[s]);
+        }
+    }
+}
+
+void
+clients_lost(struct daemon *d)
+{
+    memset(d->session, 0, sizeof(d->session));
+}
+
+/* ---- acting ---- */
+
+/* A name that it holds, from somewhere on; -1: none. */
+static int
+held_name(struct world *w, const struct session *s)
+{
+    int from = (int)below(w, w->habit.names);
+
+    for (int i = 0; i < w->habit.names; i++) {
+        int name = (from + i) % w->habit.names;
+
+        if (s->held[name] > 0) {
+            return name;
+        }
+    }
+    return -1;
+}
+
+static void
+ends_input(struct daemon *d, struct session *s)
+{
+    struct core_event ev = {.type = CORE_EOF, .session = s->id};
+
+    s->eof = true;
+    d->world->totals->faults[FAULT_EOF_WAITING] += s->asked_n > 0;
+    trace(d->world, who(d), "session %d: end of input", (int)s->id);
+    daemon_step(d, &ev);
+}
+
+static void
+open_session(struct daemon *d, struct session *s)
+{
+    if (!d->draining) {
+        s->id = core_session_open(d->core);
+        s->open = true;
+        trace(d->world, who(d), "session %d comes", (int)s->id);
+    }
+}
+
+static void
+session_acts(struct daemon *d, struct session *s)
+{
+    struct world *w = d->world;
+    int name = (int)below(w, w->habit.names), held = held_name(w, s);
+    enum core_event_type many;
+
+    if (!s->open) {
+        open_session(d, s);
+    } else if (chance(w, (uint32_t)w->habit.gone)) {
+        session_ends(d, s);
+    } else if (!s->eof && chance(w, (uint32_t)w->habit.eof)) {
+        ends_input(d, s);
+    } else if (chance(w, (uint32_t)w->habit.many)) {
+        many = chance(w, 60000) ? CORE_MLOCK : chance(w, 80000) ? CORE_MUNLOCK : CORE_MRENEW;
+        ask_many(d, s, many);
+    } else if (chance(w, (uint32_t)w->habit.renew)) {
+        ask(d, s, CORE_RENEW, held >= 0 ? held : name);
+    } else if (held >= 0 && chance(w, (uint32_t)w->habit.unlock)) {
+        s->held[held]--;
+        ask(d, s, CORE_UNLOCK, held);
+    } else if (w->name[name].broken && chance(w, 5000)) {
+        sight(w, SIGHT_BROKEN);
+        ask(d, s, CORE_BREAK, name);
+    } else if (chance(w, 3000)) {
+        ask(d, s, CORE_UNLOCK, name);
+    } else if (chance(w, (uint32_t)w->habit.lock)) {
+        ask(d, s, CORE_LOCK, name);
+    }
+}
+
+/* One session, or in a burst several of one daemon at the same moment. */
+void
+clients_act(struct world *w)
+{
+    struct daemon *d = &w->daemon[below(w, w->habit.daemons)];
+    int64_t n = chance(w, (uint32_t)w->habit.burst) ? between(w, 2, 10) : 1;
+
+    if (!d->alive || w->now_us < d->paused_until_us) {
+        return;
+    }
+    daemon_begins(d);
+    for (int64_t i = 0; i < n && !w->failed; i++) {
+        struct session *s = &d->session[below(w, w->habit.sessions)];
+
+        if (w->now_us >= s->paused_until_us) {
+            session_acts(d, s);
+        }
+    }
+}
+
+/* ---- hearing ---- */
+
+static void
+hears_answer(struct daemon *d, struct session *s, struct asked *a, const struct core_reply *r)
+{
+    struct world *w = d->world;
+    static const enum sight sights[CORE_ANSWERS] = {
+        [CORE_NOT_GRANTED] = SIGHT_NOT_GRANTED, [CORE_NOT_HELD] = SIGHT_NOT_HELD, [CORE_WAS_LOST] = SIGHT_WAS_LOST,
+        [CORE_DEADLOCK] = SIGHT_DEADLOCK,       [CORE_DRAINING] = SIGHT_DRAINING, [CORE_REDIS_FULL] = SIGHT_FULL,
+        [CORE_UNAVAILABLE] = SIGHT_UNAVAILABLE};
+
+    if (r->answer == CORE_GRANTED) {
+        int name = name_find(w, r->name);
+
+        s->held[name]++;
+        check_granted(d, s, a, r);
+    } else if (r->answer == CORE_LEFT) {
+        check_left(d, s, a, r);
+    } else if (sights[r->answer] != 0) {
+        sight(w, sights[r->answer]);
+    }
+}
+
+void
+clients_hear(struct daemon *d, const struct core_reply *r)
+{
+    struct world *w = d->world;
+    struct session *s = NULL;
+    struct asked *a = NULL;
+
+    for (int i = 0; i < SESSIONS; i++) {
+        if (d->session[i].open && d->session[i].id == r->session) {
+            s = &d->session[i];
+        }
+    }
+    for (int i = 0; s != NULL && i < ASKED; i++) {
+        if (s->asked[i].id == r->id) {
+            a = &s->asked[i];
+        }
+    }
+    trace(w, who(d), "session %d is answered %d: answer %d token %llu holds %d left %lld lease %lld", (int)r->session,
+          (int)r->id, r->answer, (unsigned long long)r->token, (int)r->holds, (long long)r->left,
+          (long long)r->lease_us);
+    if (a == NULL) {
+        violated(w, "S3", "a reply that nobody waits for: request %d of session %d, answer %d", (int)r->id,
+                 (int)r->session, r->answer);
+        return;
+    }
+    if (r->parts > 0 && (a->type != CORE_MLOCK || r->answer == CORE_GRANTED)) {
+        if (r->parts != a->n) {
+            violated(w, "S3", "%d parts for %d names", (int)r->parts, (int)a->n);
+        }
+        for (size_t i = 0; i < r->parts && i < a->n; i++) {
+            hears_answer(d, s, a, &r->part[i]);
+        }
+        if (a->type == CORE_MLOCK) {
+            sight(w, SIGHT_BUNDLE);
+        }
+    } else if (a->n == 0 || r->answer != CORE_GRANTED) {
+        hears_answer(d, s, a, r);
+    }
+    for (size_t i = 0; r->answer == CORE_UNAVAILABLE && i < (a->n > 0 ? a->n : 1); i++) {
+        s->unavailable_us[a->name[i]] = w->now_us;
+    }
+    a->id = 0;
+    s->asked_n--;
+}

@@ -1,0 +1,238 @@
+/*
+ * daemon.c -- a daemon without its sockets: core and backend, put together as engine.c does it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+static const char *
+who(const struct daemon *d)
+{
+    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
+
+    return names[d->index];
+}
+
+static void
+tell_op(const struct daemon *d, const struct core_action *a)
+{
+    static const char *const verbs[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
+                                        [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break",
+                                        [CORE_WATCH] = "watch",     [CORE_UNWATCH] = "unwatch"};
+
+    trace(d->world, who(d), "%s %.*s owner %" PRIu64 " holds %u rest %u lease %" PRId64 " op %" PRIu64 "%s%s%s%s",
+          verbs[a->type], (int)a->op.key.n, a->op.key.p, a->op.owner, a->op.holds, a->op.rest, a->op.lease_us, a->op.op,
+          a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "", a->op.place ? " place" : "",
+          a->op.exact ? " exact" : "");
+}
+
+static void
+sink(void *ctx, const struct core_action *a)
+{
+    struct daemon *d = ctx;
+
+    note(d->world, 1000 + (uint64_t)a->type, (uint64_t)d->index);
+    switch (a->type) {
+    case CORE_ACQUIRE:
+    case CORE_EXTEND:
+    case CORE_RELEASE:
+    case CORE_BREAK_KEY:
+    case CORE_WATCH:
+    case CORE_UNWATCH:
+        if (d->world->traced) {
+            tell_op(d, a);
+        }
+        note(d->world, a->op.op, a->op.lock);
+        backend_perform(d->backend, &a->op, a->type);
+        break;
+    case CORE_REPLY:
+        note(d->world, a->reply.id, (uint64_t)a->reply.answer);
+        clients_hear(d, &a->reply);
+        break;
+    case CORE_PUBLISH:
+        note(d->world, a->publish.token, (uint64_t)a->publish.news);
+        check_news(d, &a->publish);
+        break;
+    case CORE_SAY:
+        backend_say(d->backend, a->say);
+        break;
+    case CORE_KEEP:
+    case CORE_FORGET:
+        break;
+    case CORE_RECLAIMED:
+        trace(d->world, who(d), "reclaimed in epoch %" PRIu64, a->epoch);
+        sight(d->world, SIGHT_RECLAIMED);
+        backend_reclaimed(d->backend, a->epoch);
+        break;
+    }
+}
+
+/* First what the clock says, as core_step() promises; then whatever must be true is. */
+void
+daemon_step(struct daemon *d, const struct core_event *ev)
+{
+    core_step(d->core, daemon_clock(d, d->world->now_us), ev);
+    check_step(d);
+}
+
+static void
+on_post(void *ctx, const struct core_event *ev)
+{
+    struct daemon *d = ctx;
+
+    if (ev->type == CORE_DONE) {
+        struct core_event changed = *ev;
+
+        trace(d->world, who(d), "done op %" PRIu64 " outcome %d", ev->done.op, ev->done.outcome);
+        note(d->world, ev->done.op, (uint64_t)ev->done.outcome);
+        if (ev->done.outcome == CORE_UNKNOWN || ev->done.outcome == CORE_GRACE) {
+            sight(d->world, ev->done.outcome == CORE_GRACE ? SIGHT_GRACE : SIGHT_UNKNOWN);
+        }
+        if (d->world->options->control == CONTROL_LEASE_FROM_REPLY) {
+            changed.done.sent_us = daemon_clock(d, d->world->now_us);
+        }
+        daemon_step(d, &changed);
+        return;
+    }
+    if (ev->type == CORE_RECLAIM) {
+        trace(d->world, who(d), "epoch %" PRIu64, ev->epoch);
+        sight(d->world, SIGHT_EPOCH);
+    } else if (ev->type == CORE_GRACE_OVER) {
+        trace(d->world, who(d), "grace over");
+        sight(d->world, SIGHT_GRACE_OVER);
+    } else if (ev->type == CORE_SUSPECT) {
+        sight(d->world, SIGHT_SUSPECT);
+    }
+    daemon_step(d, ev);
+}
+
+static void
+on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    (void)ctx;
+    (void)id;
+    (void)seen;
+}
+
+static void
+on_state(void *ctx, bool up)
+{
+    struct daemon *d = ctx;
+
+    trace(d->world, who(d), "Redis is %s", up ? "up" : "away");
+}
+
+static void
+open_backend(struct daemon *d, const char uuid[37])
+{
+    static const struct log silent;
+    struct backend_conf bc = {.url = "unix:/simulated",
+                              .timeout_us = US_PER_S,
+                              .connect_us = US_PER_S,
+                              .backoff_min_us = 50 * US_PER_MS,
+                              .backoff_max_us = US_PER_S,
+                              .links = (unsigned)d->world->habit.links,
+                              .batch_max = 64,
+                              .grace_us = d->world->habit.lease_us < LEASE_MAX_US ? LEASE_MAX_US
+                                                                                  : d->world->habit.lease_us,
+                              .strict = d->world->habit.strict};
+    struct backend_env env = {.base = (struct event_base *)(void *)d,
+                              .log = &silent,
+                              .metrics = &d->metrics,
+                              .post = on_post,
+                              .seen = on_seen,
+                              .state = on_state,
+                              .nonce = d->life * 1000 + (uint64_t)d->index + 1,
+                              .secret = {d->life * 4 + (uint64_t)d->index, 77},
+                              .ctx = d};
+    char error[160];
+
+    memcpy(env.uuid, uuid, sizeof(env.uuid));
+    d->backend = backend_open(&bc, &env, error);
+    if (d->backend == NULL) {
+        abort();
+    }
+}
+
+/* Every life has an id of its own. */
+void
+daemon_start(struct daemon *d)
+{
+    struct hash_key key = {d->world->seed, (uint64_t)d->index};
+    struct core_conf *cc = &d->core_conf;
+    char uuid[37];
+
+    d->life++;
+    loop_enter(d);
+    snprintf(uuid, sizeof(uuid), "%08x-%04x-4000-8000-726c6f636b64", (unsigned)(uint32_t)d->life, (unsigned)d->index);
+    *cc = (struct core_conf){.op_timeout_us = US_PER_S,
+                             .max_poll_us = d->world->habit.poll_us,
+                             .deadlock_us = 300 * US_PER_MS,
+                             .handoff_time_us = 10 * US_PER_MS,
+                             .handoff_max = 8,
+                             .waiters_max = 1000,
+                             .locks_max = 100};
+    if (d->world->options->control == CONTROL_NO_POLL) {
+        cc->max_poll_us = 3600 * US_PER_S;
+    }
+    snprintf(cc->daemon, sizeof(cc->daemon), "%s", uuid);
+    d->core = core_new(cc, &key, &d->metrics, (struct core_sink){sink, d});
+    if (d->core == NULL) {
+        abort();
+    }
+    open_backend(d, uuid);
+    d->alive = d->dirty = true;
+    d->draining = false;
+    trace(d->world, who(d), "starts as %s", uuid);
+}
+
+void
+daemon_stop(struct daemon *d)
+{
+    trace(d->world, who(d), "stops");
+    loop_enter(d);
+    clients_lost(d);
+    backend_close(&d->backend);
+    core_free(&d->core);
+    unschedule(d->world, &d->timer);
+    d->alive = d->dirty = false;
+    d->paused_until_us = 0;
+}
+
+static void
+arm(struct daemon *d)
+{
+    struct world *w = d->world;
+    int64_t at_us = core_next_us(d->core), true_us;
+
+    if (at_us == CORE_FOREVER) {
+        unschedule(w, &d->timer);
+        return;
+    }
+    true_us = daemon_true(d, at_us);
+    if (d->timer.node.pos == 0 || d->timer.node.at_us < true_us || d->timer.node.at_us > true_us + LATE_US) {
+        schedule(w, &d->timer, true_us + below(w, LATE_US));
+    }
+}
+
+void
+daemon_begins(struct daemon *d)
+{
+    loop_enter(d);
+    d->dirty = true;
+    if (core_next_us(d->core) <= daemon_clock(d, d->world->now_us)) {
+        daemon_step(d, &(struct core_event){.type = CORE_TIME});
+    }
+}
+
+/* As engine_turn_end(). */
+void
+daemon_turn_end(struct daemon *d)
+{
+    daemon_begins(d);
+    d->dirty = false;
+    backend_flush(d->backend);
+    arm(d);
+}

@@ -1,0 +1,115 @@
+/*
+ * differ.h -- what the parts of the differential test share: a real redis-server with our clock, and random commands.
+ */
+#ifndef RLOCKD_TESTS_SIM_DIFFER_H
+#define RLOCKD_TESTS_SIM_DIFFER_H
+
+#include <hiredis/hiredis.h>
+#include <sys/types.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/epoch.h"
+#include "daemon/backend/link.h"
+#include "daemon/base/sha1.h"
+#include "tests/sim/redis.h"
+#include "tests/unit/rng.h"
+
+/* ---- differ_server.c ---- */
+
+struct server {
+    char dir[64], sock[96], clock[96];
+    pid_t pid;
+    volatile int64_t *now_us; /* its time of day */
+    redisContext *to;         /* replies are struct reply */
+    redisContext *hears;      /* PSUBSCRIBE * */
+};
+
+/* preload: the path of clock.so. Exits with a message when it can not be started. */
+void server_start(struct server *s, const char *preload, int64_t now_us);
+void server_stop(struct server *s);
+
+/* One command and its answer, freed by the caller. Exits when the server is gone. */
+struct reply *server_ask(redisContext *c, int words, const struct slice *word);
+struct reply *server_read(redisContext *c);
+void server_append(redisContext *c, int words, const struct slice *word);
+
+/* ---- differ_words.c ---- */
+
+enum { NAMES = 6, OWNERS = 4, UUIDS = 3 };
+
+/* A command of the test's; the words point into text, into literals, or into `call`. */
+struct line {
+    struct buf text;
+    struct slice word[LINK_WORDS_MAX];
+    int words;
+    size_t end[LINK_WORDS_MAX]; /* while it is made: where each ends in text; 0 = is a literal or a key */
+    struct call call;           /* of a shipped script; n = 0: something else */
+    bool look;                  /* the script of LOCKINFO */
+    struct epoch *presence;     /* whose it is, if it is the script of who is there */
+    int name;                   /* of the first lock of the call */
+};
+
+/* What is random for a while. */
+struct phase {
+    unsigned raw, scripted, shipped; /* parts of 100; the rest is housekeeping */
+    unsigned names, owners, uuids;   /* 1 to as many as there are */
+    enum value_format value;
+    bool trouble;                    /* Redis loses its data, daemons come and go */
+    unsigned foreign;                /* parts of 100: a raw command meets a lock's key, a script another kind */
+    enum kind kind[NAMES];
+};
+
+struct words {
+    struct rng rng;
+    struct phase phase;
+    int64_t now_us;
+    int64_t stamp[NAMES];            /* the last that the script of the name gave */
+    char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
+    char look_sha[SHA1_HEX_BYTES + 1];
+    struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
+};
+
+void words_init(struct words *g, uint64_t seed);
+void words_phase(struct words *g);
+
+/* What the simulated one answered to the line: later ones go on from there. */
+void words_answer(struct words *g, const struct line *l, const struct reply *r);
+
+/* A daemon says that it is there. */
+void words_presence(struct words *g, struct line *l, int daemon);
+
+/* The next command. line_fini when it is done. */
+void words_next(struct words *g, struct line *l);
+
+/* NAME WORD WORD ...: literals and whatever is borrowed. */
+void line_of(struct line *l, int words, const struct slice *word);
+void line_fini(struct line *l);
+
+/* NULL, or a command of the table that is never tried. */
+const char *words_missing(void);
+
+/* Names and owners that all commands share. */
+extern const struct slice lock_names[NAMES];
+extern const char *const uuids[UUIDS];
+
+void line_init(struct line *l);
+void add_word(struct line *l, struct slice word); /* borrowed */
+void end_word(struct line *l);                    /* what was appended to the text since the word before */
+void line_done(struct line *l);                   /* the text does not move any more */
+
+/* ---- differ_raw.c ---- */
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+bool one_in(struct words *g, unsigned n);
+void put_key(struct words *g, struct line *l);
+
+/* A command of the table at the end of the line; how many words it has. */
+int put_raw(struct words *g, struct line *l);
+
+/* ---- differ_lua.c ---- */
+
+/* The scripts that every run tries once; NULL behind the last. */
+const char *lua_odd(size_t i);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * inside.h -- what the files of the simulated Redis share, and nobody else sees.
+ */
+#ifndef RLOCKD_TESTS_SIM_INSIDE_H
+#define RLOCKD_TESTS_SIM_INSIDE_H
+
+#include "tests/sim/data.h"
+#include "tests/sim/out.h"
+#include "tests/sim/redis.h"
+
+enum { ID_BYTES = 40 };
+
+struct sim_redis {
+    struct data data;
+    struct out out;
+    int64_t wall_us, now_ms; /* of the command that runs */
+    int64_t born_us;         /* -1 = with its first command */
+    bool full;
+    bool replica;
+    bool dirty;              /* the script has called a writing command: its writes are checked no more */
+    char *refuse;            /* or NULL */
+    char run_id[ID_BYTES + 1], replid[ID_BYTES + 1], replid2[ID_BYTES + 1];
+    uint64_t *script;        /* bits of the scripts it knows, by script.id */
+    size_t script_words;
+    int (*publish)(void *ctx, struct slice channel, struct slice message);
+    void *publish_ctx;
+};
+
+/* ---- the table of commands ---- */
+
+enum {
+    CMD_WRITE = 1 << 0,
+    CMD_OOM = 1 << 1,       /* refused by a full Redis */
+    CMD_NO_SCRIPT = 1 << 2,
+};
+
+struct command {
+    const char *name; /* lower case */
+    size_t name_n;
+    int arity;        /* with the name; -n: at least n */
+    unsigned flags;
+    const struct reply *(*run)(struct sim_redis *r, int n, const struct slice *w);
+};
+
+#define COMMAND(name, arity, flags) const struct reply *cmd_##name(struct sim_redis *r, int n, const struct slice *w);
+#include "tests/sim/commands.def"
+#undef COMMAND
+
+const struct command *command_find(struct slice name); /* NULL: none */
+bool command_arity_ok(const struct command *c, int n);
+
+/* Every command of the table, for those who try them all. */
+const struct command *command_at(size_t i); /* NULL behind the last */
+
+/* ---- what commands are made of ---- */
+
+/* The key as a command sees it: an expired one is deleted first (on a replica: only not shown). */
+struct key *key_seen(struct sim_redis *r, struct slice name);
+
+/* The same, of this type. False: *error is what the command answers. *k NULL: there is none. */
+bool key_of(struct sim_redis *r, struct slice name, enum type type, struct key **k, const struct reply **error);
+struct key *key_make(struct sim_redis *r, struct slice name, enum type type, struct key *k);
+
+/* A key without entries is no key. */
+void key_trim(struct sim_redis *r, struct key *k);
+
+const struct reply *key_length(struct sim_redis *r, struct slice name, enum type type);
+
+/* From..to of `all`, counted from the end where negative; false: nothing. */
+bool range_of(int64_t all, int64_t *from, int64_t *to);
+
+bool int_of(struct slice s, int64_t *n);    /* as Redis reads it: nothing around, no + and no zeros in front */
+bool double_of(struct slice s, double *d);
+const struct reply *not_int(struct sim_redis *r);
+const struct reply *syntax_error(struct sim_redis *r);
+const struct reply *arity_error(struct sim_redis *r, const char *command);
+
+/* ---- scripts (scripts.c) ---- */
+
+/* EVAL and EVALSHA: w[1] is the text or the digest. */
+const struct reply *script_eval(struct sim_redis *r, int n, const struct slice *w, bool by_sha);
+const struct reply *script_load(struct sim_redis *r, struct slice text);
+bool script_knows(const struct sim_redis *r, struct slice sha);
+void script_forget(struct sim_redis *r);
+
+#endif

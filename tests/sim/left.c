@@ -1,0 +1,104 @@
+/*
+ * left.c -- what may be left when everybody has gone: L2 in Redis, R1 in the daemons.
+ */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+struct left_over {
+    struct world *world;
+    bool all;
+};
+
+/* The sorted set that says how long what is in this key is good: permits, or places. False: it is neither. */
+static bool
+set_of(struct slice key, char out[96], size_t *n)
+{
+    static const char queue[] = "redisson_lock_queue:", places[] = "redisson_lock_timeout:";
+    size_t queue_n = sizeof(queue) - 1, places_n = sizeof(places) - 1;
+    int made = -1;
+
+    if (key.n > queue_n && memcmp(key.p, queue, queue_n) == 0) {
+        made = snprintf(out, 96, "%s%.*s", places, (int)(key.n - queue_n), key.p + queue_n);
+    } else if ((key.n > places_n && memcmp(key.p, places, places_n) == 0) ||
+               (key.n > 10 && key.p[0] == '{' && memcmp(key.p + key.n - 8, ":timeout", 8) == 0)) {
+        made = snprintf(out, 96, "%.*s", (int)key.n, key.p);
+    }
+    *n = (size_t)made;
+    return made > 0 && made < 96;
+}
+
+/* Nothing in it is good any more. Who comes next clears it away; if nobody does, the key's own time runs out. */
+static bool
+is_dead(struct world *w, struct slice key)
+{
+    char now[32], set[96];
+    struct slice word[4] = {SLICE_LIT("ZRANGEBYSCORE"), {set, 0}, {now, 0}, SLICE_LIT("+inf")};
+    const struct reply *r;
+
+    if (!set_of(key, set, &word[1].n)) {
+        return false;
+    }
+    word[2].n = (size_t)snprintf(now, sizeof(now), "%lld", (long long)(server_clock(w) / US_PER_MS));
+    r = sim_redis_command(w->server.redis, server_clock(w), 4, word);
+    return r->type == REPLY_ARRAY && r->count == 0;
+}
+
+/*
+ * L2. Fences and clocks stay. A counter whose acquire went unanswered runs out by itself, and so does the number of a
+ * semaphore on which somebody listened when its last permit was given back (scripts/semaphore.lua).
+ */
+static void
+see_key(void *ctx, struct slice key)
+{
+    struct left_over *lo = ctx;
+    bool stays = (key.n > 6 && memcmp(key.p, "rlock:", 6) == 0) ||
+                 (key.n > 19 && memcmp(key.p, "redisson_lock_token", 19) == 0);
+
+    for (int i = 0; i < NAMES && !lo->all && !stays; i++) {
+        const struct name *n = &lo->world->name[i];
+
+        stays = slice_eq(key, slice_of(n->text)) && (n->kind == KIND_COUNTER || n->kind == KIND_SEMAPHORE);
+    }
+    if (!stays && !is_dead(lo->world, key)) {
+        violated(lo->world, "L2", "%.*s is left in Redis", (int)key.n, key.p);
+    }
+}
+
+void
+check_left_behind(struct world *w)
+{
+    struct left_over lo = {w, false};
+
+    if (!w->failed) {
+        sim_redis_keys(w->server.redis, server_clock(w), see_key, &lo);
+    }
+}
+
+/* R1. Everybody has gone: nothing is left in a core, and nothing on its way to Redis. */
+void
+check_end(struct world *w)
+{
+    struct left_over lo = {w, true};
+
+    sim_redis_keys(w->server.redis, server_clock(w), see_key, &lo);
+    for (int i = 0; i < w->habit.daemons; i++) {
+        struct daemon *d = &w->daemon[i];
+        struct core_totals t;
+
+        if (!d->alive) {
+            violated(w, "R1", "daemon %d did not come back", i);
+            return;
+        }
+        core_check(d->core, daemon_clock(d, w->now_us));
+        t = core_totals(d->core);
+        if (t.locks + t.owners + t.sessions + t.waiters + t.held + t.freeing > 0) {
+            violated(w, "R1", "daemon %d is left with %d locks, %d owners, %d sessions, %d waiters, %d freeing", i,
+                     (int)t.locks, (int)t.owners, (int)t.sessions, (int)t.waiters, (int)t.freeing);
+        }
+        loop_enter(d);
+        if (!backend_idle(d->backend)) {
+            violated(w, "R1", "the backend of daemon %d is not idle", i);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+/*
+ * nature.c -- what goes wrong by itself, tick by tick, at the rates that the seed has drawn.
+ */
+#include <stdlib.h>
+
+#include "tests/sim/sim.h"
+
+/* From now on, and for so long, a lock may be lost for which nobody is to blame. */
+void
+trouble(struct world *w, int64_t for_us)
+{
+    int64_t us = w->now_us + for_us;
+
+    w->trouble_us = us > w->trouble_us ? us : w->trouble_us;
+}
+
+/* What is assumed of clocks, or of a Redis that keeps what it has, does not hold: S1 is reported and not failed. */
+static void
+excuse(struct world *w, int64_t for_us)
+{
+    int64_t us = w->now_us + for_us;
+
+    w->excused_us = us > w->excused_us ? us : w->excused_us;
+    trouble(w, for_us);
+}
+
+/* Short ones mostly, and some that outlast a lease. */
+static int64_t
+draw_while(struct world *w, int64_t most_ms)
+{
+    int64_t ms = chance(w, 60000) ? most_ms / 10 : most_ms;
+
+    return between(w, 10, ms) * US_PER_MS;
+}
+
+void
+nature_begin(struct world *w)
+{
+    int64_t most = w->options->control == CONTROL_RATES ? 30000 : 5000;
+
+    for (int d = 0; d < DAEMONS; d++) {
+        w->daemon[d].boot_us = between(w, 1, 100000) * US_PER_S;
+        w->daemon[d].ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
+    }
+    w->server.ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
+}
+
+/* ---- one fault each; false: not possible just now ---- */
+
+static struct daemon *
+some_daemon(struct world *w)
+{
+    return &w->daemon[below(w, w->habit.daemons)];
+}
+
+static void
+cut_some_link(struct world *w)
+{
+    size_t n = 0;
+    struct list *pos, *nxt;
+    int64_t which;
+
+    list_each(pos, nxt, &w->server.conns)
+    {
+        n++;
+    }
+    which = below(w, n > 0 ? (int64_t)n : 1);
+    list_each(pos, nxt, &w->server.conns)
+    {
+        if (which-- == 0) {
+            trouble(w, 0);
+            conn_cut(container_of(pos, struct conn, node), chance(w, 70000));
+            return;
+        }
+    }
+}
+
+static void
+restart(struct world *w, bool empty, bool promote)
+{
+    struct sim_redis *data = empty ? NULL : sim_redis_copy(w->server.redis);
+
+    server_restart(w, data, promote);
+    if (data != NULL) {
+        sim_redis_free(&data);
+    }
+}
+
+static void
+lose_later(struct world *w, enum fault how)
+{
+    if (w->server.old == NULL) {
+        w->server.old = sim_redis_copy(w->server.redis);
+        w->server.old_how = how;
+        w->server.old_in = (unsigned)between(w, 1, 40);
+    }
+}
+
+static void
+evict(struct world *w)
+{
+    const struct name *n = &w->name[below(w, w->habit.names)];
+    struct slice word[2] = {SLICE_LIT("DEL"), slice_of(n->text)};
+
+    (void)sim_redis_command(w->server.redis, server_clock(w), 2, word);
+    excuse(w, 12 * US_PER_S);
+}
+
+static void
+jump(struct world *w, int64_t sign)
+{
+    int64_t us = draw_while(w, 6000);
+
+    w->server.wall_us += sign * us;
+    excuse(w, us + 15 * US_PER_S);
+}
+
+static void
+crash(struct world *w)
+{
+    struct daemon *d = some_daemon(w);
+
+    if (d->alive) {
+        d->back_us = w->now_us + draw_while(w, 5000);
+        trouble(w, d->back_us - w->now_us);
+        daemon_stop(d);
+    }
+}
+
+static void
+drain(struct world *w)
+{
+    struct daemon *d = some_daemon(w);
+
+    if (d->alive && !d->draining && w->now_us >= d->paused_until_us) {
+        d->draining = true;
+        d->drain_us = w->now_us + US_PER_S;
+        daemon_begins(d);
+        daemon_step(d, &(struct core_event){.type = CORE_DRAIN});
+    }
+}
+
+static void
+pause_client(struct world *w)
+{
+    struct session *s = &some_daemon(w)->session[below(w, w->habit.sessions)];
+
+    s->paused_until_us = w->now_us + draw_while(w, 20000);
+}
+
+static void
+happens_now(struct world *w, enum fault f)
+{
+    struct daemon *d = some_daemon(w);
+    int64_t us = draw_while(w, 6000);
+
+    trace(w, "nature", "%s", fault_rows[f].name);
+    switch (f) {
+    case FAULT_LINK_CUT:
+        cut_some_link(w);
+        break;
+    case FAULT_PARTITION_THERE:
+        d->no_there_us = w->now_us + us;
+        trouble(w, us + 2 * US_PER_S);
+        break;
+    case FAULT_PARTITION_BACK:
+        d->no_back_us = w->now_us + us;
+        trouble(w, us + 2 * US_PER_S);
+        break;
+    case FAULT_SLOW_LINK:
+        d->slow_us = between(w, 5, 500) * US_PER_MS;
+        d->slow_until_us = w->now_us + 2 * us;
+        trouble(w, 2 * us + 2 * US_PER_S);
+        break;
+    case FAULT_REDIS_PAUSE:
+        w->server.paused_until_us = w->now_us + us;
+        trouble(w, us);
+        break;
+    case FAULT_DAEMON_PAUSE:
+        d->paused_until_us = w->now_us + 2 * us;
+        trouble(w, 2 * us);
+        break;
+    case FAULT_CLIENT_PAUSE:
+        pause_client(w);
+        break;
+    case FAULT_DAEMON_CRASH:
+        crash(w);
+        break;
+    case FAULT_DRAIN:
+        drain(w);
+        break;
+    case FAULT_REDIS_FULL:
+        w->server.full_until_us = w->now_us + us;
+        sim_redis_full(w->server.redis, true);
+        trouble(w, us);
+        break;
+    case FAULT_RESTART_CLEAN:
+    case FAULT_FAILOVER_CLEAN:
+        restart(w, false, f == FAULT_FAILOVER_CLEAN);
+        break;
+    case FAULT_CLOCK_FORWARD:
+    case FAULT_CLOCK_BACK:
+        jump(w, f == FAULT_CLOCK_FORWARD ? 1 : -1);
+        break;
+    case FAULT_RESTART_EMPTY:
+        restart(w, true, false);
+        break;
+    case FAULT_RESTART_STALE:
+    case FAULT_FAILOVER_LOSSY:
+        lose_later(w, f);
+        break;
+    case FAULT_FLUSHALL:
+        sim_redis_flush(w->server.redis);
+        trouble(w, 0);
+        break;
+    case FAULT_EVICTION:
+        evict(w);
+        break;
+    default:
+        abort();
+    }
+}
+
+/* ---- what comes to its end ---- */
+
+static void
+daemon_goes_on(struct daemon *d)
+{
+    struct world *w = d->world;
+
+    if (!d->alive && w->now_us >= d->back_us) {
+        daemon_start(d);
+    } else if (d->alive && d->draining && w->now_us >= d->drain_us + US_PER_S) {
+        daemon_stop(d);
+        d->back_us = w->now_us + 200 * US_PER_MS;
+    } else if (d->alive && d->draining && w->now_us >= d->drain_us && w->now_us >= d->paused_until_us) {
+        clients_leave(d);
+    }
+}
+
+void
+nature_ticks(struct world *w)
+{
+    for (int d = 0; d < w->habit.daemons; d++) {
+        daemon_goes_on(&w->daemon[d]);
+    }
+    if (w->server.full_until_us != 0 && w->now_us >= w->server.full_until_us) {
+        w->server.full_until_us = 0;
+        sim_redis_full(w->server.redis, false);
+    }
+    for (int f = 0; f < FAULTS; f++) {
+        if (fault_rows[f].drawn == DRAWN_TICK && fault(w, (enum fault)f)) {
+            happens_now(w, (enum fault)f);
+        }
+    }
+}
+
+void
+nature_rests(struct world *w)
+{
+    trace(w, "nature", "rests");
+    w->faults_on = false;
+    w->server.paused_until_us = w->now_us;
+    w->server.down_until_us = w->now_us;
+    w->server.full_until_us = w->now_us;
+    if (w->server.old != NULL) {
+        sim_redis_free(&w->server.old);
+    }
+    trouble(w, 15 * US_PER_S); /* what is under way may come late yet */
+    for (int d = 0; d < w->habit.daemons; d++) {
+        struct daemon *dm = &w->daemon[d];
+
+        dm->paused_until_us = dm->no_there_us = dm->no_back_us = dm->slow_until_us = w->now_us;
+        dm->back_us = w->now_us;
+        dm->dirty = dm->alive;
+        for (int s = 0; s < SESSIONS; s++) {
+            dm->session[s].paused_until_us = w->now_us;
+        }
+    }
+}

@@ -1,0 +1,296 @@
+/*
+ * net.c -- the network between daemons and Redis: bytes in order, late, or never; and what is under way when somebody
+ * hangs up.
+ *
+ * I1  On a connection parcels arrive in the order they were sent, each direction by itself.
+ * I2  A connection lives until neither end has it and nothing is under way on it; the end of the daemon's side always
+ *     arrives at Redis at last, for there is keep-alive.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum { KEEP_ALIVE_US = 60 * 1000 * 1000 };
+
+static const char *
+who(const struct conn *c)
+{
+    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
+
+    return names[c->daemon->index];
+}
+
+/* One way, mostly what is usual for this seed; now and then much more. */
+int64_t
+net_delay(struct world *w, struct daemon *d)
+{
+    int64_t us = 10 + below(w, 2 * w->habit.delay_us);
+
+    if (w->now_us < d->slow_until_us) {
+        us += below(w, 2 * d->slow_us);
+    }
+    if (fault(w, FAULT_SLOW)) {
+        int64_t more_us = 20 * US_PER_MS;
+
+        while (more_us < 4 * US_PER_S && chance(w, 60000)) {
+            more_us *= 2;
+        }
+        us += below(w, more_us);
+        trouble(w, us);
+    }
+    return us;
+}
+
+/* A paused Redis lets itself be connected to: its kernel does it. */
+bool
+net_can_connect(struct world *w, struct daemon *d, bool *refused)
+{
+    *refused = w->now_us < w->server.down_until_us;
+    return w->now_us >= d->no_there_us && w->now_us >= d->no_back_us;
+}
+
+struct conn *
+conn_new(struct world *w, struct daemon *d, struct bufferevent *bev)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        abort();
+    }
+    c->world = w;
+    c->daemon = d;
+    c->bev = bev;
+    c->open = true;
+    c->id = ++w->server.conns_made;
+    list_init(&c->there);
+    list_init(&c->back);
+    list_init(&c->channels);
+    list_push_back(&w->server.conns, &c->node);
+    return c;
+}
+
+static void
+parcel_free(struct parcel *p)
+{
+    unschedule(p->conn->world, &p->h);
+    list_remove(&p->node);
+    free(p);
+}
+
+static void
+conn_free(struct conn *c)
+{
+    server_hangs_up(c);
+    while (!list_empty(&c->there)) {
+        parcel_free(container_of(c->there.next, struct parcel, node));
+    }
+    while (!list_empty(&c->back)) {
+        parcel_free(container_of(c->back.next, struct parcel, node));
+    }
+    list_remove(&c->node);
+    free(c);
+}
+
+static void
+free_if_done(struct conn *c)
+{
+    if (c->bev == NULL && !c->open && list_empty(&c->there) && list_empty(&c->back)) {
+        conn_free(c);
+    }
+}
+
+static struct parcel *
+parcel_new(struct conn *c, enum happening_type type, const void *bytes, size_t n)
+{
+    struct parcel *p = malloc(sizeof(*p) + n);
+
+    if (p == NULL) {
+        abort();
+    }
+    *p = (struct parcel){.h = {.type = type, .daemon = type == HAPPENS_BACK ? c->daemon : NULL}, .conn = c, .n = n};
+    list_init(&p->node);
+    if (n > 0) {
+        memcpy(p->bytes, bytes, n);
+    }
+    return p;
+}
+
+/* I1. */
+static void
+send_there(struct conn *c, struct parcel *p, int64_t at_us)
+{
+    at_us = at_us > c->last_there_us ? at_us : c->last_there_us;
+    c->last_there_us = at_us;
+    list_push_back(&c->there, &p->node);
+    schedule(c->world, &p->h, at_us);
+}
+
+static void
+send_back(struct conn *c, struct parcel *p, int64_t at_us)
+{
+    at_us = at_us > c->last_back_us ? at_us : c->last_back_us;
+    c->last_back_us = at_us;
+    list_push_back(&c->back, &p->node);
+    schedule(c->world, &p->h, at_us);
+}
+
+/* ---- there ---- */
+
+void
+conn_send(struct conn *c, const void *bytes, size_t n)
+{
+    struct world *w = c->world;
+    struct parcel *p = parcel_new(c, HAPPENS_THERE, bytes, n);
+    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+
+    at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
+    send_there(c, p, at_us);
+}
+
+/*
+ * What is under way mostly arrives; it may be lost, and the network or a Redis that does not read may keep it for long.
+ */
+void
+conn_close(struct conn *c)
+{
+    struct world *w = c->world;
+    struct parcel *p = parcel_new(c, HAPPENS_THERE, NULL, 0);
+    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+
+    p->type = PARCEL_END;
+    c->bev = NULL;
+    c->closed_us = w->now_us;
+    at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
+    if (w->faults_on && chance(w, 25000)) {
+        c->lost = true;
+        at_us = w->now_us + KEEP_ALIVE_US;
+    } else if (w->faults_on && chance(w, 30000)) {
+        c->held_until_us = w->now_us + between(w, 10, 12000) * US_PER_MS;
+    }
+    send_there(c, p, at_us);
+}
+
+void
+conn_cut(struct conn *c, bool told)
+{
+    struct world *w = c->world;
+
+    server_hangs_up(c);
+    if (c->bev != NULL && told && !c->mute) {
+        struct parcel *p = parcel_new(c, HAPPENS_BACK, NULL, 0);
+        int64_t at_us = w->now_us + net_delay(w, c->daemon);
+
+        p->type = PARCEL_END;
+        at_us = at_us > c->daemon->no_back_us ? at_us : c->daemon->no_back_us;
+        send_back(c, p, at_us);
+    }
+    c->mute = true;
+}
+
+static void
+arrives(struct conn *c, struct parcel *p)
+{
+    struct world *w = c->world;
+
+    if (p->type == PARCEL_END) {
+        server_hangs_up(c);
+    } else if (!c->open || c->lost) {
+        trace(w, who(c), "conn %d: %d bytes lost", (int)c->id, (int)p->n);
+    } else if (fault(w, FAULT_CUT_REQUEST)) {
+        trace(w, who(c), "conn %d: cut, request lost", (int)c->id);
+        trouble(w, 0);
+        conn_cut(c, chance(w, 70000));
+    } else {
+        server_runs(c, p);
+    }
+}
+
+/* I1: the first of them, whichever was waited for; its own time is then for the other one. */
+static struct parcel *
+take_first(struct list *parcels, struct happening *h)
+{
+    struct parcel *first = container_of(parcels->next, struct parcel, node);
+    struct world *w = first->conn->world;
+
+    list_remove(&first->node);
+    if (&first->h != h) {
+        schedule(w, h, first->h.node.at_us);
+        unschedule(w, &first->h);
+    }
+    return first;
+}
+
+void
+net_there(struct happening *h)
+{
+    struct parcel *p;
+    struct conn *c = container_of(h, struct parcel, h)->conn;
+    struct world *w = c->world;
+    int64_t until_us = w->server.paused_until_us;
+
+    until_us = until_us > c->held_until_us ? until_us : c->held_until_us;
+    if (w->now_us < until_us) {
+        schedule(w, h, until_us);
+        return;
+    }
+    p = take_first(&c->there, h);
+    arrives(c, p);
+    free(p);
+    free_if_done(c);
+}
+
+/* ---- back ---- */
+
+/* `pushed`: nobody asked for it. A reply may be swallowed, and then nothing more comes; or cut at any byte. */
+void
+conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
+{
+    struct world *w = c->world;
+    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+    bool cut = false;
+
+    if (c->mute || c->bev == NULL) {
+        return;
+    }
+    if (!pushed && fault(w, FAULT_SWALLOWED)) {
+        trace(w, who(c), "conn %d: reply swallowed", (int)c->id);
+        trouble(w, 3 * US_PER_S);
+        c->mute = true;
+        return;
+    }
+    if (!pushed && fault(w, FAULT_CUT_REPLY)) {
+        cut = true;
+        n = (size_t)below(w, (int64_t)n);
+        trace(w, who(c), "conn %d: cut, reply lost", (int)c->id);
+        trouble(w, 0);
+    }
+    at_us = at_us > c->daemon->no_back_us ? at_us : c->daemon->no_back_us;
+    send_back(c, parcel_new(c, HAPPENS_BACK, bytes, n), at_us);
+    if (cut) {
+        conn_cut(c, chance(w, 70000));
+    }
+}
+
+void
+net_back(struct happening *h)
+{
+    struct conn *c = container_of(h, struct parcel, h)->conn;
+    struct parcel *p = take_first(&c->back, h);
+
+    if (c->bev != NULL && p->type == PARCEL_END) {
+        loop_ended(c);
+    } else if (c->bev != NULL && p->n > 0) {
+        loop_bytes(c, p->bytes, p->n);
+    }
+    free(p);
+    free_if_done(c);
+}
+
+void
+net_free(struct world *w)
+{
+    while (!list_empty(&w->server.conns)) {
+        conn_free(container_of(w->server.conns.next, struct conn, node));
+    }
+}

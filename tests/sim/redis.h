@@ -1,0 +1,54 @@
+/*
+ * redis.h -- a Redis in this process: it runs the shipped Lua scripts (liblua5.1) over a key space of its own.
+ *
+ * What it answers is what redis-server 7.0 answers, byte for byte where a script or a test can see it: tests/sim/differ
+ * proves it against a real one. One thread, no clock: the time of every command is an argument.
+ */
+#ifndef RLOCKD_TESTS_SIM_REDIS_H
+#define RLOCKD_TESTS_SIM_REDIS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend/reply.h"
+#include "daemon/base/slice.h"
+
+struct sim_redis;
+
+/* Empty, with these 40 hex digits as run_id and master_replid. Aborts when out of memory, as all of this does. */
+struct sim_redis *sim_redis_new(const char *run_id, const char *replid);
+void sim_redis_free(struct sim_redis **r);
+
+/*
+ * Runs one command. wall_us: this Redis's clock (TIME, expiry). The reply lives until the next command on it. Commands:
+ * commands.def; those that the scripts use, EVAL, EVALSHA, SCRIPT, INFO, and what a test needs to look.
+ */
+const struct reply *sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct slice *word);
+
+/* What PUBLISH answers: how many heard it. NULL: nobody. */
+void sim_redis_on_publish(struct sim_redis *r, int (*fn)(void *ctx, struct slice channel, struct slice message),
+                          void *ctx);
+
+/* Since when this process runs, for uptime_in_seconds; unless it is said, its first command tells. */
+void sim_redis_started(struct sim_redis *r, int64_t wall_us);
+
+/*
+ * Faults. A copy is a replica: its role is slave, it refuses writes, and shows expired keys no more but keeps them. Its
+ * run_id is derived from r's, its master_replid is r's.
+ */
+struct sim_redis *sim_redis_copy(const struct sim_redis *r);     /* its data only: a snapshot, or a replica */
+void sim_redis_restart(struct sim_redis *r, const struct sim_redis *data, const char *run_id,
+                       const char *replid);                      /* data NULL: empty; scripts are forgotten */
+void sim_redis_promote(struct sim_redis *r, const char *replid); /* a replica becomes master: data stays */
+void sim_redis_flush(struct sim_redis *r);                       /* FLUSHALL */
+void sim_redis_script_flush(struct sim_redis *r);
+void sim_redis_full(struct sim_redis *r, bool full);             /* maxmemory reached: OOM as 7.0.15 does it */
+void sim_redis_refuse(struct sim_redis *r, const char *error);   /* "LOADING ...": to every command; NULL = no more */
+
+/* The keys there are at wall_us, expired ones not counted, in an order that only depends on the data. */
+void sim_redis_keys(struct sim_redis *r, int64_t wall_us, void (*fn)(void *ctx, struct slice key), void *ctx);
+
+/* False: Redis gives this key back in an order of its own (a set, a once large hash), we in that of arrival. */
+bool sim_redis_ordered(const struct sim_redis *r, struct slice key);
+
+#endif

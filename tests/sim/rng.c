@@ -1,0 +1,134 @@
+/*
+ * rng.c -- dice, and what a seed decides at its beginning: which faults there are, and how busy everybody is.
+ */
+#include "tests/sim/sim.h"
+
+const struct fault_row fault_rows[FAULTS] = {
+#define FAULT(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, false},
+#define LOSS(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, true},
+#include "tests/sim/faults.def"
+#undef FAULT
+#undef LOSS
+};
+
+const char *const sight_names[SIGHTS] = {
+#define SIGHT(id, name) [SIGHT_##id] = name,
+#include "tests/sim/sights.def"
+#undef SIGHT
+};
+
+const struct control_row control_rows[CONTROLS] = {
+    [CONTROL_NONE] = {"none", ""},
+#define CONTROL(id, name, help) [CONTROL_##id] = {name, help},
+#include "tests/sim/controls.def"
+#undef CONTROL
+};
+
+/* splitmix64 */
+uint64_t
+draw(struct world *w)
+{
+    uint64_t z = w->rng += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+int64_t
+below(struct world *w, int64_t n)
+{
+    return (int64_t)(draw(w) % (uint64_t)n);
+}
+
+int64_t
+between(struct world *w, int64_t low, int64_t high)
+{
+    return low + below(w, high - low + 1);
+}
+
+bool
+chance(struct world *w, uint32_t per_100k)
+{
+    return per_100k > 0 && below(w, 100000) < per_100k;
+}
+
+bool
+fault(struct world *w, enum fault f)
+{
+    bool hit = w->faults_on && chance(w, w->rate[f]);
+
+    w->totals->faults[f] += hit;
+    return hit;
+}
+
+void
+sight(struct world *w, enum sight s)
+{
+    w->totals->sights[s]++;
+}
+
+/* Half of the faults are left out, so that not all of them hide behind the most frequent; some seeds have none. */
+static void
+draw_rates(struct world *w)
+{
+    bool calm = chance(w, 5000), losses = w->options->losses && chance(w, 50000);
+
+    for (int f = 0; f < FAULTS; f++) {
+        const struct fault_row *row = &fault_rows[f];
+        int64_t rate = row->rate > 0 ? between(w, 1, row->rate) : 0;
+        bool on = chance(w, 40000);
+
+        w->rate[f] = on && !calm && (!row->loss || losses) ? (uint32_t)rate : 0;
+    }
+}
+
+static void
+draw_people(struct world *w)
+{
+    struct habit *h = &w->habit;
+
+    h->lock = (int)between(w, 20000, 70000);
+    h->unlock = (int)between(w, 50000, 95000);
+    h->renew = (int)between(w, 0, 15000);
+    h->many = chance(w, 40000) ? (int)between(w, 1000, 20000) : 0;
+    h->gone = (int)between(w, 200, 4000);
+    h->eof = (int)between(w, 0, 1000);
+    h->shared = (int)between(w, 20000, 90000);
+    h->named = chance(w, 60000) ? (int)between(w, 5000, 60000) : 0;
+    h->leased = (int)between(w, 0, 50000);
+    h->nowait = (int)between(w, 5000, 40000);
+    h->forever = (int)between(w, 10000, 60000);
+    h->burst = chance(w, 50000) ? (int)between(w, 1000, 30000) : 0;
+}
+
+void
+draw_habits(struct world *w)
+{
+    static const int64_t think_ms[] = {200, 400, 800, 1600, 3200};
+    struct habit *h = &w->habit;
+
+    draw_rates(w);
+    h->daemons = (int)between(w, 1, DAEMONS);
+    h->sessions = (int)between(w, 1, SESSIONS);
+    h->names = (int)between(w, 1, NAMES);
+    h->links = (int)between(w, 1, 2);
+    h->think_us = think_ms[below(w, 5)] * US_PER_MS;
+    h->delay_us = between(w, 30, 2000);
+    h->lease_us = between(w, 2000, 12000) * US_PER_MS;
+    h->poll_us = between(w, 1000, 6000) * US_PER_MS;
+    h->owner_grace_us = chance(w, 30000) ? 0 : between(w, 100, 3000) * US_PER_MS;
+    h->place_grace_us = chance(w, 30000) ? 0 : between(w, 100, 2000) * US_PER_MS;
+    draw_people(w);
+    h->strict = w->options->losses || chance(w, 30000);
+    h->rates = fault(w, FAULT_CLOCK_RATE);
+    if (w->options->control == CONTROL_DRIFT_0 || w->options->control == CONTROL_RATES) {
+        h->rates = true;
+    }
+    if (w->options->control == CONTROL_LEASE_FROM_REPLY) { /* what makes a difference */
+        h->leased = 90000;
+        h->unlock = 10000;
+        h->think_us = 200 * US_PER_MS;
+        w->rate[FAULT_SLOW] = fault_rows[FAULT_SLOW].rate;
+    }
+}

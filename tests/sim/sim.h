@@ -1,0 +1,341 @@
+/*
+ * sim.h -- the world of the simulator: daemons, their clients, a Redis, the network between them; one thread, one seed.
+ *
+ * What is real: daemon/core and the whole of daemon/backend (librlockd.a) down to the calls of libevent, which loop.c
+ * has in its stead; and the Lua scripts, which redis.c runs. Everything that happens is a node of one heap, in true
+ * time; every daemon and Redis have clocks of their own that they are given instead.
+ *
+ * Same seed, same trace, on every run and compiler: no address, no hash of one, no real clock may decide anything, and
+ * two draws never stand in one expression.
+ */
+#ifndef RLOCKD_TESTS_SIM_SIM_H
+#define RLOCKD_TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/backend/backend.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/heap.h"
+#include "daemon/base/list.h"
+#include "daemon/core/view.h"
+#include "tests/sim/redis.h"
+
+enum { DAEMONS = 4, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128 };
+enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* that a client asks for */ };
+
+enum fault {
+#define FAULT(id, name, when, rate) FAULT_##id,
+#define LOSS(id, name, when, rate) FAULT_##id,
+#include "tests/sim/faults.def"
+#undef FAULT
+#undef LOSS
+    FAULTS
+};
+
+/* Situations that a long run must have seen, and what was measured. */
+enum sight {
+#define SIGHT(id, name) SIGHT_##id,
+#include "tests/sim/sights.def"
+#undef SIGHT
+    SIGHTS
+};
+
+enum drawn { DRAWN_MESSAGE, DRAWN_HEARD, DRAWN_TICK, DRAWN_SEED, DRAWN_NEVER };
+
+struct fault_row {
+    const char *name;
+    enum drawn drawn;
+    uint32_t rate;
+    bool loss;
+};
+
+extern const struct fault_row fault_rows[FAULTS];
+extern const char *const sight_names[SIGHTS];
+
+/* Breakages of our own that the invariants must notice. */
+enum control {
+    CONTROL_NONE,
+#define CONTROL(id, name, help) CONTROL_##id,
+#include "tests/sim/controls.def"
+#undef CONTROL
+    CONTROLS
+};
+
+struct control_row {
+    const char *name, *help;
+};
+
+extern const struct control_row control_rows[CONTROLS];
+
+/* What one process has counted; added up over all of them. */
+struct totals {
+    uint64_t seeds, failed, events, commands, scripts, virtual_us, excused, twins;
+    uint64_t faults[FAULTS], sights[SIGHTS];
+};
+
+struct options {
+    uint64_t seed, seeds;
+    int jobs;
+    int64_t virtual_us;
+    enum control control;
+    bool losses, trace, quiet, self_check;
+};
+
+/* ---- what happens ---- */
+
+enum happening_type { HAPPENS_EVENT, HAPPENS_CONNECT, HAPPENS_THERE, HAPPENS_BACK, HAPPENS_CORE, HAPPENS_ACT,
+                      HAPPENS_TICK };
+
+/* In the heap of the world. A daemon that is paused sees it when it goes on. */
+struct happening {
+    struct heap_node node;
+    enum happening_type type;
+    struct daemon *daemon; /* whose turn it is; NULL: the world's or Redis's */
+};
+
+/* ---- the network ---- */
+
+enum parcel_type { PARCEL_BYTES, PARCEL_END };
+
+/* One command, one reply, or the end of the connection. */
+struct parcel {
+    struct happening h;
+    struct list node; /* conn.there or conn.back */
+    struct conn *conn;
+    enum parcel_type type;
+    bool script; /* a call of a script */
+    size_t n;
+    char bytes[];
+};
+
+/*
+ * A connection. Commands on it live on when the daemon has closed it: they are in the sockets' buffers, and Redis runs
+ * what arrives.
+ */
+struct conn {
+    struct list node;            /* server.conns */
+    struct world *world;
+    struct daemon *daemon;       /* which it was; the slot lives longer than the daemon */
+    struct bufferevent *bev;     /* NULL: the daemon has closed it */
+    bool open;                   /* Redis has it */
+    bool mute;                   /* nothing comes back any more */
+    uint64_t id;
+    int64_t closed_us;           /* by the daemon */
+    int64_t held_until_us;       /* the network keeps what is under way so long */
+    bool lost;                   /* what is under way to Redis does not arrive */
+    struct list there, back;     /* parcel.node */
+    int64_t last_there_us, last_back_us;
+    struct list channels;        /* channel.node */
+    size_t channels_n;
+};
+
+/* ---- Redis ---- */
+
+struct server {
+    struct sim_redis *redis;
+    struct sim_redis *old;       /* its data some writes ago; owned */
+    unsigned old_in;             /* commands until `old` comes back */
+    enum fault old_how;
+    struct list conns;
+    uint64_t conns_made, life;
+    bool loaded[SCRIPTS];        /* known.c knows them by these numbers */
+    int64_t wall_us, ppm;        /* its clock at true time 0, and how much it goes ahead in a second */
+    int64_t stamp, twins_until_us; /* of the last hold of a counter; it and one before it look alike */
+    int64_t down_until_us, paused_until_us, full_until_us;
+};
+
+/* ---- daemons and their clients ---- */
+
+struct asked {
+    uint64_t id; /* 0 = free */
+    enum core_event_type type;
+    size_t n; /* names of an MLOCK and the like; else 0 */
+    int name[MANY];
+    int64_t at_us, wait_us;
+    bool once, shared, named;
+    bool first; /* nothing else of this session was under way when it was asked */
+    bool sole;  /* and nothing since */
+};
+
+struct session {
+    bool open, eof;
+    uint64_t id, next_request;
+    int64_t paused_until_us;
+    struct asked asked[ASKED];
+    int asked_n;
+    int held[NAMES];
+    int64_t unavailable_us[NAMES]; /* the last time it was answered so */
+};
+
+struct daemon {
+    struct world *world;
+    int index;
+    bool alive, dirty, draining;
+    uint64_t life;
+    struct core *core;
+    struct backend *backend;
+    struct core_conf core_conf;
+    struct metrics metrics;
+    struct session session[SESSIONS];
+    struct happening timer;      /* of the core */
+    int64_t boot_us, ppm;        /* its clock at true time 0, and how much it goes ahead in a second */
+    int64_t paused_until_us;
+    int64_t back_us;             /* a crashed one starts again */
+    int64_t drain_us;            /* a draining one ends its sessions, and a second later itself */
+    int64_t no_there_us, no_back_us, slow_until_us, slow_us;
+};
+
+/* ---- what was promised ---- */
+
+struct promise {
+    int daemon;
+    uint64_t life, owner, token, session;
+    int64_t until_us; /* true time */
+    uint32_t holds;   /* 0 = not known any more */
+    bool shared;
+};
+
+enum { PROMISES = 64 };
+
+struct name {
+    const char *text;
+    enum kind kind;
+    bool broken;             /* BREAK is used on it: more may believe they hold it than can */
+    uint32_t limit;
+    uint64_t last_token, last_exclusive;
+    struct promise promise[PROMISES];
+    int promises_n;
+    bool granted;            /* in this step */
+    int64_t free_since_us;   /* somebody waits, and nobody has it; 0 = no */
+};
+
+/* How busy a seed is. */
+struct habit {
+    int daemons, sessions, names, links;
+    int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us;
+    int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst;
+    bool rates, strict;
+};
+
+struct world {
+    const struct options *options;
+    struct totals *totals;
+    uint64_t seed, rng, hash;
+    int64_t now_us, end_us, calm_us; /* calm: faults have stopped */
+    struct heap heap;
+    size_t heap_n;
+    struct server server;
+    struct daemon daemon[DAEMONS];
+    struct name name[NAMES];
+    struct habit habit;
+    uint32_t rate[FAULTS];
+    struct happening act, tick;
+    bool faults_on, leaving, failed, traced;
+    uint64_t check_in;
+    int64_t trouble_us;  /* the last effect of a fault that may cost a lock */
+    int64_t excused_us;  /* what is assumed of clocks is broken until then */
+    uint64_t daemon_tokens[DAEMONS]; /* of a control */
+};
+
+/* ---- rng.c ---- */
+
+uint64_t draw(struct world *w);
+int64_t below(struct world *w, int64_t n);                    /* 0 .. n - 1 */
+int64_t between(struct world *w, int64_t low, int64_t high);  /* both included */
+bool chance(struct world *w, uint32_t per_100k);
+bool fault(struct world *w, enum fault f);                    /* whether it happens now; counted */
+void sight(struct world *w, enum sight s);
+void draw_habits(struct world *w);
+
+/* ---- world.c ---- */
+
+/* One seed from beginning to end; what it saw is added to t. Returns its hash. */
+uint64_t world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed);
+
+void schedule(struct world *w, struct happening *h, int64_t at_us);
+void unschedule(struct world *w, struct happening *h);
+void note(struct world *w, uint64_t a, uint64_t b);           /* into the hash */
+void trace(const struct world *w, const char *who, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void violated(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- loop.c: clocks and libevent ---- */
+
+int64_t daemon_clock(const struct daemon *d, int64_t true_us);
+int64_t daemon_true(const struct daemon *d, int64_t clock_us); /* when its clock will say so, or later */
+void loop_enter(struct daemon *d);                             /* whose clock it is from now on */
+void loop_event(struct happening *h);
+void loop_connected(struct happening *h);
+void loop_bytes(struct conn *c, const char *p, size_t n);
+void loop_ended(struct conn *c);
+
+/* ---- net.c ---- */
+
+struct conn *conn_new(struct world *w, struct daemon *d, struct bufferevent *bev);
+void conn_send(struct conn *c, const void *p, size_t n);       /* by the daemon */
+void conn_reply(struct conn *c, const char *p, size_t n, bool pushed); /* by Redis */
+void conn_close(struct conn *c);                               /* by the daemon */
+void conn_cut(struct conn *c, bool told);                      /* by nature, or Redis; told: the daemon hears of it */
+void net_there(struct happening *h);
+void net_back(struct happening *h);
+void net_free(struct world *w);
+bool net_can_connect(struct world *w, struct daemon *d, bool *refused);
+int64_t net_delay(struct world *w, struct daemon *d);
+
+/* ---- server.c ---- */
+
+void server_open(struct world *w);
+void server_close(struct world *w);
+int64_t server_clock(const struct world *w);
+void server_runs(struct conn *c, struct parcel *p);
+void server_hangs_up(struct conn *c);
+void server_restart(struct world *w, struct sim_redis *data, bool promote);
+bool server_has(struct world *w, const char *key);
+
+/* ---- known.c ---- */
+
+int scripts_find(struct slice text);                           /* -1: not one of ours */
+int scripts_by_sha(struct slice sha);
+const char *scripts_sha(int script);
+bool scripts_is_call(int script);                              /* of a verb and a kind */
+int scripts_verb(int script);                                  /* enum call_verb */
+enum kind scripts_kind(int script);
+
+/* ---- daemon.c ---- */
+
+void daemon_start(struct daemon *d);
+void daemon_stop(struct daemon *d);                            /* at once, as by kill -9 */
+void daemon_begins(struct daemon *d);                          /* its turn: what is due comes before any input */
+void daemon_step(struct daemon *d, const struct core_event *ev);
+void daemon_turn_end(struct daemon *d);
+
+/* ---- client.c ---- */
+
+void clients_act(struct world *w);
+void clients_hear(struct daemon *d, const struct core_reply *r);
+void clients_leave(struct daemon *d);                          /* all its sessions end */
+void clients_lost(struct daemon *d);                           /* their daemon has gone */
+
+/* ---- nature.c ---- */
+
+void nature_begin(struct world *w);
+void nature_ticks(struct world *w);
+void nature_rests(struct world *w);                            /* faults stop, and what is broken is mended */
+void trouble(struct world *w, int64_t for_us);
+
+/* ---- check.c ---- */
+
+void check_news(struct daemon *d, const struct core_publish *p);
+void check_granted(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r);
+void check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r);
+void check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type);
+void check_session_ends(struct daemon *d, struct session *s);
+void check_zombie(const struct conn *c, int script, const struct reply *r); /* a command ran that was given up */
+void check_step(struct daemon *d);                             /* after each step */
+void check_calm(struct world *w);                              /* now and then, when no faults happen */
+void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
+void check_end(struct world *w);
+int name_find(const struct world *w, struct slice text);
+
+#endif

@@ -1,0 +1,335 @@
+/*
+ * test_redis.c -- what no real Redis is asked about: the faults of the simulated one, its identity, its determinism.
+ */
+#include <check.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/base/buf.h"
+#include "daemon/base/sha1.h"
+#include "tests/sim/redis.h"
+#include "tests/unit/rng.h"
+
+#define T0 INT64_C(1763701200123456)
+#define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ID_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define ID_C "cccccccccccccccccccccccccccccccccccccccc"
+
+enum { WORDS_MAX = 16 };
+
+static struct sim_redis *r;
+
+static void
+set_up(void)
+{
+    r = sim_redis_new(ID_A, ID_B);
+}
+
+static void
+tear_down(void)
+{
+    sim_redis_free(&r);
+}
+
+/* Words up to a NULL. */
+static const struct reply *
+ask(struct sim_redis *to, int64_t at_us, ...)
+{
+    struct slice word[WORDS_MAX];
+    const char *text;
+    va_list args;
+    int n = 0;
+
+    va_start(args, at_us);
+    while ((text = va_arg(args, const char *)) != NULL) {
+        word[n++] = slice_of(text);
+    }
+    va_end(args);
+    return sim_redis_command(to, at_us, n, word);
+}
+
+#define ASK(to, at, ...) ask(to, at, __VA_ARGS__, (char *)NULL)
+#define is_text(reply, want) ck_assert_str_eq((reply)->text.p, want)
+
+static void
+is_error(const struct reply *reply, const char *want)
+{
+    ck_assert_int_eq(reply->type, REPLY_ERROR);
+    ck_assert_mem_eq(reply->text.p, want, strlen(want));
+}
+
+/* The field of INFO, in a buffer of the test's. */
+static const char *
+info(struct sim_redis *of, int64_t at_us, const char *field)
+{
+    static char value[64];
+    const struct reply *reply = ASK(of, at_us, "INFO");
+    const char *at = strstr(reply->text.p, field);
+
+    ck_assert_msg(at != NULL, "INFO has no %s", field);
+    snprintf(value, sizeof(value), "%.*s", (int)strcspn(at + strlen(field) + 1, "\r"), at + strlen(field) + 1);
+    return value;
+}
+
+/* ---- identity ---- */
+
+START_TEST(info_says_who_it_is)
+{
+    ck_assert_str_eq(info(r, T0, "run_id"), ID_A);
+    ck_assert_str_eq(info(r, T0, "master_replid"), ID_B);
+    ck_assert_str_eq(info(r, T0, "role"), "master");
+    ck_assert_str_eq(info(r, T0 + 7000000, "uptime_in_seconds"), "7");
+    sim_redis_started(r, T0 - 60000000);
+    ck_assert_str_eq(info(r, T0, "uptime_in_seconds"), "60");
+    ck_assert(strstr(ASK(r, T0, "INFO", "replication")->text.p, "run_id") == NULL);
+    ck_assert(strstr(ASK(r, T0, "INFO", "server", "replication")->text.p, "master_replid:" ID_B) != NULL);
+}
+END_TEST
+
+START_TEST(a_restart_is_another_run_and_forgets_scripts)
+{
+    const struct reply *sha = ASK(r, T0, "SCRIPT", "LOAD", "return 1");
+    char text[41];
+
+    memcpy(text, sha->text.p, sizeof(text));
+    ck_assert_int_eq(ASK(r, T0, "EVALSHA", text, "0")->n, 1);
+    ASK(r, T0, "SET", "k", "v");
+    sim_redis_restart(r, r, ID_C, ID_C); /* clean: its data stays */
+    is_text(ASK(r, T0, "GET", "k"), "v");
+    is_error(ASK(r, T0, "EVALSHA", text, "0"), "NOSCRIPT ");
+    ck_assert_str_eq(info(r, T0, "run_id"), ID_C);
+    sim_redis_restart(r, NULL, ID_A, ID_A);
+    ck_assert_int_eq(ASK(r, T0, "DBSIZE")->n, 0);
+}
+END_TEST
+
+START_TEST(a_restart_from_a_snapshot_has_lost_what_came_later)
+{
+    struct sim_redis *snapshot;
+
+    ASK(r, T0, "SET", "k", "old", "PX", "1000");
+    snapshot = sim_redis_copy(r);
+    ASK(r, T0, "SET", "k", "new");
+    ASK(r, T0, "HSET", "h", "f", "v");
+    sim_redis_restart(r, snapshot, ID_C, ID_C);
+    sim_redis_free(&snapshot);
+    is_text(ASK(r, T0, "GET", "k"), "old");
+    ck_assert_int_eq(ASK(r, T0, "PTTL", "k")->n, 1000);
+    ck_assert_int_eq(ASK(r, T0, "EXISTS", "h")->n, 0);
+    ck_assert_str_eq(info(r, T0, "role"), "master");
+}
+END_TEST
+
+/* ---- replicas ---- */
+
+START_TEST(a_replica_reads_and_refuses_writes_until_it_is_promoted)
+{
+    struct sim_redis *replica;
+
+    ASK(r, T0, "SET", "k", "v", "PX", "100");
+    ASK(r, T0, "ZADD", "z", "1.5", "m");
+    replica = sim_redis_copy(r);
+    ck_assert_str_eq(info(replica, T0, "role"), "slave");
+    ck_assert_str_eq(info(replica, T0, "master_replid"), ID_B);
+    ck_assert_str_ne(info(replica, T0, "run_id"), ID_A);
+    is_error(ASK(replica, T0, "DEL", "k"), "READONLY ");
+    is_error(ASK(replica, T0, "EVAL", "return redis.call('DEL', 'k')", "0"), "READONLY ");
+    is_text(ASK(replica, T0, "EVAL", "return redis.call('GET', 'k')", "0"), "v");
+    ck_assert_int_eq(ASK(replica, T0 + 200000, "EXISTS", "k")->n, 0); /* over, but its master has not said so */
+    ck_assert_int_eq(ASK(replica, T0 + 200000, "DBSIZE")->n, 2);
+    sim_redis_promote(replica, ID_C);
+    ck_assert_str_eq(info(replica, T0, "master_replid"), ID_C);
+    ck_assert_str_eq(info(replica, T0, "master_replid2"), ID_B);
+    ck_assert_int_eq(ASK(replica, T0 + 200000, "DEL", "k", "z")->n, 1);
+    is_text(ASK(r, T0, "ZSCORE", "z", "m"), "1.5"); /* a copy shares nothing */
+    sim_redis_free(&replica);
+}
+END_TEST
+
+/* ---- faults ---- */
+
+START_TEST(a_full_redis_checks_the_first_write_only)
+{
+    sim_redis_full(r, true);
+    is_error(ASK(r, T0, "SET", "k", "v"), "OOM ");
+    is_error(ASK(r, T0, "EVAL", "return redis.call('SET', 'k', 'v')", "0"), "OOM ");
+    is_text(ASK(r, T0, "EVAL", "redis.call('DEL', 'k') return redis.call('SET', 'k', 'v')", "0"), "OK");
+    is_text(ASK(r, T0, "EVAL", "redis.call('PEXPIRE', 'x', 1) redis.call('HSET', 'h', 'f', 'v') return 'written'", "0"),
+            "written");
+    ck_assert_int_eq(ASK(r, T0, "EVAL", "redis.call('GET', 'k') local e = redis.pcall('INCR', 'n')\n"
+                                        "return e.err and 1 or 0", "0")->n, 1);
+    sim_redis_full(r, false);
+    is_text(ASK(r, T0, "SET", "k", "w"), "OK");
+}
+END_TEST
+
+START_TEST(what_is_refused_does_nothing)
+{
+    sim_redis_refuse(r, "LOADING Redis is loading the dataset in memory");
+    is_error(ASK(r, T0, "SET", "k", "v"), "LOADING ");
+    is_error(ASK(r, T0, "INFO"), "LOADING ");
+    sim_redis_refuse(r, "BUSY Redis is busy running a script.");
+    is_error(ASK(r, T0, "GET", "k"), "BUSY ");
+    sim_redis_refuse(r, NULL);
+    ck_assert_int_eq(ASK(r, T0, "GET", "k")->type, REPLY_NULL);
+}
+END_TEST
+
+START_TEST(flushes)
+{
+    ASK(r, T0, "SET", "k", "v");
+    ASK(r, T0, "SCRIPT", "LOAD", "return 1");
+    sim_redis_script_flush(r);
+    ck_assert_int_eq(ASK(r, T0, "SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")->item[0]->n, 0);
+    ck_assert_int_eq(ASK(r, T0, "EVAL", "return 1", "0")->n, 1); /* knows it again */
+    ck_assert_int_eq(ASK(r, T0, "SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")->item[0]->n, 1);
+    is_text(ASK(r, T0, "GET", "k"), "v");
+    sim_redis_flush(r);
+    ck_assert_int_eq(ASK(r, T0, "GET", "k")->type, REPLY_NULL);
+}
+END_TEST
+
+START_TEST(two_redis_know_their_own_scripts)
+{
+    struct sim_redis *other = sim_redis_new(ID_C, ID_C);
+
+    ASK(r, T0, "SCRIPT", "LOAD", "return 1");
+    is_error(ASK(other, T0, "EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"), "NOSCRIPT ");
+    ck_assert_int_eq(ASK(r, T0, "EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0")->n, 1);
+    sim_redis_free(&other);
+}
+END_TEST
+
+/* ---- what a test looks at ---- */
+
+struct seen {
+    char text[256];
+};
+
+static void
+see(void *ctx, struct slice key)
+{
+    struct seen *s = ctx;
+
+    snprintf(s->text + strlen(s->text), sizeof(s->text) - strlen(s->text), "%.*s ", (int)key.n, key.p);
+}
+
+START_TEST(keys_come_in_the_order_of_their_names)
+{
+    struct seen s = {""};
+
+    ASK(r, T0, "SET", "b", "1");
+    ASK(r, T0, "SET", "a", "1", "PX", "10");
+    ASK(r, T0, "HSET", "aa", "f", "v");
+    sim_redis_keys(r, T0, see, &s);
+    ck_assert_str_eq(s.text, "a aa b ");
+    s.text[0] = '\0';
+    sim_redis_keys(r, T0 + 10999, see, &s); /* 10 ms after 123456 us: the millisecond 133 is its last */
+    ck_assert_str_eq(s.text, "aa b ");
+}
+END_TEST
+
+static int
+hear(void *ctx, struct slice channel, struct slice message)
+{
+    see(ctx, channel);
+    see(ctx, message);
+    return 3;
+}
+
+START_TEST(who_listens_is_asked)
+{
+    struct seen s = {""};
+
+    ck_assert_int_eq(ASK(r, T0, "PUBLISH", "c", "m")->n, 0);
+    sim_redis_on_publish(r, hear, &s);
+    ck_assert_int_eq(ASK(r, T0, "PUBLISH", "c", "m")->n, 3);
+    ck_assert_int_eq(ASK(r, T0, "EVAL", "return redis.call('PUBLISH', 'd', 'n')", "0")->n, 3);
+    ck_assert_str_eq(s.text, "c m d n ");
+}
+END_TEST
+
+/* A hash of all that comes back: the same for the same seed, also when there was another life before it. */
+static uint64_t
+life(int seed)
+{
+    static const char *const text = "local t = redis.call('HGETALL', KEYS[1])\n"
+                                    "t[#t + 1] = tostring(redis.call('TIME')[2])\n"
+                                    "redis.call('HSET', KEYS[1], ARGV[1], ARGV[1]) return t";
+    struct sim_redis *one = sim_redis_new(ID_A, ID_B);
+    struct rng rng = rng_of(seed);
+    uint64_t h = 0;
+    int64_t now = T0;
+
+    for (int i = 0; i < 2000; i++) {
+        char field[16], key[16];
+        const struct reply *reply;
+
+        snprintf(field, sizeof(field), "f%u", rng_below(&rng, 50));
+        snprintf(key, sizeof(key), "k%u", rng_below(&rng, 5));
+        reply = ASK(one, now += rng_below(&rng, 1000), "EVAL", text, "1", key, field);
+        for (size_t k = 0; k < reply->count; k++) {
+            for (size_t b = 0; b < reply->item[k]->text.n; b++) {
+                h = h * 31 + (unsigned char)reply->item[k]->text.p[b];
+            }
+        }
+        if (rng_below(&rng, 20) == 0) {
+            ASK(one, now, "PEXPIRE", key, "3");
+        }
+    }
+    sim_redis_free(&one);
+    return h;
+}
+
+START_TEST(the_same_seed_is_the_same_life)
+{
+    uint64_t first = life(1);
+
+    ck_assert(life(2) != first);
+    ck_assert(life(1) == first);
+}
+END_TEST
+
+/* No script can leave anything for the next one. */
+START_TEST(scripts_leave_nothing_behind)
+{
+    is_error(ASK(r, T0, "EVAL", "left = 1", "0"), "ERR user_script:1: Attempt to modify a readonly table");
+    is_error(ASK(r, T0, "EVAL", "rawset(_G, 'left', 1)", "0"), "ERR Attempt to modify a readonly table");
+    is_error(ASK(r, T0, "EVAL", "setmetatable(_G, nil)", "0"), "ERR Attempt to modify a readonly table");
+    is_error(ASK(r, T0, "EVAL", "return left", "0"), "ERR user_script:1: Script attempted to access nonexistent");
+    ASK(r, T0, "EVAL", "KEYS[3] = 'x' return 1", "1", "k");
+    ck_assert_int_eq(ASK(r, T0, "EVAL", "return #KEYS", "1", "k")->n, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("sim_redis");
+    TCase *c = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(c, set_up, tear_down);
+    tcase_add_test(c, info_says_who_it_is);
+    tcase_add_test(c, a_restart_is_another_run_and_forgets_scripts);
+    tcase_add_test(c, a_restart_from_a_snapshot_has_lost_what_came_later);
+    tcase_add_test(c, a_replica_reads_and_refuses_writes_until_it_is_promoted);
+    tcase_add_test(c, a_full_redis_checks_the_first_write_only);
+    tcase_add_test(c, what_is_refused_does_nothing);
+    tcase_add_test(c, flushes);
+    tcase_add_test(c, two_redis_know_their_own_scripts);
+    tcase_add_test(c, keys_come_in_the_order_of_their_names);
+    tcase_add_test(c, who_listens_is_asked);
+    tcase_add_test(c, the_same_seed_is_the_same_life);
+    tcase_add_test(c, scripts_leave_nothing_behind);
+    suite_add_tcase(s, c);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,33 @@
+# The simulator: worlds of daemons, clients and one Redis, from a seed.
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server daemon client nature check left main)
+SIM_JOBS  ?= 2
+SEED      ?=
+SEEDS     ?= 100000
+
+$(SIM_WORLD): $(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# What loop.c has in libevent's stead comes before the library: the linker takes nothing of link.c's friends from there.
+$(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis $(LUALIBS) -lm
+
+ifneq ($(SEED),)
+sim: $(B)/tests/sim/rlsim ## the simulator: 20,000 seeds and the controls; SEED=n tells one, TRACE=1 step by step
+	@$< --seed $(SEED) $(if $(TRACE),--trace)
+else
+sim: $(B)/tests/sim/rlsim
+	@$< --seeds 20000 --jobs $(SIM_JOBS)
+	@$< --seeds 100 --twice
+	@$< --seeds 4000 --jobs $(SIM_JOBS) --controls
+endif
+
+test-sim:
+	@$(IN_TEST) sim
+
+sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on, reported in build/sim.txt
+	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \
+	    status=$$?; cat build/sim.txt; exit $$status
+
+-include $(SIM_WORLD:.o=.d)
+.PHONY: sim test-sim sim-long

@@ -1,0 +1,348 @@
+/*
+ * test_backend_presence.c -- the backend hears whether Redis still has what it had: a new process behind the same
+ * address, a flush, an older Redis, somebody else with our id. That an answer from before says nothing any more is in
+ * test_backend_loss.c.
+ */
+#include "redis_world.h"
+
+static uint64_t
+last_reclaim(size_t *n)
+{
+    uint64_t epoch = 0;
+
+    *n = 0;
+    for (size_t i = 0; i < w.events_n; i++) {
+        if (w.event[i].type == CORE_RECLAIM) {
+            epoch = w.event[i].epoch;
+            ++*n;
+        }
+    }
+    return epoch;
+}
+
+/* So many times in all it was said that what is held has to be asserted, last in the epoch that is known. */
+static void
+was_asked(size_t times)
+{
+    size_t n;
+    uint64_t epoch = last_reclaim(&n);
+
+    ck_assert_uint_eq(n, times);
+    ck_assert_uint_eq(epoch, epoch_now());
+    ck_assert_uint_eq(w.metrics.epochs, times - 1); /* the first one is no loss */
+}
+
+START_TEST(the_first_epoch_is_no_loss)
+{
+    char word[64];
+
+    was_asked(1);
+    snprintf(word, sizeof(word), "%" PRIu64 " ", epoch_now());
+    ck_assert_ptr_eq(strstr(redis("GET rlock:epoch"), word), redis("GET rlock:epoch"));
+    ck_assert_str_eq(redis("HKEYS rlock:daemons"), UUID " ");
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+/* Links come and go; it is the same Redis. */
+START_TEST(the_same_redis_again)
+{
+    uint64_t epoch = epoch_now();
+
+    for (int i = 0; i < 5; i++) {
+        redis("CLIENT KILL TYPE normal");
+        turn_until(is_down, NULL);
+        turn_until(is_all_up, NULL);
+    }
+    ck_assert_uint_eq(epoch_now(), epoch);
+    was_asked(1);
+}
+END_TEST
+
+START_TEST(another_process)
+{
+    uint64_t epoch = epoch_now();
+    size_t overs = 0;
+
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    redis_kill();
+    turn_until(is_down, NULL);
+    redis_start(NULL);
+    redis_connect();
+    turn_until(is_granting_anew, &epoch);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_gt(epoch_now(), epoch);
+    was_asked(2);
+    for (size_t i = 0; i < w.events_n; i++) {
+        overs += w.event[i].type == CORE_GRACE_OVER;
+    }
+    ck_assert_uint_eq(overs, 1);
+    must(acquire("k", KIND_REENTRANT, 2), CORE_OK);
+}
+END_TEST
+
+/* It is heard without anybody asking for a lock, too. */
+START_TEST(flushed)
+{
+    uint64_t epoch = epoch_now();
+
+    redis("FLUSHALL");
+    turn_until(is_granting_anew, &epoch);
+    was_asked(2);
+    ck_assert_uint_eq(w.downs, 0);
+}
+END_TEST
+
+static bool
+is_reclaiming(const void *n)
+{
+    size_t times;
+
+    last_reclaim(&times);
+    return times >= *(const size_t *)n;
+}
+
+/* As long as not all is asserted Redis grants that alone, in the words of this grace. */
+START_TEST(only_what_was_held)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    uint64_t epoch = epoch_now();
+    struct core_done d;
+
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    d = acquire("k", KIND_REENTRANT, 2);
+    must(d, CORE_GRACE);
+    ck_assert_int_eq(d.pttl_us, 0); /* nobody knows yet */
+    turn_until(is_reclaiming, &(size_t){2});
+    d = acquire("k", KIND_REENTRANT, 2);
+    must(d, CORE_GRACE);
+    ck_assert_int_gt(d.pttl_us, 10 * US_PER_S);
+    op.reclaim = true;
+    must(run(&op, CORE_ACQUIRE), CORE_OK);
+    must(acquire("other", KIND_REENTRANT, 2), CORE_GRACE);
+    w.keeps_quiet = false;
+    turn_until(is_granting_anew, &epoch);
+    must(acquire("other", KIND_REENTRANT, 2), CORE_OK);
+    must(acquire("k", KIND_REENTRANT, 2), CORE_TAKEN);
+}
+END_TEST
+
+/* Attempts of one turn, with and without: each under its own terms. */
+START_TEST(both_in_one_turn)
+{
+    struct core_op op[6];
+
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    turn_until(is_reclaiming, &(size_t){2});
+    for (uint64_t i = 0; i < 6; i++) {
+        static const char *const key[] = {"a", "b", "c", "d", "e", "f"};
+
+        op[i] = op_on(key[i], KIND_REENTRANT, i);
+        op[i].reclaim = i % 2;
+        perform(&op[i], CORE_ACQUIRE);
+    }
+    flush();
+    for (int i = 0; i < 6; i++) {
+        must(await(op[i].op), i % 2 ? CORE_OK : CORE_GRACE);
+    }
+}
+END_TEST
+
+/* Tokens rise over what is lost: Redis is told of the highest, whoever comes first then. */
+START_TEST(tokens_are_told)
+{
+    uint64_t epoch = epoch_now();
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    uint64_t token;
+
+    op.token_floor = acquire("x", KIND_REENTRANT, 1).token + UINT64_C(1000000000000);
+    token = run(&op, CORE_ACQUIRE).token;
+    redis("FLUSHALL");
+    turn_until(is_granting_anew, &epoch);
+    ck_assert_int_ge(redis_number(redis("GET rlock:clock")), (int64_t)token);
+}
+END_TEST
+
+static bool
+is_in_epoch(const void *epoch)
+{
+    return epoch_now() == *(const uint64_t *)epoch && w.up;
+}
+
+/* The only Redis there is says an older number: it counts, and all that is held has to be asserted there. */
+START_TEST(an_older_redis)
+{
+    uint64_t older = epoch_now() - 1000;
+    char word[64];
+    size_t n;
+
+    snprintf(word, sizeof(word), "%" PRIu64 "%s", older, strchr(redis("GET rlock:epoch"), ' '));
+    redis("SET rlock:epoch %s", word);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
+    turn_until(is_in_epoch, &older);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_eq(last_reclaim(&n), older);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+/* ---- somebody else with our id ---- */
+
+static struct {
+    struct backend *b;
+    bool up;
+} other;
+
+static void
+other_post(void *ctx, const struct core_event *ev)
+{
+    (void)ctx;
+    (void)ev;
+}
+
+static void
+other_state(void *ctx, bool up)
+{
+    (void)ctx;
+    other.up = up;
+}
+
+static void
+open_other(uint64_t nonce, uint64_t former)
+{
+    struct backend_env env = {.base = w.base,
+                              .log = &w.log,
+                              .metrics = &w.metrics,
+                              .uuid = UUID,
+                              .nonce = nonce,
+                              .former_nonce = {former},
+                              .post = other_post,
+                              .seen = on_seen,
+                              .state = other_state};
+    char error[160];
+
+    other.up = false;
+    other.b = backend_open(&w.conf, &env, error);
+    ck_assert_ptr_nonnull(other.b);
+}
+
+static bool
+other_is_refused(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(other.b, &st);
+    return strstr(st.last_error, "our id") != NULL;
+}
+
+static bool
+other_is_up(const void *arg)
+{
+    (void)arg;
+    return other.up;
+}
+
+static bool
+we_are_refused(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return !w.up && strstr(st.last_error, "our id") != NULL;
+}
+
+START_TEST(a_twin_stays_outside)
+{
+    open_other(2, 0);
+    turn_until(other_is_refused, NULL);
+    ck_assert(!other.up);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    backend_close(&other.b);
+}
+END_TEST
+
+/* The process after us: it comes in at once, and we are out. */
+START_TEST(who_comes_after_us_takes_our_place)
+{
+    open_other(9, 1);
+    turn_until(other_is_up, NULL);
+    ck_assert_ptr_eq(strstr(redis("HGET rlock:daemons " UUID), "0000000000000009 "), redis("HGET rlock:daemons " UUID));
+    turn_until(we_are_refused, NULL);
+    backend_close(&other.b);
+}
+END_TEST
+
+/* ---- good-bye ---- */
+
+static bool
+is_idle(const void *arg)
+{
+    (void)arg;
+    return backend_idle(w.b);
+}
+
+START_TEST(good_bye)
+{
+    w.inside = true;
+    backend_leave(w.b);
+    w.inside = false;
+    ck_assert(!backend_idle(w.b));
+    turn_until(is_idle, NULL);
+    ck_assert_str_eq(redis("EXISTS rlock:daemons"), "0");
+}
+END_TEST
+
+/* Nobody to say it to: nothing waits for that. */
+START_TEST(good_bye_to_nobody)
+{
+    redis_kill();
+    turn_until(is_down, NULL);
+    backend_leave(w.b);
+    ck_assert(backend_idle(w.b));
+}
+END_TEST
+
+/* An answer of another shape: out, and in again when it is one. */
+START_TEST(no_such_script)
+{
+    redis("ACL SETUSER default -hgetall");
+    redis("CLIENT KILL TYPE normal");
+    turn_until(is_down, NULL);
+    for (int i = 0; i < 20; i++) {
+        event_base_loop(w.base, EVLOOP_ONCE);
+    }
+    ck_assert(!w.up);
+    redis("ACL SETUSER default +hgetall");
+    turn_until(is_all_up, NULL);
+    was_asked(1);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {the_first_epoch_is_no_loss,
+                            the_same_redis_again,
+                            another_process,
+                            flushed,
+                            only_what_was_held,
+                            both_in_one_turn,
+                            tokens_are_told,
+                            an_older_redis,
+                            a_twin_stays_outside,
+                            who_comes_after_us_takes_our_place,
+                            good_bye,
+                            good_bye_to_nobody,
+                            no_such_script};
+    TCase *tc = tcase_create("up");
+
+    tcase_add_checked_fixture(tc, world_up, world_end);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    return world_run("backend, presence", &tc, 1);
+}

@@ -1,0 +1,689 @@
+/*
+ * test_core_reclaim.c -- Redis has lost data, or a clock has jumped: who holds a lock keeps it, or is told.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+/* The attempt to have it again, as it was: a new hold for Redis, an old one for us. */
+static struct flight
+expect_reclaim(struct world *w, const char *key, uint32_t holds, bool shared)
+{
+    struct flight f = expect_op(w, CORE_ACQUIRE, key);
+
+    ck_assert_msg(f.op.reclaim && !f.op.reentry && !f.op.place, "no reclaim of %s", key);
+    ck_assert_uint_eq(f.op.holds, holds);
+    ck_assert_int_eq(f.op.shared, shared);
+    return f;
+}
+
+/* Nothing was asserted, or all of it: how often, and in which epoch last. */
+static void
+said_reclaimed(const struct world *w, unsigned times, uint64_t epoch)
+{
+    ck_assert_uint_eq(w->reclaimed_n, times);
+    ck_assert_uint_eq(w->reclaimed, epoch);
+}
+
+static uint64_t
+take_as(struct world *w, uint64_t s, const char *name, struct ask a)
+{
+    uint64_t id = world_ask(w, CORE_LOCK, s, name, a);
+    struct flight f = expect_op(w, CORE_ACQUIRE, name);
+
+    ck_assert(!f.op.reclaim);
+    redis_says(w, f, CORE_OK, .stamp = 77);
+    return expect_reply(w, id, CORE_GRANTED)->token;
+}
+
+START_TEST(nothing_held_is_reclaimed_at_once)
+{
+    struct world w;
+
+    world_open(&w);
+    reclaims(&w, 5);
+    said_reclaimed(&w, 1, 5);
+    pass(&w, SEC(60));
+    said_reclaimed(&w, 1, 5);
+    world_close(&w);
+}
+END_TEST
+
+/* Of every kind: as many holds as there are, the same token, and nothing to tell anybody. */
+START_TEST(every_kind_is_asserted_as_it_is)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct world w;
+        struct flight f;
+        uint64_t s, id, token;
+        struct ask a = {.kind = (enum kind)kind, .limit = 1};
+        bool counts = kind_rows[kind].flags & KIND_F_REENTRANT;
+
+        world_open(&w);
+        s = session(&w);
+        token = take_as(&w, s, "a", a);
+        if (counts) {
+            id = world_ask(&w, CORE_LOCK, s, "a", a);
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+        }
+        pass(&w, SEC(3));
+        reclaims(&w, 9);
+        said_reclaimed(&w, 0, 0);
+        f = expect_reclaim(&w, "a", counts ? 2 : 1, false);
+        ck_assert_int_eq(f.op.lease_us, SEC(30));
+        ck_assert_uint_eq(f.op.owner, w.flights[0].op.owner);
+        ck_assert_uint_eq(f.op.claim, w.flights[0].op.claim);
+        ck_assert_int_eq(f.op.stamp, 77);
+        redis_says(&w, f, CORE_OK, .stamp = 88);
+        said_reclaimed(&w, 1, 9);
+        ck_assert_uint_eq(w.metrics.reclaims, 1);
+        ck_assert_uint_eq(look(&w, "a").token, token);
+        ck_assert_int_eq(look(&w, "a").deadline_us, f.at_us + TOLD_30S);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST) + count_news(&w, CORE_NEWS_RELEASED), 0);
+        if (counts) {
+            id = unlock(&w, s, "a");
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+        }
+        id = unlock(&w, s, "a");
+        if (kind_rows[kind].flags & KIND_F_STAMPED) {
+            pass(&w, MS(5)); /* see test_core_redis.c:stamped */
+        }
+        f = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert(counts || f.op.stamp == 88); /* what Redis said last is what proves it */
+        redis_says(&w, f, CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Who writes and reads has both again, one behind the other, and only then is it said. */
+START_TEST(both_sorts_of_holds)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_as(&w, s, "a", (struct ask){.kind = KIND_RW});
+    for (int i = 0; i < 3; i++) {
+        id = lock(&w, s, "a", .kind = KIND_RW, .shared = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+    }
+    reclaims(&w, 9);
+    redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
+    said_reclaimed(&w, 0, 0);
+    redis_says(&w, expect_reclaim(&w, "a", 3, true), CORE_OK);
+    said_reclaimed(&w, 1, 9);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(readers_and_permits_one_by_one)
+{
+    static const enum kind kinds[] = {KIND_RW, KIND_SEMAPHORE};
+
+    for (int k = 0; k < 2; k++) {
+        struct world w;
+        struct flight f[3];
+        uint64_t s[3];
+
+        world_open(&w);
+        for (int i = 0; i < 3; i++) {
+            s[i] = k == 0 || i == 0 ? session(&w) : s[0];
+            take_as(&w, s[i], "a", (struct ask){.kind = kinds[k], .shared = k == 0, .limit = 3});
+        }
+        reclaims(&w, 9);
+        for (int i = 0; i < 3; i++) {
+            f[i] = expect_reclaim(&w, "a", 1, k == 0);
+            ck_assert(i == 0 || f[i].op.claim != f[i - 1].op.claim);
+        }
+        redis_says(&w, f[1], CORE_OK);
+        redis_says(&w, f[0], CORE_TAKEN, .pttl_us = SEC(1));
+        if (k == 0) { /* it may have the other sort */
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+        }
+        said_reclaimed(&w, 0, 0);
+        redis_says(&w, f[2], CORE_OK);
+        said_reclaimed(&w, 1, 9);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Whatever is asked about it waits for what Redis says. */
+START_TEST(requests_wait)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, again, once, more, left;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    reclaims(&w, 9);
+    f = expect_reclaim(&w, "a", 1, false);
+    again = lock(&w, s, "a");
+    once = lock(&w, s, "a", .once = true);
+    more = renew(&w, s, "a", SEC(60));
+    left = unlock(&w, s, "a", .full = true);
+    pass(&w, SEC(2));
+    quiet(&w);
+    redis_says(&w, f, CORE_OK);
+    said_reclaimed(&w, 1, 9);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, again, CORE_GRANTED);
+    expect_reply(&w, once, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    expect_reply(&w, more, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, left, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody else has it: its owner is told, once. */
+START_TEST(what_is_not_ours_is_lost)
+{
+    static const enum core_outcome says[] = {CORE_TAKEN, CORE_GONE_IN_REDIS, CORE_FOREIGN};
+
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        for (int asked = 0; asked < 2; asked++) {
+            struct world w;
+            struct flight f;
+            uint64_t s, id = 0;
+
+            world_open(&w);
+            s = session(&w);
+            take(&w, s, "a");
+            reclaims(&w, 9);
+            f = expect_reclaim(&w, "a", 1, false);
+            id = asked ? unlock(&w, s, "a") : 0;
+            redis_says(&w, f, says[i], .pttl_us = SEC(1));
+            said_reclaimed(&w, 1, 9);
+            ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "lost by Redis");
+            ck_assert_uint_eq(w.metrics.lost, 1);
+            expect_reply(&w, asked ? id : unlock(&w, s, "a"), CORE_WAS_LOST);
+            expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+            world_close(&w);
+        }
+    }
+}
+END_TEST
+
+/* Redis does not say: asked again, ever more seldom, until the deadline, but not after it, and told then. */
+START_TEST(again_until_the_deadline)
+{
+    static const enum core_outcome says[] = {CORE_UNKNOWN, CORE_DOWN, CORE_GRACE, CORE_FULL};
+
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        struct world w;
+        struct flight f;
+        int64_t deadline_us;
+        uint64_t s;
+        int tries = 0;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        deadline_us = look(&w, "a").deadline_us;
+        pass(&w, SEC(2));
+        reclaims(&w, 9);
+        while (w.now_us < deadline_us) {
+            if (w.flights_n > w.flights_seen && !w.flights[w.flights_n - 1].seen) {
+                f = expect_reclaim(&w, "a", 1, false);
+                redis_says(&w, f, says[i], .guard_us = f.at_us + SEC(1));
+                tries++;
+            }
+            expect_state(&w, "a", "held");
+            pass(&w, MS(1));
+        }
+        ck_assert_msg(tries > 10 && tries < 200, "tried %d times", tries);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        expect_news(&w, CORE_NEWS_JEOPARDY, "a");
+        said_reclaimed(&w, 1, 9);
+        f = expect_op(&w, CORE_RELEASE, "a");
+        expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+        redis_says(&w, f, CORE_OK);
+        if (says[i] == CORE_UNKNOWN) { /* the last attempt may yet run: given back once more behind it */
+            pass(&w, SEC(1));
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* In vain at first, and then not: nothing has happened for its owner. */
+START_TEST(again_and_there)
+{
+    static const enum core_outcome says[] = {CORE_UNKNOWN, CORE_DOWN, CORE_GRACE, CORE_FULL};
+
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+        struct world w;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        reclaims(&w, 9);
+        redis_says(&w, expect_reclaim(&w, "a", 1, false), says[i], .guard_us = w.now_us + SEC(1));
+        said_reclaimed(&w, 0, 0);
+        pass(&w, SEC(1));
+        redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
+        said_reclaimed(&w, 1, 9);
+        give(&w, s, "a");
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A lease that somebody has asked for ends when it was to end, however often Redis is asked meanwhile. */
+START_TEST(an_explicit_lease_is_not_lengthened)
+{
+    struct world w;
+    struct flight f;
+    int64_t deadline_us;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(20));
+    deadline_us = look(&w, "a").deadline_us;
+    for (uint64_t n = 1; n <= 15; n++) {
+        pass(&w, SEC(1));
+        if (n % 2) {
+            reclaims(&w, n);
+            f = expect_reclaim(&w, "a", 1, false);
+        } else {
+            suspects(&w);
+            f = expect_op(&w, CORE_EXTEND, "a");
+        }
+        ck_assert_int_ge(f.at_us + f.op.lease_us, deadline_us); /* Redis must not drop it sooner */
+        ck_assert_int_le(f.op.lease_us, (deadline_us - f.at_us) * 103 / 100 + MS(10));
+        pass(&w, MS(1));
+        redis_says(&w, f, CORE_OK);
+        ck_assert_int_ge(look(&w, "a").deadline_us, deadline_us);
+        ck_assert_int_le(look(&w, "a").deadline_us, deadline_us + (int64_t)n); /* rounded */
+    }
+    pass(&w, deadline_us + MS(1) - w.now_us);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), 0); /* nobody renews it, so nobody is worried */
+    world_close(&w);
+}
+END_TEST
+
+/* Redis loses its data again before all is asserted: all of it anew, and one word about the last epoch. */
+START_TEST(a_second_loss_during_the_first)
+{
+    struct world w;
+    struct flight f, late;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    reclaims(&w, 5);
+    late = expect_reclaim(&w, "a", 1, false);
+    redis_says(&w, expect_reclaim(&w, "b", 1, false), CORE_OK);
+    reclaims(&w, 6);
+    f = expect_reclaim(&w, "b", 1, false);
+    redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* said of data that may be gone */
+    redis_says(&w, f, CORE_OK);
+    said_reclaimed(&w, 0, 0);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
+    said_reclaimed(&w, 1, 6);
+    world_close(&w);
+}
+END_TEST
+
+/* What was under way when Redis lost its data comes first: its answer says nothing any more. */
+START_TEST(behind_what_is_under_way)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, s, "a");
+    f = expect_op(&w, CORE_ACQUIRE, "a");
+    reclaims(&w, 9);
+    redis_says(&w, f, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, SEC(1));
+    redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
+    said_reclaimed(&w, 1, 9);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+
+    pass(&w, TOLD_30S / 3);
+    f = expect_op(&w, CORE_EXTEND, "a"); /* a renewal */
+    reclaims(&w, 10);
+    redis_says(&w, f, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, SEC(1));
+    redis_says(&w, expect_reclaim(&w, "a", 2, false), CORE_OK);
+    said_reclaimed(&w, 2, 10);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody wants it any more: given back, whatever becomes of the attempt to have it again. */
+START_TEST(the_owner_ends_meanwhile)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    reclaims(&w, 9);
+    f = expect_reclaim(&w, "a", 1, false);
+    gone(&w, s);
+    said_reclaimed(&w, 1, 9);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_says(&w, f, CORE_OK); /* overtaken */
+    ck_assert_uint_eq(w.metrics.reclaims, 0);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
+/* A re-entry with a longer lease than the watchdog's: Redis must have it for as long as its owner was told. */
+START_TEST(the_longer_of_two_leases)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_as(&w, s, "a", (struct ask){.kind = KIND_REENTRANT});
+    id = lock(&w, s, "a", .lease_us = SEC(100));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    reclaims(&w, 9);
+    f = expect_reclaim(&w, "a", 2, false);
+    ck_assert_int_ge(core_deadline_us(w.now_us, f.op.lease_us), core_deadline_us(w.now_us, SEC(100)));
+    redis_says(&w, f, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Its UNLOCK could not reach Redis; what it finds then in the new data is no loss: it was held until then. */
+START_TEST(what_is_given_back_meanwhile_is_not_lost)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_as(&w, s, "a", (struct ask){.kind = KIND_REENTRANT});
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    reclaims(&w, 9);
+    said_reclaimed(&w, 1, 9);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(grace_is_no_loss)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GRACE);
+    expect_reply(&w, id, CORE_LEFT);
+    pass(&w, TOLD_30S / 3);
+    f = expect_op(&w, CORE_EXTEND, "b");
+    redis_says(&w, f, CORE_GRACE);
+    expect_state(&w, "b", "held");
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    reclaims(&w, 9);
+    redis_says(&w, expect_reclaim(&w, "b", 1, false), CORE_OK);
+    said_reclaimed(&w, 1, 9);
+    world_close(&w);
+}
+END_TEST
+
+/* All attempts that are under way are told that it is not over. */
+static void
+answer_grace(struct world *w)
+{
+    struct flight f[8];
+    size_t n = 0;
+
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        if (!w->flights[i].seen && w->flights[i].verb == CORE_ACQUIRE) {
+            f[n++] = expect_op(w, CORE_ACQUIRE, w->flights[i].key);
+        }
+    }
+    while (n > 0) {
+        redis_says(w, f[--n], CORE_GRACE, .pttl_us = SEC(30));
+    }
+}
+
+/* Who waits is told GRACE, and tries again when it is over; who does not wait is sent away. */
+START_TEST(waiters_wake_when_it_is_over)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, t, id, no;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .wait_us = SEC(60));
+    f = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, f, CORE_GRACE, .pttl_us = SEC(30));
+    no = lock(&w, t, "b", .nowait = true);
+    while (w.answers_n == 0) { /* it has its patience */
+        ck_assert_int_le(w.now_us, w.flights[0].at_us + SEC(1));
+        answer_grace(&w);
+        pass(&w, MS(1));
+    }
+    expect_reply(&w, no, CORE_UNAVAILABLE);
+    answer_grace(&w);
+    for (int i = 0; i < 3; i++) { /* now and then, for what was heard may have been lost */
+        pass(&w, SEC(6));
+        skip_watches(&w);
+        answer_grace(&w);
+    }
+    grace_over(&w);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* It is over while an attempt is under way, which may be answered as if it were not: one more, soon. */
+START_TEST(over_during_an_attempt)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a");
+    f = expect_op(&w, CORE_ACQUIRE, "a");
+    grace_over(&w);
+    redis_says(&w, f, CORE_GRACE, .pttl_us = SEC(30));
+    pass(&w, MS(20));
+    skip_watches(&w);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A clock has jumped: each lock is confirmed before anything is said of it, and what is not there is lost. */
+START_TEST(a_jump_is_confirmed)
+{
+    struct world w;
+    struct flight a, b;
+    uint64_t s, once, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    suspects(&w);
+    a = expect_op(&w, CORE_EXTEND, "a");
+    b = expect_op(&w, CORE_EXTEND, "b");
+    ck_assert(!a.op.exact && a.op.lease_us == SEC(30));
+    once = lock(&w, s, "a", .once = true);
+    quiet(&w);
+    suspects(&w); /* once more: it is being asked already */
+    redis_says(&w, a, CORE_OK);
+    expect_reply(&w, once, CORE_GRANTED);
+    redis_says(&w, b, CORE_GONE_IN_REDIS);
+    expect_news(&w, CORE_NEWS_LOST, "b");
+    id = unlock(&w, s, "b");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    said_reclaimed(&w, 0, 0);
+
+    suspects(&w); /* not answered: once more */
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    once = lock(&w, s, "a", .once = true);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    expect_reply(&w, once, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Two thirds of a lease without a confirmed renewal: said once, and once more for the next lease. */
+START_TEST(jeopardy_once_per_lease)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s;
+    int64_t began_us;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (unsigned round = 1; round <= 3; round++) {
+        began_us = w.now_us;
+        while (w.now_us < began_us + SEC(25)) {
+            unsigned before = w.now_us < began_us + TOLD_30S / 3 * 2 ? round - 1 : round;
+
+            if (w.flights_n > w.flights_seen) {
+                redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN);
+            }
+            ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), before);
+            pass(&w, MS(10));
+        }
+        ck_assert_uint_eq(w.metrics.jeopardies, round);
+        while (w.flights_n == w.flights_seen || w.flights[w.flights_n - 1].seen) {
+            pass(&w, MS(10));
+        }
+        f = expect_op(&w, CORE_EXTEND, "a");
+        f.at_us = w.now_us;
+        redis_says(&w, f, CORE_OK);
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* A healthy lock is in no jeopardy. */
+START_TEST(no_jeopardy)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (int i = 0; i < 20; i++) {
+        pass(&w, TOLD_30S / 3);
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_JEOPARDY), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Many at once: each is asserted, each by itself, and one word at the end. */
+START_TEST(many)
+{
+    struct world w;
+    struct flight f[300];
+    uint64_t s;
+    char name[16];
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof(name), "n%03d", i);
+        take(&w, s, name);
+    }
+    reclaims(&w, 9);
+    for (size_t i = 0; i < 300; i++) {
+        struct flight *at = &w.flights[w.flights_seen + i];
+
+        ck_assert(at->verb == CORE_ACQUIRE && at->op.reclaim);
+        at->seen = true;
+        f[i] = *at;
+        f[i].op.key = slice_of(f[i].key);
+    }
+    for (size_t i = 0; i < 300; i++) {
+        said_reclaimed(&w, 0, 0);
+        redis_says(&w, f[i], i % 3 ? CORE_OK : CORE_TAKEN, .pttl_us = SEC(1));
+    }
+    said_reclaimed(&w, 1, 9);
+    ck_assert_uint_eq(w.metrics.reclaims, 200);
+    ck_assert_uint_eq(w.metrics.lost, 100);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {nothing_held_is_reclaimed_at_once,
+                            every_kind_is_asserted_as_it_is,
+                            both_sorts_of_holds,
+                            readers_and_permits_one_by_one,
+                            requests_wait,
+                            what_is_not_ours_is_lost,
+                            again_until_the_deadline,
+                            again_and_there,
+                            an_explicit_lease_is_not_lengthened,
+                            a_second_loss_during_the_first,
+                            behind_what_is_under_way,
+                            the_owner_ends_meanwhile,
+        what_is_given_back_meanwhile_is_not_lost,
+        the_longer_of_two_leases,
+                            grace_is_no_loss,
+                            waiters_wake_when_it_is_over,
+                            over_during_an_attempt,
+                            a_jump_is_confirmed,
+                            jeopardy_once_per_lease,
+                            no_jeopardy,
+                            many};
+
+    return world_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
+}

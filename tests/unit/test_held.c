@@ -1,0 +1,489 @@
+/*
+ * test_held.c -- the table of what Redis has: growth, versions, and every place at which a process may be killed.
+ *
+ * A process that is killed is one that stops storing: its files are copied, and cut or changed at the place in question.
+ */
+#include "daemon/serve/held.h"
+#include "tests/unit/state_fixture.h"
+
+static struct held *
+opened(const char *boot)
+{
+    struct held *h = held_open(dir, boot, error);
+
+    ck_assert_msg(h != NULL, "%s", error);
+    return h;
+}
+
+static struct core_kept
+record(uint64_t claim, const char *name, const char *key, const char *owner)
+{
+    struct core_kept k = {.name = slice_of(name),
+                          .key = slice_of(key),
+                          .owner = slice_of(owner),
+                          .kind = KIND_RW,
+                          .value = VALUE_HEX32,
+                          .limit = 7,
+                          .owner_grace_us = 8,
+                          .place_grace_us = 9};
+
+    memset(&k.part, 0, sizeof(k.part));
+    k.part.claim = claim;
+    k.part.number = claim + 1;
+    k.part.token = 100 + claim;
+    k.part.deadline_us = 5000;
+    k.part.state = CORE_KEPT_HELD;
+    k.part.named = owner[0] != '\0';
+    return k;
+}
+
+static struct core_kept *
+loaded(struct core_adoption *a, uint64_t claim)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->kept[i].part.claim == claim) {
+            return &a->kept[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+expect_same(const struct core_kept *k, const struct core_kept *want)
+{
+    ck_assert_ptr_nonnull(k);
+    ck_assert_mem_eq(&k->part, &want->part, sizeof(k->part));
+    ck_assert(slice_eq(k->name, want->name) && slice_eq(k->key, want->key) && slice_eq(k->owner, want->owner));
+    ck_assert(k->kind == want->kind && k->value == want->value && k->limit == want->limit);
+    ck_assert(k->owner_grace_us == want->owner_grace_us && k->place_grace_us == want->place_grace_us);
+}
+
+/* ---- the table ---- */
+
+START_TEST(what_is_kept_is_there)
+{
+    struct core_kept one = record(11, "a", "a", ""), two = record(12, "b", "key-b", "alice"), three = two;
+    struct held *h = opened("boot");
+    struct core_adoption a;
+
+    ck_assert(held_load(h, &a) && a.n == 0 && a.serial == 0 && a.token == 0);
+    held_loaded_free(&a);
+    held_adopted(h);
+    three.part.claim = 13;
+    three.part.token = 113;
+    ck_assert(held_keep(h, &one) && held_keep(h, &two) && held_keep(h, &three));
+    for (int i = 0; i < 5; i++) {
+        two.part.deadline_us++;
+        ck_assert(held_keep(h, &two));
+    }
+    held_forget(h, 13);
+    held_forget(h, 999);
+    ck_assert_uint_eq(held_count(h).kept, 2);
+    held_close(&h);
+    h = opened("boot");
+    ck_assert(held_load(h, &a));
+    ck_assert_uint_eq(a.n, 2);
+    expect_same(loaded(&a, 11), &one);
+    expect_same(loaded(&a, 12), &two);
+    ck_assert_uint_eq(a.token, 113);
+    held_loaded_free(&a);
+    ck_assert_uint_eq(held_count(h).torn, 0);
+    held_forget(h, 11); /* what was loaded is found by its claim */
+    ck_assert_uint_eq(held_count(h).kept, 1);
+    held_close(&h);
+}
+END_TEST
+
+/* Of another boot there are no deadlines; until all is adopted, it is of that boot. */
+START_TEST(another_boot)
+{
+    struct core_kept one = record(11, "a", "a", "alice");
+    struct core_adoption a;
+
+    for (int i = 0; i < 4; i++) {
+        static const char *const boots[] = {"one", "two", "two", "two"};
+        static const int64_t deadlines[] = {0, 0, 0, 5000};
+        struct held *h = opened(boots[i]);
+
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_eq(a.n, i > 0);
+        if (i > 0) {
+            ck_assert_int_eq(a.kept[0].part.deadline_us, deadlines[i]);
+        }
+        held_loaded_free(&a);
+        if (i == 0) {
+            ck_assert(held_keep(h, &one));
+        }
+        if (i != 1) { /* the second one is killed before it has adopted */
+            held_adopted(h);
+        }
+        held_close(&h);
+    }
+}
+END_TEST
+
+START_TEST(ids_rise)
+{
+    uint64_t used = 0;
+
+    for (int i = 0; i < 5; i++) {
+        struct held *h = opened(i < 3 ? "boot" : "later");
+        struct core_adoption a;
+
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_ge(a.serial, used);
+        ck_assert_uint_lt(a.serial, (uint64_t)HELD_BLOCK * 6 * (i < 3 ? (unsigned)i + 1 : 100));
+        held_loaded_free(&a);
+        held_adopted(h);
+        used = a.serial + (i == 1 ? 5 * HELD_BLOCK / 2 : 0);
+        for (uint64_t id = a.serial; id <= used; id += 1000) {
+            held_serial(h, id);
+        }
+        used += 1000;
+        held_close(&h);
+    }
+}
+END_TEST
+
+/* Many, long and short, come and go; the table grows, and nothing gets mixed up. */
+START_TEST(it_grows)
+{
+    enum { N = 3000 };
+    static char name[N][600];
+    struct held *h = opened("boot");
+    struct core_adoption a;
+    size_t kept = 0;
+
+    for (int i = 0; i < N; i++) {
+        memset(name[i], 'n', sizeof(name[i]) - 1);
+        snprintf(name[i] + (i % 10 == 0 ? 500 : 5), 20, "-%d", i);
+        struct core_kept k = record((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
+
+        ck_assert(held_keep(h, &k));
+        if (i % 4 == 3) {
+            held_forget(h, (uint64_t)i);
+        }
+    }
+    held_close(&h);
+    h = opened("boot");
+    ck_assert(held_load(h, &a));
+    for (int i = 0; i < N; i++) {
+        struct core_kept k = record((uint64_t)i + 1, name[i], i % 3 == 0 ? "key" : name[i], i % 2 == 0 ? "w" : "");
+
+        if (i % 4 == 2) {
+            ck_assert_ptr_null(loaded(&a, (uint64_t)i + 1));
+        } else {
+            k.part.deadline_us = 0; /* nobody has said held_adopted() */
+            expect_same(loaded(&a, (uint64_t)i + 1), &k);
+            kept++;
+        }
+    }
+    ck_assert_uint_eq(a.n, kept);
+    ck_assert_uint_eq(held_count(h).unkept, 0);
+    held_loaded_free(&a);
+    held_close(&h);
+}
+END_TEST
+
+START_TEST(longest_and_too_long)
+{
+    static char name[4097], key[9000], longer[17000];
+    struct held *h = opened("boot");
+    struct core_kept k;
+
+    memset(name, 'n', 4096);
+    memset(key, 'k', sizeof(key) - 1);
+    memset(longer, 'l', sizeof(longer) - 1);
+    k = record(1, name, key, "o");
+    ck_assert(held_keep(h, &k));
+    k = record(2, name, longer, "o");
+    ck_assert(!held_keep(h, &k));
+    ck_assert_uint_eq(held_count(h).unkept, 1);
+    held_forget(h, 2);
+    ck_assert_uint_eq(held_count(h).kept, 1);
+    held_close(&h);
+}
+END_TEST
+
+/* ---- killed inside of a store ---- */
+
+static unsigned char *
+read_all(const char *file, size_t *n)
+{
+    int fd = openat(dir, file, O_RDONLY);
+    struct stat st;
+    unsigned char *p;
+
+    ck_assert(fd >= 0 && fstat(fd, &st) == 0);
+    p = malloc((size_t)st.st_size);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(read(fd, p, (size_t)st.st_size), st.st_size);
+    close(fd);
+    *n = (size_t)st.st_size;
+    return p;
+}
+
+/*
+ * The first `cut` of the bytes in which the two differ have been stored, lowest address first: as an update in place is.
+ * The first word of a slot comes last when it is being filled (fills).
+ */
+static void
+half_stored(const unsigned char *before, const unsigned char *after, unsigned char *out, size_t n, size_t cut, bool fills)
+{
+    size_t done = 0, word = 4096;
+
+    memcpy(out, before, n);
+    for (size_t i = 4096 + (fills ? 8 : 0); i < n && done < cut; i++) {
+        done += before[i] != after[i];
+        out[i] = after[i];
+    }
+    if (fills && done < cut) {
+        memcpy(out + word, after + word, 8);
+    }
+}
+
+static size_t
+differing(const unsigned char *a, const unsigned char *b, size_t n)
+{
+    size_t d = 0;
+
+    for (size_t i = 4096; i < n; i++) {
+        d += a[i] != b[i];
+    }
+    return d;
+}
+
+/* The half that was broken is in order again: the next change may be torn as well. Closes h. */
+static void
+torn_again(struct held *h, const struct core_kept *is)
+{
+    unsigned char *before, *after, *torn;
+    struct core_adoption a;
+    size_t n;
+
+    before = read_all("held", &n);
+    ck_assert(held_keep(h, is));
+    after = read_all("held", &n);
+    held_close(&h);
+    torn = malloc(n);
+    for (int thirds = 1; thirds <= 3; thirds++) {
+        half_stored(before, after, torn, n, differing(before, after, n) * (size_t)thirds / 3, false);
+        write_all("held", torn, n);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_ptr_nonnull(loaded(&a, 11));
+        if (thirds == 3) {
+            expect_same(loaded(&a, 11), is);
+        }
+        held_loaded_free(&a);
+        held_close(&h);
+    }
+    free(before);
+    free(after);
+    free(torn);
+}
+
+/* Whatever has been stored of a change: what was there before, or what is there then, and never anything else. */
+START_TEST(torn_change)
+{
+    struct core_kept was = record(11, "name", "key", "alice"), is = was;
+    struct held *h = opened("boot");
+    unsigned char *before, *after, *torn;
+    size_t n, total, old = 0, fresh = 0;
+    struct core_adoption a;
+
+    ck_assert(held_load(h, &a));
+    held_loaded_free(&a);
+    held_adopted(h);
+    ck_assert(held_keep(h, &was) && held_keep(h, &was) && held_keep(h, &was));
+    before = read_all("held", &n);
+    memset(&is.part.token, 0x55, sizeof(is.part.token));
+    is.part.deadline_us = 0x1234567890abcdef;
+    is.part.holds = 3;
+    is.part.lease_us = 77;
+    is.part.stamp = -1;
+    ck_assert(held_keep(h, &is));
+    after = read_all("held", &n);
+    held_close(&h);
+    torn = malloc(n);
+    total = differing(before, after, n);
+    ck_assert_uint_gt(total, 20);
+    for (size_t cut = 0; cut <= total; cut++) {
+        const struct core_kept *k;
+
+        half_stored(before, after, torn, n, cut, false);
+        write_all("held", torn, n);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_eq(a.n, 1);
+        k = &a.kept[0];
+        expect_same(k, k->part.holds == 3 ? &is : &was);
+        old += k->part.holds != 3;
+        fresh += k->part.holds == 3;
+        held_loaded_free(&a);
+        torn_again(h, &is);
+    }
+    ck_assert(old > 0 && fresh > 0);
+    free(before);
+    free(after);
+    free(torn);
+}
+END_TEST
+
+/* A slot that was used before, and is being filled anew: nothing, or the new one; never a mixture of both. */
+START_TEST(torn_fill)
+{
+    struct core_kept old = record(11, "another-name", "another-key", "bob"), is = record(12, "name", "key", "alice");
+    struct held *h = opened("boot");
+    unsigned char *before, *after, *torn;
+    size_t n, total, none = 0;
+    struct core_adoption a;
+
+    ck_assert(held_load(h, &a));
+    held_loaded_free(&a);
+    held_adopted(h);
+    for (int i = 0; i < 8; i++) {
+        ck_assert(held_keep(h, &old));
+    }
+    held_forget(h, 11);
+    before = read_all("held", &n);
+    ck_assert(held_keep(h, &is));
+    after = read_all("held", &n);
+    held_close(&h);
+    torn = malloc(n);
+    total = differing(before, after, n);
+    for (size_t cut = 0; cut <= total; cut++) {
+        half_stored(before, after, torn, n, cut, true);
+        write_all("held", torn, n);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_eq(held_count(h).torn, 0); /* the id is written last */
+        none += a.n == 0;
+        if (a.n > 0) {
+            expect_same(&a.kept[0], &is);
+        }
+        held_loaded_free(&a);
+        held_close(&h);
+    }
+    ck_assert(none > 20 && none <= total);
+    free(before);
+    free(after);
+    free(torn);
+}
+END_TEST
+
+/* After a loss of power anything may be anywhere: a broken slot is dropped, and the others are there. */
+START_TEST(damaged)
+{
+    struct core_kept one = record(11, "name-one", "name-one", "alice"), two = record(12, "name-two", "key", "");
+    struct held *h = opened("boot");
+    unsigned char *good, *bad;
+    struct core_adoption a;
+    size_t n, torn = 0, first = 4096;
+
+    ck_assert(held_keep(h, &one) && held_keep(h, &two));
+    held_close(&h);
+    good = read_all("held", &n);
+    bad = malloc(n);
+    for (size_t i = first; i < first + 512; i++) {
+        memcpy(bad, good, n);
+        bad[i] ^= 0x40;
+        write_all("held", bad, n);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_ptr_nonnull(loaded(&a, 12));
+        ck_assert_uint_eq(a.n + held_count(h).torn, 2);
+        if (a.n == 2) {
+            one.part.deadline_us = 0;
+            expect_same(loaded(&a, 11), &one); /* it was a byte that nobody needs */
+        }
+        torn += held_count(h).torn;
+        held_loaded_free(&a);
+        held_close(&h);
+    }
+    ck_assert_uint_gt(torn, 100);
+    free(good);
+    free(bad);
+}
+END_TEST
+
+/* Another version, or no table at all: begun anew; but ids go on. */
+START_TEST(another_version)
+{
+    struct core_kept one = record(11, "a", "a", "");
+    struct held *h = opened("boot");
+    struct core_adoption a;
+    uint64_t reserved;
+    unsigned char *p;
+    size_t n;
+
+    ck_assert(held_load(h, &a));
+    held_loaded_free(&a);
+    held_serial(h, 5 * HELD_BLOCK);
+    ck_assert(held_keep(h, &one));
+    held_close(&h);
+    h = opened("boot");
+    ck_assert(held_load(h, &a) && a.n == 1);
+    reserved = a.serial;
+    held_loaded_free(&a);
+    held_close(&h);
+    p = read_all("held", &n);
+    p[32]++; /* its version, behind magic, ids, tokens and epoch */
+    write_all("held", p, n);
+    h = opened("boot");
+    ck_assert(held_load(h, &a));
+    ck_assert_uint_eq(a.n, 0);
+    ck_assert_uint_gt(a.serial, reserved);
+    held_loaded_free(&a);
+    ck_assert(held_keep(h, &one));
+    held_close(&h);
+    memset(p, 'x', n);
+    write_all("held", p, n);
+    h = opened("boot");
+    ck_assert(held_load(h, &a));
+    ck_assert(a.n == 0 && a.serial == 0);
+    held_loaded_free(&a);
+    held_close(&h);
+    write_all("held", p, 10); /* cut short */
+    h = opened("boot");
+    ck_assert(held_load(h, &a) && a.n == 0);
+    held_loaded_free(&a);
+    held_close(&h);
+    free(p);
+}
+END_TEST
+
+START_TEST(private)
+{
+    struct held *h = opened("boot");
+    struct stat st;
+
+    ck_assert(fstatat(dir, "held", &st, 0) == 0 && (st.st_mode & 0777) == 0600);
+    ck_assert(fstatat(dir, "held-long", &st, 0) == 0 && (st.st_mode & 0777) == 0600);
+    held_close(&h);
+    unlinkat(dir, "held", 0);
+    ck_assert_int_eq(symlinkat("/dev/zero", dir, "held"), 0);
+    ck_assert_ptr_null(held_open(dir, "boot", error));
+    ck_assert_ptr_nonnull(strstr(error, "held: "));
+}
+END_TEST
+
+START_TEST(boot_is_told)
+{
+    char one[HELD_BOOT], two[HELD_BOOT];
+
+    held_boot(one);
+    held_boot(two);
+    ck_assert_str_eq(one, two);
+    ck_assert_uint_gt(strlen(one), 36 + 16);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {what_is_kept_is_there, another_boot, ids_rise, it_grows, longest_and_too_long, torn_change,
+                            torn_fill, damaged, another_version, private, boot_is_told};
+
+    return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
+}
