@@ -7,7 +7,8 @@
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
---          leaving (0, 1), then the uuids of other daemons that may hold locks, as this one knows
+--          leaving (0, 1), a channel that every daemon listens to once it knows an epoch, then the uuids of other
+--          daemons that may hold locks, as this one knows
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
 --          no grace, the uuids of the other daemons that are there }
 --
@@ -17,7 +18,8 @@
 --                replica joins: then the grace is as short as all daemons need to say that they are there.)
 -- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid the
 --                later one is refused, unless it says that it comes after the other.
--- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over.
+-- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over. '?' is whoever
+--                is there but has not been heard of yet: 1 until one comes that was there before.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
 -- what it had before. What is lost there is over when Redis has been up for one grace.
@@ -27,6 +29,7 @@ local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local grace, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
+local channel, PEERS = ARGV[11], 12
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -105,8 +108,13 @@ if number == 0 or of ~= origin then
         till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
         is_waited_for('strict')
     end
-    if trusted and known == 0 then
-        till = 0
+    if trusted and known == 0 then -- nobody can have lost anything, unless somebody is there who does not know it yet
+        local others = pcall('PUBLISH', channel, '')
+        if type(others) == 'number' and others > 0 then
+            is_waited_for('?')
+        else
+            till = 0
+        end
     end
     call('SET', epoch_key, text(number) .. ' ' .. origin .. (till > 0 and ' ' .. text(till) or ''))
 end
@@ -114,9 +122,10 @@ end
 if till > 0 then
     if known ~= 0 and known ~= number then -- it has been somewhere else, and may hold locks, and so may those it met
         is_waited_for(uuid)
-        for i = 11, #ARGV do
+        for i = PEERS, #ARGV do
             is_waited_for(ARGV[i])
         end
+        call('HDEL', absent, '?')
     end
     if reclaimed == number or leaving == '1' then
         call('HSET', absent, uuid, '0')

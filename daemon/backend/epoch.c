@@ -48,6 +48,7 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
         at = ends[i];
     }
     n += made;
+    words[n++] = slice_of(e->channel);
     for (size_t i = 0; i < e->peers_n; i++) {
         words[n++] = slice_of(e->peer[i]);
     }

@@ -24,6 +24,7 @@ struct epoch {
     uint64_t former[EPOCH_FORMERS]; /* of those before it, which it follows; 0 = none */
     int64_t grace_us;       /* the longest lease that is renewed */
     bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
+    char channel[32];       /* that every daemon listens to, once it knows an epoch */
     bool leaving;           /* says good-bye: nobody needs to wait for this daemon */
 
     uint64_t number;        /* of the epoch, rising; 0 = none yet */

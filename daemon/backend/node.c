@@ -49,6 +49,7 @@ struct node {
     struct hello hello;
     struct presence presence;
     struct say say;
+    bool listens; /* to what others say */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
@@ -472,10 +473,12 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     if (l == sub_link(n) || l == n->link[0]) {
         watches_link(n->watches, l, link_is_up);
     }
+    n->listens = n->listens && (link_is_up || l != sub_link(n));
+    if (!n->listens && link_up(sub_link(n)) && n->presence.epoch.number != 0) { /* not sooner: see presence.lua */
+        n->listens = true;
+        say_listen(&n->say, sub_link(n));
+    }
     if (l == sub_link(n)) {
-        if (link_is_up) {
-            say_listen(&n->say, l);
-        }
         return;
     }
     for (unsigned i = 0; i <= n->lock_links; i++) {
@@ -501,6 +504,8 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 
     if (!say_heard(&n->say, channel, what)) {
         watches_heard(n->watches, channel, what);
+    } else if (what->type == REPLY_TEXT && what->text.n == 0) {
+        presence_beat(&n->presence); /* a daemon that knows nothing has met a Redis that knows nothing */
     }
 }
 
@@ -556,7 +561,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     }
     n->down_ev = event_new(env->base, -1, 0, on_down, n);
     n->dns = resolver(address, env->base);
-    ok = presence_init(&n->presence, conf, env, address->shown);
+    ok = presence_init(&n->presence, conf, env, address->shown, n->say.channel);
     ok = ok && n->down_ev != NULL && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};

@@ -166,8 +166,8 @@ presence_ask(struct presence *p, struct redis_link *l)
     }
 }
 
-static void
-beat(struct presence *p)
+void
+presence_beat(struct presence *p)
 {
     presence_ask(p, p->line[p->lines_n - 1].link);
 }
@@ -177,7 +177,7 @@ on_beat(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    beat(ctx);
+    presence_beat(ctx);
     arm(ctx);
 }
 
@@ -186,7 +186,7 @@ presence_reclaimed(struct presence *p, uint64_t epoch)
 {
     p->epoch.reclaimed = epoch;
     if (p->epoch.until_ms != 0) {
-        beat(p);
+        presence_beat(p);
     }
 }
 
@@ -194,7 +194,7 @@ void
 presence_leave(struct presence *p)
 {
     p->epoch.leaving = true;
-    beat(p);
+    presence_beat(p);
 }
 
 bool
@@ -204,7 +204,8 @@ presence_busy(const struct presence *p)
 }
 
 bool
-presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown)
+presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown,
+              const char *channel)
 {
     *p = (struct presence){.env = env, .shown = shown};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
@@ -213,6 +214,7 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
     p->epoch.number = env->epoch;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
+    snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
     return p->timer != NULL;

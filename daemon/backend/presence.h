@@ -30,9 +30,9 @@ struct presence {
     bool told; /* the log knows that it is refused */
 };
 
-/* env, conf and shown are borrowed. False: out of memory. presence_fini() is called in both cases. */
+/* env, conf and shown are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both cases. */
 bool presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
-                   const char *shown);
+                   const char *shown, const char *channel);
 void presence_fini(struct presence *p);
 
 /* A link of the node, before it says anything. The last one that was added is asked when none is in question. */
@@ -50,6 +50,9 @@ presence_token(struct presence *p, uint64_t token)
 {
     p->token_floor = token > p->token_floor ? token : p->token_floor;
 }
+
+/* Says it now, where it is said when there is no doubt about a link. */
+void presence_beat(struct presence *p);
 
 /* All that is held here has been asserted in that epoch. */
 void presence_reclaimed(struct presence *p, uint64_t epoch);

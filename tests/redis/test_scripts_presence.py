@@ -10,6 +10,7 @@ from scripted import (CLOCK, EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_
                       Scripted)
 
 TWIN = 2
+CHANNEL = "rlock:deadlock:0"
 DAEMONS, ABSENT = "rlock:daemons", "rlock:absent"
 TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
 A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
@@ -31,7 +32,7 @@ class Presence(Scripted):
     def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0, leaving=0,
                 met=()):
         return (c or self.c).cmd("EVAL", PRESENCE, 4, CLOCK, EPOCH, DAEMONS, ABSENT, who, nonce or NONCE[who], former, known, reclaimed,
-                                 grace, BEAT, strict, floor, leaving, *met)
+                                 grace, BEAT, strict, floor, leaving, CHANNEL, *met)
 
     def say(self, who, **more):
         before = self.now_us()
@@ -89,6 +90,20 @@ class Epochs(Presence):
             self.assertEqual((a.epoch, a.until, a.others), (epoch, 0, [B]))
         self.assertEqual(self.say(B, known=epoch).others, [A])
         self.assertEqual(self.say(C).epoch, epoch)
+
+    def test_flushed_and_a_new_daemon_comes_first(self):
+        """It knows nothing, but hears that others are there: they may hold locks, and say so when they are woken."""
+        first = self.say(A)
+        with self.listening(CHANNEL) as b:
+            self.c.cmd("FLUSHALL")
+            a = self.say(C)
+            self.heard(b, (CHANNEL, ""))
+        self.assertGreater(a.until, 0)
+        self.assertEqual(self.c.cmd("HGETALL", ABSENT), ["?", "1"])
+        self.assertGreater(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.say(A, known=first.epoch, met=[B]).until, 0)
+        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_flushed(self):
         epoch = self.meets()
