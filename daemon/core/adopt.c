@@ -32,7 +32,7 @@ waits_on(const struct core_kept *k)
 {
     const struct core_kept_part *p = &k->part;
 
-    return p->state == CORE_KEPT_QUEUED && p->named && (k->place_grace_us > 0 || k->owner_grace_us > 0);
+    return p->state == CORE_KEPT_QUEUED && (k->place_grace_us > 0 || k->owner_grace_us > 0);
 }
 
 /* Of its owner when that one may come back for it; else of one that has ended already. */

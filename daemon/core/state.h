@@ -323,7 +323,7 @@ struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uin
 /* kept.c */
 void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
 void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
-bool claim_is_kept(const struct core *c, const struct claim *cl); /* ... as it is now */
+void claim_check_kept(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
 
 /* adopt.c */
 void adopt(struct core *c, struct core_adoption *a);
