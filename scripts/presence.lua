@@ -20,7 +20,8 @@
 -- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
--- what it had before. What is lost there is over when Redis has been up for one grace.
+-- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with an
+-- epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
 local DAY, MOST = 86400000, 256 -- daemons told of
 local call, pcall = redis.call, redis.pcall
@@ -91,20 +92,23 @@ local function is_waited_for(who)
 end
 
 if number == 0 or of ~= origin then
-    local trusted = number == 0 and strict == '0'
+    local empty, began = number == 0, now_ms
+    local trusted = empty and strict == '0'
     call('DEL', absent)
-    if number ~= 0 then -- an old snapshot, or a replica: of those that were there when it was made
+    if not empty then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
             if seen > latest - window then
                 is_waited_for(who)
             end
         end
     end
-    number, till = math.max(now, number + 1, known + 1), now_ms + grace
     if strict == '1' and known == 0 then
-        till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
         is_waited_for('strict')
+        if empty then
+            began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
+        end
     end
+    number, till = math.max(now, number + 1, known + 1), began + grace
     if trusted and known == 0 then
         till = 0
     end

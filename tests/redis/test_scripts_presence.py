@@ -230,6 +230,15 @@ class Strict(Presence):
         a = self.say(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
 
+    def test_how_long_a_replica_has_been_up_says_nothing(self):
+        """What it lost was granted until just now, by those whom it knows of."""
+        self.meets()
+        _, c = self.another_redis(self.saved())
+        until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
+        a = self.say(C, c=c, strict=1, grace=900)
+        self.assertGreater(a.until, a.time // 1000 + 500)
+        self.assertEqual(c.map("HGETALL", ABSENT)[B], "1")
+
     def test_flushed_is_as_ever(self):
         a = self.say(A, strict=1, grace=1)
         self.c.cmd("FLUSHALL")
