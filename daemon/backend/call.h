@@ -62,6 +62,9 @@ enum call_verb call_verb_of(enum core_action_type action);
 /* NULL: out of memory. */
 struct item *item_new(const struct core_op *op);
 
+/* Off its list, too. */
+void item_free(struct item *it);
+
 /* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
 void call_channel(enum kind kind, struct slice key, struct buf *out);
 
