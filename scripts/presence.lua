@@ -15,13 +15,13 @@
 --                epoch began, so it rises. The origin tells of which process and which line of replication the data is:
 --                one of them changes whenever the data may not be what it was. (The line also does when the first
 --                replica joins: then the grace is as short as all daemons need to say that they are there.)
--- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid the
---                later one is refused, unless it says that it comes after the other.
+-- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid
+--                the later one is refused, unless it says that it comes after the other.
 -- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
--- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with an
--- epoch: a replica that has become master has been up for as long as you like.
+-- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
+-- an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
 local DAY, MOST = 86400000, 256 -- daemons told of
 local call, pcall = redis.call, redis.pcall
@@ -62,7 +62,8 @@ for i = 1, #all, 2 do
     local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        if was ~= nonce and not former:find(was or '', 1, true) and seen > now_ms - 3 * beat and seen <= now_ms + beat then
+        local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
+        if was ~= nonce and not former:find(was or '', 1, true) and is_new then
             return {now, TWIN, 0, 0, ''}
         end
     else
@@ -71,8 +72,8 @@ for i = 1, #all, 2 do
     end
 end
 
--- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard last:
--- it is no more.
+-- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard
+-- last: it is no more.
 local window = math.max(3 * beat, grace)
 for who, seen in pairs(there) do
     if #who ~= 36 or told == MOST or seen < latest - 10 * window then

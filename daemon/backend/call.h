@@ -51,7 +51,7 @@ struct call_terms {
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* that values are derived from */
     int64_t offset_us;             /* Redis's clock minus ours */
-    struct slice epoch;            /* what rlock:epoch has to be: as it is while Redis grants, or in a grace to reclaim */
+    struct slice epoch;            /* what rlock:epoch has to be: as it is while Redis grants; to reclaim, in a grace */
 };
 
 const char *call_script_text(enum call_verb verb, enum kind kind);

@@ -1,5 +1,5 @@
 /*
- * down.h -- what is known at once not to run, told in a later turn: verbs that end in DOWN, questions without an answer.
+ * down.h -- what is known at once not to run, told in a later turn: verbs that end in DOWN, questions with no answer.
  *
  * That takes no memory, for there may be none: an item or a question lies here itself, and an operation that did not
  * even become one is noted in the core's own core_unsent.
