@@ -23,7 +23,8 @@
 -- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
 -- an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
-local DAY, MOST = 86400000, 256 -- daemons told of
+local HEAD = 5 -- what the reply has before the uuids
+local DAY, MOST = 86400000, 256 -- daemons that are told of, and that are remembered though they are silent
 local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -56,7 +57,7 @@ for key, type in pairs({[epoch_key] = 'string', [daemons] = 'hash', [absent] = '
 end
 
 -- Who is there: uuid -> ms when it was heard last; and the latest of all.
-local there, latest, told = {}, 0, 0
+local there, latest, kept = {}, 0, 0
 local all = call('HGETALL', daemons)
 for i = 1, #all, 2 do
     local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
@@ -73,14 +74,14 @@ for i = 1, #all, 2 do
 end
 
 -- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard
--- last: it is no more.
+-- last: it is no more. Nor are those that are silent, where there are so many; who speaks is never forgotten.
 local window = math.max(3 * beat, grace)
 for who, seen in pairs(there) do
-    if #who ~= 36 or told == MOST or seen < latest - 10 * window then
+    if #who ~= 36 or seen < latest - 10 * window or kept >= MOST and seen < latest - 3 * beat then
         call('HDEL', daemons, who)
         there[who] = nil
     else
-        told = told + 1
+        kept = kept + 1
     end
 end
 
@@ -149,7 +150,7 @@ else
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
 for who, seen in pairs(there) do
-    if seen > now_ms - window then
+    if seen > now_ms - window and #reply < HEAD + MOST then
         reply[#reply + 1] = who
     end
 end

@@ -292,6 +292,23 @@ class WhoIsThere(Presence):
             self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
         self.assertEqual(len(self.say(A).others), 256)
 
+    def test_who_cannot_be_told_is_there_all_the_same(self):
+        """It is waited for when the data is lost; only of those that are silent no more than that are remembered."""
+        now = self.now_us() // 1000
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
+        self.say(A)
+        self.assertEqual(self.c.cmd("HLEN", DAEMONS), 301)
+        self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
+        self.assertGreater(self.say(A).until, 0)
+        self.assertEqual(self.c.cmd("HLEN", ABSENT), 300)
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % (now - 4 * BEAT))
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % now)
+        self.say(A)
+        self.assertTrue(257 <= self.c.cmd("HLEN", DAEMONS) <= 258)
+        self.assertEqual(self.c.cmd("HEXISTS", DAEMONS, B), 1)
+
     def test_leaving(self):
         epoch = self.meets()
         self.assertEqual(self.say(B, known=epoch, leaving=1).epoch, epoch)
