@@ -16,15 +16,17 @@
 --                epoch began, so it rises. The origin tells of which process and which line of replication the data is:
 --                one of them changes whenever the data may not be what it was. (The line also does when the first
 --                replica joins: then the grace is as short as all daemons need to say that they are there.)
--- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid the
---                later one is refused, unless it says that it comes after the other.
+-- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid
+--                the later one is refused, unless it says that it comes after the other.
 -- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over. '?' is whoever
 --                is there but has not been heard of yet: 1 until one comes that was there before.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
--- what it had before. What is lost there is over when Redis has been up for one grace.
+-- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
+-- an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
-local DAY, MOST = 86400000, 256 -- daemons told of
+local HEAD = 5 -- what the reply has before the uuids
+local DAY, MOST = 86400000, 256 -- daemons that are told of, and that are remembered though they are silent
 local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -58,13 +60,14 @@ for key, type in pairs({[epoch_key] = 'string', [daemons] = 'hash', [absent] = '
 end
 
 -- Who is there: uuid -> ms when it was heard last; and the latest of all.
-local there, latest, told = {}, 0, 0
+local there, latest, kept = {}, 0, 0
 local all = call('HGETALL', daemons)
 for i = 1, #all, 2 do
     local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        if was ~= nonce and not former:find(was or '', 1, true) and seen > now_ms - 3 * beat and seen <= now_ms + beat then
+        local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
+        if was ~= nonce and not former:find(was or '', 1, true) and is_new then
             return {now, TWIN, 0, 0, ''}
         end
     else
@@ -73,15 +76,15 @@ for i = 1, #all, 2 do
     end
 end
 
--- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard last:
--- it is no more.
+-- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard
+-- last: it is no more. Nor are those that are silent, where there are so many; who speaks is never forgotten.
 local window = math.max(3 * beat, grace)
 for who, seen in pairs(there) do
-    if #who ~= 36 or told == MOST or seen < latest - 10 * window then
+    if #who ~= 36 or seen < latest - 10 * window or kept >= MOST and seen < latest - 3 * beat then
         call('HDEL', daemons, who)
         there[who] = nil
     else
-        told = told + 1
+        kept = kept + 1
     end
 end
 
@@ -94,20 +97,23 @@ local function is_waited_for(who)
 end
 
 if number == 0 or of ~= origin then
-    local trusted = number == 0 and strict == '0'
+    local empty, began = number == 0, now_ms
+    local trusted = empty and strict == '0'
     call('DEL', absent)
-    if number ~= 0 then -- an old snapshot, or a replica: of those that were there when it was made
+    if not empty then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
             if seen > latest - window then
                 is_waited_for(who)
             end
         end
     end
-    number, till = math.max(now, number + 1, known + 1), now_ms + grace
     if strict == '1' and known == 0 then
-        till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
         is_waited_for('strict')
+        if empty then
+            began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
+        end
     end
+    number, till = math.max(now, number + 1, known + 1), began + grace
     if trusted and known == 0 then -- nobody can have lost anything, unless somebody is there who does not know it yet
         local others = pcall('PUBLISH', channel, '')
         if type(others) == 'number' and others > 0 then
@@ -153,7 +159,7 @@ else
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
 for who, seen in pairs(there) do
-    if seen > now_ms - window then
+    if seen > now_ms - window and #reply < HEAD + MOST then
         reply[#reply + 1] = who
     end
 end

@@ -64,8 +64,8 @@ begins(struct presence *p, bool first)
 }
 
 /*
- * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it is
- * the only Redis there is: what it says counts, once it is asked again.
+ * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it
+ * is the only Redis there is: what it says counts, once it is asked again.
  */
 static void
 is_behind(struct presence_line *line)

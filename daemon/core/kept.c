@@ -1,13 +1,13 @@
 /*
  * kept.c -- what is remembered of a claim outside of this process, for the one that comes after it (adopt.c).
  *
- * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there or
- * exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing any more.
+ * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there
+ * or exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing left.
  * claim_arm(), with which every change of a claim ends, and the few that do without it, call claim_keep(); it compares
  * checksums, so that a call too many costs next to nothing, and core_check() finds a call too few.
  *
- * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time has
- * settled a doubt, the record still has it. The process after us may then ask for something once more, and no harm done.
+ * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time
+ * has settled a doubt, the record still has it. The process after us may then ask for something once more: no harm.
  */
 #include <assert.h>
 #include <string.h>

@@ -86,7 +86,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* those that waited together */
+    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* they waited together */
         request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
     lock_settle_full(c, l);

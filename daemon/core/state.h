@@ -337,7 +337,7 @@ void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
-int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for, to keep it as long */
+int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
 
 /* reclaim.c */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */

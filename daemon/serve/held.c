@@ -1,10 +1,11 @@
 /*
  * held.c -- what stands in the slots, and the first page.
  *
- * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept all
- * the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
+ * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
+ * all the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
  *
- * I1  The texts of a slot, and what goes with them, never change while it counts (table.h); they have a checksum.
+ * I1  The texts of a slot, and what goes with them, never change while it counts (table.h), though rules may be changed
+ *     meanwhile; they have a checksum.
  * I2  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
  *     whole the later one counts. So there is always one, whenever the process ends.
  */
@@ -21,7 +22,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/serve/table.h"
 
-/* To be raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
+/* Raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
 #define VERSION 1
 #define MAGIC "rlockd.H"
 

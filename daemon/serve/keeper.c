@@ -77,8 +77,9 @@ keeper_keep(struct engine *e, const struct core_kept *what)
 
     if (!held_keep(k->held, what) && !k->warned) {
         k->warned = true;
-        log_event(e->log, LOG_WARN, "state", "not everything can be kept: after a crash some locks wait for their lease",
-                  "name", LOG_B(what->name), NULL);
+        log_event(e->log, LOG_WARN, "state",
+                  "not everything can be kept: after a crash some locks wait for their lease", "name",
+                  LOG_B(what->name), NULL);
     }
 }
 

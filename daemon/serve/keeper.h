@@ -1,6 +1,6 @@
 /*
- * keeper.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of what
- * Redis has of it (held.h), and the first step of the core, which adopts that.
+ * keeper.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of
+ * what Redis has of it (held.h), and the first step of the core, which adopts that.
  */
 #ifndef RLOCKD_SERVE_KEEPER_H
 #define RLOCKD_SERVE_KEEPER_H

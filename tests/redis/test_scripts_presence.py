@@ -245,6 +245,15 @@ class Strict(Presence):
         a = self.say(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
 
+    def test_how_long_a_replica_has_been_up_says_nothing(self):
+        """What it lost was granted until just now, by those whom it knows of."""
+        self.meets()
+        _, c = self.another_redis(self.saved())
+        until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
+        a = self.say(C, c=c, strict=1, grace=900)
+        self.assertGreater(a.until, a.time // 1000 + 500)
+        self.assertEqual(c.map("HGETALL", ABSENT)[B], "1")
+
     def test_flushed_is_as_ever(self):
         a = self.say(A, strict=1, grace=1)
         self.c.cmd("FLUSHALL")
@@ -297,6 +306,23 @@ class WhoIsThere(Presence):
         for i in range(300):
             self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
         self.assertEqual(len(self.say(A).others), 256)
+
+    def test_who_cannot_be_told_is_there_all_the_same(self):
+        """It is waited for when the data is lost; only of those that are silent no more than that are remembered."""
+        now = self.now_us() // 1000
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
+        self.say(A)
+        self.assertEqual(self.c.cmd("HLEN", DAEMONS), 301)
+        self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
+        self.assertGreater(self.say(A).until, 0)
+        self.assertEqual(self.c.cmd("HLEN", ABSENT), 300)
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % (now - 4 * BEAT))
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % now)
+        self.say(A)
+        self.assertTrue(257 <= self.c.cmd("HLEN", DAEMONS) <= 258)
+        self.assertEqual(self.c.cmd("HEXISTS", DAEMONS, B), 1)
 
     def test_leaving(self):
         epoch = self.meets()
