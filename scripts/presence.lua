@@ -36,12 +36,17 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
-local function info(section, name, pattern)
+-- Without it nobody can tell an old snapshot, or a replica, from what was there before.
+local function info(section, name)
     local all = pcall('INFO', section)
-    return type(all) == 'string' and all:match(name .. ':(' .. pattern .. ')') or ''
+    return type(all) == 'string' and all:match(name .. ':(%x+)')
 end
 
-local origin = redis.sha1hex(info('server', 'run_id', '%x+') .. info('replication', 'master_replid', '%x+')):sub(1, 16)
+local process, line = info('server', 'run_id'), info('replication', 'master_replid')
+if not (process and line) then
+    return redis.error_reply('NOPERM INFO is not allowed, or does not say what data this is: ACL SETUSER ... +info')
+end
+local origin = redis.sha1hex(process .. line):sub(1, 16)
 
 -- Ours for ever. And a write that a full Redis lets through: those behind it, small as they are, go through then too.
 call('PERSIST', epoch_key)
@@ -102,7 +107,7 @@ if number == 0 or of ~= origin then
     end
     number, till = math.max(now, number + 1, known + 1), now_ms + grace
     if strict == '1' and known == 0 then
-        till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
+        till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds')) or 0)
         is_waited_for('strict')
     end
     if trusted and known == 0 then

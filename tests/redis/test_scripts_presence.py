@@ -297,6 +297,18 @@ class WhoIsThere(Presence):
         self.assertEqual(self.say(B, known=epoch, leaving=1).until, 0)
 
 
+class Rights(Presence):
+    def test_without_info_it_says_so(self):
+        """Nobody could tell an old snapshot, or a promoted replica, from what was there before."""
+        self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
+        with self.r.conn() as blind:
+            self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
+            said = self.say_raw(A, c=blind)
+        self.assertIsInstance(said, RError)
+        self.assertIn("INFO", said)
+        self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
+
+
 class Keys(Presence):
     def test_of_another_type(self):
         for key in (EPOCH, DAEMONS, ABSENT):
