@@ -32,6 +32,7 @@ struct epoch {
     int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
+    bool blind;             /* there were others when the process before this ended, and it is not known who */
     size_t peers_n;         /* other daemons that may hold locks */
     char peer[EPOCH_PEERS_MAX][37];
 };

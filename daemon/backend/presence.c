@@ -109,6 +109,10 @@ heard(struct presence_line *line, const struct reply *r)
         refused(line, "cannot say hello", r->type == REPLY_ERROR ? r->text.p : "an answer of an unexpected shape");
         break;
     }
+    if (p->met != (p->epoch.blind || p->epoch.peers_n > 0) && p->env->met != NULL) {
+        p->met = !p->met;
+        p->env->met(p->env->ctx, p->met);
+    }
     arm(p);
 }
 
@@ -212,6 +216,7 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
     p->epoch.number = env->epoch;
+    p->epoch.blind = p->met = env->epoch != 0 && env->others;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);

@@ -27,6 +27,7 @@ struct presence {
     uint64_t token_floor; /* no token is given below it */
     struct presence_line line[PRESENCE_LINES];
     unsigned lines_n;
+    bool met;  /* others, as was said to whoever keeps it */
     bool told; /* the log knows that it is refused */
 };
 

@@ -35,6 +35,7 @@ struct head {
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[HELD_BOOT];
     uint64_t epoch; /* of Redis's data, in which all that is held here was last */
+    uint64_t others; /* 1: there were other daemons on it */
 };
 
 struct copy {
@@ -454,6 +455,18 @@ void
 held_set_epoch(struct held *h, uint64_t epoch)
 {
     head_of(&h->table[SHORT])->epoch = epoch;
+}
+
+bool
+held_others(const struct held *h)
+{
+    return head_of(&h->table[SHORT])->others == 1;
+}
+
+void
+held_set_others(struct held *h, bool others)
+{
+    head_of(&h->table[SHORT])->others = others;
 }
 
 struct held_counts

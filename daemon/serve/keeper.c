@@ -103,6 +103,20 @@ keeper_reclaimed(struct keeper *k, uint64_t epoch)
     }
 }
 
+bool
+keeper_others(const struct keeper *k)
+{
+    return k->held != NULL && held_others(k->held);
+}
+
+void
+keeper_met(struct keeper *k, bool others)
+{
+    if (k->held != NULL) {
+        held_set_others(k->held, others);
+    }
+}
+
 void
 keeper_reached(struct engine *e)
 {

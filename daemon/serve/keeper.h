@@ -34,6 +34,10 @@ void keeper_forget(struct engine *e, uint64_t claim);
 uint64_t keeper_epoch(const struct keeper *k);
 void keeper_reclaimed(struct keeper *k, uint64_t epoch);
 
+/* Whether there were, or are, other daemons on that Redis. */
+bool keeper_others(const struct keeper *k);
+void keeper_met(struct keeper *k, bool others);
+
 /* Redis can be reached: what was put off for that is done. */
 void keeper_reached(struct engine *e);
 

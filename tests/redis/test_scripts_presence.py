@@ -99,11 +99,44 @@ class Epochs(Presence):
             a = self.say(C)
             self.heard(b, (CHANNEL, ""))
         self.assertGreater(a.until, 0)
-        self.assertEqual(self.c.cmd("HGETALL", ABSENT), ["?", "1"])
+        self.assertEqual(self.c.cmd("HGETALL", ABSENT), ["#", "1"])
         self.assertGreater(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
         self.assertGreater(self.say(A, known=first.epoch, met=[B]).until, 0)
         self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
         self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_flushed_before_anybody_has_heard_of_a_daemon(self):
+        """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
+        epoch = self.say(A).epoch
+        with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
+            self.say(B)
+            self.heard(a, (CHANNEL, ""))  # who comes is heard of at once
+            self.heard(b, (CHANNEL, ""))
+            self.c.cmd("FLUSHALL")
+            again = self.say(A, known=epoch)
+            self.heard(a, (CHANNEL, ""))
+            self.heard(b, (CHANNEL, ""))
+            self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.assertGreater(self.say(B, known=epoch).until, 0)
+            self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+
+    def test_flushed_and_a_restarted_daemon_comes_first(self):
+        """It knows that there were others, but not who they are: it waits for one that does."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=["?"])
+        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.say(B, known=epoch, met=[A]).until, 0)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_an_epoch_that_nobody_can_outdo(self):
+        for number in (2 ** 53 - 1, 10 ** 20):
+            self.c.cmd("SET", EPOCH, "%d abcdef" % number)
+            a = self.say(A, known=2 ** 53 - 1)
+            self.assertLess(a.epoch, self.now_us() + 1000)
+            self.c.cmd("FLUSHALL")
+            self.assertGreater(self.say(A, known=a.epoch).epoch, a.epoch)
+            self.c.cmd("FLUSHALL")
 
     def test_flushed(self):
         epoch = self.meets()
@@ -111,7 +144,7 @@ class Epochs(Presence):
         a = self.say(A, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertTrue(a.time // 1000 + GRACE_MS - 5 <= a.until <= a.time // 1000 + GRACE_MS + 5)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
         self.assertGreater(self.c.cmd("TTL", ABSENT), 80000)
         self.assertEqual(self.say(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
@@ -167,7 +200,7 @@ class Epochs(Presence):
         a = self.say(A, c=c, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertGreater(a.until, 0)
-        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
     def test_another_process_with_what_was_saved(self):
         """Of those who were there then, and of those that somebody knows. Even if nobody knows anything."""
@@ -183,7 +216,7 @@ class Epochs(Presence):
                 self.assertGreater(a.epoch, epoch)
                 self.assertNotEqual(a.word.split()[1], old.split()[1])
                 self.assertGreater(a.until, 0)
-                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"} if known else {B: "1"})
+                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"} if known else {B: "1"})
                 if known:
                     self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
                 self.assertEqual(self.say(B, c=c, known=epoch).until, a.until)
@@ -224,7 +257,7 @@ class Epochs(Presence):
         self.c.cmd("FLUSHALL")
         again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=[B])
         self.assertGreater(again.epoch, a.epoch)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
     def test_an_older_one_says_which(self):
         a = self.say(A)
@@ -336,6 +369,18 @@ class WhoIsThere(Presence):
         a = self.say(A, known=epoch, met=[B])
         self.say(A, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual(self.say(B, known=epoch, leaving=1).until, 0)
+
+
+class Rights(Presence):
+    def test_without_info_it_says_so(self):
+        """Nobody could tell an old snapshot, or a promoted replica, from what was there before."""
+        self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
+        with self.r.conn() as blind:
+            self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
+            said = self.say_raw(A, c=blind)
+        self.assertIsInstance(said, RError)
+        self.assertIn("INFO", said)
+        self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
 
 
 class Keys(Presence):
