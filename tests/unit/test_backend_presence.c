@@ -296,6 +296,21 @@ START_TEST(good_bye)
 }
 END_TEST
 
+/* Also behind a word that is on its way, which does not say it. */
+START_TEST(good_bye_behind_a_beat)
+{
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    turn_until(is_reclaiming, &(size_t){2});
+    redis_stop();
+    backend_reclaimed(w.b, epoch_now()); /* says so, unless a beat is on its way anyhow */
+    backend_leave(w.b);
+    redis_cont();
+    turn_until(is_idle, NULL);
+    ck_assert_str_eq(redis("EXISTS rlock:daemons"), "0");
+}
+END_TEST
+
 /* Nobody to say it to: nothing waits for that. */
 START_TEST(good_bye_to_nobody)
 {
@@ -336,6 +351,7 @@ main(void)
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
                             good_bye,
+                            good_bye_behind_a_beat,
                             good_bye_to_nobody,
                             no_such_script};
     TCase *tc = tcase_create("up");
