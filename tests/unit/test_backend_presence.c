@@ -128,6 +128,21 @@ START_TEST(only_what_was_held)
 }
 END_TEST
 
+/* A reload to shorter leases: what is held was taken by the longer ones. */
+START_TEST(a_grace_does_not_get_shorter)
+{
+    struct core_done d;
+
+    backend_configure(w.b, US_PER_S);
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    turn_until(is_reclaiming, &(size_t){2});
+    d = acquire("k", KIND_REENTRANT, 2);
+    must(d, CORE_GRACE);
+    ck_assert_int_gt(d.pttl_us, 10 * US_PER_S);
+}
+END_TEST
+
 /* Attempts of one turn, with and without: each under its own terms. */
 START_TEST(both_in_one_turn)
 {
@@ -345,6 +360,7 @@ main(void)
                             another_process,
                             flushed,
                             only_what_was_held,
+                            a_grace_does_not_get_shorter,
                             both_in_one_turn,
                             tokens_are_told,
                             an_older_redis,
