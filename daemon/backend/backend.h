@@ -120,7 +120,7 @@ bool backend_look(struct backend *b, uint64_t id, struct slice key);
  */
 void backend_say(struct backend *b, struct slice what);
 
-/* New settings; the others need a new backend. See backend_conf. */
+/* New settings; the others need a new backend. See backend_conf. A grace only gets longer. */
 void backend_configure(struct backend *b, int64_t grace_us);
 
 /* All that is held here has been asserted in that epoch (RECLAIM of the core). */

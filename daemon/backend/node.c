@@ -352,7 +352,9 @@ node_look(struct node *n, uint64_t id, struct slice key)
 void
 node_configure(struct node *n, int64_t grace_us)
 {
-    n->presence.epoch.grace_us = grace_us;
+    if (grace_us > n->presence.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
+        n->presence.epoch.grace_us = grace_us;
+    }
 }
 
 void

@@ -122,20 +122,24 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     struct presence_line *line = arg;
 
     (void)sent_us;
-    line->asked = false;
+    line->asked--;
     if (result == LINK_ANSWERED) {
         heard(line, r);
     }
 }
 
-static void
+static bool
 say(struct presence_line *line)
 {
     struct presence *p = line->of;
     struct slice word[EPOCH_WORDS_MAX];
     int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
 
-    line->asked = !p->text.failed && link_send(line->link, words, word, on_answer, line);
+    if (p->text.failed || !link_send(line->link, words, word, on_answer, line)) {
+        return false;
+    }
+    line->asked++;
+    return true;
 }
 
 static struct presence_line *
@@ -152,10 +156,7 @@ line_of(struct presence *p, const struct redis_link *l)
 void
 presence_hello(struct presence *p, struct redis_link *l)
 {
-    struct presence_line *line = line_of(p, l);
-
-    say(line);
-    if (!line->asked) {
+    if (!say(line_of(p, l))) {
         link_fail(l, "out of memory");
     }
 }
@@ -165,15 +166,21 @@ presence_ask(struct presence *p, struct redis_link *l)
 {
     struct presence_line *line = line_of(p, l);
 
-    if (!line->asked && link_up(l)) {
-        say(line);
+    if (line->asked == 0 && link_up(l)) {
+        (void)say(line);
     }
+}
+
+static struct presence_line *
+last_of(struct presence *p)
+{
+    return &p->line[p->lines_n - 1];
 }
 
 void
 presence_beat(struct presence *p)
 {
-    presence_ask(p, p->line[p->lines_n - 1].link);
+    presence_ask(p, last_of(p)->link);
 }
 
 static void
@@ -198,13 +205,15 @@ void
 presence_leave(struct presence *p)
 {
     p->epoch.leaving = true;
-    presence_beat(p);
+    if (link_up(last_of(p)->link)) {
+        (void)say(last_of(p)); /* also behind a beat that is on its way: that one does not say it */
+    }
 }
 
 bool
 presence_busy(const struct presence *p)
 {
-    return p->epoch.leaving && p->line[p->lines_n - 1].asked;
+    return p->epoch.leaving && p->line[p->lines_n - 1].asked > 0;
 }
 
 bool
@@ -228,7 +237,7 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
 void
 presence_add(struct presence *p, struct redis_link *l)
 {
-    p->line[p->lines_n++] = (struct presence_line){p, l, false};
+    p->line[p->lines_n++] = (struct presence_line){p, l, 0};
     arm(p);
 }
 

@@ -14,7 +14,7 @@ enum { PRESENCE_LINES = 17 };
 struct presence_line {
     struct presence *of;
     struct redis_link *link;
-    bool asked; /* an answer is to come */
+    unsigned asked; /* answers to come */
 };
 
 /* Embedded in its node, and outlives the node's links. */
