@@ -299,6 +299,7 @@ START_TEST(fields_of_info)
     }
     snprintf(out, sizeof(out), "before");
     text_info_field((struct slice){NULL, 0}, "role", out, sizeof(out));
+    text_info_field((struct slice){"role:x", 4}, "role", out, sizeof(out)); /* nor beyond its end */
     ck_assert_str_eq(out, "before");
     text_info_field(slice_of("role:0123456789abcdefghij\r\n"), "role", out, sizeof(out));
     ck_assert_str_eq(out, "0123456789abcde");

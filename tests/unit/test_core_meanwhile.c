@@ -52,26 +52,33 @@ START_TEST(a_lease_of_nothing)
 }
 END_TEST
 
-/* A lease of nothing that had to wait its turn is over in the turn that it comes to. */
+/* A lease of nothing that had to wait its turn is over when that has come, before anything new is looked at. */
 START_TEST(nothing_behind_a_wait)
 {
     struct world w;
-    uint64_t s, id, renewal;
+    struct flight release;
+    uint64_t s, t, id, renewal, next;
 
     world_open(&w);
     s = session(&w);
+    t = session(&w);
     take(&w, s, "a");
-    take(&w, session(&w), "b");
+    take(&w, t, "b");
     id = lock(&w, s, "b", .wait_us = SEC(1));
     renewal = renew(&w, s, "a", MS(1)); /* in the order in which its owner asks */
     skip_watches(&w);
-    quiet(&w);
-    pass(&w, SEC(1));
+    stall(&w, SEC(1));
+    next = lock(&w, t, "a", .nowait = true); /* it is being given back already: that is worth waiting for */
     expect_reply(&w, id, CORE_NOT_GRANTED);
     expect_op(&w, CORE_EXTEND, "a");
     expect_reply(&w, renewal, CORE_WAS_LOST);
     expect_news(&w, CORE_NEWS_LOST, "a");
-    expect_op(&w, CORE_RELEASE, "a");
+    release = expect_op(&w, CORE_RELEASE, "a");
+    skip_watches(&w);
+    redis_says(&w, release, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, next, CORE_GRANTED);
+    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
