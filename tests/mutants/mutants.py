@@ -158,10 +158,10 @@ MUTANTS = [
            "    if (e->until_ms == 0) {\n        e->peers_n = 0;", "    if (e->number != 0) {\n        e->peers_n = 0;",
            ["unit:test_epoch"]),
     Mutant("R10", "a grace waits for nobody", "scripts/presence.lua",
-           "        waits = waits or one == '1'", "        waits = waits and one == '1'",
+           "            waits = true\n", "            waits = false\n",
            ["redis:test_scripts_presence.py Epochs.test_flushed"]),
     Mutant("R11", "who leaves in a grace is waited for", "scripts/presence.lua",
-           "    if reclaimed == number or leaving == '1' then", "    if reclaimed == number then",
+           "    if (reclaimed == number or leaving == '1') and", "    if reclaimed == number and",
            ["redis:test_scripts_presence.py WhoIsThere.test_leaving_in_a_grace_ends_it"]),
     Mutant("R12", "a lease that was asked for is lengthened when it is asserted anew", CORE + "operations.c",
            "    return cl->watchdog ? cl->lease_us : core_lease_us(cl->deadline_us - c->now_us);",
@@ -195,6 +195,12 @@ MUTANTS = [
     Mutant("R20", "the links to a master that was demoted stay", BACKEND + "call.c",
            '{"READONLY ", CORE_DOWN, true}', '{"READONLY ", CORE_DOWN, false}',
            ["unit:test_backend"]),
+    Mutant("R21", "a daemon that nobody has heard of yet is not waited for", "scripts/presence.lua",
+           "    waits = waits or back < wanted\n", "",
+           ["redis:test_scripts_presence.py Epochs.test_flushed_before_anybody_has_heard_of_a_daemon"]),
+    Mutant("R22", "who knows only that there were others waits for none of them", "scripts/presence.lua",
+           "            whole = whole and ARGV[i] ~= '?'\n", "",
+           ["redis:test_scripts_presence.py Epochs.test_flushed_and_a_restarted_daemon_comes_first"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.
