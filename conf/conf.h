@@ -67,7 +67,7 @@ struct conf {
 
     int64_t limit_sessions, limit_waiters, limit_locks;         /* locks: held or wanted by one owner */
     int64_t limit_name_bytes, limit_line_bytes, limit_words;
-    int64_t limit_output_bytes, limit_pipeline;                 /* per session: unread output; requests not answered yet */
+    int64_t limit_output_bytes, limit_pipeline;              /* per session: unread output; requests not answered yet */
 
     char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
     char *auth_password_file, *auth_admin_password_file;
@@ -99,10 +99,10 @@ struct conf_overrides {
 struct conf *conf_load(const char *path, const struct conf_overrides *over, struct buf *errors);
 void conf_free(struct conf **cf);
 
-/* The settings for a name: of the first rule that matches, or `locks`. Borrowed from cf. */
 /* The longest lease that any rule lets the watchdog renew, us. */
 int64_t conf_longest_lease_us(const struct conf *cf);
 
+/* The settings for a name: of the first rule that matches, or `locks`. Borrowed from cf. */
 const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name);
 
 /* Writes the Redis key of `name` by these settings. */

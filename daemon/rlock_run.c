@@ -377,7 +377,8 @@ open_both(struct run *r)
         say(r, "cannot reach rlockd", r->ears.error);
         return RLOCK_UNREACHABLE;
     }
-    v = client_send(&r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}) ? client_wait(&r->ears, ANSWER_US) : NULL;
+    v = client_send(&r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}) ? client_wait(&r->ears, ANSWER_US)
+                                                                                 : NULL;
     if (v == NULL) {
         say(r, "cannot reach rlockd", r->ears.error);
         return RLOCK_UNREACHABLE;
@@ -514,7 +515,8 @@ take_over_signals(struct run *r)
 int
 rlock_run(const struct rlock_run *want)
 {
-    struct run r = {.want = want, .lock = {.fd = -1}, .ears = {.fd = -1}, .signals = -1, .until_us = NEVER, .beat_us = NEVER};
+    struct run r = {.want = want, .lock = {.fd = -1}, .ears = {.fd = -1}, .signals = -1, .until_us = NEVER,
+                    .beat_us = NEVER};
     int end;
 
     if (!take_over_signals(&r)) {

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "daemon/serve/listener.h"
 #include "daemon/rlockd_notify.h"
 #include "daemon/rlockd_options.h"
+#include "daemon/rlockd_redis.h"
 #include "daemon/version.h"
 
 #define LISTENERS_MAX OPTIONS_LISTEN_MAX
@@ -145,30 +145,6 @@ load_conf(struct process *p)
     return status;
 }
 
-static bool
-is_embedded(const struct conf *cf)
-{
-    return strcmp(cf->redis_url, "embedded") == 0;
-}
-
-/* The backend only knows real addresses. */
-static bool
-put_embedded_url(struct process *p, struct conf *cf)
-{
-    char *url;
-
-    if (p->embedded == NULL || !is_embedded(cf)) {
-        return true;
-    }
-    url = strdup(embedded_url(p->embedded));
-    if (url == NULL) {
-        return false;
-    }
-    free(cf->redis_url);
-    cf->redis_url = url;
-    return true;
-}
-
 static void
 log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
 {
@@ -188,7 +164,7 @@ reload(struct process *p)
     notify_reloading();
     buf_init(&errors, 0);
     now = conf_load(p->opt.conf_path, &p->opt.over, &errors);
-    if (now != NULL && put_embedded_url(p, now)) {
+    if (now != NULL && own_redis_put_url(p->embedded, now)) {
         struct conf *was = p->conf;
 
         conf_each_restart(was, now, log_restart_key, p);
@@ -243,31 +219,14 @@ drain(struct process *p)
     set_timer(p, p->conf->drain_us);
 }
 
-static void
-tell_embedded(const struct process *p)
-{
-    log_event(&p->log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(p->embedded)), "pid",
-              LOG_N(embedded_pid(p->embedded)), NULL);
-}
-
-/* Our one child has ended, or was only stopped. What was held is not in the new one: the backend sees to that. */
+/* Our one child has ended, or was only stopped. */
 static void
 redis_ended(struct process *p)
 {
-    pid_t was = p->embedded != NULL ? embedded_pid(p->embedded) : -1;
-    char error[160] = "";
-
-    if (p->embedded == NULL || p->phase >= PHASE_ENDING) {
-        return;
-    }
-    if (!embedded_again(p->embedded, error)) {
-        log_event(&p->log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), NULL);
+    if (p->embedded != NULL && p->phase < PHASE_ENDING && !own_redis_again(p->embedded, &p->log)) {
         p->failed = true; /* without it there is nothing left to serve */
         notify_stopping();
         end_now(p);
-    } else if (embedded_pid(p->embedded) != was) {
-        log_event(&p->log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), NULL);
-        tell_embedded(p);
     }
 }
 
@@ -357,47 +316,6 @@ raise_files(struct process *p)
     }
     log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE ? LOG_WARN : LOG_INFO,
               "rlockd", "limits", "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), NULL);
-}
-
-/* Where the embedded Redis lives: as configured, as systemd says, beside our own socket, or in the build. */
-static void
-choose_run_dir(const struct conf *cf, char dir[256])
-{
-    const char *systemd = getenv("RUNTIME_DIRECTORY");
-    size_t i;
-
-    snprintf(dir, 256, "%s", cf->run_dir[0] != '\0' ? cf->run_dir : systemd != NULL ? systemd : "");
-    for (i = 0; i < cf->listen.n && dir[0] == '\0'; i++) {
-        const char *addr = cf->listen.item[i], *slash = strrchr(addr, '/');
-
-        if (strncmp(addr, "unix:", 5) == 0 && slash != NULL && slash > addr + 5) {
-            snprintf(dir, 256, "%.*s", (int)(slash - (addr + 5)), addr + 5);
-        }
-    }
-    if (dir[0] == '\0') {
-        snprintf(dir, 256, "build/run");
-    }
-}
-
-static bool
-start_redis(struct process *p)
-{
-    char dir[256], error[160] = "";
-
-    if (!is_embedded(p->conf)) {
-        return true;
-    }
-    choose_run_dir(p->conf, dir);
-    (void)mkdir(dir, 0755);
-    p->embedded = embedded_start(dir, error);
-    if (p->embedded == NULL) {
-        return fatal(p, "embedded redis", error);
-    }
-    if (!put_embedded_url(p, p->conf)) {
-        return fatal(p, "embedded redis", "out of memory");
-    }
-    tell_embedded(p);
-    return true;
 }
 
 static bool
@@ -519,8 +437,11 @@ build(struct process *p)
 
     (void)signal(SIGPIPE, SIG_IGN);
     raise_files(p);
-    if (!start_loop(p) || !start_redis(p)) {
+    if (!start_loop(p)) {
         return false;
+    }
+    if (!own_redis_start(&p->embedded, p->conf, &p->log, error)) {
+        return fatal(p, "embedded redis", error);
     }
     p->engine = engine_new(p->base, p->conf, &p->log, error);
     if (p->engine == NULL) {

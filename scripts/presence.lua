@@ -7,7 +7,8 @@
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
---          leaving (0, 1), then the uuids of other daemons that may hold locks, as this one knows
+--          leaving (0, 1), a channel that every daemon listens to once it knows an epoch, then the uuids of other
+--          daemons that may hold locks, as this one knows; ? = there are, but it does not know who
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
 --          no grace, the uuids of the other daemons that are there }
 --
@@ -15,33 +16,52 @@
 --                epoch began, so it rises. The origin tells of which process and which line of replication the data is:
 --                one of them changes whenever the data may not be what it was. (The line also does when the first
 --                replica joins: then the grace is as short as all daemons need to say that they are there.)
--- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid the
---                later one is refused, unless it says that it comes after the other.
--- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again. None is left at 1: the grace is over.
+-- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid
+--                the later one is refused, unless it says that it comes after the other.
+-- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again; # -> how many have to be at 0, as so many listened
+--                when the epoch began; ? -> 1: a daemon that was started anew knows that there were others, but not
+--                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
--- what it had before. What is lost there is over when Redis has been up for one grace.
+-- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
+-- an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
-local DAY, MOST = 86400000, 256 -- daemons told of
+local HEAD = 5 -- what the reply has before the uuids
+local FAR = 2 ^ 52 -- us: the year 2112
+local DAY, MOST = 86400000, 256 -- daemons that are told of, and that are remembered though they are silent
 local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local grace, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
+local channel, PEERS = ARGV[11], 12
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
+-- All other daemons say that they are there, and hear of this one. How many listen.
+local woken = false
+local function wake()
+    woken = true
+    local heard = pcall('PUBLISH', channel, '')
+    return type(heard) == 'number' and heard or 0
+end
+
 local function text(number)
     return string.format('%.0f', number)
 end
 
-local function info(section, name, pattern)
+-- Without it nobody can tell an old snapshot, or a replica, from what was there before.
+local function info(section, name)
     local all = pcall('INFO', section)
-    return type(all) == 'string' and all:match(name .. ':(' .. pattern .. ')') or ''
+    return type(all) == 'string' and all:match(name .. ':(%x+)')
 end
 
-local origin = redis.sha1hex(info('server', 'run_id', '%x+') .. info('replication', 'master_replid', '%x+')):sub(1, 16)
+local process, line = info('server', 'run_id'), info('replication', 'master_replid')
+if not (process and line) then
+    return redis.error_reply('NOPERM INFO is not allowed, or does not say what data this is: ACL SETUSER ... +info')
+end
+local origin = redis.sha1hex(process .. line):sub(1, 16)
 
 -- Ours for ever. And a write that a full Redis lets through: those behind it, small as they are, go through then too.
 call('PERSIST', epoch_key)
@@ -55,13 +75,15 @@ for key, type in pairs({[epoch_key] = 'string', [daemons] = 'hash', [absent] = '
 end
 
 -- Who is there: uuid -> ms when it was heard last; and the latest of all.
-local there, latest, told = {}, 0, 0
+local there, latest, kept, met = {}, 0, 0, false
 local all = call('HGETALL', daemons)
 for i = 1, #all, 2 do
     local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        if was ~= nonce and not former:find(was or '', 1, true) and seen > now_ms - 3 * beat and seen <= now_ms + beat then
+        met = true
+        local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
+        if was ~= nonce and not former:find(was or '', 1, true) and is_new then
             return {now, TWIN, 0, 0, ''}
         end
     else
@@ -70,15 +92,15 @@ for i = 1, #all, 2 do
     end
 end
 
--- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard last:
--- it is no more.
+-- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard
+-- last: it is no more. Nor are those that are silent, where there are so many; who speaks is never forgotten.
 local window = math.max(3 * beat, grace)
 for who, seen in pairs(there) do
-    if #who ~= 36 or told == MOST or seen < latest - 10 * window then
+    if #who ~= 36 or seen < latest - 10 * window or kept >= MOST and seen < latest - 3 * beat then
         call('HDEL', daemons, who)
         there[who] = nil
     else
-        told = told + 1
+        kept = kept + 1
     end
 end
 
@@ -86,26 +108,40 @@ local word = call('GET', epoch_key)
 local number, of, till = (word or ''):match('^(%d+) (%x+) ?(%d*)$')
 number, till = tonumber(number or 0), tonumber(till or 0) or 0
 
+if number >= FAR then -- somebody else's, and above it numbers can not rise for ever
+    number = 0
+end
+if known >= FAR then
+    known = 1
+end
+
 local function is_waited_for(who)
     call('HSETNX', absent, who, '1')
 end
 
 if number == 0 or of ~= origin then
-    local trusted = number == 0 and strict == '0'
+    local empty, began = number == 0, now_ms
     call('DEL', absent)
-    if number ~= 0 then -- an old snapshot, or a replica: of those that were there when it was made
+    if not empty then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
             if seen > latest - window then
                 is_waited_for(who)
             end
         end
     end
-    number, till = math.max(now, number + 1, known + 1), now_ms + grace
-    if strict == '1' and known == 0 then
-        till = till - 1000 * (tonumber(info('server', 'uptime_in_seconds', '%d+')) or 0)
-        is_waited_for('strict')
+    -- Who listens may hold locks, and not know yet; nor may others have heard of it. As many have to come back.
+    local listeners = wake()
+    if listeners > 0 then
+        call('HSET', absent, '#', listeners)
     end
-    if trusted and known == 0 then
+    if strict == '1' and known == 0 then
+        is_waited_for('strict')
+        if empty then
+            began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds')) or 0)
+        end
+    end
+    number, till = math.max(now, number + 1, known + 1), began + grace
+    if empty and known == 0 and listeners == 0 and strict == '0' then -- nobody is here who can have lost anything
         till = 0
     end
     call('SET', epoch_key, text(number) .. ' ' .. origin .. (till > 0 and ' ' .. text(till) or ''))
@@ -113,18 +149,30 @@ end
 
 if till > 0 then
     if known ~= 0 and known ~= number then -- it has been somewhere else, and may hold locks, and so may those it met
+        local whole = true
         is_waited_for(uuid)
-        for i = 11, #ARGV do
+        for i = PEERS, #ARGV do
             is_waited_for(ARGV[i])
+            whole = whole and ARGV[i] ~= '?'
+        end
+        if whole then
+            call('HSET', absent, '?', '0')
         end
     end
-    if reclaimed == number or leaving == '1' then
+    if (reclaimed == number or leaving == '1') and call('HEXISTS', absent, uuid) == 1 then
         call('HSET', absent, uuid, '0')
     end
-    local waits = false
-    for _, one in ipairs(call('HVALS', absent)) do
-        waits = waits or one == '1'
+    local of_all, waits, back, wanted = call('HGETALL', absent), false, 0, 0
+    for i = 1, #of_all, 2 do
+        if of_all[i] == '#' then
+            wanted = tonumber(of_all[i + 1]) or 0
+        elseif of_all[i + 1] == '1' then
+            waits = true
+        elseif of_all[i] ~= '?' then
+            back = back + 1
+        end
     end
+    waits = waits or back < wanted
     if waits and now_ms < till then
         call('PEXPIRE', absent, DAY)
     else
@@ -140,11 +188,14 @@ end
 if leaving == '1' then
     call('HDEL', daemons, uuid)
 else
+    if not (met or woken) and till == 0 then -- others know of it at once, and not at their next beat
+        wake()
+    end
     call('HSET', daemons, uuid, nonce .. ' ' .. text(now_ms))
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
 for who, seen in pairs(there) do
-    if seen > now_ms - window then
+    if seen > now_ms - window and #reply < HEAD + MOST then
         reply[#reply + 1] = who
     end
 end

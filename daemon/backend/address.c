@@ -92,7 +92,8 @@ parse_unix(struct link_address *a, const char *text, bool *memory)
     if (rest.n == 0) {
         return true;
     }
-    return rest.n > 3 && memcmp(rest.p, "db=", 3) == 0 && parse_number((struct slice){rest.p + 3, rest.n - 3}, 65535, &a->db);
+    return rest.n > 3 && memcmp(rest.p, "db=", 3) == 0 &&
+           parse_number((struct slice){rest.p + 3, rest.n - 3}, 65535, &a->db);
 }
 
 static bool

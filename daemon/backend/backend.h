@@ -48,12 +48,15 @@ struct backend_env {
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
     uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */
+    bool others;              /* there were other daemons then */
     uint64_t epoch;           /* the last one of Redis's data that the process before this knew; 0 = none */
     struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
     /* What LOCKINFO asked for; `id` is the caller's. ok false = Redis did not answer. */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
+    /* There are other daemons on this Redis, or not any more; for the process after this. NULL: nobody asks. */
+    void (*met)(void *ctx, bool others);
     /* The state of the connection as a whole has changed. */
     void (*state)(void *ctx, bool up);
     void *ctx;
@@ -117,7 +120,7 @@ bool backend_look(struct backend *b, uint64_t id, struct slice key);
  */
 void backend_say(struct backend *b, struct slice what);
 
-/* New settings; the others need a new backend. See backend_conf. */
+/* New settings; the others need a new backend. See backend_conf. A grace only gets longer. */
 void backend_configure(struct backend *b, int64_t grace_us);
 
 /* All that is held here has been asserted in that epoch (RECLAIM of the core). */

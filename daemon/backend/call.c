@@ -107,6 +107,13 @@ item_new(const struct core_op *op)
     return it;
 }
 
+void
+item_free(struct item *it)
+{
+    list_remove(&it->node);
+    free(it);
+}
+
 /* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */
 static const char *const channel_prefix[KINDS] = {
     [KIND_RW] = "redisson_rwlock:",

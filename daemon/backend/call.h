@@ -51,7 +51,7 @@ struct call_terms {
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* that values are derived from */
     int64_t offset_us;             /* Redis's clock minus ours */
-    struct slice epoch;            /* what rlock:epoch has to be: as it is while Redis grants, or in a grace to reclaim */
+    struct slice epoch;            /* what rlock:epoch has to be: as it is while Redis grants; to reclaim, in a grace */
 };
 
 const char *call_script_text(enum call_verb verb, enum kind kind);
@@ -61,6 +61,9 @@ enum call_verb call_verb_of(enum core_action_type action);
 
 /* NULL: out of memory. */
 struct item *item_new(const struct core_op *op);
+
+/* Off its list, too. */
+void item_free(struct item *it);
 
 /* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
 void call_channel(enum kind kind, struct slice key, struct buf *out);

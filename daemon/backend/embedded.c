@@ -49,8 +49,8 @@ become_redis(const char *dir, pid_t parent, int report)
         _exit(1); /* the parent has died already */
     }
     execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--save",
-           "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no", "--dir", path, "--logfile",
-           log, (char *)NULL);
+           "", "--appendonly", "no", "--maxmemory-policy", "noeviction", "--daemonize", "no", "--dir", path,
+           "--logfile", log, (char *)NULL);
     error = errno;
     (void)!write(report, &error, sizeof(error));
     _exit(127);

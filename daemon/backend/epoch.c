@@ -48,6 +48,10 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
         at = ends[i];
     }
     n += made;
+    words[n++] = slice_of(e->channel);
+    if (e->blind) {
+        words[n++] = SLICE_LIT("?");
+    }
     for (size_t i = 0; i < e->peers_n; i++) {
         words[n++] = slice_of(e->peer[i]);
     }
@@ -90,6 +94,7 @@ has_peer(const struct epoch *e, struct slice uuid)
 static void
 take_peers(struct epoch *e, const struct reply *r)
 {
+    e->blind = false;
     if (e->until_ms == 0) {
         e->peers_n = 0;
     }

@@ -24,6 +24,7 @@ struct epoch {
     uint64_t former[EPOCH_FORMERS]; /* of those before it, which it follows; 0 = none */
     int64_t grace_us;       /* the longest lease that is renewed */
     bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
+    char channel[32];       /* that every daemon listens to, once it knows an epoch */
     bool leaving;           /* says good-bye: nobody needs to wait for this daemon */
 
     uint64_t number;        /* of the epoch, rising; 0 = none yet */
@@ -31,6 +32,7 @@ struct epoch {
     int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
+    bool blind;             /* there were others when the process before this ended, and it is not known who */
     size_t peers_n;         /* other daemons that may hold locks */
     char peer[EPOCH_PEERS_MAX][37];
 };

@@ -8,7 +8,7 @@
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
-#define EVICTION_US (10 * US_PER_S) /* so old an answer about eviction may be in strict mode; a tenth while it refuses */
+#define EVICTION_US (10 * US_PER_S) /* in strict mode, no answer about eviction is older; a tenth while it refuses */
 
 /* Any other policy drops keys with an expiry, which locks are, as soon as a limit is reached. */
 static void
@@ -23,8 +23,9 @@ learn_eviction(struct hello *h, struct slice info)
     h->evicts = limit[0] != '\0' && strcmp(limit, "0") != 0 && h->maxmemory_policy[0] != '\0' &&
                 strcmp(h->maxmemory_policy, "noeviction") != 0;
     if (h->evicts != was) {
-        log_event(h->env->log, h->evicts ? LOG_WARN : LOG_INFO, "redis", h->evicts ? "may evict locks" : "evicts no locks",
-                  "address", LOG_S(h->shown), "maxmemory_policy", LOG_S(h->maxmemory_policy), NULL);
+        log_event(h->env->log, h->evicts ? LOG_WARN : LOG_INFO, "redis",
+                  h->evicts ? "may evict locks" : "evicts no locks", "address", LOG_S(h->shown), "maxmemory_policy",
+                  LOG_S(h->maxmemory_policy), NULL);
     }
 }
 

@@ -7,15 +7,12 @@
  * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
  *
  * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `down`.
- * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event. That
- *     takes no memory, for there may be none: an item lies there itself, and an operation that did not even become one
- *     is noted in the core's own core_unsent.
+ * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
  * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
  *     they came. The core never asks for two operations of one name in one turn that need any other order.
  */
 #include "daemon/backend/node.h"
 
-#include <assert.h>
 #include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -23,6 +20,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
+#include "daemon/backend/down.h"
 #include "daemon/backend/hello.h"
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/offset.h"
@@ -49,13 +47,11 @@ struct node {
     struct hello hello;
     struct presence presence;
     struct say say;
+    bool listens; /* to what others say */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
-    struct list down;   /* item.node */
-    struct list unsent; /* core_unsent.node */
-    struct list blind;  /* inspect.node: what Redis cannot be asked */
-    struct event *down_ev;
+    struct down down;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
 };
@@ -77,70 +73,6 @@ post_done(struct node *n, const struct core_op *op, struct core_done *done)
     done->op = op->op;
     ev.done = *done;
     n->env->post(n->env->ctx, &ev);
-}
-
-static void
-item_free(struct item *it)
-{
-    list_remove(&it->node);
-    free(it);
-}
-
-static void
-post_down(struct node *n, uint64_t claim, uint64_t op)
-{
-    struct core_event ev = {.type = CORE_DONE};
-
-    ev.done = (struct core_done){
-        .claim = claim, .op = op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
-    n->env->post(n->env->ctx, &ev);
-}
-
-static void
-on_down(evutil_socket_t fd, short what, void *ctx)
-{
-    struct node *n = ctx;
-
-    (void)fd;
-    (void)what;
-    while (!list_empty(&n->down)) {
-        struct item *it = container_of(n->down.next, struct item, node);
-        uint64_t claim = it->op.claim, op = it->op.op;
-
-        item_free(it);
-        post_down(n, claim, op);
-    }
-    while (!list_empty(&n->unsent)) {
-        struct core_unsent *un = container_of(n->unsent.next, struct core_unsent, node);
-
-        list_remove(&un->node);
-        post_down(n, un->claim, un->op);
-    }
-    while (!list_empty(&n->blind)) {
-        struct inspect *q = container_of(n->blind.next, struct inspect, node);
-
-        list_remove(&q->node);
-        inspect_unseen(q);
-    }
-}
-
-/* Puts the node of one of them on the list of those who will be told. */
-static void
-tell_down(struct node *n, struct list *list, struct list *node)
-{
-    list_remove(node);
-    list_push_back(list, node);
-    event_active(n->down_ev, EV_TIMEOUT, 0);
-}
-
-/* No memory for an item. */
-static void
-refuse(struct node *n, const struct core_op *op)
-{
-    assert(op->unsent != NULL);
-    op->unsent->claim = op->claim;
-    op->unsent->op = op->op;
-    tell_down(n, &n->unsent, &op->unsent->node);
 }
 
 static void
@@ -320,9 +252,9 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     link = link_of(n, op->key, verb);
     it = item_new(op);
     if (it == NULL) {
-        refuse(n, op);
+        down_op(&n->down, op);
     } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
-        tell_down(n, &n->down, &it->node);
+        down_item(&n->down, it);
     } else {
         list_push_back(&n->batch[link][verb][op->kind], &it->node);
         n->batched++;
@@ -353,7 +285,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--) {
-            tell_down(n, &n->down, batch->next);
+            down_item(&n->down, container_of(batch->next, struct item, node));
         }
         return;
     }
@@ -378,7 +310,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         return;
     }
     while (!list_empty(&c->items)) {
-        tell_down(n, &n->down, c->items.next);
+        down_item(&n->down, container_of(c->items.next, struct item, node));
     }
     free(c);
 }
@@ -412,7 +344,7 @@ node_look(struct node *n, uint64_t id, struct slice key)
     struct inspect *q = inspect_new(n->env, id);
 
     if (q != NULL && !inspect_send(q, n->link[0], key)) {
-        tell_down(n, &n->blind, &q->node);
+        down_look(&n->down, q);
     }
     return q != NULL;
 }
@@ -420,7 +352,9 @@ node_look(struct node *n, uint64_t id, struct slice key)
 void
 node_configure(struct node *n, int64_t grace_us)
 {
-    n->presence.epoch.grace_us = grace_us;
+    if (grace_us > n->presence.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
+        n->presence.epoch.grace_us = grace_us;
+    }
 }
 
 void
@@ -472,10 +406,12 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     if (l == sub_link(n) || l == n->link[0]) {
         watches_link(n->watches, l, link_is_up);
     }
+    n->listens = n->listens && (link_is_up || l != sub_link(n));
+    if (!n->listens && link_up(sub_link(n)) && n->presence.epoch.number != 0) { /* not sooner: see presence.lua */
+        n->listens = true;
+        say_listen(&n->say, sub_link(n));
+    }
     if (l == sub_link(n)) {
-        if (link_is_up) {
-            say_listen(&n->say, l);
-        }
         return;
     }
     for (unsigned i = 0; i <= n->lock_links; i++) {
@@ -501,6 +437,8 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 
     if (!say_heard(&n->say, channel, what)) {
         watches_heard(n->watches, channel, what);
+    } else if (what->type == REPLY_TEXT && what->text.n == 0) {
+        presence_beat(&n->presence); /* a daemon that knows nothing has met a Redis that knows nothing */
     }
 }
 
@@ -546,18 +484,15 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
     buf_init(&n->text, 0);
-    list_init(&n->down);
-    list_init(&n->unsent);
-    list_init(&n->blind);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < VERBS * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    n->down_ev = event_new(env->base, -1, 0, on_down, n);
     n->dns = resolver(address, env->base);
-    ok = presence_init(&n->presence, conf, env, address->shown);
-    ok = ok && n->down_ev != NULL && (n->dns != NULL || !address_is_name(address));
+    ok = down_init(&n->down, env);
+    ok = presence_init(&n->presence, conf, env, address->shown, n->say.channel) && ok; /* node_close() ends both */
+    ok = ok && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
 
@@ -593,21 +528,7 @@ node_close(struct node **np)
         }
         link_close(&n->link[i], forget);
     }
-    while (!list_empty(&n->down)) {
-        item_free(container_of(n->down.next, struct item, node));
-    }
-    while (!list_empty(&n->unsent)) {
-        list_remove(n->unsent.next); /* they are the core's */
-    }
-    while (!list_empty(&n->blind)) {
-        struct inspect *q = container_of(n->blind.next, struct inspect, node);
-
-        list_remove(&q->node);
-        free(q);
-    }
-    if (n->down_ev != NULL) {
-        event_free(n->down_ev);
-    }
+    down_fini(&n->down);
     if (n->dns != NULL) {
         evdns_base_free(n->dns, 1);
     }
@@ -622,8 +543,7 @@ node_close(struct node **np)
 bool
 node_idle(const struct node *n)
 {
-    return n->batched == 0 && n->flying == 0 && list_empty(&n->down) && list_empty(&n->unsent) && list_empty(&n->blind) &&
-           !presence_busy(&n->presence);
+    return n->batched == 0 && n->flying == 0 && down_idle(&n->down) && !presence_busy(&n->presence);
 }
 
 void

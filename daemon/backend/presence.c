@@ -64,8 +64,8 @@ begins(struct presence *p, bool first)
 }
 
 /*
- * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it is
- * the only Redis there is: what it says counts, once it is asked again.
+ * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it
+ * is the only Redis there is: what it says counts, once it is asked again.
  */
 static void
 is_behind(struct presence_line *line)
@@ -109,6 +109,10 @@ heard(struct presence_line *line, const struct reply *r)
         refused(line, "cannot say hello", r->type == REPLY_ERROR ? r->text.p : "an answer of an unexpected shape");
         break;
     }
+    if (p->met != (p->epoch.blind || p->epoch.peers_n > 0) && p->env->met != NULL) {
+        p->met = !p->met;
+        p->env->met(p->env->ctx, p->met);
+    }
     arm(p);
 }
 
@@ -118,20 +122,24 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     struct presence_line *line = arg;
 
     (void)sent_us;
-    line->asked = false;
+    line->asked--;
     if (result == LINK_ANSWERED) {
         heard(line, r);
     }
 }
 
-static void
+static bool
 say(struct presence_line *line)
 {
     struct presence *p = line->of;
     struct slice word[EPOCH_WORDS_MAX];
     int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
 
-    line->asked = !p->text.failed && link_send(line->link, words, word, on_answer, line);
+    if (p->text.failed || !link_send(line->link, words, word, on_answer, line)) {
+        return false;
+    }
+    line->asked++;
+    return true;
 }
 
 static struct presence_line *
@@ -148,10 +156,7 @@ line_of(struct presence *p, const struct redis_link *l)
 void
 presence_hello(struct presence *p, struct redis_link *l)
 {
-    struct presence_line *line = line_of(p, l);
-
-    say(line);
-    if (!line->asked) {
+    if (!say(line_of(p, l))) {
         link_fail(l, "out of memory");
     }
 }
@@ -161,15 +166,21 @@ presence_ask(struct presence *p, struct redis_link *l)
 {
     struct presence_line *line = line_of(p, l);
 
-    if (!line->asked && link_up(l)) {
-        say(line);
+    if (line->asked == 0 && link_up(l)) {
+        (void)say(line);
     }
 }
 
-static void
-beat(struct presence *p)
+static struct presence_line *
+last_of(struct presence *p)
 {
-    presence_ask(p, p->line[p->lines_n - 1].link);
+    return &p->line[p->lines_n - 1];
+}
+
+void
+presence_beat(struct presence *p)
+{
+    presence_ask(p, last_of(p)->link);
 }
 
 static void
@@ -177,7 +188,7 @@ on_beat(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    beat(ctx);
+    presence_beat(ctx);
     arm(ctx);
 }
 
@@ -186,7 +197,7 @@ presence_reclaimed(struct presence *p, uint64_t epoch)
 {
     p->epoch.reclaimed = epoch;
     if (p->epoch.until_ms != 0) {
-        beat(p);
+        presence_beat(p);
     }
 }
 
@@ -194,25 +205,30 @@ void
 presence_leave(struct presence *p)
 {
     p->epoch.leaving = true;
-    beat(p);
+    if (link_up(last_of(p)->link)) {
+        (void)say(last_of(p)); /* also behind a beat that is on its way: that one does not say it */
+    }
 }
 
 bool
 presence_busy(const struct presence *p)
 {
-    return p->epoch.leaving && p->line[p->lines_n - 1].asked;
+    return p->epoch.leaving && p->line[p->lines_n - 1].asked > 0;
 }
 
 bool
-presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown)
+presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown,
+              const char *channel)
 {
     *p = (struct presence){.env = env, .shown = shown};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
     p->epoch.number = env->epoch;
+    p->epoch.blind = p->met = env->epoch != 0 && env->others;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
+    snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
     return p->timer != NULL;
@@ -221,7 +237,7 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
 void
 presence_add(struct presence *p, struct redis_link *l)
 {
-    p->line[p->lines_n++] = (struct presence_line){p, l, false};
+    p->line[p->lines_n++] = (struct presence_line){p, l, 0};
     arm(p);
 }
 

@@ -14,7 +14,7 @@ enum { PRESENCE_LINES = 17 };
 struct presence_line {
     struct presence *of;
     struct redis_link *link;
-    bool asked; /* an answer is to come */
+    unsigned asked; /* answers to come */
 };
 
 /* Embedded in its node, and outlives the node's links. */
@@ -27,12 +27,13 @@ struct presence {
     uint64_t token_floor; /* no token is given below it */
     struct presence_line line[PRESENCE_LINES];
     unsigned lines_n;
+    bool met;  /* others, as was said to whoever keeps it */
     bool told; /* the log knows that it is refused */
 };
 
-/* env, conf and shown are borrowed. False: out of memory. presence_fini() is called in both cases. */
+/* env, conf and shown are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both cases. */
 bool presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
-                   const char *shown);
+                   const char *shown, const char *channel);
 void presence_fini(struct presence *p);
 
 /* A link of the node, before it says anything. The last one that was added is asked when none is in question. */
@@ -50,6 +51,9 @@ presence_token(struct presence *p, uint64_t token)
 {
     p->token_floor = token > p->token_floor ? token : p->token_floor;
 }
+
+/* Says it now, where it is said when there is no doubt about a link. */
+void presence_beat(struct presence *p);
 
 /* All that is held here has been asserted in that epoch. */
 void presence_reclaimed(struct presence *p, uint64_t epoch);

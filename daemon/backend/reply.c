@@ -52,7 +52,7 @@ reserve(struct reply *r, size_t i)
 static void *
 hang(const redisReadTask *task, struct reply *r)
 {
-    if (r != NULL && task->parent != NULL) {
+    if (task->parent != NULL) {
         struct reply *parent = task->parent->obj;
 
         if (!reserve(parent, (size_t)task->idx)) {

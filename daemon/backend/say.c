@@ -62,7 +62,7 @@ say_heard(const struct say *s, struct slice channel, const struct reply *what)
     if (!slice_eq(channel, slice_of(s->channel))) {
         return false;
     }
-    if (what->type == REPLY_TEXT && what->text.n <= SAY_BYTES_MAX) {
+    if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= SAY_BYTES_MAX) {
         ev.heard = what->text;
         s->env->post(s->env->ctx, &ev);
     }

@@ -3,8 +3,8 @@
  *
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
  * number they had in Redis, and as insistently as any release. Named owners have their grace: what they held they go on
- * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand as
- * they stood, before everybody who comes now. Who has not come back when the grace is over has ended.
+ * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand
+ * as they stood, before everybody who comes now. Who has not come back when the grace is over has ended.
  *
  * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
  * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
@@ -32,7 +32,7 @@ waits_on(const struct core_kept *k)
 {
     const struct core_kept_part *p = &k->part;
 
-    return p->state == CORE_KEPT_QUEUED && p->named && (k->place_grace_us > 0 || k->owner_grace_us > 0);
+    return p->state == CORE_KEPT_QUEUED && (k->place_grace_us > 0 || k->owner_grace_us > 0);
 }
 
 /* Of its owner when that one may come back for it; else of one that has ended already. */
@@ -223,9 +223,7 @@ adopt(struct core *c, struct core_adoption *a)
     c->serial = a->serial;
     c->token_max = a->token;
     if (a->n > 0) {
-        if (a->n > 0) {
         qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
-    }
     }
     for (size_t i = 0; i < a->n; i++) {
         const struct core_kept_part *p = &a->kept[i].part;

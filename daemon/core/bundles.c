@@ -140,21 +140,23 @@ has_hold(const struct request *r)
 static void
 undo(struct core *c, struct bundle *b)
 {
-    for (size_t i = b->n; i-- > 0;) {
-        struct request *r = b->member[i];
-        bool last = b->members_n == 1;
+    size_t i = b->n;
+    bool last = false; /* b goes with it */
 
+    while (!last) {
+        struct request *r;
+
+        assert(i > 0);
+        r = b->member[--i];
         if (r == NULL) {
             continue;
         }
+        last = b->members_n == 1;
         leave(b, r);
         if (has_hold(r)) {
             give_back(c, r);
         } else {
             request_drop(c, r);
-        }
-        if (last) {
-            return; /* b has gone with it */
         }
     }
 }
@@ -180,9 +182,10 @@ complete(struct core *c, struct bundle *b)
         struct request *r = b->member[i];
         struct claim *cl = r->claim;
 
-        if (cl->state != CLAIM_HELD || cl->token != b->part[i].token || c->now_us >= cl->deadline_us) {
+        if (cl->state != CLAIM_HELD) {
             lost = &b->part[i];
         } else {
+            assert(cl->token == b->part[i].token && c->now_us < cl->deadline_us); /* its owner asked for nothing since */
             b->part[i].lease_us = cl->deadline_us - c->now_us;
         }
     }

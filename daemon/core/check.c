@@ -22,7 +22,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
-    assert(claim_is_kept(c, cl)); /* I13 */
+    claim_check_kept(c, cl); /* I13 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */

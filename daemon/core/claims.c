@@ -193,7 +193,7 @@ home_of(struct claim *cl)
     case CLAIM_LOST:
         return &cl->lock->lost;
     case CLAIM_STATES:
-        break;
+        assert(false);
     }
     abort();
 }
@@ -342,9 +342,10 @@ void
 claim_deserted(struct core *c, struct claim *cl)
 {
     const struct owner *o = cl->owner;
-    bool keep = o->name != NULL && !o->ending && (!c->draining || c->conf.keeps) && cl->place_grace_us > 0;
+    bool keep = o->name != NULL && (!c->draining || c->conf.keeps) && cl->place_grace_us > 0;
     int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->place_grace_us; /* it is for the process after us */
 
+    assert(!o->ending); /* it has no requests then */
     cl->place_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
@@ -372,12 +373,12 @@ claim_desert(struct core *c, struct claim *cl)
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 {
-    assert(cl->state == CLAIM_HELD);
+    assert(cl->state == CLAIM_HELD && !cl->owner->ending); /* what an owner that ends holds is given back at once */
     c->metrics->lost++;
     lock_news(c, cl, CORE_NEWS_LOST, reason);
     cl->news_lost = true;
     claim_forget_op(c, cl);
-    cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
+    cl->lost = list_empty(&cl->requests);
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
     }
@@ -407,7 +408,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->holds = cl->shared = 0;
     cl->stamp = 0;
     cl->retry_us = cl->backoff_us = 0;
-    if (cl->lost && !cl->owner->ending) {
+    if (cl->lost) {
+        assert(!cl->owner->ending);
         claim_move(c, cl, CLAIM_LOST);
     } else {
         cl->token = 0;
@@ -498,8 +500,11 @@ held_timer(struct core *c, struct claim *cl)
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
         claim_serve(c, cl);
-    } else if (cl->watchdog && cl->renew_op == 0 && !claim_busy(cl)) {
-        claim_renew(c, cl);
+    } else {
+        assert(cl->watchdog);
+        if (cl->renew_op == 0 && !claim_busy(cl)) {
+            claim_renew(c, cl);
+        }
     }
     claim_arm(c, cl);
 }
@@ -511,7 +516,8 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
-        } else if (cl->placed && cl->renew_op == 0) { /* a little early, it may be: see renew_slack_us() */
+        } else { /* a little early, it may be: see renew_slack_us() */
+            assert(cl->placed && cl->renew_op == 0);
             claim_renew(c, cl);
         }
         claim_arm(c, cl);

@@ -126,7 +126,7 @@ struct core_kept_part {
     uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
     uint64_t number;         /* of its owner in Redis */
     uint64_t token;          /* HELD, LOST, FREEING: of the grant */
-    uint64_t order;          /* QUEUED: among those with a place in Redis, and among those without: smaller ones first */
+    uint64_t order;          /* QUEUED: among those with a place in Redis, and those without: smaller ones first */
     int64_t deadline_us;     /* HELD */
     int64_t granted_us;
     int64_t lease_us;
@@ -188,7 +188,7 @@ enum core_action_type {
     CORE_UNWATCH,
     CORE_REPLY,
     CORE_PUBLISH,
-    CORE_KEEP, /* remember this of a claim, in place of what was known of it: before an acquire leaves, and when it changes */
+    CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
     CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
     CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
@@ -217,7 +217,7 @@ struct core_op {
                            `shared`, with `rest` 0: everything this owner has of it, the place in the queue too */
     uint32_t rest;      /* RELEASE: holds of the other sort, which stay */
     bool reentry;       /* ACQUIRE: only if this owner has it */
-    bool reclaim;       /* ACQUIRE: held already, and perhaps lost by Redis; may be done in a grace, which keeps others out */
+    bool reclaim;       /* ACQUIRE: held, and perhaps lost by Redis; may be done in a grace, which keeps others out */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
     bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
                            EXTEND: of the place, not of a hold */

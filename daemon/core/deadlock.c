@@ -21,6 +21,7 @@
  * A trail is text: 'W' (way) or 'V' (verdict), the number of the walk as a netstring, then for each owner six: daemon,
  * owner, wait, shared, name, key. It is others' text: what does not parse is ignored.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -52,7 +53,7 @@ wait_of(const struct owner *o)
         return NULL;
     }
     r = container_of(o->fifo.next, struct request, fifo_node);
-    if (!r->started || !r->waits || r->hurried || r->claim == NULL) {
+    if (!r->started || !r->waits || r->hurried) {
         return NULL;
     }
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
@@ -245,7 +246,8 @@ put(char *out, size_t *n, struct slice field)
 {
     int head = snprintf(out + *n, SAY_BYTES - *n, "%zu:", field.n);
 
-    if (head < 0 || *n + (size_t)head + field.n + 1 > SAY_BYTES) {
+    assert(head > 0);
+    if (*n + (size_t)head + field.n + 1 > SAY_BYTES) {
         return false;
     }
     memcpy(out + *n + head, field.p, field.n);
@@ -386,6 +388,19 @@ still_waits(struct core *c, const struct stop *s)
     return NULL;
 }
 
+/* One total order of the owners of all daemons, also if one's id is the beginning of another's. */
+static bool
+comes_after(const struct stop *a, const struct stop *b)
+{
+    size_t n = a->daemon.n < b->daemon.n ? a->daemon.n : b->daemon.n;
+    int cmp = memcmp(a->daemon.p, b->daemon.p, n);
+
+    if (cmp == 0 && a->daemon.n != b->daemon.n) {
+        return a->daemon.n > b->daemon.n;
+    }
+    return cmp != 0 ? cmp > 0 : a->owner > b->owner;
+}
+
 /* The same for all who look at the same cycle. */
 static size_t
 victim_of(const struct trail *t)
@@ -393,13 +408,7 @@ victim_of(const struct trail *t)
     size_t victim = 0;
 
     for (size_t i = 1; i < t->n; i++) {
-        const struct stop *s = &t->stop[i], *v = &t->stop[victim];
-        size_t n = s->daemon.n < v->daemon.n ? s->daemon.n : v->daemon.n;
-        int cmp = memcmp(s->daemon.p, v->daemon.p, n);
-
-        if (cmp > 0 || (cmp == 0 && s->daemon.n == v->daemon.n && s->owner > v->owner)) {
-            victim = i;
-        }
+        victim = comes_after(&t->stop[i], &t->stop[victim]) ? i : victim;
     }
     return victim;
 }

@@ -39,7 +39,6 @@ is_busy_for(const struct core *c, const struct request *r)
     const struct lock *l = cl->lock;
     uint32_t room = lock_is(l, KIND_F_PERMITS) && l->limit > l->held_n ? l->limit - l->held_n : 1;
     int before = 0, crowd = lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? 16 * CROWD : CROWD;
-    struct list *pos, *nxt;
 
     if (cl->state == CLAIM_TRYING) {
         return false;
@@ -51,12 +50,11 @@ is_busy_for(const struct core *c, const struct request *r)
     if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
-    list_each(pos, nxt, &l->queue)
-    {
+    for (struct list *pos = l->queue.next; pos != &cl->node; pos = pos->next) { /* it is in there */
         const struct claim *other = container_of(pos, struct claim, node);
 
-        if (other == cl || ++before > crowd) {
-            return other != cl;
+        if (++before > crowd) {
+            return true;
         }
         if (is_waited_in(other) && !(r->shared && claim_wants_shared(other)) && --room == 0) {
             return true;

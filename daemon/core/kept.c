@@ -1,14 +1,15 @@
 /*
  * kept.c -- what is remembered of a claim outside of this process, for the one that comes after it (adopt.c).
  *
- * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there or
- * exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing any more.
+ * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there
+ * or exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing left.
  * claim_arm(), with which every change of a claim ends, and the few that do without it, call claim_keep(); it compares
  * checksums, so that a call too many costs next to nothing, and core_check() finds a call too few.
  *
- * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time has
- * settled a doubt, the record still has it. The process after us may then ask for something once more, and no harm done.
+ * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time
+ * has settled a doubt, the record still has it. The process after us may then ask for something once more: no harm.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "daemon/core/state.h"
@@ -24,7 +25,8 @@ state_of(const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
-        return cl->unsure || cl->placed || is_named(cl) ? CORE_KEPT_QUEUED : CORE_KEPT_NOTHING;
+        assert(cl->unsure || !cl->placed);
+        return cl->unsure || is_named(cl) ? CORE_KEPT_QUEUED : CORE_KEPT_NOTHING;
     case CLAIM_TRYING:
         return CORE_KEPT_QUEUED;
     case CLAIM_HELD:
@@ -144,15 +146,16 @@ claim_keep(struct core *c, struct claim *cl)
     core_act(c, &a);
 }
 
-bool
-claim_is_kept(const struct core *c, const struct claim *cl)
+void
+claim_check_kept(const struct core *c, const struct claim *cl)
 {
     enum core_kept_state state = c->conf.keeps ? state_of(cl) : CORE_KEPT_NOTHING;
     struct core_kept_part p;
 
     if (state == CORE_KEPT_NOTHING) {
-        return cl->kept == 0;
+        assert(cl->kept == 0);
+        return;
     }
     describe(cl, state, &p);
-    return rank_of(cl, state) == cl->kept_rank && sum_of(c, &p) == cl->kept;
+    assert(rank_of(cl, state) == cl->kept_rank && sum_of(c, &p) == cl->kept);
 }

@@ -219,6 +219,7 @@ first_unplaced(struct lock *l)
 {
     struct list *pos, *nxt;
 
+    assert(l->trying == NULL);
     if (!l->unplaced) {
         return NULL;
     }
@@ -226,29 +227,25 @@ first_unplaced(struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (!cl->placed && cl->state == CLAIM_QUEUED && !list_empty(&cl->requests)) {
+        if (!cl->placed && !list_empty(&cl->requests)) {
             return cl;
         }
     }
-    l->unplaced = l->trying != NULL && !l->trying->placed;
+    l->unplaced = false;
     return NULL;
 }
 
-/* The first that holds it, or is giving it back, exclusively. Beside an exclusive one there is no other. */
+/* The first in this state, of which there is one. If one of them is exclusive, there is no other. */
 static const struct claim *
 first_in(const struct list *home, enum claim_state state)
 {
-    struct list *pos, *nxt;
+    struct list *pos = home->next;
 
-    list_each(pos, nxt, home)
-    {
-        const struct claim *cl = container_of(pos, struct claim, node);
-
-        if (cl->state == state) {
-            return cl;
-        }
+    while (container_of(pos, struct claim, node)->state != state) {
+        pos = pos->next;
+        assert(pos != home);
     }
-    return NULL;
+    return container_of(pos, struct claim, node);
 }
 
 /* Whether those who hold it here leave no room for one more. */

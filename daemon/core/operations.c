@@ -228,7 +228,8 @@ claim_forget_op(const struct core *c, struct claim *cl)
 {
     bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
 
-    cl->doubtful = cl->doubtful || (cl->op != 0 && cl->state == CLAIM_HELD && takes);
+    assert(cl->op == 0 || cl->state == CLAIM_HELD);
+    cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
     cl->doubtful = cl->doubtful || cl->partial_until_us > c->now_us;
     cl->partial_until_us = 0;
     cl->op = 0;

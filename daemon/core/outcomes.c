@@ -7,6 +7,8 @@
  * may have run is asked again and then takes "not yours" for "done". DOWN has
  * not run and is tried again later.
  */
+#include <assert.h>
+
 #include "daemon/core/state.h"
 
 /* Redis has the claim until its lease is over, counted from now at the latest, by clocks that differ a little. */
@@ -21,9 +23,9 @@ redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
  * asked for while it is held.
  */
 static void
-lose_others(struct core *c, struct lock *l, bool shared)
+lose_others(struct core *c, struct lock *l)
 {
-    while (lock_is(l, KIND_F_PLACED) && !shared && !list_empty(&l->holders)) {
+    while (lock_is(l, KIND_F_PLACED) && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
     }
 }
@@ -52,8 +54,7 @@ plan(const struct core *c, struct claim *cl, int64_t sent_us)
 static bool
 is_wrong_sort(const struct claim *cl)
 {
-    return !list_empty(&cl->requests) &&
-           container_of(cl->requests.next, struct request, claim_node)->shared != cl->op_shared;
+    return claim_wants_shared(cl) != cl->op_shared;
 }
 
 static void
@@ -62,7 +63,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     struct lock *l = cl->lock;
     struct request *first = container_of(cl->requests.next, struct request, claim_node);
 
-    lose_others(c, l, first->shared);
+    lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
     cl->holds = !first->shared;
     cl->shared = first->shared;
@@ -85,7 +86,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* those that waited together */
+    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* they waited together */
         request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
     }
     lock_settle_full(c, l);
@@ -437,8 +438,8 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
         case CLAIM_FREEING:
             release_done(c, cl, d);
             break;
-        default:
-            break;
+        default: /* nothing is in flight there */
+            assert(false);
         }
     }
 }

@@ -82,9 +82,7 @@ owner_end(struct core *c, struct owner *o)
 {
     struct list *pos, *nxt;
 
-    if (o->ending) {
-        return;
-    }
+    assert(!o->ending);
     o->ending = true;
     timer_set(c, &o->timer, CORE_FOREVER);
     if (o->name != NULL) {

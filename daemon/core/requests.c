@@ -353,9 +353,8 @@ request_waits_for_itself(const struct request *r)
     const struct claim *cl = r->claim;
     bool upgrade = cl->holds == 0 && !r->shared;
 
-    return r->verb == CORE_LOCK &&
-           (r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
-            (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT)));
+    return r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
+           (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT));
 }
 
 /* Of several permits the newest one is meant, or the one with the token. */
@@ -428,7 +427,8 @@ request_timer(struct core *c, struct request *r)
 {
     if (r->verb != CORE_LOCK) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
-    } else if (c->now_us < r->due_us && c->now_us >= r->ask_us && !r->hurried) {
+    } else if (c->now_us < r->due_us) {
+        assert(c->now_us >= r->ask_us && !r->hurried);
         r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */
         request_arm(c, r);
         deadlock_ask(c, r); /* may be its end */

@@ -323,7 +323,7 @@ struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uin
 /* kept.c */
 void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
 void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
-bool claim_is_kept(const struct core *c, const struct claim *cl); /* ... as it is now */
+void claim_check_kept(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
 
 /* adopt.c */
 void adopt(struct core *c, struct core_adoption *a);
@@ -337,7 +337,7 @@ void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
-int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for, to keep it as long */
+int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
 
 /* reclaim.c */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */

@@ -139,6 +139,14 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 }
 
 static void
+on_met(void *ctx, bool others)
+{
+    struct engine *e = ctx;
+
+    keeper_met(&e->keeper, others);
+}
+
+static void
 on_state(void *ctx, bool up)
 {
     struct engine *e = ctx;
@@ -272,6 +280,7 @@ open_backend(struct engine *e, char error[160])
         .metrics = &e->metrics,
         .post = on_post,
         .seen = on_seen,
+        .met = on_met,
         .state = on_state,
         .ctx = e,
     };
@@ -283,6 +292,7 @@ open_backend(struct engine *e, char error[160])
         memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
     }
     env.epoch = keeper_epoch(&e->keeper);
+    env.others = keeper_others(&e->keeper);
     e->backend = backend_open(&bc, &env, error);
     return e->backend != NULL;
 }

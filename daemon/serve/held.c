@@ -1,10 +1,11 @@
 /*
  * held.c -- what stands in the slots, and the first page.
  *
- * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept all
- * the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
+ * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
+ * all the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
  *
- * I1  The texts of a slot, and what goes with them, never change while it counts (table.h); they have a checksum.
+ * I1  The texts of a slot, and what goes with them, never change while it counts (table.h), though rules may be changed
+ *     meanwhile; they have a checksum.
  * I2  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
  *     whole the later one counts. So there is always one, whenever the process ends.
  */
@@ -21,7 +22,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/serve/table.h"
 
-/* To be raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
+/* Raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
@@ -34,6 +35,7 @@ struct head {
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[HELD_BOOT];
     uint64_t epoch; /* of Redis's data, in which all that is held here was last */
+    uint64_t others; /* 1: there were other daemons on it */
 };
 
 struct copy {
@@ -453,6 +455,18 @@ void
 held_set_epoch(struct held *h, uint64_t epoch)
 {
     head_of(&h->table[SHORT])->epoch = epoch;
+}
+
+bool
+held_others(const struct held *h)
+{
+    return head_of(&h->table[SHORT])->others == 1;
+}
+
+void
+held_set_others(struct held *h, bool others)
+{
+    head_of(&h->table[SHORT])->others = others;
 }
 
 struct held_counts

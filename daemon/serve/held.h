@@ -52,6 +52,10 @@ void held_serial(struct held *h, uint64_t serial);
 uint64_t held_epoch(const struct held *h);
 void held_set_epoch(struct held *h, uint64_t epoch);
 
+/* Whether there were other daemons on that Redis. */
+bool held_others(const struct held *h);
+void held_set_others(struct held *h, bool others);
+
 struct held_counts held_count(const struct held *h);
 
 #endif

@@ -2,8 +2,8 @@
  * identity.c -- the files `id` and `lock` of the state directory.
  *
  * `id` is text, a word and its value on each line. It is written anew at every start, for the nonce, as `id.new` that
- * takes its place when it is on the disk: whoever reads it finds a whole one. One that is not understood, or that others
- * might have read, ends the start: a daemon that went on under another name would leave what it holds behind.
+ * takes its place when it is on the disk: whoever reads it finds a whole one. One that is not understood, or that
+ * others might have read, ends the start: a daemon that went on under another name would leave what it holds behind.
  */
 #include "daemon/serve/identity.h"
 

@@ -32,8 +32,8 @@ struct identity {
 };
 
 /*
- * The state directory by what is configured: "none" is none, and nothing is the one that systemd made for us, if it has.
- * False: none.
+ * The state directory by what is configured: "none" is none, and nothing is the one that systemd made for us, if it
+ * has. False: none.
  */
 bool identity_dir(const char *configured, char dir[IDENTITY_DIR]);
 

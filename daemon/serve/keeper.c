@@ -77,8 +77,9 @@ keeper_keep(struct engine *e, const struct core_kept *what)
 
     if (!held_keep(k->held, what) && !k->warned) {
         k->warned = true;
-        log_event(e->log, LOG_WARN, "state", "not everything can be kept: after a crash some locks wait for their lease",
-                  "name", LOG_B(what->name), NULL);
+        log_event(e->log, LOG_WARN, "state",
+                  "not everything can be kept: after a crash some locks wait for their lease", "name",
+                  LOG_B(what->name), NULL);
     }
 }
 
@@ -99,6 +100,20 @@ keeper_reclaimed(struct keeper *k, uint64_t epoch)
 {
     if (k->held != NULL) {
         held_set_epoch(k->held, epoch);
+    }
+}
+
+bool
+keeper_others(const struct keeper *k)
+{
+    return k->held != NULL && held_others(k->held);
+}
+
+void
+keeper_met(struct keeper *k, bool others)
+{
+    if (k->held != NULL) {
+        held_set_others(k->held, others);
     }
 }
 

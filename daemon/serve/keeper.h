@@ -1,6 +1,6 @@
 /*
- * keeper.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of what
- * Redis has of it (held.h), and the first step of the core, which adopts that.
+ * keeper.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of
+ * what Redis has of it (held.h), and the first step of the core, which adopts that.
  */
 #ifndef RLOCKD_SERVE_KEEPER_H
 #define RLOCKD_SERVE_KEEPER_H
@@ -33,6 +33,10 @@ void keeper_forget(struct engine *e, uint64_t claim);
 /* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
 uint64_t keeper_epoch(const struct keeper *k);
 void keeper_reclaimed(struct keeper *k, uint64_t epoch);
+
+/* Whether there were, or are, other daemons on that Redis. */
+bool keeper_others(const struct keeper *k);
+void keeper_met(struct keeper *k, bool others);
 
 /* Redis can be reached: what was put off for that is done. */
 void keeper_reached(struct engine *e);

@@ -344,8 +344,8 @@ session_orphan(struct session *s)
 }
 
 /*
- * Reads what is there, as much as scratch takes. A short read alone does not tell that the socket is empty: the end of a
- * connection that broke is told by the same edge as its last bytes, without EV_CLOSED, and never again.
+ * Reads what is there, as much as scratch takes. A short read alone does not tell that the socket is empty: the end of
+ * a connection that broke is told by the same edge as its last bytes, without EV_CLOSED, and never again.
  */
 static void
 receive(struct session *s)
@@ -497,7 +497,11 @@ set_deadline(struct session *s, bool ending, bool moved)
 static enum close_reason
 ending_reason(const struct session *s)
 {
-    return s->orphan ? CLOSE_PROCESS : s->mute ? CLOSE_ERROR : s->bad ? CLOSE_PROTOCOL : s->quit ? CLOSE_QUIT : CLOSE_EOF;
+    return s->orphan ? CLOSE_PROCESS
+           : s->mute ? CLOSE_ERROR
+           : s->bad  ? CLOSE_PROTOCOL
+           : s->quit ? CLOSE_QUIT
+                     : CLOSE_EOF;
 }
 
 /* After the write: does it have to end? */

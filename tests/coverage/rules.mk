@@ -3,6 +3,6 @@ IN_COVERAGE = $(MAKE) B=build/coverage TEST_CLOCK=1 CFLAGS="-O0 -g --coverage" L
 coverage: ## lines and branches that the tests reach, by gcov (build/coverage.txt)
 	@scripts/setup test
 	@rm -rf build/coverage
-	@$(IN_COVERAGE) --no-print-directory tests
+	@$(IN_COVERAGE) --no-print-directory tests fuzz-bins build/faults/shim.so
 	@/usr/bin/python3 tests/coverage/report.py --run build/coverage --report build/coverage.txt
 .PHONY: coverage

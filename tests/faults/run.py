@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- memory and system calls fail, one after the other, while clients use a real daemon on a real Redis.
 
-    run.py [--short] [--asan] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
+    run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
 
 A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2, ...
 until a run in which nothing failed. After each run all is well again, and then: the daemon lives; each request had one reply or
@@ -524,8 +524,9 @@ def main():
     args.add_argument("--only", default="")
     args.add_argument("--what", default="start,memory,stop,calls,conf,files")
     args.add_argument("--report")
+    args.add_argument("--build", help="another one than build/test or build/asan")
     a = args.parse_args()
-    build = os.path.join(page_py.TOP, "build", "asan" if a.asan else "test")
+    build = a.build or os.path.join(page_py.TOP, "build", "asan" if a.asan else "test")
     if a.asan:
         harness.SLOW, harness.DEADLINE = 4.0, 40.0
     scenes = [s for s in SCENES if not a.only or s.__name__ in a.only.split(",")]

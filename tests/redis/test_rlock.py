@@ -403,7 +403,7 @@ class OnATerminal(Rlock):
 
     def test_reads_writes_and_interrupt(self):
         self.start_daemon()
-        t = self.terminal("run", "x", "--", "sh", "-c", "read a; echo heard $a; cat")
+        t = self.terminal("run", "x", "--", "sh", "-c", "read a; echo heard $a; exec cat")
         t.type("hello\n")
         t.wait_for("heard hello")
         t.type("\x03")

@@ -10,6 +10,7 @@ from scripted import (CLOCK, EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_
                       Scripted)
 
 TWIN = 2
+CHANNEL = "rlock:deadlock:0"
 DAEMONS, ABSENT = "rlock:daemons", "rlock:absent"
 TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
 A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
@@ -31,7 +32,7 @@ class Presence(Scripted):
     def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0, leaving=0,
                 met=()):
         return (c or self.c).cmd("EVAL", PRESENCE, 4, CLOCK, EPOCH, DAEMONS, ABSENT, who, nonce or NONCE[who], former, known, reclaimed,
-                                 grace, BEAT, strict, floor, leaving, *met)
+                                 grace, BEAT, strict, floor, leaving, CHANNEL, *met)
 
     def say(self, who, **more):
         before = self.now_us()
@@ -90,13 +91,60 @@ class Epochs(Presence):
         self.assertEqual(self.say(B, known=epoch).others, [A])
         self.assertEqual(self.say(C).epoch, epoch)
 
+    def test_flushed_and_a_new_daemon_comes_first(self):
+        """It knows nothing, but hears that others are there: they may hold locks, and say so when they are woken."""
+        first = self.say(A)
+        with self.listening(CHANNEL) as b:
+            self.c.cmd("FLUSHALL")
+            a = self.say(C)
+            self.heard(b, (CHANNEL, ""))
+        self.assertGreater(a.until, 0)
+        self.assertEqual(self.c.cmd("HGETALL", ABSENT), ["#", "1"])
+        self.assertGreater(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.say(A, known=first.epoch, met=[B]).until, 0)
+        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_flushed_before_anybody_has_heard_of_a_daemon(self):
+        """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
+        epoch = self.say(A).epoch
+        with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
+            self.say(B)
+            self.heard(a, (CHANNEL, ""))  # who comes is heard of at once
+            self.heard(b, (CHANNEL, ""))
+            self.c.cmd("FLUSHALL")
+            again = self.say(A, known=epoch)
+            self.heard(a, (CHANNEL, ""))
+            self.heard(b, (CHANNEL, ""))
+            self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.assertGreater(self.say(B, known=epoch).until, 0)
+            self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+
+    def test_flushed_and_a_restarted_daemon_comes_first(self):
+        """It knows that there were others, but not who they are: it waits for one that does."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=["?"])
+        self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.assertGreater(self.say(B, known=epoch, met=[A]).until, 0)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_an_epoch_that_nobody_can_outdo(self):
+        for number in (2 ** 53 - 1, 10 ** 20):
+            self.c.cmd("SET", EPOCH, "%d abcdef" % number)
+            a = self.say(A, known=2 ** 53 - 1)
+            self.assertLess(a.epoch, self.now_us() + 1000)
+            self.c.cmd("FLUSHALL")
+            self.assertGreater(self.say(A, known=a.epoch).epoch, a.epoch)
+            self.c.cmd("FLUSHALL")
+
     def test_flushed(self):
         epoch = self.meets()
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertTrue(a.time // 1000 + GRACE_MS - 5 <= a.until <= a.time // 1000 + GRACE_MS + 5)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
         self.assertGreater(self.c.cmd("TTL", ABSENT), 80000)
         self.assertEqual(self.say(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
@@ -152,7 +200,7 @@ class Epochs(Presence):
         a = self.say(A, c=c, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertGreater(a.until, 0)
-        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
     def test_another_process_with_what_was_saved(self):
         """Of those who were there then, and of those that somebody knows. Even if nobody knows anything."""
@@ -168,7 +216,7 @@ class Epochs(Presence):
                 self.assertGreater(a.epoch, epoch)
                 self.assertNotEqual(a.word.split()[1], old.split()[1])
                 self.assertGreater(a.until, 0)
-                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1"} if known else {B: "1"})
+                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"} if known else {B: "1"})
                 if known:
                     self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
                 self.assertEqual(self.say(B, c=c, known=epoch).until, a.until)
@@ -209,7 +257,7 @@ class Epochs(Presence):
         self.c.cmd("FLUSHALL")
         again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=[B])
         self.assertGreater(again.epoch, a.epoch)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1"})
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
     def test_an_older_one_says_which(self):
         a = self.say(A)
@@ -229,6 +277,15 @@ class Strict(Presence):
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
         a = self.say(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
+
+    def test_how_long_a_replica_has_been_up_says_nothing(self):
+        """What it lost was granted until just now, by those whom it knows of."""
+        self.meets()
+        _, c = self.another_redis(self.saved())
+        until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
+        a = self.say(C, c=c, strict=1, grace=900)
+        self.assertGreater(a.until, a.time // 1000 + 500)
+        self.assertEqual(c.map("HGETALL", ABSENT)[B], "1")
 
     def test_flushed_is_as_ever(self):
         a = self.say(A, strict=1, grace=1)
@@ -283,6 +340,23 @@ class WhoIsThere(Presence):
             self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
         self.assertEqual(len(self.say(A).others), 256)
 
+    def test_who_cannot_be_told_is_there_all_the_same(self):
+        """It is waited for when the data is lost; only of those that are silent no more than that are remembered."""
+        now = self.now_us() // 1000
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
+        self.say(A)
+        self.assertEqual(self.c.cmd("HLEN", DAEMONS), 301)
+        self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
+        self.assertGreater(self.say(A).until, 0)
+        self.assertEqual(self.c.cmd("HLEN", ABSENT), 300)
+        for i in range(300):
+            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % (now - 4 * BEAT))
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % now)
+        self.say(A)
+        self.assertTrue(257 <= self.c.cmd("HLEN", DAEMONS) <= 258)
+        self.assertEqual(self.c.cmd("HEXISTS", DAEMONS, B), 1)
+
     def test_leaving(self):
         epoch = self.meets()
         self.assertEqual(self.say(B, known=epoch, leaving=1).epoch, epoch)
@@ -295,6 +369,18 @@ class WhoIsThere(Presence):
         a = self.say(A, known=epoch, met=[B])
         self.say(A, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual(self.say(B, known=epoch, leaving=1).until, 0)
+
+
+class Rights(Presence):
+    def test_without_info_it_says_so(self):
+        """Nobody could tell an old snapshot, or a promoted replica, from what was there before."""
+        self.c.cmd("ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
+        with self.r.conn() as blind:
+            self.assertEqual(blind.cmd("AUTH", "blind", "p"), "OK")
+            said = self.say_raw(A, c=blind)
+        self.assertIsInstance(said, RError)
+        self.assertIn("INFO", said)
+        self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
 
 
 class Keys(Presence):

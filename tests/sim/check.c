@@ -155,7 +155,8 @@ was_refused(const struct session *s, const struct asked *a, int name)
 
 /*
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
- * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that.
+ * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that; or
+ * whose attempt, which was answered for them too early, is still under way: they have its place.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -163,7 +164,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
     const struct name *n = &d->world->name[name];
     bool simple = a->type == CORE_LOCK && a->first && !a->named && !a->once && r->holds <= 1;
 
-    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED)) {
+    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED) || was_refused(s, a, name)) {
         return;
     }
     for (int i = 0; i < SESSIONS; i++) {

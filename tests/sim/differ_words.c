@@ -223,7 +223,7 @@ make_presence(struct words *g, struct line *l, struct epoch *e)
     bool trouble = g->phase.trouble;
 
     if (trouble && one_in(g, 12)) {
-        e->former = one_in(g, 2) ? e->nonce : 0;
+        e->former[0] = one_in(g, 2) ? e->nonce : 0;
         e->nonce = rng_next(&g->rng);
     }
     if (trouble && one_in(g, 12)) {
@@ -232,6 +232,8 @@ make_presence(struct words *g, struct line *l, struct epoch *e)
     }
     e->leaving = trouble && one_in(g, 12);
     e->strict = trouble && one_in(g, 6);
+    e->blind = trouble && one_in(g, 6);
+    snprintf(e->channel, sizeof(e->channel), "%s", one_in(g, 2) ? "here" : "there");
     e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
     e->reclaimed = !trouble || one_in(g, 2) ? e->number : 0;
     l->presence = e;

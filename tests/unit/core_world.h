@@ -429,6 +429,15 @@ skip_watches(struct world *w)
     }
 }
 
+/* Nor is whatever else it asks Redis for. */
+static inline void
+skip_all(struct world *w)
+{
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        w->flights[i].seen = true;
+    }
+}
+
 /* Sent when it was made, for the next token, unless `d` says otherwise. */
 static inline void
 world_done(struct world *w, struct flight f, struct core_done d)

@@ -1,5 +1,6 @@
 /*
- * test_backend_parts.c -- what of the backend needs no Redis: URLs, values, the offset of the clocks, channel names.
+ * test_backend_parts.c -- what of the backend needs no Redis: URLs, values, what answers and errors mean, the offset of
+ * the clocks, channel names.
  */
 #include <check.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/text.h"
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
 
@@ -167,6 +169,143 @@ START_TEST(answers_beyond_lua_are_none)
 }
 END_TEST
 
+/* An answer has its time, and three numbers for each name; whatever else comes is none. */
+START_TEST(answers_of_another_shape)
+{
+    struct reply item[7], *items[7];
+    struct call c = {.verb = VERB_RELEASE, .kind = KIND_REENTRANT, .n = 2};
+    int64_t time_us;
+
+    for (int i = 0; i < 7; i++) {
+        item[i] = (struct reply){.type = REPLY_INT, .n = 1};
+        items[i] = &item[i];
+    }
+    for (size_t n = 0; n <= 7; n++) {
+        struct reply r = {.type = REPLY_ARRAY, .count = n, .item = items};
+
+        ck_assert(call_answer_ok(&c, &r, &time_us) == (n == 7));
+    }
+    for (int i = 0; i < 7; i++) {
+        item[i].type = REPLY_TEXT;
+        ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_ARRAY, .count = 7, .item = items}, &time_us));
+        item[i].type = REPLY_INT;
+    }
+    ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_INT, .n = 1}, &time_us));
+    ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_NULL}, &time_us));
+}
+END_TEST
+
+/* What each verb makes of each answer: of the one name, after the time. */
+START_TEST(what_answers_mean)
+{
+    enum { OK = 1, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE };
+    static const struct {
+        enum call_verb verb;
+        int64_t answer, a, b;
+        struct core_done want;
+    } rows[] = {
+        {VERB_ACQUIRE, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .stamp = 42}},
+        {VERB_RENEW, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .stamp = 42}},
+        {VERB_RELEASE, OK, 3, 42, {.outcome = CORE_OK, .outsiders = 3, .stamp = 42}},
+        {VERB_CLEAR, OK, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3, .stamp = 1}},
+        {VERB_ACQUIRE, TAKEN, 5, 1, {.outcome = CORE_TAKEN, .pttl_us = 5000}},
+        {VERB_ACQUIRE, TAKEN, -1, 1, {.outcome = CORE_TAKEN, .pttl_us = -1}},
+        {VERB_ACQUIRE, FOREIGN, 5, 1, {.outcome = CORE_FOREIGN, .pttl_us = 5000}},
+        {VERB_RENEW, GONE, 0, 0, {.outcome = CORE_GONE_IN_REDIS}},
+        {VERB_CLEAR, GONE, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3}}, /* there was nothing */
+        {VERB_ACQUIRE, FULL, 0, 0, {.outcome = CORE_FULL}},
+        {VERB_ACQUIRE, STALE, 0, 0, {.outcome = CORE_DOWN}},
+        {VERB_RELEASE, GRACE, 5, 0, {.outcome = CORE_GRACE, .pttl_us = 5000}},
+        {VERB_ACQUIRE, GRACE, -1, 0, {.outcome = CORE_GRACE, .pttl_us = -1}},
+        {VERB_CLEAR, GRACE, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3}}, /* nobody has it now */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reply item[4] = {{.type = REPLY_INT, .n = 1},
+                                {.type = REPLY_INT, .n = rows[i].answer},
+                                {.type = REPLY_INT, .n = rows[i].a},
+                                {.type = REPLY_INT, .n = rows[i].b}};
+        struct reply *items[4] = {&item[0], &item[1], &item[2], &item[3]}, r = {REPLY_ARRAY, .count = 4, .item = items};
+        struct call c = {.verb = rows[i].verb, .kind = KIND_REENTRANT, .n = 1};
+        const struct core_done *want = &rows[i].want;
+        struct core_done done = {.outcome = CORE_UNKNOWN};
+        int64_t time_us;
+
+        ck_assert(call_answer_ok(&c, &r, &time_us));
+        ck_assert(call_is_stale(&r) == (rows[i].answer == STALE));
+        call_outcome(&c, &r, 0, &done);
+        ck_assert_msg(done.outcome == want->outcome && done.token == want->token && done.stamp == want->stamp &&
+                          done.outsiders == want->outsiders && done.pttl_us == want->pttl_us,
+                      "row %d", (int)i);
+    }
+}
+END_TEST
+
+/* An error that we know has not run; of any other one nobody knows. READONLY and NOAUTH: this link is of no use. */
+START_TEST(what_errors_mean)
+{
+    static const struct {
+        const char *text;
+        enum core_outcome outcome;
+        bool drop, passes, noscript;
+    } rows[] = {
+        {"LOADING Redis is loading", CORE_DOWN, false, true, false},
+        {"READONLY You can't write", CORE_DOWN, true, true, false},
+        {"NOAUTH Authentication required.", CORE_DOWN, true, true, false},
+        {"NOSCRIPT No matching script.", CORE_DOWN, false, true, true},
+        {"OOM command not allowed", CORE_FULL, false, false, false},
+        {"ERR something that is long enough", CORE_UNKNOWN, false, false, false},
+        {"LOADINGS", CORE_UNKNOWN, false, false, false}, /* the whole word */
+        {"NOSCRIPT", CORE_UNKNOWN, false, false, false},
+        {"", CORE_UNKNOWN, false, false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice text = slice_of(rows[i].text);
+        bool drop = !rows[i].drop;
+
+        ck_assert_int_eq(call_error(text, &drop), rows[i].outcome);
+        ck_assert(drop == rows[i].drop);
+        ck_assert(text_error_passes(text) == rows[i].passes);
+        ck_assert(call_is_noscript(&(struct reply){.type = REPLY_ERROR, .text = text}) == rows[i].noscript);
+        ck_assert(!call_is_noscript(&(struct reply){.type = REPLY_TEXT, .text = text}));
+    }
+}
+END_TEST
+
+/* A field of INFO, wherever it stands; the end may be cut off. What is not there leaves what was known. */
+START_TEST(fields_of_info)
+{
+    static const struct {
+        const char *info, *want;
+    } rows[] = {
+        {"# Server\r\nrole:master\r\nrole_x:y\r\n", "master"},
+        {"role_x:y\r\nrole:slave", "slave"},
+        {"role:\r\n", ""},
+        {"role:a\tb\r\n", "a\\x09b"},
+        {"xrole:y\r\nrole\r\nrol:z\r\n", "before"},
+        {"rule:y\r\n", "before"},
+        {"role:\r", ""},
+        {"x\r", "before"},
+        {"xrole", "before"},
+        {"", "before"},
+    };
+    char out[16];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(out, sizeof(out), "before");
+        text_info_field(slice_of(rows[i].info), "role", out, sizeof(out));
+        ck_assert_str_eq(out, rows[i].want);
+    }
+    snprintf(out, sizeof(out), "before");
+    text_info_field((struct slice){NULL, 0}, "role", out, sizeof(out));
+    text_info_field((struct slice){"role:x", 4}, "role", out, sizeof(out)); /* nor beyond its end */
+    ck_assert_str_eq(out, "before");
+    text_info_field(slice_of("role:0123456789abcdefghij\r\n"), "role", out, sizeof(out));
+    ck_assert_str_eq(out, "0123456789abcde");
+}
+END_TEST
+
 /* ---- the offset of the clocks ---- */
 
 START_TEST(the_offset_is_narrowed)
@@ -260,6 +399,10 @@ main(void)
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
         answers_beyond_lua_are_none,
+        answers_of_another_shape,
+        what_answers_mean,
+        what_errors_mean,
+        fields_of_info,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,
         a_jump_is_measured_and_believed,

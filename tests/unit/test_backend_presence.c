@@ -128,6 +128,21 @@ START_TEST(only_what_was_held)
 }
 END_TEST
 
+/* A reload to shorter leases: what is held was taken by the longer ones. */
+START_TEST(a_grace_does_not_get_shorter)
+{
+    struct core_done d;
+
+    backend_configure(w.b, US_PER_S);
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    turn_until(is_reclaiming, &(size_t){2});
+    d = acquire("k", KIND_REENTRANT, 2);
+    must(d, CORE_GRACE);
+    ck_assert_int_gt(d.pttl_us, 10 * US_PER_S);
+}
+END_TEST
+
 /* Attempts of one turn, with and without: each under its own terms. */
 START_TEST(both_in_one_turn)
 {
@@ -296,6 +311,21 @@ START_TEST(good_bye)
 }
 END_TEST
 
+/* Also behind a word that is on its way, which does not say it. */
+START_TEST(good_bye_behind_a_beat)
+{
+    w.keeps_quiet = true;
+    redis("FLUSHALL");
+    turn_until(is_reclaiming, &(size_t){2});
+    redis_stop();
+    backend_reclaimed(w.b, epoch_now()); /* says so, unless a beat is on its way anyhow */
+    backend_leave(w.b);
+    redis_cont();
+    turn_until(is_idle, NULL);
+    ck_assert_str_eq(redis("EXISTS rlock:daemons"), "0");
+}
+END_TEST
+
 /* Nobody to say it to: nothing waits for that. */
 START_TEST(good_bye_to_nobody)
 {
@@ -330,12 +360,14 @@ main(void)
                             another_process,
                             flushed,
                             only_what_was_held,
+                            a_grace_does_not_get_shorter,
                             both_in_one_turn,
                             tokens_are_told,
                             an_older_redis,
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
                             good_bye,
+                            good_bye_behind_a_beat,
                             good_bye_to_nobody,
                             no_such_script};
     TCase *tc = tcase_create("up");

@@ -55,14 +55,18 @@ test_free(void *p)
 #define realloc test_realloc
 #define free test_free
 #include "daemon/base/heap.c"
+#include "daemon/core/adopt.c"
 #include "daemon/core/bundles.c"
 #include "daemon/core/check.c"
 #include "daemon/core/claims.c"
 #include "daemon/core/core.c"
+#include "daemon/core/hurry.c"
+#include "daemon/core/kept.c"
 #include "daemon/core/locks.c"
 #include "daemon/core/operations.c"
 #include "daemon/core/outcomes.c"
 #include "daemon/core/owners.c"
+#include "daemon/core/reclaim.c"
 #include "daemon/core/requests.c"
 #include "daemon/core/view.c"
 #undef malloc
@@ -71,23 +75,23 @@ test_free(void *p)
 #undef free
 
 /* What there is, to be compared. */
-struct sum {
+struct all {
     struct core_totals t;
     unsigned claims, names;
     size_t timers;
 };
 
-static struct sum
-sum_of(const struct core *c)
+static struct all
+all_of(const struct core *c)
 {
-    return (struct sum){.t = core_totals(c),
+    return (struct all){.t = core_totals(c),
                         .claims = HASH_COUNT(c->claims),
                         .names = HASH_CNT(hh, c->by_name) + HASH_CNT(id_hh, c->by_id) + HASH_COUNT(c->owners),
                         .timers = c->timers_n};
 }
 
 static bool
-same(struct sum a, struct sum b)
+same(struct all a, struct all b)
 {
     return a.t.locks == b.t.locks && a.t.held == b.t.held && a.t.waiters == b.t.waiters && a.t.owners == b.t.owners &&
            a.t.sessions == b.t.sessions && a.t.freeing == b.t.freeing && a.claims == b.claims && a.names == b.names &&
@@ -127,7 +131,7 @@ is_refused(const struct answer *a)
 static int
 starve(struct world *w, uint64_t s, const struct asked *a)
 {
-    struct sum before = sum_of(w->core);
+    struct all before = all_of(w->core);
     long out = alive;
     uint64_t id;
 
@@ -141,7 +145,7 @@ starve(struct world *w, uint64_t s, const struct asked *a)
             return n;
         }
         expect_reply(w, id, w->answers[w->answers_seen].reply.answer);
-        ck_assert_msg(same(before, sum_of(w->core)), "failed at allocation %d: something is left", n);
+        ck_assert_msg(same(before, all_of(w->core)), "failed at allocation %d: something is left", n);
         ck_assert_msg(alive == out, "failed at allocation %d: %ld are out", n, alive - out);
     }
 }
@@ -208,14 +212,14 @@ START_TEST(sessions)
 {
     for (int full = 0; full < 40; full++) {
         struct world w;
-        struct sum before;
+        struct all before;
         int n;
 
         world_open(&w);
         for (int i = 0; i < full; i++) {
             session(&w);
         }
-        before = sum_of(w.core);
+        before = all_of(w.core);
         for (n = 0; n < 100; n++) {
             uint64_t id;
 
@@ -227,7 +231,7 @@ START_TEST(sessions)
                 w.session[w.sessions_n++] = id;
                 break;
             }
-            ck_assert(same(before, sum_of(w.core)));
+            ck_assert(same(before, all_of(w.core)));
         }
         ck_assert(n >= 2 && n < 100);
         world_close(&w);
@@ -245,8 +249,50 @@ START_TEST(the_core)
     failing = 0;
     ck_assert_ptr_null(core_new(&world_conf, &key, &metrics, (struct core_sink){NULL, NULL}));
     failing = -1;
-    core_free(&c);
+    core_free(&c); /* there is none */
     ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* Holds and places of the process before us: what there is no memory for is left to its lease, and forgotten. */
+START_TEST(adoption)
+{
+    struct core_kept_part part = {.token = 900, .lease_us = SEC(30), .holds = 1, .named = true, .watchdog = true};
+    struct core_conf conf = world_conf;
+    size_t failed = 1;
+
+    conf.keeps = true;
+    for (int n = 0; failed > 0; n++) {
+        struct core_kept kept[4] = {{.name = slice_of("a"), .owner = slice_of("alice")},
+                                    {.name = slice_of("b"), .owner = slice_of("alice")},
+                                    {.name = slice_of("b"), .owner = slice_of("bob")},
+                                    {.name = slice_of("c"), .owner = slice_of("")}};
+        struct core_adoption a = {.kept = kept, .n = 4, .serial = 1000, .token = 1000};
+        struct world w;
+
+        ck_assert_int_lt(n, 200);
+        world_open_conf(&w, &conf);
+        for (size_t i = 0; i < a.n; i++) {
+            kept[i].part = part;
+            kept[i].part.claim = 10 + i;
+            kept[i].part.number = 5 + i;
+            kept[i].part.deadline_us = w.now_us + SEC(20);
+            kept[i].part.state = i == 2 ? CORE_KEPT_QUEUED : CORE_KEPT_HELD;
+            kept[i].key = kept[i].name;
+            kept[i].limit = 1;
+            kept[i].owner_grace_us = kept[i].place_grace_us = SEC(10);
+            world_keep(&w, &kept[i]);
+        }
+        failing = n;
+        happens(&w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+        failing = -1;
+        failed = a.failed;
+        ck_assert_uint_eq(a.held + a.places + a.freed + a.lost + failed, 4);
+        ck_assert_uint_eq(w.kept_n, 4 - failed);
+        ck_assert_uint_eq(core_totals(w.core).held, a.held);
+        world_close(&w);
+        ck_assert_msg(alive == 0, "failed at allocation %d: %ld leaked", n, alive);
+    }
 }
 END_TEST
 
@@ -336,7 +382,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {requests, sessions, the_core, later_steps, the_end};
+    const TTest *tests[] = {requests, sessions, the_core, adoption, later_steps, the_end};
 
     return world_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

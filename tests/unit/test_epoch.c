@@ -69,7 +69,7 @@ static const char *const b_c[] = {"bbbbbbbb-1c2d-4e3f-8a9b-726c6f636b64", "ccccc
 static struct epoch
 ours(void)
 {
-    return (struct epoch){.uuid = US, .nonce = 0x12, .former = {0xabcdef}, .grace_us = 30000000};
+    return (struct epoch){.uuid = US, .nonce = 0x12, .former = {0xabcdef}, .grace_us = 30000000, .channel = "here"};
 }
 
 /* ---- words ---- */
@@ -100,9 +100,9 @@ expect_words(const struct epoch *e, uint64_t floor, const char *const *want)
 START_TEST(the_words)
 {
     struct epoch e = ours();
-    const char *const first[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "77", "0", NULL};
+    const char *const first[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "77", "0", "here", NULL};
     const char *const later[] = {KEYS_WORDS, NONCES, "1700000000000000", "1699999999999999", "30000", "2000", "1", "77",
-                                 "1",        a_b[0], a_b[1], NULL};
+                                 "1",        "here", a_b[0], a_b[1], NULL};
 
     expect_words(&e, 77, first);
     ck_assert_int_eq(answers(&e, 1, 1700000000000000, 0, a_b), EPOCH_NEW);

@@ -153,6 +153,7 @@ static const struct example examples[] = {
     EXAMPLE("*1\r\n$999\r\nabc", "+13"),
     /* RESP, wrong */
     EXAMPLE("*\r\n", "!invalid multibulk length"),
+    EXAMPLE("*\n", "!invalid multibulk length"),
     EXAMPLE("*x\r\n", "!invalid multibulk length"),
     EXAMPLE("*1x\r\n", "!invalid multibulk length"),
     EXAMPLE("* 1\r\n", "!invalid multibulk length"),
@@ -177,6 +178,7 @@ static const struct example examples[] = {
     EXAMPLE("*1\r\n*1\r\n", "!expected '$', got '*'"),
     EXAMPLE("*2\r\n$1\r\na\r\n$-1\r\n", "!invalid bulk length"),
     EXAMPLE("*1\r\n$\r\n", "!invalid bulk length"),
+    EXAMPLE("*1\r\n$\n", "!invalid bulk length"),
     EXAMPLE("*1\r\n$4x\r\n", "!invalid bulk length"),
     EXAMPLE("*1\r\n$04\r\n", "!invalid bulk length"),
     EXAMPLE("*1\r\n$4\nPING\n", "!invalid bulk length"),

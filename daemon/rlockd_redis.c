@@ -1,0 +1,99 @@
+/*
+ * rlockd_redis.c -- where the embedded Redis lives, what the log says of it, and that it is there again when it ends.
+ */
+#include "daemon/rlockd_redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool
+is_embedded(const struct conf *cf)
+{
+    return strcmp(cf->redis_url, "embedded") == 0;
+}
+
+bool
+own_redis_put_url(const struct embedded *e, struct conf *cf)
+{
+    char *url;
+
+    if (e == NULL || !is_embedded(cf)) {
+        return true;
+    }
+    url = strdup(embedded_url(e));
+    if (url == NULL) {
+        return false;
+    }
+    free(cf->redis_url);
+    cf->redis_url = url;
+    return true;
+}
+
+/* Where it lives: as configured, as systemd says, beside our own socket, or in the build. */
+static void
+choose_run_dir(const struct conf *cf, char dir[256])
+{
+    const char *systemd = getenv("RUNTIME_DIRECTORY");
+    size_t i;
+
+    snprintf(dir, 256, "%s", cf->run_dir[0] != '\0' ? cf->run_dir : systemd != NULL ? systemd : "");
+    for (i = 0; i < cf->listen.n && dir[0] == '\0'; i++) {
+        const char *addr = cf->listen.item[i], *slash = strrchr(addr, '/');
+
+        if (strncmp(addr, "unix:", 5) == 0 && slash != NULL && slash > addr + 5) {
+            snprintf(dir, 256, "%.*s", (int)(slash - (addr + 5)), addr + 5);
+        }
+    }
+    if (dir[0] == '\0') {
+        snprintf(dir, 256, "build/run");
+    }
+}
+
+static void
+tell(const struct embedded *e, const struct log *log)
+{
+    log_event(log, LOG_INFO, "rlockd", "embedded redis", "url", LOG_S(embedded_url(e)), "pid", LOG_N(embedded_pid(e)),
+              NULL);
+}
+
+bool
+own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160])
+{
+    char dir[256];
+
+    if (!is_embedded(cf)) {
+        return true;
+    }
+    choose_run_dir(cf, dir);
+    (void)mkdir(dir, 0755);
+    *e = embedded_start(dir, error);
+    if (*e == NULL) {
+        return false;
+    }
+    if (!own_redis_put_url(*e, cf)) {
+        snprintf(error, 160, "out of memory");
+        return false;
+    }
+    tell(*e, log);
+    return true;
+}
+
+/* What was held is not in the new one: the backend sees to that. */
+bool
+own_redis_again(struct embedded *e, const struct log *log)
+{
+    pid_t was = embedded_pid(e);
+    char error[160] = "";
+
+    if (!embedded_again(e, error)) {
+        log_event(log, LOG_ERROR, "rlockd", "embedded redis has ended", "error", LOG_S(error), NULL);
+        return false;
+    }
+    if (embedded_pid(e) != was) {
+        log_event(log, LOG_WARN, "rlockd", "embedded redis has ended", "pid", LOG_N(was), NULL);
+        tell(e, log);
+    }
+    return true;
+}

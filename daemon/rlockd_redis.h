@@ -1,0 +1,25 @@
+/*
+ * rlockd_redis.h -- the Redis that rlockd starts for itself (`--redis embedded`), and keeps running.
+ */
+#ifndef RLOCKD_REDIS_H
+#define RLOCKD_REDIS_H
+
+#include <stdbool.h>
+
+#include "conf/conf.h"
+#include "daemon/backend/embedded.h"
+#include "daemon/base/log.h"
+
+/*
+ * Starts it if the configuration asks for it, and puts its address there; else *e stays NULL. False with a message in
+ * `error`; *e may be there even then.
+ */
+bool own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160]);
+
+/* The backend only knows real addresses: puts its own where the configuration says "embedded". False: out of memory. */
+bool own_redis_put_url(const struct embedded *e, struct conf *cf);
+
+/* The child may have ended: then it is started again. False: it does not stay, or cannot be. */
+bool own_redis_again(struct embedded *e, const struct log *log);
+
+#endif

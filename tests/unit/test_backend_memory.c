@@ -1,0 +1,246 @@
+/*
+ * test_backend_memory.c -- what the backend reads and writes down when memory runs out, at each allocation in turn; and
+ * replies that are larger than anything that we ask for.
+ *
+ * reply.c and call.c are compiled into this file, with allocators that fail when told to and that count what is out.
+ */
+#include <check.h>
+#include <hiredis.h>
+#include <stdlib.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/reply.h"
+
+static long alive;        /* allocations that were not freed */
+static long failing = -1; /* so many more succeed; -1 = all */
+
+static bool
+may_allocate(void)
+{
+    if (failing == 0) {
+        return false;
+    }
+    failing -= failing > 0;
+    return true;
+}
+
+static void *
+test_calloc(size_t n, size_t size)
+{
+    void *p = may_allocate() ? calloc(n, size) : NULL;
+
+    alive += p != NULL;
+    return p;
+}
+
+static void *
+test_malloc(size_t n)
+{
+    return test_calloc(1, n);
+}
+
+static void *
+test_realloc(void *old, size_t n)
+{
+    void *p = may_allocate() ? realloc(old, n) : NULL;
+
+    alive += p != NULL && old == NULL;
+    return p;
+}
+
+static void
+test_free(void *p)
+{
+    alive -= p != NULL;
+    free(p);
+}
+
+#define malloc test_malloc
+#define calloc test_calloc
+#define realloc test_realloc
+#define free test_free
+#include "daemon/backend/call.c"
+#include "daemon/backend/reply.c"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+
+/* The one reply that these bytes are; NULL: the reader has given up, and says so. */
+static struct reply *
+read_bytes(const char *bytes, size_t n, int *error)
+{
+    redisReader *reader = reply_reader_new();
+    void *r = NULL;
+
+    ck_assert_ptr_nonnull(reader);
+    ck_assert_int_eq(redisReaderFeed(reader, bytes, n), REDIS_OK);
+    *error = redisReaderGetReply(reader, &r) == REDIS_OK ? 0 : reader->err;
+    ck_assert(*error == 0 || r == NULL);
+    redisReaderFree(reader);
+    return r;
+}
+
+/* So many integers, from 0 on, in an array. */
+static struct buf
+array_of(size_t n)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    buf_printf(&b, "*%zu\r\n", n);
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(&b, ":%zu\r\n", i);
+    }
+    ck_assert(!b.failed);
+    return b;
+}
+
+/* The reader ends with an error at each allocation, and keeps nothing; when all are let through it reads. */
+static void
+read_without_memory(const char *bytes, size_t n, long allocations)
+{
+    struct reply *r;
+    int error;
+
+    for (long i = 0; i < allocations; i++) {
+        failing = i;
+        r = read_bytes(bytes, n, &error);
+        failing = -1;
+        ck_assert_ptr_null(r);
+        ck_assert_int_eq(error, REDIS_ERR_OOM);
+        ck_assert_int_eq(alive, 0);
+    }
+    failing = allocations;
+    r = read_bytes(bytes, n, &error);
+    ck_assert_int_eq(failing, 0);
+    failing = -1;
+    ck_assert_int_eq(error, 0);
+    ck_assert_ptr_nonnull(r);
+    reply_free(r);
+    ck_assert_int_eq(alive, 0);
+}
+
+START_TEST(replies_without_memory)
+{
+    static const struct {
+        const char *bytes;
+        long allocations; /* one for each reply, and one for the room of each array */
+    } rows[] = {
+        {":7\r\n", 1},
+        {"$-1\r\n", 1},
+        {"+OK\r\n", 1},
+        {"-ERR no\r\n", 1},
+        {"$5\r\nhello\r\n", 1},
+        {"*0\r\n", 1},
+        {"*4\r\n:1\r\n$-1\r\n+OK\r\n$2\r\nhi\r\n", 6},
+        {"*2\r\n*1\r\n:1\r\n*1\r\n$1\r\nx\r\n", 8},
+    };
+    struct buf b = array_of(20);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        read_without_memory(rows[i].bytes, strlen(rows[i].bytes), rows[i].allocations);
+    }
+    read_without_memory(b.p, b.n, 1 + 20 + 3); /* room is made three times: 8, 16, 20 */
+    buf_fini(&b);
+    reply_free(NULL);
+}
+END_TEST
+
+START_TEST(more_items_than_may_be)
+{
+    const size_t most = REPLY_ITEMS_MAX;
+    struct reply *r;
+    struct buf b = array_of(most);
+    int error;
+
+    r = read_bytes(b.p, b.n, &error);
+    ck_assert_ptr_nonnull(r);
+    ck_assert_int_eq(r->type, REPLY_ARRAY);
+    ck_assert_uint_eq(r->count, most);
+    for (size_t i = 0; i < most; i++) {
+        ck_assert_int_eq(r->item[i]->n, (int64_t)i);
+    }
+    reply_free(r);
+    buf_fini(&b);
+    b = array_of(most + 1);
+    r = read_bytes(b.p, b.n, &error);
+    ck_assert_ptr_null(r);
+    ck_assert_int_ne(error, 0);
+    ck_assert_int_eq(alive, 0);
+    buf_fini(&b);
+}
+END_TEST
+
+/* Of a text that is too long the beginning is taken. */
+START_TEST(longer_texts_than_may_be)
+{
+    const size_t most = REPLY_BULK_BYTES_MAX, sizes[] = {most - 1, most, most + 1, most + 1000};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *text = malloc(sizes[i]);
+        struct reply *r;
+        struct buf b;
+        int error;
+
+        ck_assert_ptr_nonnull(text);
+        memset(text, 'x', sizes[i]);
+        text[most - 2] = 'y';
+        buf_init(&b, 0);
+        buf_printf(&b, "$%zu\r\n", sizes[i]);
+        buf_add(&b, text, sizes[i]);
+        buf_adds(&b, "\r\n");
+        ck_assert(!b.failed);
+        r = read_bytes(b.p, b.n, &error);
+        ck_assert_ptr_nonnull(r);
+        ck_assert_int_eq(r->type, REPLY_TEXT);
+        ck_assert_uint_eq(r->text.n, sizes[i] < most ? sizes[i] : most);
+        ck_assert_int_eq(memcmp(r->text.p, text, r->text.n), 0);
+        ck_assert_int_eq(r->text.p[r->text.n], '\0');
+        reply_free(r);
+        buf_fini(&b);
+        free(text);
+    }
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* An operation is written down whole, with its own copy of the key, or not at all. */
+START_TEST(items_without_memory)
+{
+    char key[] = "key";
+    const struct core_op op = {.op = 5, .claim = 7, .key = {key, 3}};
+    struct item *it;
+
+    failing = 0;
+    ck_assert_ptr_null(item_new(&op));
+    failing = -1;
+    ck_assert_int_eq(alive, 0);
+    it = item_new(&op);
+    ck_assert_ptr_nonnull(it);
+    key[0] = '#';
+    ck_assert(it->op.op == 5 && it->op.claim == 7 && slice_is(it->op.key, "key"));
+    item_free(it);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("backend, without memory");
+    TCase *tc = tcase_create("all");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, replies_without_memory);
+    tcase_add_test(tc, more_items_than_may_be);
+    tcase_add_test(tc, longer_texts_than_may_be);
+    tcase_add_test(tc, items_without_memory);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

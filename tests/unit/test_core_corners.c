@@ -1,0 +1,459 @@
+/*
+ * test_core_corners.c -- what seldom comes together: long cycles, large crowds, and trails that lie.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+enum { TRAIL_BYTES = 8 * 1024 }; /* more is not said */
+
+/* s holds `name` of that kind. */
+static void
+has(struct world *w, uint64_t s, const char *name, struct ask a)
+{
+    uint64_t id = world_ask(w, CORE_LOCK, s, name, a);
+
+    redis_says(w, expect_op(w, CORE_ACQUIRE, name), CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+}
+
+#define holds(w, s, name, ...) has(w, s, name, (struct ask){__VA_ARGS__})
+
+/* ---- deadlocks in one daemon ---- */
+
+/* It is found, however long it is; of more than 16 owners the end is not spelled out. */
+START_TEST(long_circle)
+{
+    enum { N = 20, TOLD = 16 };
+    const struct core_reply *r;
+    uint64_t s[N];
+    char name[N + 1][8];
+    struct world w;
+
+    world_open(&w);
+    for (int i = 0; i < N; i++) {
+        snprintf(name[i], sizeof(name[i]), "n%d", i);
+        take(&w, s[i] = session(&w), name[i]);
+    }
+    for (int i = 0; i + 1 < N; i++) {
+        lock(&w, s[i], name[i + 1]);
+    }
+    r = expect_reply(&w, lock(&w, s[N - 1], name[0]), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, TOLD);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, s[N - 1]);
+    for (int i = 1; i < TOLD; i++) {
+        ck_assert_uint_eq(hop(r, i)->hop.owner, s[i - 1]);
+        ck_assert_str_eq(hop(r, i)->name, name[i]);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A search that would be too long is left: who waits then waits, and is told nothing that is not so. */
+START_TEST(too_many_to_search)
+{
+    enum { READERS = 4200 };
+    static struct world w;
+    uint64_t writer, first, id;
+
+    world_open(&w);
+    w.unchecked = true; /* or each step would look at all of them */
+    writer = session(&w);
+    first = session(&w);
+    take(&w, writer, "w");
+    holds(&w, first, "r", .kind = KIND_RW, .shared = true);
+    for (int i = 1; i < READERS; i++) {
+        holds(&w, session(&w), "r", .kind = KIND_RW, .shared = true);
+    }
+    lock(&w, first, "w"); /* for who will wait for it */
+    id = lock(&w, writer, "r", .kind = KIND_RW, .wait_us = SEC(1));
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    core_check(w.core, w.now_us);
+    world_close(&w);
+}
+END_TEST
+
+/* Who is stuck behind somebody who may yet go on has no part in the cycle, although it waits for who asks as well. */
+START_TEST(beside_the_cycle)
+{
+    enum { A, B, C, D, E, F, OWNERS };
+    const struct core_reply *r;
+    struct world w;
+    uint64_t s[OWNERS];
+
+    world_open(&w);
+    for (int i = 0; i < OWNERS; i++) {
+        s[i] = session(&w);
+    }
+    holds(&w, s[B], "read", .kind = KIND_RW, .shared = true);
+    holds(&w, s[C], "read", .kind = KIND_RW, .shared = true);
+    holds(&w, s[D], "pool", .kind = KIND_SEMAPHORE, .limit = 2);
+    holds(&w, s[E], "pool", .kind = KIND_SEMAPHORE, .limit = 2);
+    take(&w, s[F], "f");
+    take(&w, s[A], "x");
+    take(&w, s[A], "y");
+    lock(&w, s[B], "pool", .kind = KIND_SEMAPHORE, .limit = 2); /* E may leave */
+    lock(&w, s[D], "y");
+    lock(&w, s[C], "f");
+    lock(&w, s[F], "x");
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    r = expect_reply(&w, lock(&w, s[A], "read", .kind = KIND_RW), CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 3);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, s[A]);
+    ck_assert_uint_eq(hop(r, 1)->hop.owner, s[C]);
+    ck_assert_uint_eq(hop(r, 2)->hop.owner, s[F]);
+    world_close(&w);
+}
+END_TEST
+
+/* A limit that was lowered can close a cycle; it is found when asked for again. A hold that is over is no part. */
+START_TEST(a_lowered_limit_closes_a_cycle)
+{
+    struct core_conf conf = world_conf;
+    const struct core_reply *r;
+    struct world w;
+    uint64_t a, b, c, e, id;
+
+    conf.deadlock_us = SEC(1);
+    world_open_conf(&w, &conf);
+    a = session(&w);
+    b = session(&w);
+    c = session(&w);
+    e = session(&w);
+    holds(&w, a, "pool", .kind = KIND_SEMAPHORE, .limit = 2);
+    holds(&w, e, "pool", .kind = KIND_SEMAPHORE, .limit = 2);
+    holds(&w, b, "read", .kind = KIND_RW, .shared = true, .lease_us = SEC(2));
+    holds(&w, c, "read", .kind = KIND_RW, .shared = true);
+    lock(&w, c, "pool", .kind = KIND_SEMAPHORE, .limit = 2); /* asks at 1 s, and at 2 s */
+    pass(&w, MS(500));
+    id = lock(&w, a, "read", .kind = KIND_RW); /* asks at 1.5 s */
+    pass(&w, MS(700));
+    skip_all(&w);
+    expect_reply(&w, lock(&w, b, "pool", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true), CORE_NOT_GRANTED);
+    gone(&w, e);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "pool"), CORE_OK);
+    ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    stall(&w, MS(790)); /* 1.99 s: the hold of b is over, and nobody has said so */
+    happens(&w, &(struct core_event){.type = CORE_TIME});
+    skip_all(&w);
+    r = expect_reply(&w, id, CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    ck_assert_uint_eq(hop(r, 0)->hop.owner, a);
+    ck_assert_uint_eq(hop(r, 1)->hop.owner, c);
+    expect_news(&w, CORE_NEWS_LOST, "read");
+    world_close(&w);
+}
+END_TEST
+
+/* ---- trails ---- */
+
+struct text {
+    char p[2 * TRAIL_BYTES];
+    size_t n;
+};
+
+static void
+add(struct text *t, const char *field, size_t n)
+{
+    t->n += (size_t)snprintf(t->p + t->n, sizeof(t->p) - t->n, "%zu:%.*s,", n, (int)n, field);
+    ck_assert_uint_lt(t->n, sizeof(t->p));
+}
+
+static void
+add_number(struct text *t, uint64_t number)
+{
+    char text[24];
+
+    add(t, text, (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)number));
+}
+
+static void
+begin(struct text *t, char what)
+{
+    t->p[0] = what;
+    t->n = 1;
+    add_number(t, 1);
+}
+
+static void
+add_stop(struct text *t, const char *daemon, uint64_t owner, uint64_t wait, const char *name)
+{
+    add(t, daemon, strlen(daemon));
+    add_number(t, owner);
+    add_number(t, wait);
+    add_number(t, 0);
+    add(t, name, strlen(name));
+    add(t, name, strlen(name));
+}
+
+/* As bytes of their own, so that one too far is seen. */
+static void
+hears(struct world *w, const struct text *t)
+{
+    char *copy = malloc(t->n);
+
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, t->p, t->n);
+    happens(w, &(struct core_event){.type = CORE_HEARD, .heard = {copy, t->n}});
+    free(copy);
+}
+
+static void
+open_as(struct world *w, const char *daemon)
+{
+    struct core_conf conf = world_conf;
+
+    conf.deadlock_us = SEC(1);
+    snprintf(conf.daemon, sizeof(conf.daemon), "%s", daemon);
+    world_open_conf(w, &conf);
+}
+
+/* Its number is not known from outside: `s` waits for "a" of somebody here by one of the serials up to this. */
+static uint64_t
+waits(struct world *w, uint64_t s, const char *name, uint64_t *id)
+{
+    *id = lock(w, s, name);
+    return core_totals(w->core).serial;
+}
+
+/* A verdict whose stop `which` has the right number of that wait, whichever it is; the others have it as they are. */
+static bool
+judged(struct world *w, uint64_t serial, uint64_t id, void (*stops)(struct text *, uint64_t, void *), void *ctx)
+{
+    for (uint64_t wait = serial; wait + 8 > serial && wait > 0; wait--) {
+        struct text t;
+
+        begin(&t, 'V');
+        stops(&t, wait, ctx);
+        hears(w, &t);
+        if (w->answers_n > w->answers_seen) {
+            expect_reply(w, id, CORE_DEADLOCK);
+            return true;
+        }
+    }
+    return false;
+}
+
+struct two {
+    const char *first, *second; /* daemons */
+    uint64_t first_owner, second_owner;
+    bool ours_second;
+    uint64_t other; /* number of the other one's wait */
+    const char *name;
+};
+
+static void
+two_stops(struct text *t, uint64_t wait, void *ctx)
+{
+    const struct two *v = ctx;
+
+    add_stop(t, v->first, v->first_owner, v->ours_second ? v->other : wait, v->name);
+    add_stop(t, v->second, v->second_owner, v->ours_second ? wait : v->other, v->name);
+}
+
+/* All who look at a cycle name the same victim, wherever they begin, also if one's id is the beginning of another's. */
+START_TEST(one_victim)
+{
+    static const struct {
+        const char *us, *them;
+        bool is_us;
+    } rows[] = {{"ab", "abc", false}, {"abc", "ab", true}, {"b", "a", true}, {"a", "b", false}, {"b", "aaa", true}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int second = 0; second < 2; second++) {
+            struct world w;
+            uint64_t s, t, id, serial;
+
+            open_as(&w, rows[i].us);
+            s = session(&w);
+            t = session(&w);
+            take(&w, s, "a");
+            serial = waits(&w, t, "a", &id);
+            ck_assert(judged(&w, serial, id, two_stops,
+                             second == 0 ? &(struct two){rows[i].us, rows[i].them, t, 77, false, 5, "a"}
+                                         : &(struct two){rows[i].them, rows[i].us, 77, t, true, 5, "a"}) == rows[i].is_us);
+            world_close(&w);
+        }
+    }
+}
+END_TEST
+
+/* A verdict that speaks of a wait of ours that is over, or of one for another name, is none. */
+START_TEST(verdicts_that_lie)
+{
+    struct world w;
+    uint64_t s, t, u, id, serial;
+
+    open_as(&w, "d1");
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    serial = waits(&w, u, "a", &id);
+    ck_assert(!judged(&w, serial, id, two_stops, &(struct two){"d1", "d1", u, t, false, 5, "a"})); /* t does not wait */
+    ck_assert(!judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", u, 7, false, 5, "b"}));
+    ck_assert(!judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", u, 7, false, 5, "none"}));
+    ck_assert(judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", u, 7, false, 5, "a"}));
+    world_close(&w);
+
+    open_as(&w, "d1"); /* she has a place for "a", and waits for "b" */
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    take(&w, s, "a");
+    take(&w, s, "b");
+    lock(&w, t, "a", .owner = "alice");
+    gone(&w, t);
+    id = lock(&w, u, "b", .owner = "alice");
+    serial = core_totals(w.core).serial;
+    for (uint64_t owner = serial; owner > 0; owner--) {
+        ck_assert(!judged(&w, serial, id, two_stops, &(struct two){"d1", "d0", owner, 7, false, 5, "a"}));
+    }
+    world_close(&w);
+}
+END_TEST
+
+struct many {
+    uint64_t owner;
+    int n;
+};
+
+static void
+many_stops(struct text *t, uint64_t wait, void *ctx)
+{
+    const struct many *m = ctx;
+
+    add_stop(t, "d1", m->owner, wait, "a");
+    for (int i = 1; i < m->n; i++) {
+        add_stop(t, "d0", (uint64_t)i, 1, "x");
+    }
+}
+
+/* Sixteen owners are followed, one more is no trail. */
+START_TEST(trails_have_an_end)
+{
+    struct world w;
+    uint64_t s, t, id, serial;
+
+    open_as(&w, "d1");
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    serial = waits(&w, t, "a", &id);
+    ck_assert(!judged(&w, serial, id, many_stops, &(struct many){t, 17}));
+    ck_assert(judged(&w, serial, id, many_stops, &(struct many){t, 16}));
+    world_close(&w);
+}
+END_TEST
+
+/* s holds "a", and waits for "b" that somebody elsewhere has. */
+static void
+on_the_way(struct world *w)
+{
+    uint64_t s = session(w);
+
+    take(w, s, "a");
+    lock(w, s, "b");
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
+    expect_op(w, CORE_WATCH, "b");
+}
+
+/* A way is told whole or not at all: names that are too long for it are left to time out. */
+START_TEST(ways_too_long_to_be_told)
+{
+    size_t unsaid = 0, said = 0;
+    static char name[TRAIL_BYTES];
+    struct world w;
+
+    open_as(&w, "d1");
+    on_the_way(&w);
+    memset(name, 'n', sizeof(name));
+    for (size_t n = TRAIL_BYTES - 260; n < TRAIL_BYTES - 20; n++) {
+        struct text t;
+        size_t before = w.said_n;
+
+        begin(&t, 'W');
+        add(&t, "d0", 2);
+        add_number(&t, 1);
+        add_number(&t, 1);
+        add_number(&t, 0);
+        add(&t, name, n);
+        add(&t, "k", 1);
+        add_stop(&t, "d0", 2, 1, "a");
+        hears(&w, &t);
+        if (w.said_n == before) {
+            unsaid++;
+            continue;
+        }
+        said++;
+        ck_assert_uint_eq(unsaid, 0); /* a longer one is none either */
+        ck_assert_uint_eq(w.said_n, before + 1);
+        ck_assert_uint_le(w.said[before].n, TRAIL_BYTES);
+        ck_assert(memcmp(w.said[before].p, t.p, t.n) == 0); /* and our own owner behind it, to the last word */
+        ck_assert(memcmp(w.said[before].p + w.said[before].n - 8, "1:b,1:b,", 8) == 0);
+    }
+    ck_assert(said > 20 && unsaid > 20);
+    world_close(&w);
+}
+END_TEST
+
+/* Of a crowd of readers so many are followed as one step may look at. */
+START_TEST(crowds_are_not_followed)
+{
+    enum { READERS = 100, FOLLOWED = 63 };
+    struct world w;
+    struct text t;
+    uint64_t s;
+
+    open_as(&w, "d1");
+    for (int i = 0; i < READERS; i++) {
+        s = session(&w);
+        holds(&w, s, "read", .kind = KIND_RW, .shared = true);
+        lock(&w, s, "b");
+        if (i == 0) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
+            expect_op(&w, CORE_WATCH, "b");
+        }
+    }
+    begin(&t, 'W');
+    add_stop(&t, "d0", 2, 1, "read");
+    hears(&w, &t);
+    ck_assert_uint_eq(w.said_n, FOLLOWED);
+    world_close(&w);
+}
+END_TEST
+
+/* One permit that somebody has elsewhere is followed there; of several nobody could say whether all are stuck. */
+START_TEST(one_permit_elsewhere)
+{
+    for (uint32_t n = 1; n <= 2; n++) {
+        struct world w;
+        uint64_t s;
+
+        open_as(&w, "d1");
+        s = session(&w);
+        take(&w, s, "a");
+        lock(&w, session(&w), "a"); /* so that there may be a cycle at all */
+        lock(&w, s, "pool", .kind = KIND_SEMAPHORE, .limit = n);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), CORE_TAKEN, .pttl_us = SEC(30), .holders = n);
+        skip_watches(&w);
+        pass(&w, MS(1500));
+        ck_assert_uint_eq(w.said_n, n == 1);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {long_circle, too_many_to_search, beside_the_cycle, a_lowered_limit_closes_a_cycle,
+                            one_victim, verdicts_that_lie, trails_have_an_end, ways_too_long_to_be_told,
+                            crowds_are_not_followed, one_permit_elsewhere};
+
+    return world_main("core, corners", tests, sizeof(tests) / sizeof(tests[0]));
+}

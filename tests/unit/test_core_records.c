@@ -1,0 +1,285 @@
+/*
+ * test_core_records.c -- records of a process before us that make no sense, or meet what is under way by now. What is
+ * adopted as it should be stands in test_core_adopt.c.
+ */
+#include "tests/unit/core_world.h"
+
+static const struct core_kept record = {.part = {.claim = 10,
+                                                 .number = 5,
+                                                 .token = 900,
+                                                 .deadline_us = SEC(1020),
+                                                 .granted_us = SEC(990),
+                                                 .lease_us = SEC(30),
+                                                 .place_life_us = SEC(30),
+                                                 .holds = 1,
+                                                 .state = CORE_KEPT_HELD,
+                                                 .named = true,
+                                                 .watchdog = true},
+                                        .kind = KIND_REENTRANT,
+                                        .limit = 1,
+                                        .owner_grace_us = SEC(10),
+                                        .place_grace_us = SEC(2)};
+
+static struct core_kept
+kept_of(uint64_t claim, const char *owner, const char *name)
+{
+    struct core_kept k = record;
+
+    k.part.claim = claim;
+    k.part.order = claim;
+    k.owner = slice_of(owner);
+    k.name = k.key = slice_of(name);
+    return k;
+}
+
+static struct core_adoption
+adopts(struct world *w, struct core_kept *kept, size_t n)
+{
+    struct core_adoption a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
+    struct core_conf conf = world_conf;
+
+    conf.keeps = true;
+    world_open_conf(w, &conf);
+    for (size_t i = 0; i < n; i++) {
+        world_keep(w, &kept[i]);
+    }
+    happens(w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    ck_assert_uint_eq(a.held + a.places + a.freed + a.lost + a.failed, n);
+    return a;
+}
+
+/* Redis is reached, and says of what is held that it is still there. */
+static void
+confirmed(struct world *w, const char *name)
+{
+    happens(w, &(struct core_event){.type = CORE_REACHED});
+    redis_says(w, expect_op(w, CORE_EXTEND, name), CORE_OK);
+}
+
+/* What nobody can come back for is given back. */
+START_TEST(records_of_nobody)
+{
+    for (int i = 0; i < 4; i++) {
+        struct core_kept k = kept_of(10, "alice", "a");
+        struct world w;
+
+        switch (i) {
+        case 0: /* a hold without a token */
+            k.part.token = 0;
+            break;
+        case 1: /* ... without a count */
+            k.part.holds = 0;
+            break;
+        case 2: /* a place that nobody may come back to */
+            k.part.state = CORE_KEPT_QUEUED;
+            k.owner_grace_us = k.place_grace_us = 0;
+            break;
+        default: /* a name that does not stand for itself */
+            k.part.named = false;
+            break;
+        }
+        ck_assert_uint_eq(adopts(&w, &k, 1).freed, 1);
+        pass(&w, SEC(1));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A place lives for the grace of the place, or of its owner where that is longer. */
+START_TEST(places_by_their_graces)
+{
+    static const struct {
+        int64_t place_us, owner_us, lives_us;
+    } rows[] = {{SEC(2), 0, SEC(2)}, {0, SEC(3), SEC(3)}, {SEC(4), SEC(1), SEC(1)}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct core_kept k = kept_of(10, "alice", "a");
+        struct world w;
+
+        k.part.state = CORE_KEPT_QUEUED;
+        k.place_grace_us = rows[i].place_us;
+        k.owner_grace_us = rows[i].owner_us;
+        ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
+        if (rows[i].owner_us > 0) {
+            pass(&w, rows[i].lives_us - 1);
+            ck_assert(known(&w, "a"));
+        }
+        pass(&w, 1); /* an owner without a grace ends at once, and its place with it */
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* One that Redis may have granted is in the way of others: without a grace for the place it goes at once. */
+START_TEST(an_attempt_without_grace)
+{
+    struct core_kept k = kept_of(10, "alice", "a");
+    struct world w;
+
+    k.part.state = CORE_KEPT_QUEUED;
+    k.part.unsure = true;
+    k.place_grace_us = 0;
+    ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    happens(&w, &(struct core_event){.type = CORE_REACHED}); /* is no reason to give it back at once again */
+    quiet(&w);
+    pass(&w, 2 * world_conf.op_timeout_us); /* what was under way can run no more */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* Two holders of what one can hold: one of the records is wrong, and the later one is told that it has lost it. */
+START_TEST(two_holders_of_one_name)
+{
+    struct core_kept kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a"), kept_of(12, "carol", "b")};
+    struct core_adoption a;
+    struct world w;
+    uint64_t s;
+
+    kept[2].part.state = CORE_KEPT_LOST;
+    a = adopts(&w, kept, 3);
+    ck_assert(a.held == 1 && a.lost == 2);
+    s = session(&w);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "bob"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "b", .owner = "carol"), CORE_WAS_LOST);
+    confirmed(&w, "a");
+    unlock(&w, s, "a", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Readers, and holders of permits, may be several; a writer beside readers is wrong. */
+START_TEST(several_holders_of_one_name)
+{
+    struct core_kept kept[] = {kept_of(10, "alice", "r"), kept_of(11, "bob", "r"), kept_of(12, "carol", "r"),
+                               kept_of(13, "dave", "p"), kept_of(14, "eve", "p")};
+    struct core_adoption a;
+    struct world w;
+
+    for (int i = 0; i < 3; i++) {
+        kept[i].kind = KIND_RW;
+        kept[i].part.holds = i == 2;
+        kept[i].part.shared = i != 2;
+    }
+    kept[3].kind = kept[4].kind = KIND_SEMAPHORE;
+    a = adopts(&w, kept, 5); /* also more of them than the limit is now */
+    ck_assert(a.held == 4 && a.lost == 1);
+    ck_assert_uint_eq(look(&w, "r").holders, 2);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* One name as two things: the first record counts, the other one is left to its lease. */
+START_TEST(records_that_disagree)
+{
+    for (int i = 0; i < 3; i++) {
+        struct core_kept kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a")};
+        struct core_adoption a;
+        struct world w;
+
+        kept[0].kind = kept[1].kind = KIND_SIMPLE;
+        switch (i) {
+        case 0:
+            kept[1].kind = KIND_RW;
+            break;
+        case 1:
+            kept[1].value = VALUE_HEX32;
+            break;
+        default:
+            kept[1].key = slice_of("other");
+            break;
+        }
+        a = adopts(&w, kept, 2);
+        ck_assert(a.held == 1 && a.failed == 1);
+        ck_assert_uint_eq(w.kept_n, 1);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* What is under way already is not asked for twice when Redis is reached. */
+START_TEST(reached_twice)
+{
+    struct core_kept kept[] = {kept_of(10, "", "a"), kept_of(11, "alice", "b")};
+    struct world w;
+
+    kept[0].part.named = false;
+    adopts(&w, kept, 2);
+    happens(&w, &(struct core_event){.type = CORE_REACHED});
+    expect_op(&w, CORE_RELEASE, "a");
+    expect_op(&w, CORE_EXTEND, "b");
+    happens(&w, &(struct core_event){.type = CORE_REACHED});
+    quiet(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* What is due far ahead stays due then, and what was due and is under way is not asked for beside it. */
+START_TEST(reached_while_all_is_well)
+{
+    struct core_kept k = kept_of(10, "alice", "a");
+    struct world w;
+
+    adopts(&w, &k, 1);
+    confirmed(&w, "a");
+    happens(&w, &(struct core_event){.type = CORE_REACHED});
+    quiet(&w);
+    session(&w);
+    lock(&w, w.session[0], "b", .owner = "alice"); /* she is back */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    pass(&w, SEC(10)); /* a third of the lease */
+    expect_op(&w, CORE_EXTEND, "a");
+    expect_op(&w, CORE_EXTEND, "b");
+    happens(&w, &(struct core_event){.type = CORE_REACHED});
+    quiet(&w);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * The process before us may have shortened the lease, and that may still run: a RENEW that is answered later than that
+ * leaves nothing. That Redis may have lost it besides, which was heard of meanwhile, does not keep it alive.
+ */
+START_TEST(over_and_in_doubt)
+{
+    struct core_kept k = kept_of(10, "alice", "a");
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    k.part.shrink_lease_us = MS(100);
+    adopts(&w, &k, 1);
+    s = session(&w);
+    confirmed(&w, "a");
+    id = renew(&w, s, "a", SEC(60), .owner = "alice");
+    op = expect_op(&w, CORE_EXTEND, "a");
+    reclaims(&w, 2);
+    pass(&w, MS(200));
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    ck_assert_uint_eq(w.reclaimed, 2); /* there is nothing left that it could be kept waiting for */
+    expect_op(&w, CORE_RELEASE, "a");
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {records_of_nobody, places_by_their_graces, an_attempt_without_grace,
+                            two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
+                            reached_twice, reached_while_all_is_well, over_and_in_doubt};
+
+    return world_main("core, records", tests, sizeof(tests) / sizeof(tests[0]));
+}
