@@ -136,7 +136,7 @@ if number == 0 or of ~= origin then
     end
     if strict == '1' and known == 0 then
         is_waited_for('strict')
-        if empty then
+        if empty and listeners == 0 then -- flushed, the process says nothing of its data
             began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds')) or 0)
         end
     end

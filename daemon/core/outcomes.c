@@ -86,15 +86,11 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
-    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests) && !is_wrong_sort(cl)) { /* they waited together */
-        request_grant(c, container_of(cl->requests.next, struct request, claim_node)); /* a bundle may give it back */
+    request_grant(c, first);
+    if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
+        claim_serve(c, cl);        /* who waited with it: repetitions of it, or who came behind one that outlived it */
     }
     lock_settle_full(c, l);
-    if (cl->state == CLAIM_HELD) { /* who came behind a LOCK ONCE that outlived the LOCK it repeats, for another sort */
-        claim_serve(c, cl);
-    } else {
-        claim_arm(c, cl);
-    }
 }
 
 static void

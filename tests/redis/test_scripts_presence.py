@@ -105,6 +105,15 @@ class Epochs(Presence):
         self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
         self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
 
+    def test_flushed_and_strict(self):
+        """However long the process has been up: its data has just gone, and somebody is there who had locks in it."""
+        self.say(A)
+        with self.listening(CHANNEL) as a:
+            self.c.cmd("FLUSHALL")
+            until(lambda: int(re.search("uptime_in_seconds:([0-9]+)", self.c.cmd("INFO", "server")).group(1)) >= 1)
+            self.assertGreater(self.say(C, strict=1, grace=500).until, 0)
+            self.heard(a, (CHANNEL, ""))
+
     def test_flushed_before_anybody_has_heard_of_a_daemon(self):
         """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
         epoch = self.say(A).epoch

@@ -205,6 +205,42 @@ START_TEST(once_joined_times_out)
 }
 END_TEST
 
+/* It has waited on when what it repeated gave up: then it is the one that counts, and who comes behind it is another. */
+START_TEST(once_outlives_what_it_repeats)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        uint64_t s, t, first, joined, after, repeats;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        first = lock(&w, s, "a", .kind = kinds[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, first, CORE_GRANTED);
+        first = lock(&w, t, "a", .kind = kinds[i], .wait_us = SEC(1));
+        joined = lock(&w, t, "a", .kind = kinds[i], .once = true);
+        pass(&w, SEC(1));
+        expect_reply(&w, first, CORE_NOT_GRANTED);
+        after = lock(&w, t, "a", .kind = kinds[i]);
+        repeats = lock(&w, t, "a", .kind = kinds[i], .once = true);
+        give(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        ck_assert_uint_eq(expect_reply(&w, joined, CORE_GRANTED)->holds, 1);
+        if (kinds[i] == KIND_REENTRANT) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            ck_assert_uint_eq(expect_reply(&w, after, CORE_GRANTED)->holds, 2);
+        } else {
+            expect_reply(&w, after, CORE_DEADLOCK);
+        }
+        ck_assert_uint_eq(expect_reply(&w, repeats, CORE_GRANTED)->holds, kinds[i] == KIND_REENTRANT ? 2 : 1);
+        world_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(not_held)
 {
     struct world w;
@@ -599,6 +635,7 @@ main(void)
         once_while_waiting,
         once_behind_unlock,
         once_joined_times_out,
+        once_outlives_what_it_repeats,
         not_held,
         token_acts_for_the_holder,
         token_of_an_owner,
