@@ -5,7 +5,8 @@
  * and HEAD, bodies, and more than a few KiB of headers. No names of locks leave here: they are the clients' and
  * without bound. (libevent's evhttp is not used: it crashes when memory runs out while somebody calls.)
  *
- * I1  A visit has one of its two events added, with a deadline, until it ends.
+ * I1  A visit has one of its two events added until it ends, and ends when that does not come for IDLE_US, or at its
+ *     deadline, however often it came.
  */
 #include "daemon/serve/http.h"
 
@@ -20,13 +21,15 @@
 #include <unistd.h>
 
 #include "daemon/base/buf.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 #include "daemon/serve/listener.h"
 #include "daemon/version.h"
 
 #define HEADERS_BYTES_MAX 8192
 #define VISITS_MAX 64
-#define TIMEOUT_S 5
+#define IDLE_US (5 * US_PER_S)
+#define VISIT_US (10 * US_PER_S) /* from the call to the last byte of the answer */
 
 struct http {
     struct engine *engine;     /* borrowed */
@@ -38,6 +41,7 @@ struct http {
 struct visit {
     struct list node;
     struct http *http;
+    int64_t deadline_us;
     int fd;                        /* owned */
     struct event *reads, *writes;  /* owned */
     struct buf in, out;
@@ -270,13 +274,14 @@ end_visit(struct visit *v)
     free(v);
 }
 
-/* Waits for one of its events; no memory for that is the end of it. */
+/* Waits for one of its events; no time left, or no memory, is the end of it. */
 static void
 await(struct visit *v, struct event *ev)
 {
-    struct timeval patience = {.tv_sec = TIMEOUT_S};
+    int64_t left_us = v->deadline_us - clock_now_us(), us = left_us < IDLE_US ? left_us : IDLE_US;
+    struct timeval patience = {.tv_sec = (time_t)(us / US_PER_S), .tv_usec = (suseconds_t)(us % US_PER_S)};
 
-    if (event_add(ev, &patience) != 0) {
+    if (us <= 0 || event_add(ev, &patience) != 0) {
         end_visit(v);
     }
 }
@@ -348,6 +353,7 @@ on_call(void *ctx, int fd, const struct listening *on)
         return;
     }
     v->http = h;
+    v->deadline_us = clock_now_us() + VISIT_US;
     v->fd = fd;
     buf_init(&v->in, 0);
     buf_init(&v->out, 0);

@@ -1,6 +1,7 @@
 /*
  * test_http.c -- the pages for probes and Prometheus, over a real socket.
  */
+#include <errno.h>
 #include <sys/un.h>
 
 #include "tests/unit/house.h"
@@ -33,17 +34,25 @@ move_out(void)
     ck_assert_int_eq(rmdir(dir), 0); /* the socket has gone already */
 }
 
-/* What the request is answered, until the server closes. */
-static void
-ask(const char *request, struct buf *answer)
+static struct client
+call(void)
 {
-    int64_t end_us = clock_now_us() + PATIENCE_US;
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct client c = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
     ck_assert_int_eq(connect(c.fd, (struct sockaddr *)&un, sizeof(un)), 0);
     ck_assert_int_eq(fcntl(c.fd, F_SETFL, O_NONBLOCK), 0);
+    return c;
+}
+
+/* What the request is answered, until the server closes. */
+static void
+ask(const char *request, struct buf *answer)
+{
+    int64_t end_us = clock_now_us() + PATIENCE_US;
+    struct client c = call();
+
     say(&c, request);
     buf_clear(answer, 0);
     buf_add(answer, "", 1);
@@ -134,6 +143,59 @@ START_TEST(nothing_but_looking)
 }
 END_TEST
 
+/* Is this one still open? */
+static bool
+is_open(const struct client *c)
+{
+    char byte;
+
+    return recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
+/* More than may be here at a time: the others are closed without a word, and those who were first are served. */
+START_TEST(so_many_at_a_time)
+{
+    struct client c[80];
+    size_t i, open = 0;
+
+    for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        c[i] = call();
+        settle();
+    }
+    for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        open += is_open(&c[i]);
+    }
+    ck_assert_uint_eq(open, 64);
+    ck_assert(is_open(&c[63]) && !is_open(&c[64]));
+    for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        close(c[i].fd);
+    }
+    settle();
+    must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
+}
+END_TEST
+
+/* Who says a byte now and then keeps its place for ten seconds and no longer. */
+START_TEST(who_trickles_is_sent_away)
+{
+#ifdef RLOCKD_TEST_CLOCK
+    const char *request = "GET /healthz HTTP/1.0\r\n";
+    struct client c = call();
+    int i;
+
+    settle();
+    for (i = 0; i < 5; i++) {
+        ck_assert_msg(is_open(&c), "after %d s", 2 * i);
+        clock_advance_us(2 * US_PER_S);
+        ck_assert_int_eq(send(c.fd, request + i, 1, MSG_NOSIGNAL), 1);
+        settle();
+    }
+    ck_assert(!is_open(&c));
+    close(c.fd);
+#endif
+}
+END_TEST
+
 int
 main(void)
 {
@@ -142,6 +204,8 @@ main(void)
         ready_says_why_not,
         metrics_show_every_counter,
         nothing_but_looking,
+        so_many_at_a_time,
+        who_trickles_is_sent_away,
     };
     TCase *tc = tcase_create("http");
     size_t i;
