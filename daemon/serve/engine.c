@@ -21,6 +21,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/commands.h"
+#include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session.h"
 
@@ -242,6 +243,7 @@ engine_reload(struct engine *e, const struct conf *conf)
     set_limits(e, conf);
     core_configure(e->core, &cc);
     backend_configure(e->backend, conf_longest_lease_us(conf));
+    peer_reconsider(e);
     e->metrics.config_reloads++;
 }
 

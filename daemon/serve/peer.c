@@ -5,7 +5,8 @@
  *
  * The end of a process is not the end of its connection: a child that was forked may have inherited the socket, and
  * hold a lock for ever that it knows nothing of. So the process that connected over a Unix socket is watched by a
- * pidfd; one for all its sessions.
+ * pidfd; one for all its sessions. Also where dead_process is off: a reload may turn it on, and by then the process may
+ * be gone, and its number somebody else's.
  *
  * I1  A process is in engine.processes as long as a session is on its list, and no session outlives its entry there.
  * I2  Watching takes descriptors that limits.sessions does not need, and where there are none at most an eighth.
@@ -150,6 +151,14 @@ peer_forget(struct session *s)
 
 /* A socket that nobody has any more tells its session itself; one that somebody inherited does not. */
 static void
+end_orphan(struct session *s)
+{
+    if (s->engine->conf->dead_process && !hears(s->fd, POLLHUP)) {
+        session_orphan(s);
+    }
+}
+
+static void
 on_ended(evutil_socket_t fd, short what, void *arg)
 {
     struct peer_process *p = arg;
@@ -162,8 +171,24 @@ on_ended(evutil_socket_t fd, short what, void *arg)
 
         last = s->process_node.next == &p->sessions;
         peer_forget(s); /* the last one takes the process along */
-        if (s->engine->conf->dead_process && !hears(s->fd, POLLHUP)) {
-            session_orphan(s);
+        s->process_ended = true;
+        end_orphan(s);
+    }
+}
+
+void
+peer_reconsider(struct engine *e)
+{
+    struct list *node, *next;
+
+    list_each(node, next, &e->sessions) {
+        struct session *s = container_of(node, struct session, node);
+
+        if (s->process_ended) {
+            end_orphan(s);
+        }
+        if (!s->is_unix) {
+            watch_tcp_peer(s);
         }
     }
 }
@@ -231,7 +256,7 @@ peer_watch(struct session *s)
     struct peer_process *p = NULL;
     uint64_t pid = (uint64_t)s->pid;
 
-    if (!s->is_unix || s->pid <= 0 || !e->conf->dead_process) { /* 0: in a pid namespace that we do not see into */
+    if (!s->is_unix || s->pid <= 0) { /* 0: in a pid namespace that we do not see into */
         return;
     }
     HASH_FIND_BYHASHVALUE(hh, e->processes, &pid, sizeof(pid), hash_id(pid), p);

@@ -1,5 +1,5 @@
 /*
- * peer.h -- who is at the other end of a session's socket, and whether it is still there. Private to session.c.
+ * peer.h -- who is at the other end of a session's socket, and whether it is still there. For session.c and engine.c.
  */
 #ifndef RLOCKD_SERVE_PEER_H
 #define RLOCKD_SERVE_PEER_H
@@ -9,8 +9,17 @@
 /* Fills session.peer (and pid, uid, gid of a Unix peer); has the kernel watch a TCP peer. */
 void peer_know(struct session *s);
 
-/* From now on the session ends with the process that connected, though a child of that keeps the socket. */
+/*
+ * From now on the session ends with the process that connected, though a child of that keeps the socket; as long as
+ * dead_process is on.
+ */
 void peer_watch(struct session *s);
+
+/*
+ * dead_peer and dead_process may be others now: they are for who is here already as well, and dead_process for those,
+ * too, whose process has ended meanwhile.
+ */
+void peer_reconsider(struct engine *e);
 
 /* The session has ended by itself. */
 void peer_forget(struct session *s);

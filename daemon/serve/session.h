@@ -84,8 +84,9 @@ struct session {
     pid_t pid;                 /* Unix peers; 0 = unknown */
     uid_t uid;
     gid_t gid;
-    struct peer_process *process; /* of peer.c; NULL = not watched */
+    struct peer_process *process; /* of peer.c; NULL = not watched, or ended */
     struct list process_node;
+    bool process_ended;        /* it was watched, and has ended */
     int64_t opened_us, active_us; /* active: last request */
     uint64_t requests_n;
     const char *last_command;

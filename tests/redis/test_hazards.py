@@ -138,6 +138,33 @@ class Inherited(Case):
         d = self.rlockd()
         self.goes_on_with_the_child(d, lambda: self.reload(d, "dead_process: false\n"))
 
+    def test_where_the_configuration_says_so_by_now(self):
+        d = self.rlockd(conf="dead_process: false\n")
+        p, (token,), child = self.holder(d, "LOCK a")
+        self.reload(d, "dead_process: true\n")
+        other = self.conn(d)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"), "both are alive")
+        other.ask("LOCK", "a", "WAIT", "20s")
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        self.assertGreater(other.read(), int(token[1:]))
+        self.assertTrue(alive(child))
+
+    def test_the_configuration_says_so_when_it_has_ended(self):
+        d = self.rlockd(conf="dead_process: false\n")
+        p, (token,), child = self.holder(d, "LOCK a")
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        other = self.conn(d)
+        self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"), "its child has the socket")
+        other.ask("LOCK", "a", "WAIT", "20s")
+        self.reload(d, "dead_process: true\n")
+        self.assertGreater(other.read(), int(token[1:]))
+        self.assertTrue(alive(child))
+        self.assertEqual(len(other.maps("SESSIONS")), 1, "who is alive stays")
+
     def test_not_in_a_namespace_that_we_do_not_see_into(self):
         alone = ["unshare", "--pid", "--fork", "--kill-child"]
         if subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL).returncode != 0:

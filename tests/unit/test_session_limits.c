@@ -3,6 +3,8 @@
  */
 #include <check.h>
 #include <event2/event.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +279,39 @@ START_TEST(a_lost_lock_closes_where_the_rule_says_so)
 }
 END_TEST
 
+/* The kernel's patience with the peer of a session's socket, in milliseconds. */
+static int
+user_timeout_ms(const struct session *s)
+{
+    int ms = 0;
+    socklen_t n = sizeof(ms);
+
+    ck_assert_int_eq(getsockopt(s->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &n), 0);
+    return ms;
+}
+
+START_TEST(a_reload_reaches_who_is_here_already)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int on = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct client c = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    socklen_t n = sizeof(addr);
+
+    ck_assert_int_eq(bind(on, (struct sockaddr *)&addr, n), 0);
+    ck_assert_int_eq(listen(on, 1), 0);
+    ck_assert_int_eq(getsockname(on, (struct sockaddr *)&addr, &n), 0);
+    ck_assert_int_eq(connect(c.fd, (struct sockaddr *)&addr, n), 0);
+    c.s = session_open(engine, accept4(on, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), false, "tcp:test");
+    c.id = c.s->id;
+    ck_assert_int_eq(user_timeout_ms(c.s), 10000);
+    conf->dead_peer_us = 20 * US_PER_S;
+    engine_reload(engine, conf);
+    ck_assert_int_eq(user_timeout_ms(c.s), 20000);
+    leave(&c);
+    close(on);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -291,6 +326,7 @@ main(void)
         who_does_not_log_in_is_closed,
         who_quits_without_reading_is_closed_in_the_end,
         a_lost_lock_closes_where_the_rule_says_so,
+        a_reload_reaches_who_is_here_already,
     };
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
 
