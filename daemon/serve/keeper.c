@@ -140,6 +140,7 @@ keeper_turn(struct engine *e)
     if (k->freeing && t.freeing == 0) { /* those that were freed for other reasons meanwhile, too */
         k->freeing = false;
         log_event(e->log, LOG_INFO, "state", "freed", "locks", LOG_N(k->freed + k->lost), "start_us",
-                  LOG_N(clock_now_us() - e->started_us), "redis_us", LOG_N(clock_now_us() - k->reached_us), NULL);
+                  LOG_N(clock_now_us() - e->started_us), k->reached_us != 0 ? "redis_us" : NULL,
+                  LOG_N(clock_now_us() - k->reached_us), NULL); /* all of it may have run out without Redis */
     }
 }

@@ -228,6 +228,17 @@ class Named(Restart):
         self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^LOST")
         self.assertRegex(c.cmd("UNLOCK", "a", "OWNER", "w"), "^NOTHELD")
 
+    def test_freed_before_redis_was_reached(self):
+        """The log tells how long freeing took since Redis was reached, and tells nothing where it was not."""
+        d = self.start()
+        self.conn(d).cmd("LOCK", "a", "LEASE", "200ms", "OWNER", "w")
+        d.kill()
+        until(lambda: self.key_of("a") == 0)
+        self.r.kill()
+        d = self.start("second", wait=False)
+        line = until(lambda: re.search(r"state freed .*", d.log()))[0]
+        self.assertRegex(line, r"locks=1 start_us=\d+$")
+
     def test_lost_in_redis_meanwhile(self):
         d = self.start()
         self.conn(d).cmd("LOCK", "a", "OWNER", "w")
