@@ -87,3 +87,11 @@ conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out)
     buf_add_slice(out, name);
     buf_adds(out, at + strlen(STAND_IN));
 }
+
+bool
+conf_key_is_own(struct slice key)
+{
+    size_t n = strlen(CONF_OWN_KEYS);
+
+    return key.n >= n && memcmp(key.p, CONF_OWN_KEYS, n) == 0;
+}

@@ -108,6 +108,10 @@ const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name
 /* Writes the Redis key of `name` by these settings. */
 void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out);
 
+/* Keys in Redis that begin so are for rlockd itself (its clock, its epoch, who is there): no lock may have one. */
+#define CONF_OWN_KEYS "rlock:"
+bool conf_key_is_own(struct slice key);
+
 /* The effective configuration as YAML, each key with its default in a comment (-T). Passwords as "***". */
 void conf_print(const struct conf *cf, struct buf *out);
 

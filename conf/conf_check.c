@@ -246,6 +246,10 @@ conf_check_key(struct slice text, struct buf *why)
         buf_adds(why, "must contain {name} once and no other braces");
         return false;
     }
+    if (conf_key_is_own(text)) {
+        buf_adds(why, "must not begin with " CONF_OWN_KEYS ", which is for rlockd itself");
+        return false;
+    }
     return true;
 }
 

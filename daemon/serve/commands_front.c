@@ -67,6 +67,11 @@ run_call(struct cmd *c, const struct front_call *fc)
         writer_error(c->out, ERR_LIMIT, "the daemon is out of memory");
         return CMD_DONE;
     }
+    for (i = 0; i < fc->names && fc->event == CORE_LOCK; i++) {
+        if (!command_check_key(c, &many[i])) {
+            return CMD_DONE;
+        }
+    }
     return ask_core(c, fc->event, fc->form, many, fc->names);
 }
 

@@ -288,6 +288,25 @@ check_kind(struct cmd *c, const struct lock_options *o, const struct core_reques
     return true;
 }
 
+bool
+command_check_key(struct cmd *c, const struct core_request *rq)
+{
+    char usage[COMMAND_USAGE_BYTES];
+    struct buf name;
+
+    if (!conf_key_is_own(rq->spec.key)) {
+        return true;
+    }
+    buf_init(&name, 0);
+    add_quoted(&name, rq->name);
+    command_print_usage(c->id, usage);
+    writer_error(c->out, ERR_SYNTAX,
+                 "the key of %.*s in Redis would begin with " CONF_OWN_KEYS ", which is for rlockd itself; usage: %s",
+                 (int)name.n, name.p == NULL ? "" : name.p, usage);
+    buf_fini(&name);
+    return false;
+}
+
 /* What LOCK or MLOCK says about one of its names, over what the rules say. False: the refusal is written. */
 static bool
 apply_options(struct cmd *c, const struct lock_options *o, struct core_request *rq)
@@ -324,7 +343,7 @@ read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
         return false;
     }
     for (i = 0; i < o->names; i++) {
-        if (!apply_options(c, o, &rq[i])) {
+        if (!command_check_key(c, &rq[i]) || !apply_options(c, o, &rq[i])) {
             return false;
         }
     }
@@ -433,7 +452,13 @@ cmd_break(struct cmd *c)
     if (!command_check_name(c)) {
         return CMD_DONE;
     }
-    engine_spec(e, name, &ev.request.spec);
+    if (!engine_specs(e, &ev.request, 1)) { /* half of a key could be somebody's */
+        writer_error(c->out, ERR_LIMIT, "%s", core_errors[CORE_NO_MEMORY].text);
+        return CMD_DONE;
+    }
+    if (!command_check_key(c, &ev.request)) {
+        return CMD_DONE;
+    }
     engine_step(e, &ev);
     return CMD_LATER;
 }

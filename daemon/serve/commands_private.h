@@ -27,6 +27,9 @@ size_t command_answer_bytes_max(const struct cmd *c);
 /* A name in word[1] of 1..limit bytes? False: the error is written. */
 bool command_check_name(struct cmd *c);
 
+/* commands_lock.c: may the key that the request has by its rule be a lock's? False: the error is written. */
+bool command_check_key(struct cmd *c, const struct core_request *rq);
+
 /* CLIENT HELP and its like: usage and summary, as an array of lines. */
 void command_subcommand_help(struct cmd *c);
 

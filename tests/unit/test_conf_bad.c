@@ -109,6 +109,7 @@ static const struct {
     {"locks: {key: '{name}{name}'}\n", "1:14: locks.key: must contain {name} once and no other braces\n"},
     {"locks: {key: '{name}:{x}'}\n", "1:14: locks.key: must contain {name} once and no other braces\n"},
     {"locks: {key: '{{name}'}\n", "1:14: locks.key: must contain {name} once and no other braces\n"},
+    {"locks: {key: 'rlock:{name}'}\n", "1:14: locks.key: must not begin with rlock:, which is for rlockd itself\n"},
     {"listen: [/run/x]\n", ADDRESS_SAYS "must be unix:PATH or tcp:HOST:PORT\n"},
     {"listen: ['']\n", ADDRESS_SAYS "must not be empty\n"},
     {"listen: ['unix:']\n", ADDRESS_SAYS "has no path behind unix:\n"},
