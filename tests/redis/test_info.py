@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What INFO and /metrics print, and what PROTOCOL.md says that they print."""
+import os
+import re
+import socket
+
+import harness
+from harness import Case
+
+ROW = re.compile(r"^\| (\w+) \| `(\w+)` \| (.+) \|$", re.M)
+METRIC = re.compile(r'^METRIC\((\w+), "(.*)"\)$', re.M)
+
+
+def text_of(path):
+    with open(os.path.join(harness.TOP, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def described():
+    """(section, line) -> what the document says, from the one table under INFO."""
+    section = re.search(r"^### INFO\n(.*?)^### ", text_of("proto/PROTOCOL.md"), re.M | re.S)[1]
+    return {(at, line): what for at, line, what in ROW.findall(section)}
+
+
+class Info(Case):
+    def printed(self, d):
+        """(section, line) of everything that INFO prints, but the configuration."""
+        section, lines = None, []
+        for line in d.cmd("INFO").split("\r\n"):
+            if line.startswith("# "):
+                section = line[2:].lower()
+            elif line and section != "config":
+                lines.append((section, line.split(":")[0]))
+        return lines
+
+    def test_each_line_is_described_and_no_other_is(self):
+        d = self.rlockd(conf='state_dir: "%s"\n' % os.path.join(self.dir, "state"))
+        printed = self.printed(d)
+        self.assertEqual(len(printed), len(set(printed)))
+        self.assertGreater(len(printed), 50)
+        self.assertEqual(set(printed), set(described()))
+
+    def test_counters_are_described_in_their_own_words(self):
+        says = described()
+        for name, what in METRIC.findall(text_of("daemon/base/metrics.def")):
+            self.assertEqual(says["stats", name], what)
+
+    def test_the_configuration_has_the_names_of_the_sample(self):
+        d = self.rlockd(redis=None, conf="redis: { url: embedded }\n")
+        sample, section = set(), ""
+        for line in text_of("conf/rlockd.yaml").split("\n"):
+            key = re.match(r"( *)#?([a-z_]+):( |$)", line)
+            if key and not key[1]:
+                section = "" if key[3] else key[2] + "."
+            if key:
+                sample.add((section if key[1] else "") + key[2])
+        lines = [line.split(":")[0] for line in d.cmd("INFO", "config").split("\r\n")[1:] if line]
+        self.assertGreater(len(lines), 40)
+        self.assertEqual([n for n in lines if n not in sample and not n.startswith("rules")], [])
+
+    def test_metrics_are_described(self):
+        path = os.path.join(self.dir, "http.sock")
+        self.rlockd(conf='http: { listen: "unix:%s" }\n' % path)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(harness.DEADLINE)
+            s.connect(path)
+            s.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            page = b"".join(iter(lambda: s.recv(1 << 16), b"")).decode()
+        self.assertTrue(page.startswith("HTTP/1.1 200 "), page[:100])
+        names = re.findall(r"^# TYPE rlockd_(\w+) \w+$", page, re.M)
+        says = {"`rlockd_%s_total`" % line for at, line in described() if at == "stats"}
+        says.update(re.findall(r"`rlockd_\w+`", text_of("proto/PROTOCOL.md")))
+        self.assertGreater(len(names), 30)
+        self.assertEqual([n for n in names if "`rlockd_%s`" % n not in says], [])
+
+
+if __name__ == "__main__":
+    harness.main()
