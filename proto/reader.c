@@ -278,8 +278,8 @@ bulk_header(struct reader *r)
     if (r->in.p[r->scanned] != '$') {
         unsigned char c = (unsigned char)r->in.p[r->scanned];
 
-        snprintf(r->got, sizeof(r->got), c >= 0x20 && c <= 0x7e ? "expected '$', got '%c'" : "expected '$', got '\\x%02x'",
-                 c);
+        snprintf(r->got, sizeof(r->got),
+                 c >= 0x20 && c <= 0x7e ? "expected '$', got '%c'" : "expected '$', got '\\x%02x'", c);
         return bad(r, r->got);
     }
     res = header(r, &errors, &n);
