@@ -27,6 +27,7 @@ class Terminal:
     def __init__(self, words, directory):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            harness.die_with_us()
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
             os.environ.update(TERM="xterm", HOME=directory, REDISCLI_HISTFILE="/dev/null")
             os.execvp(words[0], words)

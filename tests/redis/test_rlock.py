@@ -175,6 +175,19 @@ class Holding(Rlock):
         self.assertEqual(p.wait(harness.DEADLINE), 143)
         self.free("x")
 
+    def test_signals_that_the_test_ignores_reach_what_it_starts(self):
+        """`nohup make check &`: the shell has us ignore them, and an ignored signal stays so over exec."""
+        for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            before = signal.signal(sig, signal.SIG_IGN)
+            self.addCleanup(signal.signal, sig, before)
+            p = subprocess.Popen(["sleep", "1000"], preexec_fn=harness.die_with_us)
+            p.send_signal(sig)
+            try:
+                self.assertEqual(p.wait(harness.DEADLINE), -sig)
+            finally:
+                p.kill()
+                p.wait()
+
     def test_signals_while_it_waits(self):
         self.start_daemon()
         self.c.cmd("LOCK", "x")
