@@ -28,10 +28,12 @@
 #define DEPTH_MAX 8
 #define CHUNK_BYTES 65536
 
+#define WHAT_BYTES_MAX 120 /* of an address, in an error: why it is none must find room behind it */
+
 static bool
 fail(struct client *c, const char *what, int err)
 {
-    snprintf(c->error, sizeof(c->error), "%s: %s", what, strerror(err));
+    snprintf(c->error, sizeof(c->error), "%.*s: %s", WHAT_BYTES_MAX, what, strerror(err));
     return false;
 }
 
@@ -122,7 +124,7 @@ open_tcp(struct client *c, const char *host_port)
     }
     err = getaddrinfo(host, colon + 1, &want, &all);
     if (err != 0) {
-        snprintf(c->error, sizeof(c->error), "%s: %s", host_port, gai_strerror(err));
+        snprintf(c->error, sizeof(c->error), "%.*s: %s", WHAT_BYTES_MAX, host_port, gai_strerror(err));
         return false;
     }
     for (const struct addrinfo *a = all; a != NULL; a = a->ai_next) {

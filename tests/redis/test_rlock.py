@@ -454,6 +454,22 @@ class OnATerminal(Rlock):
         t.type("exit\n")
         t.end()
 
+    def test_stop_and_go_on_while_it_waits(self):
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
+        t.type("PS1='ready> '; %s -s %s run x -- echo mine\n" % (RLOCK, self.d.addr))
+        until(lambda: self.state("x") == ("held", 1))
+        t.type("\x1a")
+        t.wait_for("Stopped.*ready> ")
+        self.assertEqual(self.state("x"), ("held", 1), "it keeps its place")
+        self.c.cmd("UNLOCK", "x")
+        t.type("fg\n")
+        t.wait_for("\nmine\r\n.*ready> ")
+        t.type("exit\n")
+        self.assertEqual(t.end(), 0)
+        self.free("x")
+
     def test_interrupted_while_it_waits(self):
         self.start_daemon()
         self.c.cmd("LOCK", "x")

@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+"""rlock and what may go wrong around it: a daemon that is none, or says odd things, and system calls that fail."""
+import fcntl
+import os
+import resource
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+
+import harness
+from harness import Case, until
+
+RLOCK = os.path.join(harness.BUILD, "rlock")
+GRANT = b"*4\r\n$5\r\ntoken\r\n$1\r\n5\r\n$8\r\nlease_ms\r\n:%d\r\n"
+USUAL = {"CLIENT": b":7\r\n", "SUBSCRIBE": b"*3\r\n$9\r\nsubscribe\r\n$9\r\nsession:7\r\n:1\r\n", "LOCK": GRANT % 60000,
+         "UNLOCK": b":0\r\n"}
+NONSENSE = b"HTTP/1.1 400 Bad Request\r\n"
+MESSAGE = b"*3\r\n$7\r\nmessage\r\n$9\r\nsession:7\r\n$%d\r\n%s\r\n"
+
+
+def grant(lease_ms, token):
+    return GRANT.replace(b"$1\r\n5", b"$%d\r\n%s" % (len(token), token)) % lease_ms
+
+
+class Daemon(threading.Thread):
+    """Looks like rlockd, and says what the test wants.
+
+    answers: for a word what it is answered: bytes, or a list of them, one for each time it is said. None closes the
+    connection, b"" says nothing.
+    """
+
+    def __init__(self, path, answers):
+        super().__init__(daemon=True)
+        self.answers = {word: list(a) if isinstance(a, list) else a for word, a in {**USUAL, **answers}.items()}
+        self.said, self.links, self.heard = [], {}, threading.Condition()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(4)
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(link,), daemon=True).start()
+
+    def serve(self, link):
+        stream = link.makefile("rb")
+        try:
+            while True:
+                head = stream.readline()
+                if not head:
+                    return
+                words = []
+                for _ in range(int(head[1:])):
+                    n = int(stream.readline()[1:])
+                    words.append(stream.read(n + 2)[:-2].decode())
+                answer = self.answer_to(words, link)
+                if answer is None:
+                    return
+                link.sendall(answer)
+        except OSError:
+            pass
+        finally:
+            stream.close()
+            link.close()
+
+    def answer_to(self, words, link):
+        with self.heard:
+            self.said.append(words)
+            self.links[words[0]] = link
+            self.heard.notify_all()
+            answer = self.answers[words[0]]
+            if isinstance(answer, list):
+                answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        return answer(self) if callable(answer) else answer
+
+    def wait_for(self, word, times=1):
+        with self.heard:
+            if not self.heard.wait_for(lambda: sum(w[0] == word for w in self.said) >= times, harness.DEADLINE):
+                raise AssertionError("nobody said %s: %s" % (word, self.said))
+
+    def push(self, word, data):
+        """Says something unasked on the connection that has said `word`; None shuts it down."""
+        link = self.links[word]
+        link.shutdown(socket.SHUT_RDWR) if data is None else link.sendall(data)
+
+    def unread(self, word):
+        """Bytes that the connection which has said `word` was sent and has not read."""
+        left = bytearray(4)
+        fcntl.ioctl(self.links[word], termios.TIOCOUTQ, left)
+        return int.from_bytes(left, sys.byteorder)
+
+    def close(self):
+        """Nobody comes in any more; who is in stays."""
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it was closed before
+        self.listener.close()
+
+
+class Bad(Case):
+    def daemon(self, **answers):
+        path = os.path.join(self.dir, "false.sock")
+        if os.path.exists(path):
+            os.unlink(path)
+        self.d = Daemon(path, answers)
+        self.addCleanup(self.d.close)
+        return path
+
+    def rlock(self, *words, path=None, env=None, **answers):
+        """(status, stderr) of rlock and a daemon that answers so."""
+        path = path or self.daemon(**answers)
+        status, out, err = self.run_words([RLOCK, "-s", path, *words], env=env)
+        self.assertEqual(out, "")
+        return status, err
+
+    def runs(self, *words, **answers):
+        """rlock run, with a command that says when it runs and when it is told to end."""
+        path = self.daemon(**answers)
+        p = subprocess.Popen([RLOCK, "-s", path, "run", "x", *words, "--", "sh", "-c",
+                              "trap 'echo term; exit 3' TERM; echo ready; while :; do sleep 0.01; done"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        return p
+
+    @staticmethod
+    def reap(p):
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+        p.stdout.close()
+        p.stderr.close()
+
+    def assert_lost(self, p, why):
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        self.assertEqual(p.stdout.read(), b"term\n")
+        self.assertIn(why, p.stderr.read().decode())
+
+
+class Before(Bad):
+    """Until the lock is granted. What is no grant runs nothing."""
+
+    def refused(self, status, why, **answers):
+        mark = os.path.join(self.dir, "ran")
+        got, err = self.rlock("run", "x", "--", "touch", mark, **answers)
+        self.assertEqual((got, err), (status, "rlock: x: %s\n" % why))
+        self.assertFalse(os.path.exists(mark))
+
+    def test_who_are_we(self):
+        self.refused(69, "refused: NOAUTH Authentication required.", CLIENT=b"-NOAUTH Authentication required.\r\n")
+        self.refused(69, "cannot reach rlockd: the daemon closed the connection", CLIENT=None)
+        self.refused(69, "cannot reach rlockd: the answer is not rlockd's", CLIENT=NONSENSE)
+
+    def test_events(self):
+        self.refused(69, "refused: LIMIT too many", SUBSCRIBE=b"-LIMIT too many\r\n")
+        self.refused(69, "cannot reach rlockd: the daemon closed the connection", SUBSCRIBE=None)
+
+    def test_only_one_connection(self):
+        path = os.path.join(self.dir, "false.sock")
+        self.refused(69, "cannot reach rlockd: %s: Connection refused" % path,
+                     CLIENT=lambda d: d.close() or USUAL["CLIENT"])
+
+    def test_the_answer(self):
+        self.refused(75, "busy", LOCK=b"$-1\r\n")
+        self.refused(75, "busy", LOCK=b"*-1\r\n")
+        self.refused(64, "refused: ERR syntax error", LOCK=b"-ERR syntax error\r\n")
+        self.refused(69, "refused: LIMIT too many", LOCK=b"-LIMIT too many\r\n")
+        for odd in (b"+OK\r\n", b":5\r\n", b"*0\r\n", b"*1\r\n:5\r\n", grant(0, b"5"), grant(1000, b"-5"),
+                    grant(1000, b"x")):
+            self.refused(69, "refused: the answer is not rlockd's", LOCK=odd)
+
+    def test_what_is_no_answer(self):
+        for odd in (NONSENSE, b"\r\n", b":x\r\n", b"$-2\r\n", b"$x\r\n", b"*-2\r\n", b"*999999999999\r\n",
+                    b"*1\r\n" * 20, b"*1\r\n:\r\n"):
+            self.refused(69, "while waiting: the answer is not rlockd's", LOCK=odd)
+
+    def test_it_closes_while_we_wait(self):
+        self.refused(69, "while waiting: the daemon closed the connection", LOCK=None)
+
+    def test_it_closes_the_other_one_while_we_wait(self):
+        def shut(d):
+            d.push("SUBSCRIBE", None)
+            return b""
+
+        self.refused(69, "while waiting: the daemon closed the connection", LOCK=shut)
+
+    def test_in_pieces(self):
+        def pieces(d):
+            for byte in GRANT % 60000:
+                d.push("LOCK", bytes([byte]))
+                until(lambda: d.unread("LOCK") == 0, pause=0)
+            return b""
+
+        self.assertEqual(self.rlock("run", "x", "--", "true", LOCK=pieces), (0, ""))
+
+    def test_granted_after_long_and_lost_meanwhile(self):
+        """The lease may have run for long when its grant is read: it is asked for again, and only then believed in."""
+        def late(d):
+            time.sleep(0.15)  # a sixth of the lease and more
+            return GRANT % 600
+
+        for second, why in ((b"-LOST the lock was held and has been lost\r\n", "lock lost: the daemon says so"),
+                            (grant(60000, b"6"), "lock lost: the daemon says so"),
+                            (None, "lock lost: the daemon closed the connection")):
+            self.refused(79, why, LOCK=[late, second])
+        self.assertEqual(self.rlock("run", "x", "--", "true", LOCK=[late, GRANT % 600]), (0, ""))
+        self.assertEqual([w[0] for w in self.d.said], ["CLIENT", "SUBSCRIBE", "LOCK", "LOCK", "UNLOCK"])
+        self.assertEqual(self.d.said[3], ["LOCK", "x", "FULL", "NOWAIT", "ONCE"])
+
+
+class While(Bad):
+    """While the command runs: the first sign that the lock is gone ends it."""
+
+    def test_the_event(self):
+        p = self.runs()
+        self.d.push("SUBSCRIBE", MESSAGE % (9, b"granted 5") + b":1\r\n" + MESSAGE % (3, b"los"))
+        self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
+        self.assert_lost(p, "lock lost: the daemon says so")
+        self.assertNotIn("UNLOCK", [w[0] for w in self.d.said])
+
+    def test_nonsense(self):
+        for link in ("SUBSCRIBE", "LOCK"):
+            p = self.runs()
+            self.d.push(link, NONSENSE)
+            self.assert_lost(p, "lock lost: the answer is not rlockd's")
+
+    def test_closed(self):
+        for link in ("SUBSCRIBE", "LOCK"):
+            p = self.runs()
+            self.d.push(link, None)
+            self.assert_lost(p, "lock lost: the daemon closed the connection")
+
+    def test_asked_again(self):
+        """UNAVAILABLE and LIMIT say nothing about the lock; another token does, and so does LOST."""
+        for last in (b"-LOST the lock was held and has been lost\r\n", grant(60000, b"6")):
+            first = threading.Event()
+            answers = [GRANT % 3000, b"-UNAVAILABLE Redis cannot answer\r\n", b"-LIMIT too many\r\n", GRANT % 3000,
+                       lambda d: first.set() or last]
+            p = self.runs(LOCK=answers)
+            self.assert_lost(p, "lock lost: the daemon says so")
+            self.assertTrue(first.is_set())
+
+    def test_a_daemon_that_drains_and_is_silent_then(self):
+        """It lets holders finish, and says when a lock is lost: nothing said is nothing lost."""
+        p = self.runs(LOCK=[GRANT % 600, b"-DRAINING the daemon is shutting down\r\n"])
+        self.d.wait_for("LOCK", 12)  # twice the lease and more
+        self.assertIsNone(p.poll())
+        self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
+        self.assert_lost(p, "lock lost: the daemon says so")
+
+
+class After(Bad):
+    """The command has ended: was it under the lock to the end?"""
+
+    def test_lost_at_the_end(self):
+        status, err = self.rlock("run", "x", "--", "true", UNLOCK=b"-LOST the lock was held and has been lost\r\n")
+        self.assertEqual((status, err), (79, "rlock: x: lock lost: LOST the lock was held and has been lost\n"))
+
+    def test_the_daemon_goes_at_the_end(self):
+        """It frees what its sessions hold: nothing is wrong with what the command did."""
+        self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", "exit 5", UNLOCK=None), (5, ""))
+
+    def test_an_answer_that_comes_late(self):
+        """The lock was asked for when the command ended: that answer comes before the one to UNLOCK."""
+        fifo = os.path.join(self.dir, "go")
+        os.mkfifo(fifo)
+        path = self.daemon(LOCK=[GRANT % 1200, b""], UNLOCK=GRANT % 1200 + b"-LOST too late\r\n")
+        p = subprocess.Popen([RLOCK, "-s", path, "run", "x", "--", "cat", fifo], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        self.d.wait_for("LOCK", 2)
+        open(fifo, "w").close()
+        self.assertEqual(p.wait(harness.DEADLINE), 79)
+        self.assertEqual(p.stderr.read(), b"rlock: x: lock lost: LOST too late\n")
+
+
+class Calls(Bad):
+    """System calls that fail."""
+
+    def limited(self, files, *words):
+        """As rlock(), with so many descriptors; the first three are there already."""
+        path = self.daemon()
+
+        def prepare():
+            harness.die_with_us()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+        p = subprocess.run([RLOCK, "-s", path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, preexec_fn=prepare, timeout=harness.DEADLINE)
+        lines = p.stderr.decode().split("\n")  # gcov complains, too
+        return (p.returncode, "".join(line + "\n" for line in lines if line.startswith("rlock: ")),
+                [w[0] for w in self.d.said])
+
+    def test_no_descriptors(self):
+        full = "Too many open files\n"
+        words = ("run", "x", "--", "true")
+        path = os.path.join(self.dir, "false.sock")
+        self.assertEqual(self.limited(4, *words), (69, "rlock: x: cannot reach rlockd: %s: %s" % (path, full), []))
+        self.assertEqual(self.limited(5, *words),
+                         (69, "rlock: x: cannot reach rlockd: %s: %s" % (path, full), ["CLIENT"]))
+        given_back = ["CLIENT", "SUBSCRIBE", "LOCK", "UNLOCK"]
+        for files in (6, 7):
+            self.assertEqual(self.limited(files, *words), (126, "rlock: true: " + full, given_back))
+        self.assertEqual(self.limited(8, *words), (0, "", given_back))
+
+    def failing(self, call):
+        """An environment in which this system call fails."""
+        lib = os.path.join(self.dir, call + ".so")
+        source = "#include <errno.h>\nint %s() { errno = EAGAIN; return -1; }\n" % call
+        subprocess.run(["cc", "-w", "-x", "c", "-shared", "-fPIC", "-o", lib, "-"], input=source.encode(), check=True)
+        return {"LD_PRELOAD": lib}
+
+    def test_no_process(self):
+        status, err = self.rlock("run", "x", "--", "true", env=self.failing("fork"))
+        self.assertEqual((status, err), (126, "rlock: true: Resource temporarily unavailable\n"))
+        self.assertEqual(self.d.said[-1], ["UNLOCK", "x", "TOKEN", "5"])
+
+    def test_no_signals(self):
+        status, err = self.rlock("run", "x", "--", "true", env=self.failing("signalfd"))
+        self.assertEqual((status, err), (69, "rlock: x: signalfd: Resource temporarily unavailable\n"))
+        self.assertEqual(self.d.said, [])
+
+    def test_not_executable_on_a_terminal(self):
+        """It had the terminal already: we have it back, and can still write there."""
+        from test_clients import Terminal
+        t = Terminal([RLOCK, "-s", self.daemon(), "run", "x", "--", "no-such-command"], self.dir)
+        t.wait_for("rlock: no-such-command: No such file or directory")
+        self.assertEqual(t.end(), 127)
+
+    def test_addresses(self):
+        for addr, why in (("unix:/" + "x" * 200, "File name too long"),
+                          ("tcp:" + "h" * 300 + ":1", "File name too long"),
+                          ("tcp:nohost", "Invalid argument"), ("tcp:127.0.0.1:nosuchport", "not supported|Servname"),
+                          ("tcp:[::1]:1", "refused|unreachable|assign"), ("nothing", "Invalid argument")):
+            status, err = self.rlock("ping", path=addr)
+            self.assertEqual(status, 69, addr)
+            self.assertRegex(err, why)
+
+
+class Ls(Bad):
+    def test_odd_answers(self):
+        self.assertEqual(self.rlock("ls", LOCKS=NONSENSE)[0], 69)
+        status, err = self.rlock("ls", LOCKS=b"-NOPERM this connection may not do that\r\n")
+        self.assertEqual((status, err), (69, "rlock: NOPERM this connection may not do that\n"))
+
+
+if __name__ == "__main__":
+    harness.main()
