@@ -70,6 +70,10 @@ class Signals(Case):
         until(lambda: c.cmd("CONFIG", "GET", "locks.lease") in (["locks.lease", "60s"], ["locks.lease", "1m"]))
         full = c.map("LOCK", "a", "FULL")
         self.assertGreater(full["lease_ms"], 50000)
+        self.assertNotIn("needs a restart", d.log())
+        d.write_conf("redis: { timeout: 2s }\n")
+        d.signal(signal.SIGHUP)
+        until(lambda: "conf needs a restart key=redis.timeout" in d.log())
 
     def test_hup_keeps_the_old_on_error(self):
         d = self.rlockd(conf="locks: { lease: 31s }\n")
@@ -311,16 +315,19 @@ class Systemd(Case):
         tcp.bind(("127.0.0.1", 0))
         tcp.listen(16)
         port = tcp.getsockname()[1]
+        http = socket.create_server(("127.0.0.1", 0))
+        page = http.getsockname()
         code = ("import os,sys\n"
-                "a,b=int(sys.argv[1]),int(sys.argv[2])\n"
-                "a,b=os.dup(a),os.dup(b)\n"
-                "os.dup2(a,3); os.dup2(b,4)\n"
-                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='2')\n"
-                "os.execv(sys.argv[3],sys.argv[3:])\n")
-        d = self.rlockd(under=[sys.executable, "-c", code, str(unix.fileno()), str(tcp.fileno())], listen=False,
-                        pass_fds=(unix.fileno(), tcp.fileno()))
-        unix.close()
-        tcp.close()
+                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:4]]): os.dup2(fd, 3 + n)\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='3',LISTEN_FDNAMES='a:b:http')\n"
+                "os.execv(sys.argv[4],sys.argv[4:])\n")
+        passed = (unix.fileno(), tcp.fileno(), http.fileno())
+        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], listen=False, pass_fds=passed)
+        for s in (unix, tcp, http):
+            s.close()
+        with socket.create_connection(page, harness.DEADLINE) as s:
+            s.sendall(b"GET /readyz HTTP/1.1\r\n\r\n")
+            self.assertRegex(s.makefile().read(), r"^HTTP/1.1 200 (.|\n)*ok\n$")
         self.assertGreater(d.cmd("LOCK", "a", "OWNER", "x"), 0)
         with Conn(("127.0.0.1", port)) as c:
             self.assertIsNone(c.cmd("LOCK", "a", "NOWAIT"))
@@ -352,10 +359,12 @@ class CommandLine(Case):
         self.assertEqual(status, 0)
         for word in ("-c", "-t", "-T", "--listen", "--redis", "--log-level", "--version"):
             self.assertIn(word, out)
+        with open(os.path.join(harness.TOP, "conf", "rlockd.yaml")) as f:
+            self.assertEqual(self.rlockd_words("--sample-config")[:2], (0, f.read()))
 
     def test_usage_errors_are_64(self):
         for words in (["--nosuch"], ["word"], ["--listen"], ["--listen", "nonsense"], ["--redis", "nonsense:x"],
-                      ["--log-level", "loud"], ["-c"]):
+                      ["--log-level", "loud"], ["-c"], ["--listen", "unix:/x"] * 33):
             with self.subTest(words=words):
                 status, out, err = self.rlockd_words(*words)
                 self.assertEqual(status, 64, err)

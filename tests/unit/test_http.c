@@ -134,12 +134,26 @@ START_TEST(nothing_but_looking)
 {
     char big[9000];
 
+    must_answer("\r\n\r\n", " 400 ", "");
+    must_answer("GET\r\n\r\n", " 400 ", "");
     must_answer("POST /metrics HTTP/1.0\r\nContent-Length: 0\r\n\r\n", " 501 ", "");
     must_answer("GET /metrics HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", " 413 ", "");
     memset(big, 'x', sizeof(big));
     memcpy(big, "GET /healthz HTTP/1.0\r\nX: ", 26);
     memcpy(big + sizeof(big) - 5, "\r\n\r\n", 5);
     must_answer(big, " 400 ", "");
+}
+END_TEST
+
+START_TEST(head_has_no_body)
+{
+    struct buf b;
+
+    buf_init(&b, 0);
+    ask("HEAD /healthz HTTP/1.0\r\n\r\n", &b);
+    ck_assert_ptr_nonnull(strstr(b.p, "Content-Length: 3\r\n"));
+    ck_assert_ptr_nonnull(strstr(b.p, "\r\n\r\n<end>"));
+    buf_fini(&b);
 }
 END_TEST
 
@@ -175,6 +189,34 @@ START_TEST(so_many_at_a_time)
 }
 END_TEST
 
+/* systemd's, and the end of the daemon while somebody is there. */
+START_TEST(a_passed_socket)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    char error[160] = "";
+    struct client c;
+    int fd;
+
+    http_close(&http);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    ck_assert_ptr_null(http_adopt(engine, dup(fd), error)); /* it does not listen */
+    ck_assert_str_ne(error, "");
+    ck_assert_int_eq(listen(fd, 1), 0);
+    http = http_adopt(engine, fd, error);
+    ck_assert_msg(http != NULL, "%s", error);
+    must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
+    c = call();
+    settle();
+    ck_assert(is_open(&c));
+    http_close(&http);
+    ck_assert(!is_open(&c));
+    close(c.fd);
+    ck_assert_int_eq(unlink(path), 0); /* it is whose it was */
+}
+END_TEST
+
 /* Who says a byte now and then keeps its place for ten seconds and no longer. */
 START_TEST(who_trickles_is_sent_away)
 {
@@ -204,7 +246,9 @@ main(void)
         ready_says_why_not,
         metrics_show_every_counter,
         nothing_but_looking,
+        head_has_no_body,
         so_many_at_a_time,
+        a_passed_socket,
         who_trickles_is_sent_away,
     };
     TCase *tc = tcase_create("http");

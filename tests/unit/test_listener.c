@@ -176,12 +176,42 @@ START_TEST(tcp_finds_a_free_port_and_tells_it)
 }
 END_TEST
 
+START_TEST(the_same_over_ipv6)
+{
+    struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct client c = {.fd = -1};
+    char error[160] = "", peer[96];
+    struct listener *l = listener_open(engine, "tcp:[::1]:0", error);
+    struct session *s;
+    unsigned port = 0;
+
+    if (l == NULL) {
+        return; /* a machine without IPv6 */
+    }
+    ck_assert_int_eq(sscanf(listener_addr(l), "tcp:[::1]:%u", &port), 1);
+    in.sin6_port = htons((uint16_t)port);
+    c.fd = call((struct sockaddr *)&in, sizeof(in));
+    ck_assert_int_ge(c.fd, 0);
+    say(&c, "PING\n");
+    settle();
+    expect(&c, "+PONG\r\n");
+    s = container_of(engine->sessions.next, struct session, node);
+    ck_assert_int_eq(sscanf(s->peer, "[::1]:%u", &port), 1);
+    snprintf(peer, sizeof(peer), "[::1]:%u", port);
+    ck_assert_str_eq(s->peer, peer);
+    close(c.fd);
+    settle();
+    listener_close(&l);
+}
+END_TEST
+
 START_TEST(bad_addresses_are_refused_with_a_reason)
 {
     must_refuse("udp:127.0.0.1:1", "not unix:PATH or tcp:HOST:PORT");
     must_refuse("tcp:127.0.0.1", "not HOST:PORT");
     must_refuse("tcp:127.0.0.1:", "not HOST:PORT");
     must_refuse("tcp:127.0.0.1:http", "");
+    must_refuse("tcp:[::1:0", "");
     must_refuse("unix:", "empty or too long");
     must_refuse("unix:/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/"
                 "0123456789/0123456789",
@@ -226,6 +256,7 @@ main(void)
         a_file_that_is_no_socket_is_left_alone,
         another_daemons_socket_is_not_removed,
         tcp_finds_a_free_port_and_tells_it,
+        the_same_over_ipv6,
         bad_addresses_are_refused_with_a_reason,
         a_passed_socket_is_adopted_and_its_path_stays,
     };
