@@ -1,5 +1,6 @@
 /*
- * link.c -- one connection to Redis. With reply.c the only file that knows hiredis, used as formatter and reader alone.
+ * link.c -- one connection to Redis: how it begins and ends, what goes out, what comes in, and how long each may take.
+ * With reply.c the only file that knows hiredis, used as formatter and reader alone. The greeting is link_greet.c.
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP
  *     ^________________|______________|_________|   error, end, silence
@@ -26,43 +27,17 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "daemon/backend/link_private.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/list.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
-
-enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
 
 struct sent {
     struct list node;    /* link.sent */
     link_reply_fn *fn;   /* NULL: a command of the link itself, or told UNKNOWN already */
     void *arg;
     int64_t sent_us;
-};
-
-struct redis_link {
-    const struct link_address *address;
-    const struct backend_conf *conf;
-    const struct backend_env *env;
-    struct evdns_base *dns; /* borrowed; NULL when the host is no name */
-    struct link_owner owner;
-    bool subscriber;
-    enum link_state state;
-    struct bufferevent *bev; /* owned; NULL when DOWN */
-    redisReader *reader;     /* owned, as long as bev */
-    struct event *timer;     /* owned: reconnect, connect deadline, command deadlines, idle ping */
-    struct list sent;
-    size_t sent_n;
-    int64_t since_us;        /* of this state */
-    int64_t heard_us;        /* last bytes from Redis */
-    int64_t pinged_us;       /* an idle PING is out since; 0 = none */
-    int64_t backoff_us;
-    int64_t rtt_us;
-    bool reading;            /* inside on_read */
-    bool refused;            /* the greeting was refused: come back slowly */
-    char failing[160];       /* why it must be dropped as soon as nobody is using it; "" = not */
-    char last_error[160];
 };
 
 /* ---- time ---- */
@@ -105,8 +80,8 @@ next_us(const struct redis_link *l)
     return at_us;
 }
 
-static void
-arm(struct redis_link *l)
+void
+link_arm(struct redis_link *l)
 {
     int64_t in_us = next_us(l) - clock_now_us();
     struct timeval tv;
@@ -119,8 +94,8 @@ arm(struct redis_link *l)
     }
 }
 
-static void
-enter(struct redis_link *l, enum link_state to)
+void
+link_enter(struct redis_link *l, enum link_state to)
 {
     l->state = to;
     l->since_us = l->heard_us = clock_now_us();
@@ -166,7 +141,7 @@ drop(struct redis_link *l, const char *reason)
         l->backoff_us = 0; /* it was good for a while; being let in alone proves nothing */
     }
     next_backoff(l);
-    enter(l, LINK_DOWN);
+    link_enter(l, LINK_DOWN);
     if (l->bev != NULL) {
         bufferevent_free(l->bev);
         l->bev = NULL;
@@ -184,7 +159,7 @@ drop(struct redis_link *l, const char *reason)
         free(s);
     }
     l->owner.state(l->owner.ctx, l, false);
-    arm(l);
+    link_arm(l);
 }
 
 void
@@ -192,7 +167,7 @@ link_fail(struct redis_link *l, const char *reason)
 {
     if (l->state != LINK_DOWN && l->failing[0] == '\0') {
         snprintf(l->failing, sizeof(l->failing), "%s", reason);
-        arm(l);
+        link_arm(l);
     }
 }
 
@@ -253,90 +228,9 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     list_push_back(&l->sent, &s->node);
     l->sent_n++;
     if (l->sent_n == 1) {
-        arm(l);
+        link_arm(l);
     }
     return true;
-}
-
-/* ---- greeting ---- */
-
-/* A greeting that Redis refuses will be refused again: come back slowly, and say it loudly. */
-static void
-on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
-{
-    struct redis_link *l = arg;
-
-    (void)sent_us;
-    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
-        bool loading = strncmp(reply->text.p, "LOADING", 7) == 0;
-
-        l->refused = !loading;
-        link_fail(l, reply->text.p);
-    }
-}
-
-static void
-on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
-{
-    struct redis_link *l = arg;
-
-    on_greeting(arg, result, reply, sent_us);
-    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
-        return;
-    }
-    l->refused = false;
-    l->last_error[0] = '\0';
-    l->env->metrics->redis_connects++;
-    enter(l, LINK_UP);
-    log_event(l->env->log, LOG_DEBUG, "redis", "link up", "address", LOG_S(l->address->shown), NULL);
-    l->owner.state(l->owner.ctx, l, true);
-}
-
-/* Let in: now what must be answered before the link is up. Not sooner: Redis hangs up on strangers who say much. */
-static void
-on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
-{
-    struct redis_link *l = arg;
-    struct slice word[3] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), SLICE_LIT("rlockd")};
-
-    on_greeting(arg, result, reply, sent_us);
-    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
-        return;
-    }
-    (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
-    l->owner.hello(l->owner.ctx, l);
-    word[0] = SLICE_LIT("PING");
-    if (!link_send(l, 1, word, on_greeted, l)) {
-        link_fail(l, "out of memory");
-    }
-}
-
-static void
-greet(struct redis_link *l)
-{
-    const struct link_address *a = l->address;
-    struct slice word[3];
-    char db[16];
-    bool ok = true;
-
-    enter(l, LINK_GREETING);
-    if (a->password != NULL) {
-        word[0] = SLICE_LIT("AUTH");
-        word[1] = slice_of(a->user != NULL ? a->user : a->password);
-        word[2] = slice_of(a->password);
-        ok = link_send(l, a->user != NULL ? 3 : 2, word, on_greeting, l);
-    }
-    if (a->db != 0) {
-        snprintf(db, sizeof(db), "%d", a->db);
-        word[0] = SLICE_LIT("SELECT");
-        word[1] = slice_of(db);
-        ok = ok && link_send(l, 2, word, on_greeting, l);
-    }
-    word[0] = SLICE_LIT("PING");
-    if (!ok || !link_send(l, 1, word, on_let_in, l)) {
-        link_fail(l, "out of memory");
-    }
-    arm(l);
 }
 
 /* ---- receiving ---- */
@@ -410,7 +304,7 @@ on_read(struct bufferevent *bev, void *ctx)
         memcpy(reason, l->failing, sizeof(reason));
         drop(l, reason);
     } else {
-        arm(l);
+        link_arm(l);
     }
 }
 
@@ -424,7 +318,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 
         /* Means nothing to a Unix socket; over TCP no command may wait for the acknowledgement of another. */
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        greet(l);
+        link_greet(l);
     } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
         int dns = bufferevent_socket_get_dns_error(bev);
         int error = EVUTIL_SOCKET_ERROR();
@@ -458,7 +352,7 @@ start_connect(struct redis_link *l)
 static void
 connect_now(struct redis_link *l)
 {
-    enter(l, LINK_CONNECTING);
+    link_enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new();
     l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (l->reader == NULL || l->bev == NULL) {
@@ -471,7 +365,7 @@ connect_now(struct redis_link *l)
         drop(l, strerror(errno));
         return;
     }
-    arm(l);
+    link_arm(l);
 }
 
 /* ---- deadlines ---- */
@@ -515,7 +409,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         if (now_us >= next_us(l)) {
             connect_now(l);
         } else {
-            arm(l);
+            link_arm(l);
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
         drop(l, "no answer while connecting");
@@ -527,7 +421,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
             l->pinged_us = now_us;
             (void)link_send(l, 1, &ping, NULL, NULL);
         }
-        arm(l);
+        link_arm(l);
     }
 }
 
@@ -554,8 +448,8 @@ link_open(const struct link_address *address, const struct backend_conf *conf, c
         free(l);
         return NULL;
     }
-    enter(l, LINK_DOWN);
-    arm(l);
+    link_enter(l, LINK_DOWN);
+    link_arm(l);
     return l;
 }
 

@@ -1,0 +1,86 @@
+/*
+ * link_greet.c -- the greeting of a link: it says who we are, then its owner asks what must be known before it is up.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/link_private.h"
+
+/* A greeting that Redis refuses will be refused again: come back slowly, and say it loudly. */
+static void
+on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct redis_link *l = arg;
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
+        bool loading = strncmp(reply->text.p, "LOADING", 7) == 0;
+
+        l->refused = !loading;
+        link_fail(l, reply->text.p);
+    }
+}
+
+static void
+on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct redis_link *l = arg;
+
+    on_greeting(arg, result, reply, sent_us);
+    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
+        return;
+    }
+    l->refused = false;
+    l->last_error[0] = '\0';
+    l->env->metrics->redis_connects++;
+    link_enter(l, LINK_UP);
+    log_event(l->env->log, LOG_DEBUG, "redis", "link up", "address", LOG_S(l->address->shown), NULL);
+    l->owner.state(l->owner.ctx, l, true);
+}
+
+/* Let in: now what must be answered before the link is up. Not sooner: Redis hangs up on strangers who say much. */
+static void
+on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct redis_link *l = arg;
+    struct slice word[3] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), SLICE_LIT("rlockd")};
+
+    on_greeting(arg, result, reply, sent_us);
+    if (result != LINK_ANSWERED || l->failing[0] != '\0') {
+        return;
+    }
+    (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
+    l->owner.hello(l->owner.ctx, l);
+    word[0] = SLICE_LIT("PING");
+    if (!link_send(l, 1, word, on_greeted, l)) {
+        link_fail(l, "out of memory");
+    }
+}
+
+void
+link_greet(struct redis_link *l)
+{
+    const struct link_address *a = l->address;
+    struct slice word[3];
+    char db[16];
+    bool ok = true;
+
+    link_enter(l, LINK_GREETING);
+    if (a->password != NULL) {
+        word[0] = SLICE_LIT("AUTH");
+        word[1] = slice_of(a->user != NULL ? a->user : a->password);
+        word[2] = slice_of(a->password);
+        ok = link_send(l, a->user != NULL ? 3 : 2, word, on_greeting, l);
+    }
+    if (a->db != 0) {
+        snprintf(db, sizeof(db), "%d", a->db);
+        word[0] = SLICE_LIT("SELECT");
+        word[1] = slice_of(db);
+        ok = ok && link_send(l, 2, word, on_greeting, l);
+    }
+    word[0] = SLICE_LIT("PING");
+    if (!ok || !link_send(l, 1, word, on_let_in, l)) {
+        link_fail(l, "out of memory");
+    }
+    link_arm(l);
+}

@@ -1,0 +1,48 @@
+/*
+ * link_private.h -- what the files of a link share; only link.c and link_*.c see it. Its rules stand in link.c.
+ */
+#ifndef RLOCKD_BACKEND_LINK_PRIVATE_H
+#define RLOCKD_BACKEND_LINK_PRIVATE_H
+
+#include "daemon/backend/link.h"
+#include "daemon/base/list.h"
+
+struct bufferevent;
+struct event;
+struct redisReader;
+
+enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
+
+struct redis_link {
+    const struct link_address *address;
+    const struct backend_conf *conf;
+    const struct backend_env *env;
+    struct evdns_base *dns; /* borrowed; NULL when the host is no name */
+    struct link_owner owner;
+    bool subscriber;
+    enum link_state state;
+    struct bufferevent *bev;    /* owned; NULL when DOWN */
+    struct redisReader *reader; /* owned, as long as bev */
+    struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
+    struct list sent;
+    size_t sent_n;
+    int64_t since_us;        /* of this state */
+    int64_t heard_us;        /* last bytes from Redis */
+    int64_t pinged_us;       /* an idle PING is out since; 0 = none */
+    int64_t backoff_us;
+    int64_t rtt_us;
+    bool refused;            /* the greeting was refused: come back slowly */
+    char failing[160];       /* why it must be dropped as soon as nobody is using it; "" = not */
+    char last_error[160];
+};
+
+/* Moves the link to another state, as of now. */
+void link_enter(struct redis_link *l, enum link_state to);
+
+/* Sets the timer to whatever is due next. */
+void link_arm(struct redis_link *l);
+
+/* Connected: AUTH, SELECT, the owner's own greeting. The link is UP when all of it is answered; else it fails. */
+void link_greet(struct redis_link *l);
+
+#endif
