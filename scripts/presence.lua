@@ -7,8 +7,8 @@
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
---          leaving (0, 1), a channel that every daemon listens to once it knows an epoch, then the uuids of other
---          daemons that may hold locks, as this one knows; ? = there are, but it does not know who
+--          leaving (0, 1), stranded (0, 1), a channel that every daemon listens to once it knows an epoch, then the uuids
+--          of other daemons that may hold locks, as this one knows; ? = there are, but it does not know who
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
 --          no grace, the uuids of the other daemons that are there }
 --
@@ -22,6 +22,10 @@
 --                when the epoch began; ? -> 1: a daemon that was started anew knows that there were others, but not
 --                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
 --
+-- Stranded: the epoch that the daemon knows is later than that of the data, and where it was the daemon reaches nobody
+-- any more: a failover back to an older master. All that was granted in the later one is lost here, so a new one begins.
+-- Who is not stranded is told the older number, and stays where it is.
+--
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
 -- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
 -- an epoch: a replica that has become master has been up for as long as you like.
@@ -33,7 +37,7 @@ local call, pcall = redis.call, redis.pcall
 local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local grace, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
-local channel, PEERS = ARGV[11], 12
+local stranded, channel, PEERS = ARGV[11], ARGV[12], 13
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -119,7 +123,7 @@ local function is_waited_for(who)
     call('HSETNX', absent, who, '1')
 end
 
-if number == 0 or of ~= origin then
+if number == 0 or of ~= origin or (stranded == '1' and number < known) then
     local empty, began = number == 0, now_ms
     call('DEL', absent)
     if not empty then -- an old snapshot, or a replica: of those that were there when it was made

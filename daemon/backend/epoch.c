@@ -21,7 +21,7 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     const int64_t number[] = {(int64_t)e->number,       (int64_t)e->reclaimed,
                               e->grace_us / US_PER_MS,  EPOCH_BEAT_MS,
                               e->strict,                (int64_t)token_floor,
-                              e->leaving};
+                              e->leaving,               e->stranded};
     size_t ends[16], at = 0;
     int n = 0, made = 0, first;
 
@@ -130,17 +130,10 @@ epoch_answer(struct epoch *e, const struct reply *r)
         news = EPOCH_OVER;
     }
     e->number = number;
+    e->stranded = false;
     e->until_ms = r->item[3]->n;
     snprintf(e->open, sizeof(e->open), "%s", r->item[HEAD - 1]->text.p);
     snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);
     take_peers(e, r);
     return news;
-}
-
-void
-epoch_forget(struct epoch *e)
-{
-    e->number = e->reclaimed = 0;
-    e->until_ms = 0;
-    e->open[0] = e->now[0] = '\0';
 }

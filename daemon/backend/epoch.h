@@ -32,6 +32,7 @@ struct epoch {
     int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
+    bool stranded;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
     bool blind;             /* there were others when the process before this ended, and it is not known who */
     size_t peers_n;         /* other daemons that may hold locks */
     char peer[EPOCH_PEERS_MAX][37];
@@ -41,7 +42,7 @@ enum epoch_news {
     EPOCH_SAME,
     EPOCH_NEW,    /* another one than before, or the first: what is held has to be asserted anew */
     EPOCH_OVER,   /* its grace is over */
-    EPOCH_OLD,    /* this Redis is in an older one than another link has seen: it is not the one */
+    EPOCH_OLD,    /* this Redis is in an older one than we have seen: it is not the one, or data was lost */
     EPOCH_TWIN,   /* another process has this daemon's uuid */
     EPOCH_BROKEN, /* no answer of the script */
 };
@@ -51,8 +52,5 @@ int epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, s
 
 /* Takes in the answer. OLD, TWIN and BROKEN change nothing. */
 enum epoch_news epoch_answer(struct epoch *e, const struct reply *r);
-
-/* Forgets which epoch it was: whatever Redis answers next counts. */
-void epoch_forget(struct epoch *e);
 
 #endif

@@ -64,17 +64,16 @@ begins(struct presence *p, bool first)
 }
 
 /*
- * Redis is in an older epoch there than another link has seen. Are the others still where they were? If nobody is, it
- * is the only Redis there is: what it says counts, once it is asked again.
+ * Redis is in an older epoch there than we have seen. Are the other links still where they were? If none is, it is the
+ * only Redis there is, and has lost what was granted since: the next greeting insists on a new epoch, unless the answer
+ * to another link has been heard until then.
  */
 static void
 is_behind(struct presence_line *line)
 {
     struct presence *p = line->of;
 
-    if (!others_up(p, line)) {
-        epoch_forget(&p->epoch);
-    }
+    p->epoch.stranded = !others_up(p, line);
     link_fail(line->link, "this Redis is behind the one that was there before");
     for (unsigned i = 0; i < p->lines_n; i++) {
         presence_ask(p, p->line[i].link);

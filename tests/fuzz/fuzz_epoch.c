@@ -58,8 +58,8 @@ take(struct epoch *e, const struct reply *r)
     default:
         CHECK(!"news of epoch.h");
     }
-    if (news == EPOCH_OLD && e->leaving) {
-        epoch_forget(e);
+    if (news == EPOCH_OLD) {
+        e->stranded = true;
     }
     check_state(e);
 }

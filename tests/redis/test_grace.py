@@ -116,6 +116,42 @@ class Grace(Two):
             self.assertEqual(replica.cmd("REPLICAOF", "NO", "ONE"), "OK")
         self.keeps(promoted)
 
+    def test_an_older_master_comes_back(self):
+        """Failover, and back to the first master, which has been there all the time: it lacks what was granted since."""
+        first, replica = self.r, self.redis(name="replica")
+        replica.cmd("REPLICAOF", "127.0.0.1", first.port)
+        until(lambda: "master_link_status:up" in replica.cmd("INFO", "replication"))
+        self.reunited()
+
+        def moved(to):
+            """Another one is behind the address."""
+            was, self.r, path = self.r, to, self.r.path
+            was.path = to.path + ".away"
+            os.rename(path, was.path)
+            os.rename(to.path, path)
+            to.path = path
+            was.cmd("CLIENT", "KILL", "TYPE", "normal")
+
+        older = first.cmd("GET", "rlock:epoch")
+        self.assertEqual(replica.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        moved(replica)
+        self.reunited()
+        token = self.holder.cmd("LOCK", "x")
+        self.assertIsInstance(token, int)
+        self.assertEqual(first.cmd("EXISTS", "x"), 0)
+        self.assertEqual(first.cmd("GET", "rlock:epoch"), older)
+        self.a.signal(signal.SIGSTOP)
+        moved(first)
+        self.other.ask("LOCK", "x", "WAIT", "30s")
+        until(lambda: self.in_grace(self.b))
+        self.assertGreater(int(self.r.cmd("GET", "rlock:epoch").split()[0]), int(older.split()[0]))
+        self.assertTrue(self.other.quiet(), "it was granted twice")
+        self.a.signal(signal.SIGCONT)
+        self.reunited()
+        self.assertTrue(self.other.quiet())
+        self.assertEqual(self.holder.cmd("UNLOCK", "x", "TOKEN", token), 0)
+        self.assertGreater(self.other.read(), token)
+
     def test_one_that_comes_late_is_waited_for(self):
         self.assertIsInstance(self.other.cmd("LOCK", "theirs"), int)
         self.b.signal(signal.SIGSTOP)

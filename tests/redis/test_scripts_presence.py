@@ -30,9 +30,9 @@ class Presence(Scripted):
         self.c.cmd("FLUSHALL")
 
     def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0, leaving=0,
-                met=()):
+                stranded=0, met=()):
         return (c or self.c).cmd("EVAL", PRESENCE, 4, CLOCK, EPOCH, DAEMONS, ABSENT, who, nonce or NONCE[who], former, known, reclaimed,
-                                 grace, BEAT, strict, floor, leaving, CHANNEL, *met)
+                                 grace, BEAT, strict, floor, leaving, stranded, CHANNEL, *met)
 
     def say(self, who, **more):
         before = self.now_us()
@@ -272,6 +272,30 @@ class Epochs(Presence):
         a = self.say(A)
         b = self.say(B, known=a.epoch + 10 ** 9)
         self.assertEqual((b.epoch, b.until), (a.epoch, 0))
+
+    def test_an_older_one_that_is_all_there_is(self):
+        """What was granted since is lost in it: nobody gets anything until all that were there then have been heard."""
+        first = self.meets()
+        later = first + 10 ** 9
+        self.assertEqual(self.say(A, known=later, met=[B, C]).epoch, first, "it may be that the other one is there yet")
+        with self.listening(CHANNEL) as b:
+            a = self.say(A, known=later, stranded=1, met=[B, C])
+            self.heard(b, (CHANNEL, ""))
+        self.assertGreater(a.epoch, later)
+        self.assertGreater(a.until, a.time // 1000)
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0", "#": "1"})
+        again = self.say(A, known=a.epoch, reclaimed=a.epoch, stranded=1, met=[B, C])
+        self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
+        self.assertGreater(self.say(C, known=later, stranded=1).until, 0, "the grace is theirs, too")
+        self.assertGreater(self.say(B, known=first).until, 0, "it has never been there")
+        self.say(B, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_who_is_stranded_where_nothing_is_older(self):
+        epoch = self.meets()
+        for known in (0, epoch - 1, epoch):
+            a = self.say(A, known=known, stranded=1)
+            self.assertEqual((a.epoch, a.until), (epoch, 0))
 
 
 class Strict(Presence):

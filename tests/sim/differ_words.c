@@ -227,10 +227,13 @@ make_presence(struct words *g, struct line *l, struct epoch *e)
         e->nonce = rng_next(&g->rng);
     }
     if (trouble && one_in(g, 12)) {
-        epoch_forget(e);
+        e->number = e->reclaimed = 0; /* a process that knows nothing */
+        e->until_ms = 0;
+        e->open[0] = e->now[0] = '\0';
         e->peers_n = 0;
     }
     e->leaving = trouble && one_in(g, 12);
+    e->stranded = trouble && one_in(g, 6);
     e->strict = trouble && one_in(g, 6);
     e->blind = trouble && one_in(g, 6);
     snprintf(e->channel, sizeof(e->channel), "%s", one_in(g, 2) ? "here" : "there");

@@ -180,30 +180,7 @@ START_TEST(tokens_are_told)
 }
 END_TEST
 
-static bool
-is_in_epoch(const void *epoch)
-{
-    return epoch_now() == *(const uint64_t *)epoch && w.up;
-}
-
-/* The only Redis there is says an older number: it counts, and all that is held has to be asserted there. */
-START_TEST(an_older_redis)
-{
-    uint64_t older = epoch_now() - 1000;
-    char word[64];
-    size_t n;
-
-    snprintf(word, sizeof(word), "%" PRIu64 "%s", older, strchr(redis("GET rlock:epoch"), ' '));
-    redis("SET rlock:epoch %s", word);
-    must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
-    turn_until(is_in_epoch, &older);
-    turn_until(is_all_up, NULL);
-    ck_assert_uint_eq(last_reclaim(&n), older);
-    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
-}
-END_TEST
-
-/* ---- somebody else with our id ---- */
+/* ---- another backend ---- */
 
 static struct {
     struct backend *b;
@@ -244,6 +221,129 @@ open_other(uint64_t nonce, uint64_t former)
 }
 
 static bool
+other_is_up(const void *arg)
+{
+    (void)arg;
+    return other.up;
+}
+
+/* ---- an older Redis ---- */
+
+/* That Redis is in an epoch before this one, and its data is what it was. */
+static void
+set_back(uint64_t epoch)
+{
+    char word[64];
+
+    snprintf(word, sizeof(word), "%" PRIu64 "%s", epoch - 1, strchr(redis("GET rlock:epoch"), ' '));
+    redis("SET rlock:epoch %s", word);
+}
+
+/*
+ * The only Redis there is says an older number: what was granted since is lost there. All that is held has to be
+ * asserted in a new epoch, and nobody is granted anything before that.
+ */
+START_TEST(an_older_redis)
+{
+    struct core_op op = op_on("held", KIND_REENTRANT, 1);
+    uint64_t epoch = epoch_now();
+
+    w.keeps_quiet = true;
+    set_back(epoch);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
+    turn_until(is_reclaiming, &(size_t){2});
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_gt(epoch_now(), epoch);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_GRACE);
+    op.reclaim = true;
+    must(run(&op, CORE_ACQUIRE), CORE_OK);
+    w.keeps_quiet = false;
+    turn_until(is_granting_anew, &epoch);
+    was_asked(2);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+/* Another Redis stands where ours did, in an older epoch; who is connected to ours still is. */
+static void
+older_redis_instead(uint64_t epoch)
+{
+    unlink(w.sock);
+    redis_start(NULL);
+    redis_connect();
+    open_other(1, 0); /* so that the epoch is one of its data */
+    turn_until(other_is_up, NULL);
+    backend_close(&other.b);
+    set_back(epoch);
+}
+
+static bool
+listens(const void *arg)
+{
+    (void)arg;
+    return strstr(redis("CLIENT LIST TYPE pubsub"), "name=rlockd") != NULL;
+}
+
+/* The id that Redis has given to one that does not listen. */
+static long long
+some_link(void)
+{
+    const char *list = redis("CLIENT LIST TYPE normal"), *at = strstr(list, " name=rlockd");
+
+    while (at > list && at[-1] != '\n') {
+        at--;
+    }
+    ck_assert(strncmp(at, "id=", 3) == 0);
+    return redis_number(at + 3);
+}
+
+static bool
+has_accepted(const void *n)
+{
+    const char *at = strstr(redis("INFO stats"), "total_connections_received:");
+
+    return redis_number(strchr(at, ':') + 1) >= *(const int64_t *)n;
+}
+
+/* As long as a link is where it was, the older one is not the one; then it is all there is. */
+START_TEST(an_older_redis_beside_ours)
+{
+    uint64_t epoch = epoch_now();
+    redisContext *ours = w.cli;
+    pid_t pid = w.redis;
+    long long one;
+    char was[64];
+    struct backend_status st;
+    size_t n;
+
+    turn_until(listens, NULL);
+    one = some_link();
+    older_redis_instead(epoch);
+    snprintf(was, sizeof(was), "%s", redis("GET rlock:epoch"));
+    freeReplyObject(redisCommand(ours, "CLIENT KILL ID %lld", one));
+    kill(pid, SIGSTOP); /* slow to say that it is there */
+    turn_until(is_down, NULL);
+    turn_until(has_accepted, &(int64_t){10}); /* it has been tried again and again */
+    backend_status(w.b, &st);
+    ck_assert_ptr_nonnull(strstr(st.last_error, "behind"));
+    ck_assert_str_eq(redis("GET rlock:epoch"), was);
+    ck_assert_uint_eq(epoch_now(), epoch);
+    last_reclaim(&n);
+    ck_assert_uint_eq(n, 1);
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    redisFree(ours);
+    turn_until(is_granting_anew, &epoch);
+    turn_until(is_all_up, NULL);
+    ck_assert_uint_gt(epoch_now(), epoch);
+    was_asked(2);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+}
+END_TEST
+
+/* ---- somebody else with our id ---- */
+
+static bool
 other_is_refused(const void *arg)
 {
     struct backend_status st;
@@ -251,13 +351,6 @@ other_is_refused(const void *arg)
     (void)arg;
     backend_status(other.b, &st);
     return strstr(st.last_error, "our id") != NULL;
-}
-
-static bool
-other_is_up(const void *arg)
-{
-    (void)arg;
-    return other.up;
 }
 
 static bool
@@ -364,6 +457,7 @@ main(void)
                             both_in_one_turn,
                             tokens_are_told,
                             an_older_redis,
+                            an_older_redis_beside_ours,
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
                             good_bye,
