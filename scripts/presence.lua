@@ -2,22 +2,24 @@
 --
 -- Said on every new connection, and every few seconds. Redis may lose what it has acknowledged: it restarts empty or
 -- from an old snapshot, is flushed, or a replica that lacks the last writes becomes master. Then a new epoch begins,
--- with a grace: nothing is granted (see common.lua) until all daemons that may hold a lock have asserted theirs anew,
--- `grace` ms at most, which is the longest lease that is renewed: by then they have lost what they could not assert.
+-- with a grace: nothing is granted (see common.lua) until all daemons that may hold a lock have asserted theirs anew, or
+-- have lost what they could not assert. That takes as long as the longest lease that one of them renews: each says how
+-- long its own is (`grace`, in ms), hears of those of others, and tells of them where nobody knows them any more.
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
---          leaving (0, 1), stranded (0, 1), a channel that every daemon listens to once it knows an epoch, then the uuids
---          of other daemons that may hold locks, as this one knows; ? = there are, but it does not know who
+--          leaving (0, 1), stranded (0, 1), a channel that every daemon listens to once it knows an epoch, then "<uuid>
+--          <grace>" of other daemons that may hold locks, as this one was told; ? = there are, but it does not know who
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
---          no grace, the uuids of the other daemons that are there }
+--          no grace, "<uuid> <grace>" of the other daemons that are there }
 --
 -- rlock:epoch    "<number> <origin>", in a grace "<number> <origin> <until>". The number is the time in us at which the
 --                epoch began, so it rises. The origin tells of which process and which line of replication the data is:
 --                one of them changes whenever the data may not be what it was. (The line also does when the first
 --                replica joins: then the grace is as short as all daemons need to say that they are there.)
--- rlock:daemons  uuid -> "<nonce> <ms when it was heard last>". The nonce is the process's own. Of two with one uuid
---                the later one is refused, unless it says that it comes after the other.
+-- rlock:daemons  uuid -> "<nonce> <ms when it was heard last> <grace>". The nonce is the process's own. Of two with one
+--                uuid the later one is refused, unless it says that it comes after the other. Without a grace it is as
+--                long as that of whoever looks.
 -- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again; # -> how many have to be at 0, as so many listened
 --                when the epoch began; ? -> 1: a daemon that was started anew knows that there were others, but not
 --                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
@@ -78,11 +80,16 @@ for key, type in pairs({[epoch_key] = 'string', [daemons] = 'hash', [absent] = '
     end
 end
 
+-- The longest lease that a daemon renews, as it was said to be: ours, when nothing was. No lease is longer than a day.
+local function lasting(said)
+    return math.min(tonumber(said) or grace, DAY)
+end
+
 -- Who is there: uuid -> ms when it was heard last; and the latest of all.
-local there, latest, kept, met = {}, 0, 0, false
+local there, lasts, latest, kept, met = {}, {}, 0, 0, false
 local all = call('HGETALL', daemons)
 for i = 1, #all, 2 do
-    local was, seen = all[i + 1]:match('^(%x+) (%d+)$')
+    local was, seen, its = all[i + 1]:match('^(%x+) (%d+) ?(%d*)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
         met = true
@@ -92,15 +99,20 @@ for i = 1, #all, 2 do
         end
     else
         there[all[i]] = math.min(seen, now_ms) -- clocks are set back, too
+        lasts[all[i]] = lasting(its)
         latest = math.max(latest, there[all[i]])
     end
 end
 
--- A daemon may hold a lock for so long after it was heard last. Longer ago by far, by the time of whoever was heard
--- last: it is no more. Nor are those that are silent, where there are so many; who speaks is never forgotten.
-local window = math.max(3 * beat, grace)
+-- A daemon may hold a lock for so long after it was heard last.
+local function window(who)
+    return math.max(3 * beat, lasts[who])
+end
+
+-- Longer ago by far, by the time of whoever was heard last: it is no more. Nor are those that are silent, where there
+-- are so many; who speaks is never forgotten.
 for who, seen in pairs(there) do
-    if #who ~= 36 or seen < latest - 10 * window or kept >= MOST and seen < latest - 3 * beat then
+    if #who ~= 36 or seen < latest - 10 * window(who) or kept >= MOST and seen < latest - 3 * beat then
         call('HDEL', daemons, who)
         there[who] = nil
     else
@@ -124,12 +136,13 @@ local function is_waited_for(who)
 end
 
 if number == 0 or of ~= origin or (stranded == '1' and number < known) then
-    local empty, began = number == 0, now_ms
+    local empty, began, longest = number == 0, now_ms, grace
     call('DEL', absent)
     if not empty then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
-            if seen > latest - window then
+            if seen > latest - window(who) then
                 is_waited_for(who)
+                longest = math.max(longest, lasts[who])
             end
         end
     end
@@ -144,7 +157,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
             began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds')) or 0)
         end
     end
-    number, till = math.max(now, number + 1, known + 1), began + grace
+    number, till = math.max(now, number + 1, known + 1), began + longest
     if empty and known == 0 and listeners == 0 and strict == '0' then -- nobody is here who can have lost anything
         till = 0
     end
@@ -153,14 +166,20 @@ end
 
 if till > 0 then
     if known ~= 0 and known ~= number then -- it has been somewhere else, and may hold locks, and so may those it met
-        local whole = true
+        local whole, longest = true, grace
         is_waited_for(uuid)
         for i = PEERS, #ARGV do
-            is_waited_for(ARGV[i])
+            is_waited_for(ARGV[i]:sub(1, 36))
+            longest = math.max(longest, lasting(ARGV[i]:match(' (%d+)$')))
             whole = whole and ARGV[i] ~= '?'
         end
         if whole then
             call('HSET', absent, '?', '0')
+        end
+        longest = math.min(now_ms, math.floor(number / 1000)) + longest -- the number is not below the time it began
+        if longest > till then
+            till = longest
+            call('SET', epoch_key, text(number) .. ' ' .. origin .. ' ' .. text(till))
         end
     end
     if (reclaimed == number or leaving == '1') and call('HEXISTS', absent, uuid) == 1 then
@@ -195,12 +214,12 @@ else
     if not (met or woken) and till == 0 then -- others know of it at once, and not at their next beat
         wake()
     end
-    call('HSET', daemons, uuid, nonce .. ' ' .. text(now_ms))
+    call('HSET', daemons, uuid, nonce .. ' ' .. text(now_ms) .. ' ' .. text(grace))
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
 for who, seen in pairs(there) do
-    if seen > now_ms - window and #reply < HEAD + MOST then
-        reply[#reply + 1] = who
+    if seen > now_ms - window(who) and #reply < HEAD + MOST then
+        reply[#reply + 1] = who .. ' ' .. text(lasts[who])
     end
 end
 return reply

@@ -12,7 +12,7 @@
 #include "daemon/base/clock.h"
 
 enum { ANSWER_OK = 1, ANSWER_TWIN };
-enum { HEAD = 5, UUID_BYTES = 36 }; /* what the answer has before the uuids */
+enum { HEAD = 5, UUID_BYTES = 36 }; /* what the answer has before the other daemons */
 
 int
 epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struct slice *words)
@@ -59,7 +59,25 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     return n;
 }
 
-/* Head of integers but for the word; uuids behind it. */
+/* "<uuid>" or "<uuid> <number>", and room for it. */
+static bool
+is_peer(struct slice text)
+{
+    if (text.n == UUID_BYTES) {
+        return true;
+    }
+    if (text.n < UUID_BYTES + 2 || text.n >= sizeof(((struct epoch *)0)->peer[0]) || text.p[UUID_BYTES] != ' ') {
+        return false;
+    }
+    for (size_t i = UUID_BYTES + 1; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '9') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Head of integers but for the word; other daemons behind it. */
 static bool
 is_shaped(const struct reply *r)
 {
@@ -69,22 +87,23 @@ is_shaped(const struct reply *r)
     for (size_t i = 0; i < r->count; i++) {
         enum reply_type wanted = i < HEAD - 1 ? REPLY_INT : REPLY_TEXT;
 
-        if (r->item[i]->type != wanted || (i >= HEAD && r->item[i]->text.n != UUID_BYTES)) {
+        if (r->item[i]->type != wanted || (i >= HEAD && !is_peer(r->item[i]->text))) {
             return false;
         }
     }
     return r->item[HEAD - 1]->text.n < sizeof(((struct epoch *)0)->open);
 }
 
-static bool
-has_peer(const struct epoch *e, struct slice uuid)
+/* Where it is, or is to be. */
+static size_t
+place_of(const struct epoch *e, struct slice peer)
 {
-    for (size_t i = 0; i < e->peers_n; i++) {
-        if (slice_eq(slice_of(e->peer[i]), uuid)) {
-            return true;
-        }
+    size_t i = 0;
+
+    while (i < e->peers_n && memcmp(e->peer[i], peer.p, UUID_BYTES) != 0) {
+        i++;
     }
-    return false;
+    return i;
 }
 
 /*
@@ -98,10 +117,14 @@ take_peers(struct epoch *e, const struct reply *r)
     if (e->until_ms == 0) {
         e->peers_n = 0;
     }
-    for (size_t i = HEAD; i < r->count && e->peers_n < EPOCH_PEERS_MAX; i++) {
-        if (!has_peer(e, r->item[i]->text)) {
-            memcpy(e->peer[e->peers_n], r->item[i]->text.p, UUID_BYTES);
-            e->peer[e->peers_n++][UUID_BYTES] = '\0';
+    for (size_t i = HEAD; i < r->count; i++) {
+        struct slice peer = r->item[i]->text;
+        size_t at = place_of(e, peer);
+
+        if (at < EPOCH_PEERS_MAX) {
+            memcpy(e->peer[at], peer.p, peer.n);
+            e->peer[at][peer.n] = '\0';
+            e->peers_n = at == e->peers_n ? at + 1 : e->peers_n;
         }
     }
 }

@@ -22,7 +22,7 @@ struct epoch {
     char uuid[37];          /* the daemon's */
     uint64_t nonce;         /* this process's */
     uint64_t former[EPOCH_FORMERS]; /* of those before it, which it follows; 0 = none */
-    int64_t grace_us;       /* the longest lease that is renewed */
+    int64_t grace_us;       /* the longest lease that this daemon renews */
     bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
     char channel[32];       /* that every daemon listens to, once it knows an epoch */
     bool leaving;           /* says good-bye: nobody needs to wait for this daemon */
@@ -34,8 +34,8 @@ struct epoch {
     char now[72];           /* ... and as it was last */
     bool stranded;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
     bool blind;             /* there were others when the process before this ended, and it is not known who */
-    size_t peers_n;         /* other daemons that may hold locks */
-    char peer[EPOCH_PEERS_MAX][37];
+    size_t peers_n;         /* other daemons that may hold locks: "<uuid> <grace in ms>", as Redis says it, or the uuid */
+    char peer[EPOCH_PEERS_MAX][56];
 };
 
 enum epoch_news {

@@ -13,13 +13,13 @@ KINDS = ("reentrant", "simple", "counter", "fair", "fenced", "rw", "semaphore")
 
 class Two(Case):
     """Two daemons on one Redis, which know each other."""
-    conf = ""
+    conf = conf_b = ""
 
     def setUp(self):
         super().setUp()
         self.r = self.redis(tcp=True)
         self.a = self.rlockd(redis=self.r.url, name="a", conf=self.conf)
-        self.b = self.rlockd(redis=self.r.url, name="b", conf=self.conf)
+        self.b = self.rlockd(redis=self.r.url, name="b", conf=self.conf_b or self.conf)
         self.holder, self.other = self.conn(self.a), self.conn(self.b)
         until(lambda: self.a.info("redis")["redis_other_daemons"] == "1" and self.b.info("redis")["redis_other_daemons"] == "1")
 
@@ -193,6 +193,26 @@ class ShortLeases(Two):
         self.assertGreater(took, 2.9, "the dead one could have told somebody that it has it")
         self.assertLess(took, 3 + 2 + 2 * harness.SLOW)  # until it is seen, and the lease
         self.assertEqual(self.holder.cmd("UNLOCK", "ours"), 0, "kept all the time")
+
+
+class TwoLeases(Two):
+    conf, conf_b = "locks: { lease: 2s }\n", "locks: { lease: 20s }\n"
+
+    def test_the_longest_counts(self):
+        """Who notices first renews for two seconds; who does not answer has a lock for twenty."""
+        token = self.other.cmd("LOCK", "theirs")
+        self.assertIsInstance(token, int)
+        self.b.signal(signal.SIGSTOP)
+        self.r.cmd("FLUSHALL")
+        self.holder.ask("LOCK", "theirs", "WAIT", "30s")
+        until(lambda: self.in_grace(self.a))
+        began_us, _, until_ms = self.r.cmd("GET", "rlock:epoch").split()
+        self.assertGreaterEqual(int(until_ms), int(began_us) // 1000 + 20000)
+        self.b.signal(signal.SIGCONT)
+        until(lambda: self.r.cmd("EXISTS", "theirs"))
+        self.assertTrue(self.holder.quiet())
+        self.assertEqual(self.other.cmd("UNLOCK", "theirs", "TOKEN", token), 0)
+        self.assertGreater(self.holder.read(), token)
 
 
 class RedisStopped(Two):

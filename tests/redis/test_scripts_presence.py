@@ -21,7 +21,8 @@ GRACE_MS, BEAT = 30000, 2000
 class Answer:
     def __init__(self, reply):
         self.time, self.status, self.epoch, self.until, self.word = reply[:5]
-        self.others = sorted(reply[5:])
+        self.others = sorted(who[:36] for who in reply[5:])
+        self.graces = {who[:36]: int(who[37:]) for who in reply[5:]}
 
 
 class Presence(Scripted):
@@ -328,6 +329,79 @@ class Strict(Presence):
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, 0)
 
 
+class Graces(Presence):
+    """Daemons that renew leases of different lengths: it is the longest that counts."""
+    def left(self, a):
+        """How long a grace that has just begun is, to the nearest 100 ms."""
+        return round((a.until - self.began // 1000) / 100) * 100
+
+    def says(self, who, **more):
+        self.began = self.now_us()
+        return self.say(who, **more)
+
+    def test_is_told(self):
+        self.say(A, grace=5000)
+        self.assertRegex(self.c.cmd("HGET", DAEMONS, A), "^a{16} [0-9]+ 5000$")
+        self.assertEqual(self.say(B, grace=20000).graces, {A: 5000})
+        self.assertEqual(self.say(A, grace=6000).graces, {B: 20000})
+        self.assertEqual(self.say(B, grace=20000).graces, {A: 6000})
+
+    def test_who_does_not_say_has_ours(self):
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (self.now_us() // 1000))
+        self.assertEqual(self.say(A, grace=7000).graces, {B: 7000})
+
+    def test_none_is_longer_than_a_day(self):
+        now = self.now_us() // 1000
+        self.c.cmd("HSET", DAEMONS, B, "bb %d %s" % (now, "9" * 400), C, "cc %d -7" % now)
+        self.assertEqual(self.say(A).graces, {B: 86400000})
+
+    def test_of_those_that_are_in_the_data(self):
+        self.say(A, grace=5000)
+        self.say(B, grace=20000)
+        long_ago = self.now_us() // 1000 - 70000
+        self.c.cmd("HSET", DAEMONS, C, "cc %d 60000" % long_ago)
+        self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
+        a = self.says(A, known=0, grace=5000)
+        self.assertEqual(self.left(a), 20000, "C has lost what it had")
+
+    def test_of_those_that_were_met(self):
+        """Redis knows nothing any more, but who notices first was told."""
+        epoch = self.say(B, grace=20000).epoch
+        self.say(A, grace=5000)
+        self.c.cmd("FLUSHALL")
+        a = self.says(A, known=epoch, grace=5000, met=["%s %d" % (B, 20000), "%s %d" % (C, 10000)])
+        self.assertEqual(self.left(a), 20000)
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0"})
+        again = self.say(A, known=a.epoch, grace=5000, met=["%s %d" % (B, 20000)])
+        self.assertEqual(again.until, a.until)
+
+    def test_who_joins_may_hold_locks_for_longer(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.says(A, known=epoch, grace=5000)
+        self.assertEqual(self.left(a), 5000)
+        self.assertEqual(self.say(C, grace=60000).until, a.until, "it knows nothing, and holds nothing")
+        b = self.say(B, known=epoch, grace=20000)
+        self.assertEqual(self.left(b), 20000, "since it began")
+        self.assertEqual(self.say(B, known=epoch, grace=20000).until, b.until, "and not since it was said")
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, grace=5000).until, b.until)
+        self.assertEqual(self.say(B, known=a.epoch, reclaimed=a.epoch, grace=20000).until, 0)
+
+    def test_who_joins_with_a_shorter_one(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, grace=20000)
+        self.assertEqual(self.say(B, known=epoch, grace=5000).until, a.until)
+
+    def test_over_already(self):
+        """Nothing begins anew: it has been granted since."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, grace=1)
+        self.assertEqual(until(lambda: self.say(A, known=a.epoch) if self.now_us() // 1000 >= a.until else None).until, 0)
+        self.assertEqual(self.say(B, known=epoch, grace=20000).until, 0)
+
+
 class WhoIsThere(Presence):
     def test_twin(self):
         self.say(A)
@@ -354,6 +428,11 @@ class WhoIsThere(Presence):
         self.assertEqual(self.say(A, grace=2 * GRACE_MS).others, [B, C])
         self.c.cmd("HSET", DAEMONS, C, "cc %d" % (now - 2 * BEAT))
         self.assertEqual(self.say(A, grace=1).others, [C])
+
+    def test_told_for_as_long_as_they_say(self):
+        now = self.now_us() // 1000
+        self.c.cmd("HSET", DAEMONS, B, "bb %d 60000" % (now - 50000), C, "cc %d 7000" % (now - 8000))
+        self.assertEqual(self.say(A).others, [B])
 
     def test_forgotten_after_a_day_of_others(self):
         now = self.now_us() // 1000

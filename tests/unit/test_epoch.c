@@ -201,6 +201,23 @@ START_TEST(others_are_kept_in_a_grace)
 }
 END_TEST
 
+/* What Redis says of another daemon's grace is said back as it was last. */
+START_TEST(how_long_a_grace_others_need)
+{
+    struct epoch e = ours();
+    char longer[64], shorter[64];
+    const char *const first[] = {longer, a_b[1], NULL}, *const later[] = {shorter, NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", shorter,
+                                 a_b[1], NULL};
+
+    snprintf(longer, sizeof(longer), "%s 86400000", a_b[0]);
+    snprintf(shorter, sizeof(shorter), "%s 3000", a_b[0]);
+    ck_assert_int_eq(answers(&e, 1, 5, 0, first), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, 6, 900, later), EPOCH_NEW);
+    expect_words(&e, 0, words);
+}
+END_TEST
+
 /* Whatever is refused changes nothing. */
 START_TEST(refused)
 {
@@ -222,7 +239,11 @@ END_TEST
 
 START_TEST(malformed)
 {
-    static const char *const spoilt[] = {"", "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b6", "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b644"};
+#define U "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b64"
+    static const char *const spoilt[] = {"",      "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b6",
+                                         U "4",   U " ",
+                                         U "x12", U " 12 ",
+                                         U " -1", U " 1234567890123456789"};
     struct epoch e = ours(), was;
 
     answers(&e, 1, 5, 900, a_b);
@@ -267,6 +288,7 @@ main(void)
                             a_life,
                             stranded,
                             others_are_kept_in_a_grace,
+                            how_long_a_grace_others_need,
                             refused,
                             malformed};
     Suite *s = suite_create("epoch");
