@@ -3,6 +3,7 @@
  */
 #include "daemon/backend/presence.h"
 
+#include <assert.h>
 #include <event2/event.h>
 #include <stdio.h>
 
@@ -10,12 +11,22 @@
 
 enum { GRACE_BEAT_MS = 50 };
 
+/* Where it is said when no link is in question. */
+static struct presence_line *
+last_of(struct presence *p)
+{
+    return &p->line[p->lines_n - 1];
+}
+
+/* Without memory for the timer a link goes, and comes back: the answer to its greeting sets it then. */
 static void
 arm(struct presence *p)
 {
     int ms = p->epoch.until_ms != 0 ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
 
-    event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+    if (event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000}) != 0) {
+        link_fail(last_of(p)->link, "out of memory");
+    }
 }
 
 static void
@@ -170,12 +181,6 @@ presence_ask(struct presence *p, struct redis_link *l)
     }
 }
 
-static struct presence_line *
-last_of(struct presence *p)
-{
-    return &p->line[p->lines_n - 1];
-}
-
 void
 presence_beat(struct presence *p)
 {
@@ -236,6 +241,7 @@ presence_init(struct presence *p, const struct backend_conf *conf, const struct 
 void
 presence_add(struct presence *p, struct redis_link *l)
 {
+    assert(p->lines_n < PRESENCE_LINES);
     p->line[p->lines_n++] = (struct presence_line){p, l, 0};
     arm(p);
 }

@@ -8,7 +8,7 @@
 #include "daemon/backend/epoch.h"
 #include "daemon/backend/link.h"
 
-enum { PRESENCE_LINES = 17 };
+enum { PRESENCE_LINES = 17 }; /* as many as may be added */
 
 /* A link on which it is said. */
 struct presence_line {
@@ -31,7 +31,10 @@ struct presence {
     bool told; /* the log knows that it is refused */
 };
 
-/* env, conf and shown are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both cases. */
+/*
+ * env, conf and shown are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both
+ * cases.
+ */
 bool presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
                    const char *shown, const char *channel);
 void presence_fini(struct presence *p);
