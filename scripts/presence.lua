@@ -58,14 +58,18 @@ local function text(number)
 end
 
 -- Without it nobody can tell an old snapshot, or a replica, from what was there before.
-local function info(section, name)
+local function info(section)
     local all = pcall('INFO', section)
-    return type(all) == 'string' and all:match(name .. ':(%x+)')
+    return type(all) == 'string' and all or ''
 end
 
-local process, line = info('server', 'run_id'), info('replication', 'master_replid')
+local server, replication = info('server'), info('replication')
+local process, line = server:match('run_id:(%x+)'), replication:match('master_replid:(%x+)')
 if not (process and line) then
     return redis.error_reply('NOPERM INFO is not allowed, or does not say what data this is: ACL SETUSER ... +info')
+end
+if replication:match('role:(%w+)') ~= 'master' then -- also one that takes writes: it drops them at the next sync
+    return redis.error_reply('READONLY not a master: what a replica is given, its master does not know of')
 end
 local origin = redis.sha1hex(process .. line):sub(1, 16)
 
@@ -154,7 +158,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
     if strict == '1' and known == 0 then
         is_waited_for('strict')
         if empty and listeners == 0 then -- flushed, the process says nothing of its data
-            began = now_ms - 1000 * (tonumber(info('server', 'uptime_in_seconds')) or 0)
+            began = now_ms - 1000 * (tonumber(server:match('uptime_in_seconds:(%d+)')) or 0)
         end
     end
     number, till = math.max(now, number + 1, known + 1), began + longest

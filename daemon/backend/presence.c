@@ -51,6 +51,15 @@ others_up(const struct presence *p, const struct presence_line *line)
 }
 
 static void
+ask_all(struct presence *p)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        presence_ask(p, p->line[i].link);
+    }
+}
+
+/* What is refused on one link is so on all that are up: they are asked. */
+static void
 refused(struct presence_line *line, const char *what, const char *reason)
 {
     struct presence *p = line->of;
@@ -61,6 +70,7 @@ refused(struct presence_line *line, const char *what, const char *reason)
     }
     p->told = true;
     link_fail(line->link, reason);
+    ask_all(p);
 }
 
 static void
@@ -86,9 +96,7 @@ is_behind(struct presence_line *line)
 
     p->epoch.stranded = !others_up(p, line);
     link_fail(line->link, "this Redis is behind the one that was there before");
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        presence_ask(p, p->line[i].link);
-    }
+    ask_all(p);
 }
 
 /* What Redis answered on that link. */

@@ -215,6 +215,45 @@ class TwoLeases(Two):
         self.assertGreater(self.holder.read(), token)
 
 
+class WritableReplica(Case):
+    """`replica-read-only no`: it takes writes, and drops them when its master says so. Nobody is granted anything there."""
+    conf = "redis: { timeout: 300ms, backoff_max: 50ms }\n"
+
+    def replica_of(self, master):
+        r = self.redis(name="replica", args=["--replicaof", "127.0.0.1", str(master.port), "--replica-read-only", "no"])
+        until(lambda: "master_link_status:up" in r.cmd("INFO", "replication"))
+        self.assertEqual(r.cmd("SET", "by hand", 1), "OK")
+        return r
+
+    def test_is_refused_until_it_is_promoted(self):
+        master = self.redis(name="master", tcp=True, args=["--repl-diskless-sync-delay", "0"])
+        r = self.replica_of(master)
+        d = self.rlockd(redis=r.url, wait=False, conf=self.conf)
+        until(d.serving)
+        c = self.conn(d)
+        until(lambda: "redis_last_error:READONLY " in c.cmd("INFO", "redis"))
+        self.assertRegex(c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertRegex(d.log(), 'error redis cannot say hello .*reason="READONLY not a master')
+        self.assertEqual(r.cmd("KEYS", "*rlock*"), [])
+        c.ask("LOCK", "a", "WAIT", "1m")
+        self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        self.assertGreater(c.read(), 0)
+
+    def test_a_master_that_becomes_one_is_left(self):
+        """At the next beat, on all connections."""
+        r = self.redis(args=["--replica-read-only", "no"])
+        d = self.rlockd(redis=r.url, conf=self.conf)
+        c = self.conn(d)
+        token = c.cmd("LOCK", "held")
+        self.assertEqual(r.cmd("REPLICAOF", "127.0.0.1", str(harness.free_port())), "OK")
+        until(lambda: d.info("redis")["redis_links_up"] == "1")  # but for the subscriber's
+        self.assertRegex(c.cmd("LOCK", "new", "NOWAIT"), "^UNAVAILABLE ")
+        self.assertEqual(r.cmd("EXISTS", "new"), 0)
+        self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")
+        self.assertGreater(c.cmd("LOCK", "new", "WAIT", "1m"), token)
+        self.assertEqual(c.cmd("UNLOCK", "held"), 0)
+
+
 class RedisStopped(Two):
     conf = "locks: { on_loss: close }\n"
 

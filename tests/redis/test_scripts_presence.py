@@ -495,6 +495,19 @@ class Rights(Presence):
         self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
 
 
+class Role(Presence):
+    def test_a_replica_that_takes_writes(self):
+        """It drops them whenever its master says so."""
+        self.c.cmd("CONFIG", "SET", "replica-read-only", "no")
+        self.c.cmd("REPLICAOF", "127.0.0.1", "1")
+        said = self.say_raw(A)
+        self.assertIsInstance(said, RError)
+        self.assertRegex(said, "^READONLY not a master")
+        self.assertEqual(self.c.cmd("KEYS", "*"), [])
+        self.c.cmd("REPLICAOF", "NO", "ONE")
+        self.assertEqual(self.say(A).status, OK)
+
+
 class Keys(Presence):
     def test_of_another_type(self):
         for key in (EPOCH, DAEMONS, ABSENT):
