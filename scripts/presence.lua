@@ -66,7 +66,7 @@ end
 local server, replication = info('server'), info('replication')
 local process, line = server:match('run_id:(%x+)'), replication:match('master_replid:(%x+)')
 if not (process and line) then
-    return redis.error_reply('NOPERM INFO is not allowed, or does not say what data this is: ACL SETUSER ... +info')
+    return redis.error_reply("NOPERM it needs to run the 'info' command, and an answer that says what data this is")
 end
 if replication:match('role:(%w+)') ~= 'master' then -- also one that takes writes: it drops them at the next sync
     return redis.error_reply('READONLY not a master: what a replica is given, its master does not know of')

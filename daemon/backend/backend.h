@@ -81,7 +81,7 @@ struct backend_status {
     int64_t rtt_us;       /* of the last command */
     unsigned links, links_up;
     uint64_t in_flight, queued, watched;
-    char last_error[160]; /* "" = none */
+    char last_error[320]; /* "" = none */
     uint64_t epoch;       /* of its data; 0 = not known */
     bool grace;           /* only who held a lock before gets it */
     size_t daemons;       /* others on it */

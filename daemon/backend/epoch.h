@@ -34,7 +34,7 @@ struct epoch {
     char now[72];           /* ... and as it was last */
     bool stranded;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
     bool blind;             /* there were others when the process before this ended, and it is not known who */
-    size_t peers_n;         /* other daemons that may hold locks: "<uuid> <grace in ms>", as Redis says it, or the uuid */
+    size_t peers_n;         /* other daemons that may hold locks, as Redis tells of them: "<uuid> <grace in ms>" */
     char peer[EPOCH_PEERS_MAX][56];
 };
 

@@ -11,13 +11,14 @@ static void
 on_greeting(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
     struct redis_link *l = arg;
+    char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
     if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
         bool loading = strncmp(reply->text.p, "LOADING", 7) == 0;
 
         l->refused = !loading;
-        link_fail(l, reply->text.p);
+        link_fail(l, text_error(text, reply->text, l->address->user));
     }
 }
 

@@ -5,6 +5,7 @@
 #define RLOCKD_BACKEND_LINK_PRIVATE_H
 
 #include "daemon/backend/link.h"
+#include "daemon/backend/text.h"
 #include "daemon/base/list.h"
 
 struct bufferevent;
@@ -32,8 +33,8 @@ struct redis_link {
     int64_t backoff_us;
     int64_t rtt_us;
     bool refused;            /* the greeting was refused: come back slowly */
-    char failing[160];       /* why it must be dropped as soon as nobody is using it; "" = not */
-    char last_error[160];
+    char failing[TEXT_ERROR_ROOM];      /* why it must be dropped as soon as nobody is using it; "" = not */
+    char last_error[TEXT_ERROR_ROOM];
 };
 
 /* Moves the link to another state, as of now. */

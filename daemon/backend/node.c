@@ -189,6 +189,7 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     struct call *c = arg;
     struct node *n = c->node;
     enum core_outcome outcome;
+    char text[TEXT_ERROR_ROOM];
     bool drop;
 
     if (result == LINK_UNKNOWN) {
@@ -208,7 +209,7 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     }
     outcome = call_error(r->text, &drop);
     log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
-              LOG_B(r->text), "names", LOG_N(c->n), NULL);
+              LOG_S(text_error(text, r->text, n->address->user)), "names", LOG_N(c->n), NULL);
     if (drop) {
         link_fail(n->link[c->link], r->text.p);
     }
@@ -491,7 +492,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     }
     n->dns = resolver(address, env->base);
     ok = down_init(&n->down, env);
-    ok = presence_init(&n->presence, conf, env, address->shown, n->say.channel) && ok; /* node_close() ends both */
+    ok = presence_init(&n->presence, conf, env, address, n->say.channel) && ok; /* node_close() ends both */
     ok = ok && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};

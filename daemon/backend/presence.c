@@ -7,6 +7,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 
+#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
 enum { GRACE_BEAT_MS = 50 };
@@ -65,8 +66,8 @@ refused(struct presence_line *line, const char *what, const char *reason)
     struct presence *p = line->of;
 
     if (!p->told) {
-        log_event(p->env->log, LOG_ERROR, "redis", what, "address", LOG_S(p->shown), "reason", LOG_S(reason), "uuid",
-                  LOG_S(p->epoch.uuid), NULL);
+        log_event(p->env->log, LOG_ERROR, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
+                  "uuid", LOG_S(p->epoch.uuid), NULL);
     }
     p->told = true;
     link_fail(line->link, reason);
@@ -74,11 +75,21 @@ refused(struct presence_line *line, const char *what, const char *reason)
 }
 
 static void
+cannot_say_hello(struct presence_line *line, const struct reply *r)
+{
+    char text[TEXT_ERROR_ROOM];
+
+    refused(line, "cannot say hello",
+            r->type != REPLY_ERROR ? "an answer of an unexpected shape"
+                                   : text_error(text, r->text, line->of->address->user));
+}
+
+static void
 begins(struct presence *p, bool first)
 {
     if (!first || p->epoch.until_ms != 0) {
-        log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address", LOG_S(p->shown),
-                  "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
+        log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address",
+                  LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
     }
     p->env->metrics->epochs += !first;
     post(p, CORE_RECLAIM);
@@ -111,7 +122,7 @@ heard(struct presence_line *line, const struct reply *r)
         begins(p, first);
         break;
     case EPOCH_OVER:
-        log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->shown), NULL);
+        log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->address->shown), NULL);
         post(p, CORE_GRACE_OVER);
         break;
     case EPOCH_SAME:
@@ -124,7 +135,7 @@ heard(struct presence_line *line, const struct reply *r)
         refused(line, "twin", "another daemon has our id");
         break;
     case EPOCH_BROKEN:
-        refused(line, "cannot say hello", r->type == REPLY_ERROR ? r->text.p : "an answer of an unexpected shape");
+        cannot_say_hello(line, r);
         break;
     }
     if (p->met != (p->epoch.blind || p->epoch.peers_n > 0) && p->env->met != NULL) {
@@ -229,10 +240,10 @@ presence_busy(const struct presence *p)
 }
 
 bool
-presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env, const char *shown,
-              const char *channel)
+presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
+              const struct link_address *address, const char *channel)
 {
-    *p = (struct presence){.env = env, .shown = shown};
+    *p = (struct presence){.env = env, .address = address};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));

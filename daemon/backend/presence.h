@@ -21,7 +21,7 @@ struct presence_line {
 struct presence {
     struct epoch epoch;
     const struct backend_env *env;
-    const char *shown; /* the address, for people; borrowed */
+    const struct link_address *address; /* borrowed */
     struct event *timer;
     struct buf text;      /* scratch */
     uint64_t token_floor; /* no token is given below it */
@@ -32,11 +32,11 @@ struct presence {
 };
 
 /*
- * env, conf and shown are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both
+ * env, conf and address are borrowed; channel: see epoch.h. False: out of memory. presence_fini() is called in both
  * cases.
  */
 bool presence_init(struct presence *p, const struct backend_conf *conf, const struct backend_env *env,
-                   const char *shown, const char *channel);
+                   const struct link_address *address, const char *channel);
 void presence_fini(struct presence *p);
 
 /* A link of the node, before it says anything. The last one that was added is asked when none is in question. */

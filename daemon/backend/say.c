@@ -19,6 +19,7 @@ static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct say *s = arg;
+    char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
     if (result != LINK_ANSWERED || r->type != REPLY_ERROR) {
@@ -29,7 +30,8 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     } else if (!s->told) {
         s->told = true;
         log_event(s->env->log, LOG_WARN, "redis", "deadlocks across daemons not seen", "address",
-                  LOG_S(s->address->shown), "channel", LOG_S(s->channel), "error", LOG_B(r->text), NULL);
+                  LOG_S(s->address->shown), "channel", LOG_S(s->channel), "error",
+                  LOG_S(text_error(text, r->text, s->address->user)), NULL);
     }
 }
 

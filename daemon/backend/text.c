@@ -36,6 +36,48 @@ text_info_field(struct slice info, const char *key, char *out, size_t room)
     }
 }
 
+/* How Redis, since 6, says that a right is missing, and what gives it; the first that fits. NULL: +the command. */
+static const struct {
+    const char *says, *words;
+} rights[] = {
+    {" run the '", NULL},
+    {"channel", "&redisson_* &rlock:deadlock:* &__redis__:invalidate"},
+    {" key", "~*"},
+    {"executing the script can't run", "+@all -@admin -@dangerous +info"}, /* 7.0 does not say which command */
+};
+
+const char *
+text_error(char out[TEXT_ERROR_ROOM], struct slice error, const char *user)
+{
+    const char *at = NULL;
+    size_t i = 0;
+    int n;
+
+    snprintf(out, TEXT_ERROR_ROOM, "%.*s", (int)error.n, error.p);
+    if (strncmp(out, "NOPERM ", 7) != 0 && strstr(out, "executing the script can't") == NULL &&
+        strstr(out, "ACL failure") == NULL) {
+        return out;
+    }
+    while (i < sizeof(rights) / sizeof(rights[0]) && (at = strstr(out, rights[i].says)) == NULL) {
+        i++;
+    }
+    if (at == NULL) {
+        return out;
+    }
+    at += strlen(rights[i].says); /* a command ends with a quote */
+    n = rights[i].words != NULL ? 0 : (int)strcspn(at, "'");
+    user = user != NULL ? user : "default";
+    if (n > 0) {
+        char command[32];
+
+        snprintf(command, sizeof(command), "%.*s", n, at);
+        snprintf(out + strlen(out), TEXT_ERROR_ROOM - strlen(out), ": ACL SETUSER %s +%s", user, command);
+    } else if (rights[i].words != NULL) {
+        snprintf(out + strlen(out), TEXT_ERROR_ROOM - strlen(out), ": ACL SETUSER %s %s", user, rights[i].words);
+    }
+    return out;
+}
+
 bool
 text_error_passes(struct slice error)
 {

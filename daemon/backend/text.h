@@ -11,6 +11,14 @@
 /* Foreign bytes as \xHH, cut to the room, NUL-terminated. */
 void text_print(char *out, size_t room, struct slice s);
 
+enum { TEXT_ERROR_ROOM = 320 };
+
+/*
+ * The error as it is; behind one that says that a right is missing stand the words that give it to `user` (NULL: to
+ * the default one). Cut to the room, NUL-terminated; returns out.
+ */
+const char *text_error(char out[TEXT_ERROR_ROOM], struct slice error, const char *user);
+
 /* Whether the error is of the moment (BUSY, LOADING, ...); another one (NOPERM, unknown command) comes again. */
 bool text_error_passes(struct slice error);
 

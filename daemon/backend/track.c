@@ -59,10 +59,12 @@ on_again(evutil_socket_t fd, short what, void *arg)
 static void
 tell(struct track *t, struct slice error)
 {
+    char text[TEXT_ERROR_ROOM];
+
     if (!t->told) {
         t->told = true;
         log_event(t->env->log, LOG_WARN, "redis", "not tracking", "address", LOG_S(t->address->shown), "error",
-                  LOG_B(error), NULL);
+                  LOG_S(text_error(text, error, t->address->user)), NULL);
     }
 }
 

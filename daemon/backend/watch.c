@@ -41,6 +41,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     struct source *src = arg;
     struct watches *w = src->in->owner;
     bool refused = result == LINK_ANSWERED && r->type == REPLY_ERROR;
+    char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
     src->asked--;
@@ -51,7 +52,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     } else if (refused && !w->told) {
         w->told = true;
         log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
-                  LOG_B(name_of(src)), "error", LOG_B(r->text), NULL);
+                  LOG_B(name_of(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
     }
     if (source_free(src) || src->asked > 0 || !link_up(w->sub)) {
         return; /* nobody wants it any more, or the last answer is still to come */

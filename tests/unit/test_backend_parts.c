@@ -273,6 +273,44 @@ START_TEST(what_errors_mean)
 }
 END_TEST
 
+/* The words of Redis 6, 7.0 and 7.2, and what gives the right. */
+START_TEST(errors_of_rights_say_what_gives_them)
+{
+#define CHANNELS "&redisson_* &rlock:deadlock:* &__redis__:invalidate"
+#define COMMANDS "+@all -@admin -@dangerous +info"
+    static const struct {
+        const char *error, *user, *words; /* NULL: nothing is said */
+    } rows[] = {
+        {"NOPERM this user has no permissions to run the 'eval' command", "me", "me +eval"},
+        {"NOPERM User me has no permissions to run the 'client|setname' command", "me", "me +client|setname"},
+        {"NOPERM this user has no permissions to run the 'ping' command", NULL, "default +ping"},
+        {"NOPERM this user has no permissions to run the ''", "me", NULL},
+        {"NOPERM this user has no permissions to access one of the keys used as arguments", "me", "me ~*"},
+        {"NOPERM No permissions to access a key", "me", "me ~*"},
+        {"NOPERM this user has no permissions to access one of the channels used as arguments", "me", "me " CHANNELS},
+        {"NOPERM No permissions to access a channel", "me", "me " CHANNELS},
+        {"ERR The user executing the script can't run this command or subcommand script: 8a, on @user_script:3.", "me",
+         "me " COMMANDS},
+        {"ERR The user executing the script can't access at least one of the keys mentioned in the command", "me",
+         "me ~*"},
+        {"ERR ACL failure in script: User me has no permissions to run the 'hset' command script: 8a", "me", "me +hset"},
+        {"NOPERM something else", "me", NULL},
+        {"ERR unknown command 'evil', with args beginning with: 'key' 'channel' run the 'x'", "me", NULL},
+        {"", "me", NULL},
+    };
+    char out[TEXT_ERROR_ROOM], want[TEXT_ERROR_ROOM], lots[2 * TEXT_ERROR_ROOM];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(want, sizeof(want), "%s%s%s", rows[i].error, rows[i].words != NULL ? ": ACL SETUSER " : "",
+                 rows[i].words != NULL ? rows[i].words : "");
+        ck_assert_str_eq(text_error(out, slice_of(rows[i].error), rows[i].user), want);
+    }
+    memset(lots, 'k', sizeof(lots));
+    memcpy(lots, "NOPERM a key", 12);
+    ck_assert_uint_eq(strlen(text_error(out, (struct slice){lots, sizeof(lots)}, "me")), TEXT_ERROR_ROOM - 1);
+}
+END_TEST
+
 /* A field of INFO, wherever it stands; the end may be cut off. What is not there leaves what was known. */
 START_TEST(fields_of_info)
 {
@@ -402,6 +440,7 @@ main(void)
         answers_of_another_shape,
         what_answers_mean,
         what_errors_mean,
+        errors_of_rights_say_what_gives_them,
         fields_of_info,
         the_offset_is_narrowed,
         the_offset_never_excludes_the_truth,

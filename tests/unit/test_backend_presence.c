@@ -432,6 +432,8 @@ END_TEST
 /* An answer of another shape: out, and in again when it is one. */
 START_TEST(no_such_script)
 {
+    struct backend_status st;
+
     redis("ACL SETUSER default -hgetall");
     redis("CLIENT KILL TYPE normal");
     turn_until(is_down, NULL);
@@ -439,6 +441,8 @@ START_TEST(no_such_script)
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     ck_assert(!w.up);
+    backend_status(w.b, &st);
+    ck_assert_ptr_nonnull(strstr(st.last_error, ": ACL SETUSER default +")); /* what, depends on Redis's version */
     redis("ACL SETUSER default +hgetall");
     turn_until(is_all_up, NULL);
     was_asked(1);

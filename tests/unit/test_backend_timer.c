@@ -54,11 +54,12 @@ END_TEST
 static void
 add_links(int n)
 {
+    const struct link_address nowhere = {0};
     const struct backend_conf conf = {.timeout_us = US_PER_S};
     struct backend_env env = {.base = event_base_new()};
     struct presence p;
 
-    ck_assert(presence_init(&p, &conf, &env, "here", "there"));
+    ck_assert(presence_init(&p, &conf, &env, &nowhere, "channel"));
     for (int i = 0; i < n; i++) {
         presence_add(&p, NULL);
     }
