@@ -2,9 +2,9 @@
 --
 -- Said on every new connection, and every few seconds. Redis may lose what it has acknowledged: it restarts empty or
 -- from an old snapshot, is flushed, or a replica that lacks the last writes becomes master. Then a new epoch begins,
--- with a grace: nothing is granted (see common.lua) until all daemons that may hold a lock have asserted theirs anew, or
--- have lost what they could not assert. That takes as long as the longest lease that one of them renews: each says how
--- long its own is (`grace`, in ms), hears of those of others, and tells of them where nobody knows them any more.
+-- with a grace: nothing is granted (see common.lua) until all daemons that may hold a lock have asserted theirs anew,
+-- or have lost what they could not assert. That takes as long as the longest lease that one of them renews: each says
+-- how long its own is (`grace`, in ms), hears of those of others, and tells of them where nobody knows them any more.
 --
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
@@ -25,8 +25,8 @@
 --                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
 --
 -- Stranded: the epoch that the daemon knows is later than that of the data, and where it was the daemon reaches nobody
--- any more: a failover back to an older master. All that was granted in the later one is lost here, so a new one begins.
--- Who is not stranded is told the older number, and stays where it is.
+-- any more: a failover back to an older master. All that was granted in the later one is lost here, so a new one
+-- begins. Who is not stranded is told the older number, and stays where it is.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
 -- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with

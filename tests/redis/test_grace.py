@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Redis loses what it had acknowledged: who holds a lock keeps it, nobody else gets it; a plain SET NX grants it twice."""
+"""Redis loses what it had acknowledged: who holds a lock keeps it, nobody else does. A plain SET NX is given twice."""
 import os
 import signal
 import time
@@ -21,7 +21,8 @@ class Two(Case):
         self.a = self.rlockd(redis=self.r.url, name="a", conf=self.conf)
         self.b = self.rlockd(redis=self.r.url, name="b", conf=self.conf_b or self.conf)
         self.holder, self.other = self.conn(self.a), self.conn(self.b)
-        until(lambda: self.a.info("redis")["redis_other_daemons"] == "1" and self.b.info("redis")["redis_other_daemons"] == "1")
+        for d in (self.a, self.b):
+            until(lambda: d.info("redis")["redis_other_daemons"] == "1")
 
     def in_grace(self, daemon):
         return daemon.info("redis")["redis_grace"] == "1"
@@ -117,7 +118,7 @@ class Grace(Two):
         self.keeps(promoted)
 
     def test_an_older_master_comes_back(self):
-        """Failover, and back to the first master, which has been there all the time: it lacks what was granted since."""
+        """Failover, and back to the first master, which has been there all the time: it lacks what has been granted."""
         first, replica = self.r, self.redis(name="replica")
         replica.cmd("REPLICAOF", "127.0.0.1", first.port)
         until(lambda: "master_link_status:up" in replica.cmd("INFO", "replication"))
@@ -216,7 +217,7 @@ class TwoLeases(Two):
 
 
 class WritableReplica(Case):
-    """`replica-read-only no`: it takes writes, and drops them when its master says so. Nobody is granted anything there."""
+    """`replica-read-only no`: it takes writes, and drops them when its master says so. Nothing is granted there."""
     conf = "redis: { timeout: 300ms, backoff_max: 50ms }\n"
 
     def replica_of(self, master):

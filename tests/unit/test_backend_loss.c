@@ -1,7 +1,8 @@
 /*
  * test_backend_loss.c -- a Redis that does not answer, answers late, answers nonsense, dies, or does not let us in.
  *
- * Between us and Redis stands a proxy of the same loop, which can keep replies back, swallow them, make some up, and cut.
+ * Between us and Redis stands a proxy of the same loop, which can keep replies back, swallow them, make some up, and
+ * cut.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -489,7 +490,7 @@ START_TEST(closing_forgets_what_is_in_flight)
 }
 END_TEST
 
-/* Redis loses its data behind an attempt, and another link hears of that first: the old answer says nothing any more. */
+/* Redis loses its data behind an attempt, and another link hears of that first: the old answer says nothing then. */
 START_TEST(an_answer_from_another_epoch_is_none)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);

@@ -293,7 +293,7 @@ START_TEST(errors_of_rights_say_what_gives_them)
          "me " COMMANDS},
         {"ERR The user executing the script can't access at least one of the keys mentioned in the command", "me",
          "me ~*"},
-        {"ERR ACL failure in script: User me has no permissions to run the 'hset' command script: 8a", "me", "me +hset"},
+        {"ERR ACL failure in script: User me has no permissions to run the 'hset' command script: 8", "me", "me +hset"},
         {"NOPERM something else", "me", NULL},
         {"ERR unknown command 'evil', with args beginning with: 'key' 'channel' run the 'x'", "me", NULL},
         {"", "me", NULL},

@@ -179,7 +179,10 @@ START_TEST(stranded)
 }
 END_TEST
 
-/* In a grace those that were known before stay: it is they who may hold locks. Behind it those are there that Redis names. */
+/*
+ * In a grace those that were known before stay: it is they who may hold locks. Behind it those are there that Redis
+ * names.
+ */
 START_TEST(others_are_kept_in_a_grace)
 {
     struct epoch e = ours();
