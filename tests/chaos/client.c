@@ -132,7 +132,7 @@ unlock(struct client *c, struct session *s, struct work *w)
         if (tries > 40) {
             session_close(c, s);
         } else if (out == UNKNOWN) {
-            sleep_us(50000);
+            sleep_us(50000); /* the client's own pause between two attempts */
         }
     }
 }
@@ -171,7 +171,7 @@ add_one(struct client *c, struct work *w, int64_t stay_us, void (*meanwhile)(str
     long long plain = resource(c, "get", w->name, "/plain", 0, 0);
     long long fenced = resource(c, "get", w->name, "/fenced", w->token, 0);
 
-    sleep_us(stay_us);
+    sleep_us(stay_us); /* the work under the lock */
     if (meanwhile != NULL) {
         meanwhile(c);
     }
@@ -194,7 +194,7 @@ pause_self(struct client *c)
     if (child == 0) {
         struct timespec t = {.tv_sec = c->o.pause / 1000, .tv_nsec = c->o.pause % 1000 * 1000000};
 
-        (void)nanosleep(&t, NULL);
+        (void)nanosleep(&t, NULL); /* how long it is stopped: Jepsen's pause */
         kill(self, SIGCONT);
         _exit(0);
     }
@@ -262,7 +262,7 @@ mix_once(struct client *c, struct session *s)
     if (w.one) {
         add_one(c, &w, stay_us(c), NULL);
     } else {
-        sleep_us(stay_us(c));
+        sleep_us(stay_us(c)); /* as long as add_one would stay */
     }
     if (s->fd >= 0 && rng_below(&c->rng, 8) == 0 && !is_kind(&w, "se")) {
         (void)lock(c, s, &w, "CHECK", " ONCE NOWAIT", MARGIN_US);
@@ -371,7 +371,7 @@ main(int argc, char **argv)
     }
     while (!stopping) {
         if (s.fd < 0 && !session_open(&c, &s)) {
-            sleep_us(20000);
+            sleep_us(20000); /* nobody is there: the client's pause before it dials again */
             continue;
         }
         if (strcmp(c.o.mode, "listen") == 0) {
@@ -379,7 +379,7 @@ main(int argc, char **argv)
             continue;
         }
         (strcmp(c.o.mode, "etcd") == 0 ? etcd_once : mix_once)(&c, &s);
-        sleep_us(1 + rng_below(&c.rng, (unsigned)c.o.think * 2000));
+        sleep_us(1 + rng_below(&c.rng, (unsigned)c.o.think * 2000)); /* thinks */
     }
     session_close(&c, &s);
     return 0;

@@ -52,6 +52,7 @@ hear(struct client *c, struct round *r, int i, int64_t patience)
     return out == DONE;
 }
 
+/* The daemon says nothing unasked of its queue, so it is asked until the queue is so long. */
 static bool
 waits_here(struct round *r, struct session *look, const char *name, int wanted)
 {
@@ -66,7 +67,7 @@ waits_here(struct round *r, struct session *look, const char *name, int wanted)
         if (a.type == '*' && a.n >= wanted) {
             return true;
         }
-        sleep_us(500);
+        sleep_us(500); /* between two questions */
     }
     return false;
 }
@@ -178,7 +179,7 @@ fifo_run(struct client *c)
             }
         }
         rounds++;
-        sleep_us(20000);
+        sleep_us(20000); /* so that the name is not held all the time */
     }
     for (int i = 0; i <= QUEUE; i++) {
         session_close(c, &r.s[i]);

@@ -20,7 +20,7 @@ def main():
     try:
         for i in range(12):
             w.client("AB"[i % 2], "mode=etcd", "lease=2000", "pause=5000", "wait=4000", "names=" + NAMES)
-        time.sleep(seconds)
+        time.sleep(seconds)  # the workload: so long they lock, are stopped, and write
         w.leaks()
         lost, writes, refused = w.numbers(NAMES)
         verdict = w.verdict()

@@ -11,7 +11,7 @@ import socket
 import tempfile
 import time
 
-from harness import Closed, Conn, RError, free_port, until
+from harness import Closed, Conn, RError, free_port, state, until
 from world import LEASE, PROGRAMS, Process, Server
 
 Nemesis = collections.namedtuple("Nemesis", "name does heals world run loses")
@@ -61,11 +61,7 @@ def stopped(process, seconds):
     """SIGSTOP for so long; true when it was seen stopped."""
     process.signal(signal.SIGSTOP)
 
-    def is_stopped():
-        """the process is stopped"""
-        with open("/proc/%d/stat" % process.pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] in "Tt"
-    until(is_stopped)
+    until(lambda: state(process.pid) in "Tt")
     yield seconds
     process.signal(signal.SIGCONT)
     return 1

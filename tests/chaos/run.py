@@ -19,6 +19,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from world import LEASE, World, now_us, harness  # noqa: E402
+from harness import until  # noqa: E402
 import nemeses  # noqa: E402
 import netns  # noqa: E402
 
@@ -71,7 +72,7 @@ def strike(world, group, report):
             seen[i] = int((yield from n.run(world)) or 0)
         parts = nemeses.together([watched(i, n) for i, n in enumerate(group)])
         for seconds in parts:
-            time.sleep(seconds)
+            time.sleep(seconds)  # the harm itself: so long it stays
         for n, times in zip(group, seen):
             report.happened[n.name] += times
             if times <= 0:
@@ -117,7 +118,7 @@ def judge(world, report, is_strict):
     report.test("%s: enough was done" % world.title, None if verdict.grants > 200 else "%d grants" % verdict.grants)
 
 
-def play(title, part, rows, is_strict, args, report, until=0):
+def play(title, part, rows, is_strict, args, report, end=0):
     """One world, from its beginning to its judgement."""
     rng, failed = random.Random(args.seed), report.failed
     world = World(title, seed=args.seed, clients=args.clients, **PARTS[part])
@@ -125,9 +126,9 @@ def play(title, part, rows, is_strict, args, report, until=0):
     try:
         world.listeners()
         world.fifo_clients()
-        time.sleep(0.5)
+        until(world.at_work)
         fine = all([strike(world, [n], report) for n in rows])
-        while fine and time.monotonic() < until:
+        while fine and time.monotonic() < end:
             group = rng.sample(rows, min(len(rows), rng.choice((1, 2, 2))))
             if nemeses.compatible(group):
                 fine = strike(world, group, report)

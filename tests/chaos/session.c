@@ -35,7 +35,7 @@ sleep_us(int64_t us)
         struct timespec t = {.tv_sec = left / 1000000, .tv_nsec = left % 1000000 * 1000};
 
         if (left > 0) {
-            (void)nanosleep(&t, NULL);
+            (void)nanosleep(&t, NULL); /* the only one of a client, but for the one it is stopped for: see session.h */
         }
     }
 }

@@ -20,7 +20,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
 import harness  # noqa: E402
-from harness import Closed, Conn, Process, RError, free_port, until  # noqa: E402
+from harness import Closed, Conn, Process, free_port, until, within  # noqa: E402
 
 import netns  # noqa: E402
 import rlcheck  # noqa: E402
@@ -269,6 +269,17 @@ class World:
             self.client(tag, "mode=fifo", "names=re:fifo-" + tag)
             self.client(tag, "mode=fifo", "names=fe:fifo-" + tag)
 
+    def at_work(self):
+        """each client has been granted something, and the listeners are heard by the daemons"""
+        for name in self.clients:
+            try:
+                with open("%s/%s.history" % (self.dir, name)) as f:
+                    if " OK token=" not in f.read():
+                        return False
+            except FileNotFoundError:
+                return False
+        return all(" sub=1 " in d.cmd("CLIENT", "LIST") for d in self.daemons.values())
+
     def kill_client(self, name):
         c = self.clients.pop(name)
         self.event("kill", name)
@@ -286,16 +297,16 @@ class World:
             if not d.running():
                 return "daemon %s has ended with %s" % (tag, d.proc.returncode)
             reply = None
-            while time.monotonic() < end:
+
+            def grants():
+                nonlocal reply
                 try:
                     with Conn(d.path, timeout=max(0.1, end - time.monotonic())) as c:
                         reply = c.cmd("LOCK", "probe:" + tag, "WAIT", "1s")
-                        if isinstance(reply, int):
-                            break
                 except (OSError, Closed) as e:
                     reply = e
-                time.sleep(0.02)
-            if not isinstance(reply, int):
+                return isinstance(reply, int)
+            if not within(grants, (end - time.monotonic()) / harness.SLOW, pause=0.02):
                 return "daemon %s grants nothing: %r" % (tag, reply)
         return None
 
@@ -309,12 +320,12 @@ class World:
                 self.bad.append("client %s ended with %s: %s" % (name, c.proc.returncode, c.log()[-500:]))
             c.log_file.close()
         self.clients = {}
-        end = time.monotonic() + (self.lease + 6) * harness.SLOW
-        while True:
-            left = self.left()
-            if not left or time.monotonic() > end:
-                break
-            time.sleep(0.05)
+        left = []
+
+        def clean():
+            left[:] = self.left()
+            return not left
+        within(clean, self.lease + 6, pause=0.05)
         for what in left:
             self.event("left", what)
 

@@ -279,15 +279,16 @@ def calls_of(tally, scene, build, short):
 
 def started(house, patience):
     """Runs the daemon until it serves, has ended, or the patience is over."""
-    end = time.monotonic() + patience * harness.SLOW
-    while house.daemon.running() and time.monotonic() < end:
+    def serves_or_has_ended():
+        if not house.daemon.running():
+            return True
         try:
             with harness.Conn(house.daemon.path, 0.1) as c:
                 c.cmd("PING")
-                return
+                return True
         except (OSError, harness.Closed):
-            pass
-        time.sleep(0.002)
+            return False
+    harness.within(serves_or_has_ended, patience, pause=0.002)
 
 
 def one_start(house, family, n, length, error):
@@ -477,10 +478,7 @@ def files(tally, build):
         house.redis.cmd("CLIENT", "KILL", "TYPE", "normal")  # a link that comes back finds a full table
         for c in callers:
             c.close()
-        end = time.monotonic() + harness.DEADLINE
-        while not house.daemon.serving() and time.monotonic() < end:
-            time.sleep(0.005)
-        checks += [("nobody is served afterwards", house.daemon.serving())]
+        checks += [("nobody is served afterwards", harness.within(house.daemon.serving))]
         first.ask("UNLOCK", "held"), first.ask("UNLOCK", "held")
         first.end()
         harness.until(house.daemon.ready)

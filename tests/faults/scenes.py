@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import socket
-import time
 
 from page import harness
 
@@ -453,8 +452,7 @@ def reload(st):
     a = st.client()
     st.daemon.signal(signal.SIGHUP)
     for _ in range(3):
-        a.ask("PING")
-    time.sleep(0.001)  # the signal may still be on its way: it changes what is loaded, not what is answered
+        a.ask("PING")  # each is a turn of the loop, and the signal is handled in one of the first two
     a.ask("LOCK", st.name("reloaded"), "NOWAIT")
 
 

@@ -2,7 +2,8 @@
 
 Everything lives in a directory of its own under /tmp and listens on Unix sockets or ports that the kernel chose.
 Every process is started here and ended here by its pid, and dies with the test that started it. Nothing sleeps for
-luck: what is waited for is asked for, again and again, until a deadline.
+luck: what is waited for is asked for, again and again, until a deadline (`within`, the one place that sleeps; `until`
+fails where it is over).
 """
 import ctypes
 import os
@@ -32,16 +33,22 @@ def die_with_us():
         signal.signal(sig, signal.SIG_DFL)
 
 
-def until(what, deadline=None, pause=0.005):
-    """Asks until the answer is true, and returns it; fails after the deadline."""
+def within(what, deadline=None, pause=0.005):
+    """Asks until the answer is true or the deadline is over; the last answer."""
     end = time.monotonic() + (DEADLINE if deadline is None else deadline * SLOW)
     while True:
         answer = what()
-        if answer:
+        if answer or time.monotonic() > end:
             return answer
-        if time.monotonic() > end:
-            raise AssertionError("not within the deadline: %s" % getattr(what, "__doc__", None) or what)
         time.sleep(pause)
+
+
+def until(what, deadline=None, pause=0.005):
+    """Asks until the answer is true, and returns it; fails after the deadline."""
+    answer = within(what, deadline, pause)
+    if not answer:
+        raise AssertionError("not within the deadline: %s" % (what.__doc__ or what))
+    return answer
 
 
 def free_port():
@@ -50,13 +57,18 @@ def free_port():
         return s.getsockname()[1]
 
 
-def alive(pid):
-    """Runs, and is no zombie."""
+def state(pid):
+    """What the kernel says of a process: R, S, D, T (stopped), Z (a zombie) ...; X: there is none."""
     try:
         with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return f.read().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
-        return False
+        return "X"
+
+
+def alive(pid):
+    """Runs, and is no zombie."""
+    return state(pid) not in "ZX"
 
 
 class RError(str):
@@ -81,19 +93,20 @@ class Conn:
             self.sock = socket.socket()
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock.settimeout(DEADLINE if timeout is None else timeout)
-        end = time.monotonic() + DEADLINE
-        while True:
+
+        def connected():
+            """there is room in a Unix socket's queue of connections"""
             try:
                 self.sock.connect(where)
-                break
-            except BlockingIOError:  # a Unix socket's queue of connections is full
-                if time.monotonic() > end:
-                    self.sock.close()
-                    raise
-                time.sleep(0.001)
-            except OSError:
-                self.sock.close()
-                raise
+                return True
+            except BlockingIOError:
+                return False
+        try:
+            if not within(connected, pause=0.001):
+                raise BlockingIOError("nobody accepts connections on %s" % (where,))
+        except OSError:
+            self.sock.close()
+            raise
         self.buf = b""
         self.monitors = False  # it has said MONITOR
 

@@ -11,7 +11,7 @@ import threading
 import unittest
 
 import harness
-from harness import Case, until
+from harness import Case, state, until
 
 try:
     import redis
@@ -19,11 +19,6 @@ try:
     from redis.lock import Lock
 except ImportError:
     redis = None
-
-
-def state_of(pid):
-    with open("/proc/%d/stat" % pid) as f:
-        return f.read().rsplit(")", 1)[1].split()[0]
 
 
 class Front(Case):
@@ -204,7 +199,7 @@ class RedisPy(Front):
         self.d = self.rlockd(redis=store.url, name="another")
         lock = self.client().lock("job", timeout=60)
         store.signal(signal.SIGSTOP)
-        until(lambda: state_of(store.pid) == "T")
+        until(lambda: state(store.pid) == "T")
         with self.assertRaisesRegex(ResponseError, "UNAVAILABLE"):
             lock.acquire(blocking=False)
         store.signal(signal.SIGCONT)

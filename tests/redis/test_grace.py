@@ -158,10 +158,14 @@ class Grace(Two):
         self.b.signal(signal.SIGSTOP)
         self.r.cmd("FLUSHALL")
         self.holder.ask("LOCK", "new")
-        until(lambda: self.in_grace(self.a))
-        time.sleep(0.5)  # a good deal longer than all that are there need
-        self.assertTrue(self.holder.quiet())
+        uuid = self.a.info("server")["run_id"]
+
+        def has_its_own_again():
+            """all that are there have said so: were nobody else waited for, the grace would be over"""
+            return self.r.cmd("HGET", "rlock:absent", uuid) == "0"
+        until(has_its_own_again)
         self.assertTrue(self.in_grace(self.a))
+        self.assertTrue(self.holder.quiet())
         self.b.signal(signal.SIGCONT)
         self.assertIsInstance(self.holder.read(), int)
         self.assertEqual(self.r.cmd("EXISTS", "theirs"), 1)

@@ -10,7 +10,7 @@ import sys
 import time
 
 import harness
-from harness import Case, Closed, RError, alive, until
+from harness import Case, Closed, RError, alive, state, until
 
 
 class Log(Case):
@@ -293,7 +293,28 @@ class Eviction(Case):
         until(lambda: self.r.cmd("EXISTS", "a") == 0)
 
 
-class Clocks(Case):
+class Jumping(Case):
+    """A clock that is set by a file: of all that are started with what jumping_clock() returns."""
+
+    def jumping_clock(self, slept=False):
+        """The environment of a program whose wall clock jumps; slept: CLOCK_BOOTTIME instead."""
+        lib, source = os.path.join(self.dir, "jump.so"), os.path.join(harness.TOP, "tests", "redis", "jump.c")
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", lib, source], check=True)
+        self.file = os.path.join(self.dir, "jump")
+        self.set_clock(0)
+        return {"LD_PRELOAD": lib, "RLOCKD_TEST_JUMP": self.file, **({"RLOCKD_TEST_SLEPT": "1"} if slept else {})}
+
+    def set_clock(self, ahead_s):
+        with open(os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as f:
+            f.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
+
+    def sleeping_daemon(self, **more):
+        """Its clock jumps; that of its Redis does not."""
+        r = self.redis()
+        return self.rlockd(redis=r.url, env=self.jumping_clock(slept=True), **more)
+
+
+class Clocks(Jumping):
     def two_clocks(self, boottime_s, monotonic_s):
         """BOOTTIME and MONOTONIC are eleven days apart: who mixes them up sees a lease that is over, or endless."""
         words = ["unshare", "--time", "--boottime", str(boottime_s), "--monotonic", str(monotonic_s)]
@@ -331,9 +352,7 @@ class Clocks(Case):
 
     def test_the_machine_slept(self):
         """BOOTTIME has gone on, MONOTONIC has not: what was held is over for us, though this Redis has not slept."""
-        preload = self.jumping_clock()
-        r = self.redis()
-        d = self.rlockd(redis=r.url, under=["env", "RLOCKD_TEST_SLEPT=1", *("%s=%s" % pair for pair in preload.items())])
+        d = self.sleeping_daemon()
         c, other = self.conn(d), self.conn(d)
         token = c.cmd("LOCK", "a")
         self.set_clock(5)
@@ -343,24 +362,12 @@ class Clocks(Case):
         self.assertRegex(str(c.cmd("UNLOCK", "a")), "^LOST ")
         self.assertGreater(other.cmd("LOCK", "a", "WAIT", "9s"), token)
 
-    def jumping_clock(self):
-        """The environment of a program whose clock is set by a file."""
-        lib, source = os.path.join(self.dir, "jump.so"), os.path.join(harness.TOP, "tests", "redis", "jump.c")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", lib, source], check=True)
-        self.file = os.path.join(self.dir, "jump")
-        self.set_clock(0)
-        return {"LD_PRELOAD": lib, "RLOCKD_TEST_JUMP": self.file}
-
     def jumping_redis(self):
         """A Redis whose clock is set by a file, and a daemon with two locks in it."""
         self.r = self.redis(env=self.jumping_clock())
         self.d = self.rlockd(redis=self.r.url)
         self.c = self.conn(self.d)
         self.tokens = [self.c.cmd("LOCK", name) for name in ("a", "b")]
-
-    def set_clock(self, ahead_s):
-        with open(os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as f:
-            f.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
 
     @staticmethod
     def lost(c):
@@ -411,38 +418,41 @@ class Warned(Case):
         self.assertRegex(c.cmd("UNLOCK", "a"), "^LOST ")
 
 
-class Paused(Case):
+class Paused(Jumping):
     """The daemon itself stands still for a while; its clock does not."""
 
-    def test_past_the_lease_nothing_is_said_to_be_held(self):
-        d = self.rlockd(conf="locks: { lease: 1s }\n")
-        c, other = self.conn(d), self.conn(d)
-        token = c.cmd("LOCK", "a")
-        other.ask("LOCK", "a", "WAIT", "1m")
+    def paused(self, d, seconds, c, *words):
+        """Stops it for so long. What c asks meanwhile lies there when it wakes up, before any timer was heard."""
         d.signal(signal.SIGSTOP)
         self.addCleanup(lambda: d.running() and d.signal(signal.SIGCONT))
-        c.ask("LOCK", "a", "ONCE")  # lies there when it wakes up, before any timer was heard
-        time.sleep(1.1)  # the kernel's clock, which nobody moves
+        until(lambda: state(d.pid) == "T")
+        c.ask(*words)
+        self.set_clock(seconds)
         d.signal(signal.SIGCONT)
+
+    def test_past_the_lease_nothing_is_said_to_be_held(self):
+        d = self.sleeping_daemon()
+        c, other = self.conn(d), self.conn(d)
+        token = c.cmd("LOCK", "a")
+        other.ask("LOCK", "a", "WAIT", "10m")
+        until(lambda: c.maps("LOCKS", "a")[0]["waiters"] == 1)
+        self.paused(d, 31, c, "LOCK", "a", "ONCE")
         self.assertRegex(c.read(), "^LOST ")
         self.assertGreater(other.read(), token)
 
     def test_within_the_lease_it_goes_on(self):
-        d = self.rlockd(conf="locks: { lease: 20s }\n")
+        d = self.sleeping_daemon()
         c = self.conn(d)
         token = c.cmd("LOCK", "a")
-        d.signal(signal.SIGSTOP)
-        c.ask("LOCK", "a", "ONCE")
-        time.sleep(0.2)
-        d.signal(signal.SIGCONT)
+        self.paused(d, 20, c, "LOCK", "a", "ONCE")
         self.assertEqual(c.read(), token)
 
 
-class Zombies(Case):
+class Zombies(Jumping):
     """Redis runs what it was sent while it was stopped, though nobody has waited for that any more."""
 
     def test_nothing_is_taken_or_broken_too_late(self):
-        r = self.redis()
+        r = self.redis(env=self.jumping_clock())
         d = self.rlockd(redis=r.url, conf="redis: { timeout: 200ms, backoff_max: 50ms }\n")
         c, other = self.conn(d), self.conn(d)
         r.cmd("SET", "theirs", "x", "PX", "600000")
@@ -462,7 +472,7 @@ class Zombies(Case):
         self.assertRegex(other.read(), "^UNAVAILABLE ")
         c.close()
         until(lambda: not d.redis_up(other))
-        time.sleep(0.3 * harness.SLOW)  # Redis's clock is the one that must pass the guard, and it is not ours to move
+        self.set_clock(2)  # Redis's, which must pass the guard
         r.signal(signal.SIGCONT)
         until(lambda: calls() >= before + 2)  # they have run
         self.assertEqual(r.cmd("EXISTS", "a"), 0)
@@ -640,7 +650,7 @@ class Descriptors(Case):
         holder.cmd("DEBUG", "ADVANCE", "11s")
         until(lambda: r.cmd("PTTL", "a") > 20000)  # by a renewal: Redis's connections came first
         began = self.cpu(d)
-        time.sleep(0.3)
+        time.sleep(0.3)  # what is measured is how much it does in some time
         self.assertLess(self.cpu(d) - began, 0.2 * harness.SLOW, "it rests, and does not spin")
         for c in crowd:
             c.close()

@@ -96,7 +96,8 @@ class Sessions(Restart):
                 table = f.read()
             return b"lost" in table and b"named" in table
         until(kept)
-        time.sleep(0.02)  # whatever is to be written to Redis has been: nothing tells us so while it is stopped
+        for _ in range(3):
+            d.cmd("PING")  # each is a turn of the daemon's loop: what goes to Redis has been written
         d.kill()
         self.r.signal(signal.SIGCONT)
         until(lambda: self.key_of("lost") == 1)

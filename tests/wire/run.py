@@ -18,7 +18,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -232,20 +231,19 @@ class Script:
     def wait_for(self, rest):
         """`? WORDS = TEXT`: asks the daemon until the whole answer contains the text: for what happens by itself."""
         words, want = rest.split(" = ", 1)
-        want = self.fill(want)
-        end = time.monotonic() + harness.DEADLINE
-        while True:
+        want, got = self.fill(want), None
+
+        def contains():
+            nonlocal got
             if words.startswith("redis-cli "):
                 self.redis_cli(words[10:])
                 got = "\n".join(self.redis_out)
             else:
                 got = str(self.ask_control(*split_words(self.fill(words))))
-            if self.match(want, got, whole=False):
-                self.checks += 1
-                return
-            if time.monotonic() > end:
-                raise Wrong("still %s" % got)
-            time.sleep(0.002)
+            return self.match(want, got, whole=False)
+        if not harness.within(contains, pause=0.002):
+            raise Wrong("still %s" % got)
+        self.checks += 1
 
     def run(self):
         for number, text in self.lines:
