@@ -177,17 +177,22 @@ def _(w):
 
 @nemesis("flushall", "FLUSHALL", "nothing is to be healed", loses="grace")
 def _(w):
+    w.redis.cmd("SET", "rlock:chaos", "1")
     w.redis.cmd("FLUSHALL")
     yield 0
-    return 1
+    return w.redis.cmd("EXISTS", "rlock:chaos") == 0
 
 
 @nemesis("script-flush", "SCRIPT FLUSH", "nothing is to be healed")
 def _(w):
+    def missed():
+        """how often a script was asked for that is not there"""
+        return int((w.redis.info("errorstat_NOSCRIPT") or "count=0").split("=")[1])
+    before = missed()
     for _ in range(3):
         w.redis.cmd("SCRIPT", "FLUSH", "SYNC")
         yield 0.1
-    return w.redis.cmd("SCRIPT", "EXISTS", "0" * 40) == [0]
+    return until(lambda: missed() - before)
 
 
 @nemesis("redis-stop-short", "SIGSTOP of Redis for a third of a lease", "SIGCONT")
@@ -282,14 +287,21 @@ def _(w):
 
 @nemesis("redis-paused", "CLIENT PAUSE of writes, then of all", "UNPAUSE")
 def _(w):
-    began = time.monotonic()
-    w.redis.cmd("CLIENT", "PAUSE", "60000", "WRITE")
-    yield 0.6
-    w.redis.cmd("CLIENT", "UNPAUSE")
-    w.redis.cmd("CLIENT", "PAUSE", "600", "ALL")
-    yield 0.6
-    w.redis.cmd("CLIENT", "UNPAUSE")
-    return time.monotonic() - began > 1
+    with w.redis.conn() as c:
+        w.redis.cmd("CLIENT", "PAUSE", "60000", "WRITE")
+        c.ask("SET", "rlock:chaos", "1")
+        yield 0.6
+        seen = c.quiet()
+        w.redis.cmd("CLIENT", "UNPAUSE")
+        c.read()
+        w.redis.cmd("CLIENT", "PAUSE", "600", "ALL")
+        c.ask("PING")
+        yield 0.3
+        seen += c.quiet()
+        yield 0.3
+        c.read()
+        w.redis.cmd("CLIENT", "UNPAUSE")
+    return seen == 2
 
 
 # --- the way, by the proxy
