@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "tests/unit/suite.h"
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -163,17 +164,11 @@ static inline int
 run_suite(const char *name, TCase *tc)
 {
     Suite *s = suite_create(name);
-    SRunner *sr;
-    int failed;
 
     tcase_add_checked_fixture(tc, begin, end);
     tcase_set_timeout(tc, 120);
     suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down, and short
+ * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down (core_sink.h), and short
  * words for what sessions and Redis do.
  *
  * Strict: before anything new happens, each reply and each operation of the last happening must have been asked
@@ -10,81 +10,8 @@
 #ifndef RLOCKD_TESTS_CORE_WORLD_H
 #define RLOCKD_TESTS_CORE_WORLD_H
 
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "daemon/base/clock.h"
-#include "daemon/core/view.h"
-
-#define MS(n) ((n)*US_PER_MS)
-#define SEC(n) ((n)*US_PER_S)
-#define TOLD_30S (SEC(30) - MS(300) - MS(2)) /* of the watchdog's 30 s a holder is told 1 % and 2 ms less */
-
-enum { WORLD_SESSIONS = 12000, WORLD_TEXT = 24 };
-
-/* An operation on its way, or a (UN)WATCH. */
-struct flight {
-    enum core_action_type verb;
-    struct core_op op;
-    char key[WORLD_TEXT];
-    int64_t at_us;
-    bool seen;     /* the test has asked for it */
-    bool answered; /* or needs no answer */
-};
-
-/* One name of an MLOCK, or one link of a cycle: its reply or hop with texts that last. */
-struct detail {
-    struct core_reply part;
-    struct core_hop hop;
-    char name[WORLD_TEXT], daemon[WORLD_TEXT], owner[WORLD_TEXT];
-};
-
-struct answer {
-    struct core_reply reply; /* part and hop point nowhere, see part() and hop() */
-    char name[WORLD_TEXT];
-    struct detail *detail;   /* reply.parts + reply.hops of them */
-    bool seen;
-};
-
-/* What was said to all daemons. */
-struct said {
-    char *p;
-    size_t n;
-};
-
-struct news {
-    struct core_publish publish;
-    char name[WORLD_TEXT], owner_name[WORLD_TEXT];
-    bool seen;
-};
-
-/* What is kept of a claim for the next process. */
-struct kept {
-    struct core_kept kept;
-    char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
-};
-
-struct world {
-    struct core *core;
-    struct metrics metrics;
-    struct core_conf conf;
-    int64_t now_us;
-    uint64_t request, token; /* the last ones given out */
-    struct flight *flights;
-    struct answer *answers;
-    struct news *news;
-    struct said *said;
-    struct kept *kept;
-    size_t kept_n, kept_room;
-    size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
-    size_t flights_seen, answers_seen; /* all before are seen */
-    uint64_t reclaimed;                /* epoch of the last RECLAIMED */
-    unsigned reclaimed_n;              /* how many there were */
-    uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
-    size_t sessions_n;
-    bool unchecked; /* for large worlds: core_check() only at the end */
-};
+#include "tests/unit/core_sink.h"
+#include "tests/unit/suite.h"
 
 /* What a request may say; all zero: LOCK waits for ever, is renewed by the watchdog, for the session itself. */
 struct ask {
@@ -100,138 +27,6 @@ struct ask {
     int64_t spec_lease_us;                  /* 0 = 30 s */
     bool no_place_grace, no_owner_grace; /* else 2 s, 10 s */
 };
-
-static inline void *
-world_room(void *p, size_t n, size_t *room, size_t size)
-{
-    if (n < *room) {
-        return p;
-    }
-    *room = *room == 0 ? 64 : *room * 2;
-    p = realloc(p, *room * size);
-    ck_assert_ptr_nonnull(p);
-    return p;
-}
-
-static inline void
-world_text(char out[WORLD_TEXT], struct slice s)
-{
-    ck_assert_uint_lt(s.n, WORLD_TEXT);
-    if (s.n > 0) {
-        memcpy(out, s.p, s.n);
-    }
-    out[s.n] = '\0';
-}
-
-static inline void
-world_details(struct answer *r)
-{
-    const struct core_reply *rp = &r->reply;
-
-    r->detail = rp->parts + rp->hops > 0 ? calloc(rp->parts + rp->hops, sizeof(*r->detail)) : NULL;
-    for (size_t i = 0; i < rp->parts; i++) {
-        r->detail[i].part = rp->part[i];
-        world_text(r->detail[i].name, rp->part[i].name);
-    }
-    for (size_t i = 0; i < rp->hops; i++) {
-        struct detail *d = &r->detail[rp->parts + i];
-
-        d->hop = rp->hop[i];
-        world_text(d->name, rp->hop[i].name);
-        world_text(d->daemon, rp->hop[i].daemon);
-        world_text(d->owner, rp->hop[i].owner_name);
-    }
-    r->reply.part = NULL;
-    r->reply.hop = NULL;
-}
-
-/* Its record; the one behind the last when there is none. */
-static inline struct kept *
-world_kept(const struct world *w, uint64_t claim)
-{
-    size_t i = 0;
-
-    while (i < w->kept_n && w->kept[i].kept.part.claim != claim) {
-        i++;
-    }
-    return &w->kept[i];
-}
-
-static inline void
-world_keep(struct world *w, const struct core_kept *k)
-{
-    struct kept *r;
-
-    w->kept = world_room(w->kept, w->kept_n, &w->kept_room, sizeof(*w->kept));
-    r = world_kept(w, k->part.claim);
-    w->kept_n += r == &w->kept[w->kept_n];
-    r->kept = *k;
-    world_text(r->name, k->name);
-    world_text(r->key, k->key);
-    world_text(r->owner, k->owner);
-}
-
-static inline void
-world_forget(struct world *w, uint64_t claim)
-{
-    struct kept *r = world_kept(w, claim);
-
-    ck_assert_msg(r != &w->kept[w->kept_n], "claim %d is forgotten, and was not kept", (int)claim);
-    *r = w->kept[--w->kept_n];
-}
-
-static inline void
-world_sink(void *ctx, const struct core_action *a)
-{
-    struct world *w = ctx;
-    struct flight *f;
-    struct answer *r;
-    struct said *s;
-    struct news *n;
-
-    switch (a->type) {
-    case CORE_REPLY:
-        w->answers = world_room(w->answers, w->answers_n, &w->answers_room, sizeof(*w->answers));
-        r = &w->answers[w->answers_n++];
-        *r = (struct answer){.reply = a->reply};
-        world_text(r->name, a->reply.name);
-        world_details(r);
-        break;
-    case CORE_SAY:
-        w->said = world_room(w->said, w->said_n, &w->said_room, sizeof(*w->said));
-        s = &w->said[w->said_n++];
-        *s = (struct said){malloc(a->say.n), a->say.n};
-        ck_assert_ptr_nonnull(s->p);
-        memcpy(s->p, a->say.p, a->say.n);
-        break;
-    case CORE_RECLAIMED:
-        w->reclaimed = a->epoch;
-        w->reclaimed_n++;
-        break;
-    case CORE_PUBLISH:
-        w->news = world_room(w->news, w->news_n, &w->news_room, sizeof(*w->news));
-        n = &w->news[w->news_n++];
-        *n = (struct news){.publish = a->publish};
-        world_text(n->name, a->publish.name);
-        world_text(n->owner_name, a->publish.owner_name);
-        break;
-    case CORE_KEEP:
-        world_keep(w, &a->keep);
-        break;
-    case CORE_FORGET:
-        world_forget(w, a->forget);
-        break;
-    default:
-        w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
-        f = &w->flights[w->flights_n++];
-        *f = (struct flight){.verb = a->type, .op = a->op, .at_us = w->now_us};
-        f->answered = a->type == CORE_WATCH || a->type == CORE_UNWATCH;
-        ck_assert_msg(!w->conf.keeps || a->type > CORE_RELEASE || world_kept(w, a->op.claim) != &w->kept[w->kept_n],
-                      "operation %d on a claim that is not kept", (int)a->type);
-        world_text(f->key, a->op.key);
-        break;
-    }
-}
 
 static inline void
 world_open_conf(struct world *w, const struct core_conf *conf)
@@ -611,14 +406,23 @@ known(const struct world *w, const char *name)
 
 /* ---- short ways ---- */
 
+/* The oldest operation is this one, Redis does it, and so the request has this answer. */
+static inline const struct core_reply *
+redis_does(struct world *w, enum core_action_type verb, const char *key, uint64_t id, enum core_answer answer)
+{
+    redis_says(w, expect_op(w, verb, key), CORE_OK);
+    return expect_reply(w, id, answer);
+}
+
+#define redis_grants(w, key, id) redis_does(w, CORE_ACQUIRE, key, id, CORE_GRANTED)
+#define redis_renews(w, key, id) redis_does(w, CORE_EXTEND, key, id, CORE_LEFT)
+#define redis_frees(w, key, id) redis_does(w, CORE_RELEASE, key, id, CORE_LEFT)
+
 /* s takes a free name; returns the token. */
 static inline uint64_t
 take(struct world *w, uint64_t s, const char *name)
 {
-    uint64_t id = lock(w, s, name);
-
-    redis_says(w, expect_op(w, CORE_ACQUIRE, name), CORE_OK);
-    return expect_reply(w, id, CORE_GRANTED)->token;
+    return redis_grants(w, name, lock(w, s, name))->token;
 }
 
 /* The part of a lease that is told: 1 % and 2 ms less. */
@@ -632,20 +436,26 @@ told(int64_t lease_us)
 static inline uint64_t
 take_for(struct world *w, uint64_t s, int64_t lease_us)
 {
-    uint64_t id = lock(w, s, "a", .lease_us = lease_us);
+    return redis_grants(w, "a", lock(w, s, "a", .lease_us = lease_us))->token;
+}
 
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    return expect_reply(w, id, CORE_GRANTED)->token;
+/* A world with one session, which is returned; it has taken "a". */
+static inline uint64_t
+world_holding(struct world *w)
+{
+    uint64_t s;
+
+    world_open(w);
+    s = session(w);
+    take(w, s, "a");
+    return s;
 }
 
 /* s gives back its last hold. */
 static inline void
 give(struct world *w, uint64_t s, const char *name)
 {
-    uint64_t id = unlock(w, s, name);
-
-    redis_says(w, expect_op(w, CORE_RELEASE, name), CORE_OK);
-    ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, 0);
+    ck_assert_int_eq(redis_frees(w, name, unlock(w, s, name))->left, 0);
 }
 
 /* All go, Redis says yes to everything, time passes: nothing may be left. */
@@ -687,27 +497,6 @@ world_close(struct world *w)
     free(w->answers);
     free(w->news);
     free(w->said);
-}
-
-/* What main() returns: 0 when all tests passed. */
-static inline int
-world_main(const char *suite, const TTest **tests, size_t n)
-{
-    Suite *s = suite_create(suite);
-    TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
-
-    tcase_set_timeout(tc, 300);
-    for (size_t i = 0; i < n; i++) {
-        tcase_add_test(tc, tests[i]);
-    }
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #define RLOCKD_TESTS_RNG_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 struct rng {
     uint64_t state;
@@ -32,6 +33,15 @@ static inline unsigned
 rng_below(struct rng *r, unsigned n)
 {
     return (unsigned)(rng_next(r) % n);
+}
+
+/* How many seeds a test with `n` of them takes: no more than RLOCKD_SEEDS says, where each is slow (check-valgrind). */
+static inline int
+rng_seeds(int n)
+{
+    const char *most = getenv("RLOCKD_SEEDS");
+
+    return most != NULL && atoi(most) < n ? atoi(most) : n;
 }
 
 #endif

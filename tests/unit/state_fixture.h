@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/suite.h"
+
 static char top[64], error[160];
 static int dir = -1;
 
@@ -51,22 +53,7 @@ write_all(const char *file, const unsigned char *p, size_t n)
 static inline int
 state_main(const char *suite, const TTest *const *tests, size_t n)
 {
-    Suite *s = suite_create(suite);
-    TCase *t = tcase_create("all");
-    SRunner *r;
-    int failed;
-
-    tcase_set_timeout(t, 60);
-    tcase_add_checked_fixture(t, setup, teardown);
-    for (size_t i = 0; i < n; i++) {
-        tcase_add_test(t, tests[i]);
-    }
-    suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_main_with(suite, tests, n, setup, teardown);
 }
 
 #endif

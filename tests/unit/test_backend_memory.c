@@ -10,61 +10,12 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/reply.h"
+#include "tests/unit/suite.h"
 
-static long alive;        /* allocations that were not freed */
-static long failing = -1; /* so many more succeed; -1 = all */
-
-static bool
-may_allocate(void)
-{
-    if (failing == 0) {
-        return false;
-    }
-    failing -= failing > 0;
-    return true;
-}
-
-static void *
-test_calloc(size_t n, size_t size)
-{
-    void *p = may_allocate() ? calloc(n, size) : NULL;
-
-    alive += p != NULL;
-    return p;
-}
-
-static void *
-test_malloc(size_t n)
-{
-    return test_calloc(1, n);
-}
-
-static void *
-test_realloc(void *old, size_t n)
-{
-    void *p = may_allocate() ? realloc(old, n) : NULL;
-
-    alive += p != NULL && old == NULL;
-    return p;
-}
-
-static void
-test_free(void *p)
-{
-    alive -= p != NULL;
-    free(p);
-}
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
-#define free test_free
+#include "tests/unit/failing_alloc.h"
 #include "daemon/backend/call.c"
 #include "daemon/backend/reply.c"
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
+#include "tests/unit/failing_alloc_end.h"
 
 /* The one reply that these bytes are; NULL: the reader has given up, and says so. */
 static struct reply *
@@ -228,19 +179,8 @@ END_TEST
 int
 main(void)
 {
-    Suite *s = suite_create("backend, without memory");
-    TCase *tc = tcase_create("all");
-    SRunner *sr;
-    int failed;
+    const TTest *tests[] = {replies_without_memory, more_items_than_may_be, longer_texts_than_may_be,
+                            items_without_memory};
 
-    tcase_add_test(tc, replies_without_memory);
-    tcase_add_test(tc, more_items_than_may_be);
-    tcase_add_test(tc, longer_texts_than_may_be);
-    tcase_add_test(tc, items_without_memory);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
+    return suite_main("backend, without memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -112,8 +112,7 @@ START_TEST(once_while_held)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         s = session(&w);
         id = lock(&w, s, "a", .kind = kinds[i], .once = true);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        token = expect_reply(&w, id, CORE_GRANTED)->token;
+        token = redis_grants(&w, "a", id)->token;
         for (int again = 0; again < 2; again++) {
             id = lock(&w, s, "a", .kind = kinds[i], .once = true, .nowait = again == 1);
             r = expect_reply(&w, id, CORE_GRANTED); /* without asking Redis */
@@ -133,10 +132,8 @@ START_TEST(once_while_waiting)
     uint64_t s, t, ids[3], after;
     struct flight op;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     ids[0] = lock(&w, t, "a");
     after = lock(&w, t, "a"); /* not ONCE: in order, a re-entry when its turn comes */
     ids[1] = lock(&w, t, "a", .once = true);
@@ -150,8 +147,7 @@ START_TEST(once_while_waiting)
         ck_assert_uint_eq(r->token, w.token);
         ck_assert_uint_eq(r->holds, 1);
     }
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, after, CORE_GRANTED)->holds, 2);
+    ck_assert_uint_eq(redis_grants(&w, "a", after)->holds, 2);
     world_close(&w);
 }
 END_TEST
@@ -162,18 +158,14 @@ START_TEST(once_behind_unlock)
     struct world w;
     uint64_t s, t, first, gives, repeats;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     first = lock(&w, t, "a");
     gives = unlock(&w, t, "a");
     repeats = lock(&w, t, "a", .once = true);
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, first, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, gives, CORE_LEFT);
+    redis_grants(&w, "a", first);
+    redis_frees(&w, "a", gives);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* a hold of its own */
     expect_reply(&w, repeats, CORE_GRANTED);
     expect_state(&w, "a", "held");
@@ -187,10 +179,8 @@ START_TEST(once_joined_times_out)
     struct world w;
     uint64_t s, t, first, joined;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     first = lock(&w, t, "a");
     joined = lock(&w, t, "a", .once = true, .wait_us = SEC(1));
     pass(&w, SEC(1));
@@ -199,8 +189,7 @@ START_TEST(once_joined_times_out)
     joined = lock(&w, t, "a", .once = true, .nowait = true);
     expect_reply(&w, joined, CORE_NOT_GRANTED);
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, first, CORE_GRANTED);
+    redis_grants(&w, "a", first);
     world_close(&w);
 }
 END_TEST
@@ -218,8 +207,7 @@ START_TEST(once_outlives_what_it_repeats)
         s = session(&w);
         t = session(&w);
         first = lock(&w, s, "a", .kind = kinds[i]);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, first, CORE_GRANTED);
+        redis_grants(&w, "a", first);
         first = lock(&w, t, "a", .kind = kinds[i], .wait_us = SEC(1));
         joined = lock(&w, t, "a", .kind = kinds[i], .once = true);
         pass(&w, SEC(1));
@@ -227,11 +215,9 @@ START_TEST(once_outlives_what_it_repeats)
         after = lock(&w, t, "a", .kind = kinds[i]);
         repeats = lock(&w, t, "a", .kind = kinds[i], .once = true);
         give(&w, s, "a");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        ck_assert_uint_eq(expect_reply(&w, joined, CORE_GRANTED)->holds, 1);
+        ck_assert_uint_eq(redis_grants(&w, "a", joined)->holds, 1);
         if (kinds[i] == KIND_REENTRANT) {
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-            ck_assert_uint_eq(expect_reply(&w, after, CORE_GRANTED)->holds, 2);
+            ck_assert_uint_eq(redis_grants(&w, "a", after)->holds, 2);
         } else {
             expect_reply(&w, after, CORE_DEADLOCK);
         }
@@ -282,11 +268,9 @@ START_TEST(token_acts_for_the_holder)
     expect_reply(&w, renew(&w, s, "a", SEC(5), .token = token - 1), CORE_STALE);
     expect_reply(&w, unlock(&w, t, "a", .token = token - 1), CORE_STALE);
     id = renew(&w, t, "a", SEC(60), .token = token);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 59398);
+    ck_assert_int_eq(redis_renews(&w, "a", id)->left, 59398);
     id = lock(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     take(&w, u, "b");
     lock(&w, s, "b");
     for (uint32_t left = 2; left-- > 0;) {
@@ -313,8 +297,7 @@ START_TEST(token_of_an_owner)
     world_open(&w);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id)->token;
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice", .token = token + 1), CORE_STALE);
     expect_reply(&w, renew(&w, s, "a", SEC(1), .owner = "alice", .token = 1), CORE_STALE);
     id = lock(&w, s, "a", .owner = "alice");
@@ -324,8 +307,7 @@ START_TEST(token_of_an_owner)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     expect_reply(&w, stale, CORE_STALE);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, right, CORE_LEFT)->left, 1);
+    ck_assert_int_eq(redis_frees(&w, "a", right)->left, 1);
     world_close(&w);
 }
 END_TEST
@@ -377,8 +359,7 @@ START_TEST(waiting_for_oneself)
         expect_reply(&w, lock(&w, s, "a", .kind = kinds[i], .nowait = true), CORE_NOT_GRANTED);
         id = lock(&w, s, "a", .kind = kinds[i], .owner = "other", .wait_us = SEC(1)); /* somebody else may wait */
         give(&w, s, "a");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
         world_close(&w);
     }
 }
@@ -390,10 +371,8 @@ START_TEST(wrong_kind)
     uint64_t s, t, first, second, id;
     struct flight op;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     expect_reply(&w, lock(&w, t, "a", .kind = KIND_SIMPLE), CORE_WRONG_KIND); /* in use here as another */
     expect_reply(&w, lock(&w, t, "a", .kind = KIND_SIMPLE, .owner = "new"), CORE_WRONG_KIND);
 
@@ -405,8 +384,7 @@ START_TEST(wrong_kind)
     expect_reply(&w, second, CORE_WRONG_KIND);
     ck_assert(!known(&w, "b"));
     id = lock(&w, t, "b", .kind = KIND_SIMPLE); /* asked anew */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "b", id);
     world_close(&w);
 }
 END_TEST
@@ -430,16 +408,14 @@ START_TEST(limits)
     expect_reply(&w, lock(&w, s, "d", .owner = NULL, .nowait = true), CORE_TOO_MANY_LOCKS);
     ck_assert(!known(&w, "d"));
     id = lock(&w, s, "a"); /* a re-entry is no further lock */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
 
     lock(&w, t, "a", .waiters_max = 2);
     lock(&w, session(&w), "a", .waiters_max = 2);
     expect_reply(&w, lock(&w, session(&w), "a", .waiters_max = 2), CORE_TOO_MANY_WAITERS);
     expect_reply(&w, lock(&w, session(&w), "a", .waiters_max = 2, .nowait = true), CORE_NOT_GRANTED);
     id = lock(&w, s, "a", .waiters_max = 2); /* the holder does not wait for anybody */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
 
     lock(&w, session(&w), "b");
     lock(&w, session(&w), "b");
@@ -513,8 +489,7 @@ START_TEST(break_held_elsewhere)
     id = break_name(&w, session(&w), "a");
     redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
     expect_reply(&w, id, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, waits, CORE_GRANTED);
+    redis_grants(&w, "a", waits);
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);
 }
@@ -525,13 +500,11 @@ START_TEST(break_unanswered)
 {
     static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN};
     struct world w;
-    uint64_t s, t, id;
+    uint64_t t, id;
     struct flight op;
 
-    world_open(&w);
-    s = session(&w);
+    world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
         id = break_name(&w, t, "a");
         redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), outcomes[i]);
@@ -575,11 +548,9 @@ START_TEST(draining)
     uint64_t s, t, u, first, second, tried, id;
     struct flight op;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
     u = session(&w);
-    take(&w, s, "a");
     first = lock(&w, t, "a");
     second = lock(&w, t, "b"); /* behind the first, in its owner's order */
     tried = lock(&w, u, "c");
@@ -593,11 +564,9 @@ START_TEST(draining)
     expect_reply(&w, lock(&w, t, "a"), CORE_DRAINING);
     expect_reply(&w, lock(&w, t, "d", .nowait = true, .owner = "x"), CORE_DRAINING);
     id = lock(&w, s, "a"); /* who holds may go on */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = unlock(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "a", id);
     give(&w, s, "a");
     ck_assert_uint_eq(core_totals(w.core).locks, 0);
     world_close(&w);
@@ -611,9 +580,7 @@ START_TEST(draining_behind_a_release)
     uint64_t s, freed, id;
     struct flight op;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     freed = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     id = lock(&w, s, "a");
@@ -651,5 +618,5 @@ main(void)
         draining_behind_a_release,
     };
 
-    return world_main("core", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core", tests, sizeof(tests) / sizeof(tests[0]));
 }

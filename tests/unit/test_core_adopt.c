@@ -230,8 +230,7 @@ START_TEST(newcomer_waits_for_the_release)
     id = lock(&w, session(&w), "a");
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -312,8 +311,7 @@ START_TEST(writer_and_reader)
     s = session(&w);
     for (int i = 0; i < 2; i++) {
         id = lock(&w, s, "a", .owner = "alice", .kind = KIND_RW, .shared = i == 1);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
     }
     adopted(restarts(&w), 1, 0, 0, 0);
     confirmed(&w, 1);
@@ -324,8 +322,7 @@ START_TEST(writer_and_reader)
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     id = unlock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -342,8 +339,7 @@ START_TEST(several_holders)
     for (int i = 0; i < 3; i++) {
         id = lock(&w, s, "a", .owner = i == 0 ? "bob" : permits ? "alice" : i == 1 ? "alice" : "carol",
                   .kind = permits ? KIND_SEMAPHORE : KIND_RW, .shared = !permits, .limit = 3);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        token[i] = expect_reply(&w, id, CORE_GRANTED)->token;
+        token[i] = redis_grants(&w, "a", id)->token;
     }
     adopted(restarts(&w), 3, 0, 0, 0);
     confirmed(&w, 3);
@@ -352,8 +348,7 @@ START_TEST(several_holders)
     expect_reply(&w, id, CORE_NOT_GRANTED);
     for (int i = 0; i < 3; i++) {
         id = unlock(&w, t, "a", .token = token[i]);
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, permits && i == 1);
+        ck_assert_int_eq(redis_frees(&w, "a", id)->left, permits && i == 1);
     }
     world_close(&w);
 }
@@ -367,8 +362,7 @@ START_TEST(grace_ends)
     open_keeping(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     adopted(restarts(&w), 1, 0, 0, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
@@ -394,8 +388,7 @@ START_TEST(run_out_is_lost)
     open_keeping(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     adopted(restart_as(&w, same_boot ? TOLD_30S : MS(1), same_boot), 0, 0, 0, 1);
     expect_news(&w, CORE_NEWS_LOST, "a");
     expect_op(&w, CORE_RELEASE, "a");
@@ -423,8 +416,7 @@ START_TEST(nothing_is_said_before_redis_has)
 
     open_keeping(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(20));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     adopted(restarts(&w), 1, 0, 0, 0);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .once = true);
@@ -452,7 +444,7 @@ START_TEST(redis_has_lost_its_data)
     redis_says(&w, was, CORE_OK);
     expect_reply(&w, w.request, CORE_GRANTED);
     adopted(restarts(&w), 1, 0, 0, 0);
-    happens(&w, &(struct core_event){.type = CORE_RECLAIM, .epoch = 7});
+    reclaims(&w, 7);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.reclaim && op.op.holds == 1 && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
     redis_says(&w, op, CORE_OK);
@@ -469,8 +461,7 @@ START_TEST(deadline_is_kept_to)
 
     open_keeping(&w);
     lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(5));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     adopted(restart_as(&w, told(SEC(5)) - 1, true), 1, 0, 0, 0);
     expect_state(&w, "a", "held");
     pass(&w, 1);
@@ -490,8 +481,7 @@ START_TEST(shrinking_renew_on_its_way)
     open_keeping(&w);
     s = session(&w);
     lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     renew(&w, s, "a", SEC(4), .owner = "alice");
     expect_op(&w, CORE_EXTEND, "a");
     adopted(restarts(&w), 1, 0, 0, 0);
@@ -512,8 +502,7 @@ START_TEST(partial_release_on_its_way)
     s = session(&w);
     for (int i = 0; i < 2; i++) {
         lock(&w, s, "a", .owner = "alice");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, "a", w.request);
     }
     unlock(&w, s, "a", .owner = "alice");
     expect_op(&w, CORE_RELEASE, "a");
@@ -523,8 +512,7 @@ START_TEST(partial_release_on_its_way)
     id = lock(&w, session(&w), "a", .owner = "alice");
     expect_nothing(&w);
     pass(&w, 2 * keeping.op_timeout_us);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -553,14 +541,11 @@ START_TEST(places_stand_as_they_stood)
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     for (int i = 0; i < 4; i++) {
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id[i], CORE_GRANTED);
+        redis_grants(&w, "a", id[i]);
         unlock(&w, s, "a", .owner = names[i]);
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_LEFT);
+        redis_frees(&w, "a", w.request);
     }
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, late, CORE_GRANTED);
+    redis_grants(&w, "a", late);
     world_close(&w);
 }
 END_TEST
@@ -598,7 +583,7 @@ START_TEST(places_in_redis_come_first)
     skip_watches(&w);
     bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
     skip_watches(&w);
-    happens(&w, &(struct core_event){.type = CORE_HINT, .lock = op.op.lock});
+    hint(&w, op.op.lock);
     op = expect_op(&w, CORE_ACQUIRE, "a");
     skip_watches(&w);
     redis_says(&w, op, CORE_OK);
@@ -677,8 +662,7 @@ START_TEST(drain_keeps_places)
     s = session(&w);
     t = session(&w);
     lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     lock(&w, t, "a", .owner = "bob");
     lock(&w, t, "a");
     drains(&w);
@@ -702,8 +686,7 @@ START_TEST(ids_and_tokens_rise)
     world_step(&w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
     ck_assert_uint_gt(session(&w), 1000000);
     id = lock(&w, w.session[0], "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, 5000);
+    ck_assert_uint_gt(redis_grants(&w, "a", id)->token, 5000);
     world_close(&w);
 }
 END_TEST
@@ -753,8 +736,7 @@ main(void)
 {
     Suite *s = suite_create("core, adopt");
     TCase *t = tcase_create("all");
-    SRunner *r;
-    int failed, kinds = (int)(sizeof(all_kinds) / sizeof(all_kinds[0]));
+    int kinds = (int)(sizeof(all_kinds) / sizeof(all_kinds[0]));
 
     tcase_add_test(t, kept_while_redis_may_have_it);
     tcase_add_test(t, nothing_is_kept_unless_it_is_wanted);
@@ -782,9 +764,5 @@ main(void)
     tcase_add_test(t, ids_that_were_kept_are_not_used_again);
     tcase_add_test(t, what_does_not_fit_is_left);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

@@ -12,8 +12,7 @@ takes_two(struct world *w, uint64_t s)
     uint64_t id = mlock(w, s, "a b");
 
     redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "b"), CORE_OK);
-    return expect_reply(w, id, CORE_GRANTED);
+    return redis_grants(w, "b", id);
 }
 
 /* The next operation gives everything of this name back. */
@@ -74,11 +73,9 @@ START_TEST(one_name)
     world_open(&w);
     s = session(&w);
     mlock(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, w.request, CORE_GRANTED)->parts, 1);
+    ck_assert_uint_eq(redis_grants(&w, "a", w.request)->parts, 1);
     munlock(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, w.request, CORE_LEFT)->parts, 1);
+    ck_assert_uint_eq(redis_frees(&w, "a", w.request)->parts, 1);
     world_close(&w);
 }
 END_TEST
@@ -103,8 +100,7 @@ START_TEST(timeout_undoes)
     ck_assert_str_eq(w.answers[w.answers_n - 1].name, "b");
     expect_reply(&w, id, CORE_NOT_GRANTED);
     expect_freed(&w, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, next, CORE_GRANTED);
+    redis_grants(&w, "a", next);
     ck_assert_uint_eq(core_totals(w.core).waiters, 0);
     ck_assert(!known(&w, "c"));
     world_close(&w);
@@ -143,8 +139,7 @@ START_TEST(nowait)
     t = session(&w);
     id = mlock(&w, s, "a b", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "b", id);
     expect_reply(&w, mlock(&w, t, "a c", .nowait = true), CORE_NOT_GRANTED);
     id = mlock(&w, t, "a0 b", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a0"), CORE_OK);
@@ -188,8 +183,7 @@ START_TEST(refused_at_the_door)
     s = session(&w);
     take(&w, s, "x");
     lock(&w, session(&w), "b", .kind = KIND_SIMPLE);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "b", w.request);
     id = mlock(&w, s, "c b a");
     ck_assert_str_eq(w.answers[w.answers_n - 1].name, "b");
     expect_reply(&w, id, CORE_WRONG_KIND);
@@ -218,15 +212,12 @@ START_TEST(no_deadlock_of_two)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     second = mlock(&w, t, "b a");
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, first, CORE_GRANTED);
+    redis_grants(&w, "b", first);
     munlock(&w, s, "b a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
+    redis_frees(&w, "a", w.request);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, second, CORE_GRANTED);
+    redis_grants(&w, "b", second);
     world_close(&w);
 }
 END_TEST
@@ -249,14 +240,12 @@ START_TEST(deadlock)
     r = expect_reply(&w, single, CORE_DEADLOCK);
     ck_assert_uint_eq(r->hops, 2);
     give(&w, t, "b");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "b", id);
     single = lock(&w, t, "b");
     gone(&w, s);
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, single, CORE_GRANTED);
+    redis_grants(&w, "b", single);
     redis_says(&w, op, CORE_OK);
 
     s = session(&w); /* now the bundle closes it */
@@ -302,8 +291,7 @@ START_TEST(session_goes)
         s = session(&w);
         t = session(&w);
         lock(&w, s, "a", .owner = owners[i]);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, "a", w.request);
         take(&w, t, "c");
         mlock(&w, s, "a b c d", .owner = owners[i]);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
@@ -372,8 +360,7 @@ START_TEST(lease_begins_when_whole)
     }
     pass(&w, SEC(2));
     give(&w, t, "b");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    r = expect_reply(&w, id, CORE_GRANTED);
+    r = redis_grants(&w, "b", id);
     ck_assert_int_eq(part(r, 1)->part.lease_us, told(SEC(9)));
     ck_assert_int_ge(part(r, 0)->part.lease_us, told(SEC(9)) * 2 / 3); /* what is sure already */
     ck_assert(!look(&w, "a").renewed && !look(&w, "b").renewed);
@@ -456,8 +443,7 @@ START_TEST(lost_member_and_a_repetition)
     expect_reply(&w, id, CORE_WAS_LOST);
     op = expect_op(&w, CORE_RELEASE, "b");
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, again, CORE_GRANTED);
+    redis_grants(&w, "b", again);
     world_close(&w);
 }
 END_TEST
@@ -471,10 +457,8 @@ START_TEST(undo_leaves_earlier_holds)
         struct world w;
         uint64_t s, t, id;
 
-        world_open(&w);
-        s = session(&w);
+        s = world_holding(&w);
         t = session(&w);
-        take(&w, s, "a");
         take(&w, t, "b");
         id = mlock(&w, s, "a b", .nowait = true, .once = once[i]);
         if (!once[i]) {
@@ -519,8 +503,7 @@ START_TEST(undo_leaves_what_waited_with_it)
         redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
         expect_reply(&w, w.request, CORE_LEFT);
         give(&w, s, "b");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-        expect_reply(&w, joined, CORE_GRANTED);
+        redis_grants(&w, "b", joined);
         if (!once[i]) {
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
         }
@@ -554,8 +537,7 @@ START_TEST(munlock_and_mrenew)
     id = mrenew(&w, s, "x b c a", SEC(60));
     op[0] = expect_op(&w, CORE_EXTEND, "b");
     redis_says(&w, op[0], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    r = expect_reply(&w, id, CORE_LEFT);
+    r = redis_renews(&w, "a", id);
     ck_assert_uint_eq(r->parts, 4);
     ck_assert_int_eq(part(r, 0)->part.answer, CORE_NOT_HELD);
     ck_assert_int_eq(part(r, 1)->part.answer, CORE_LEFT);
@@ -591,11 +573,9 @@ START_TEST(munlock_of_a_session_that_goes)
     s = session(&w);
     t = session(&w);
     lock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     lock(&w, t, "b", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "b", w.request);
     munlock(&w, s, "a b", .owner = "alice");
     op = expect_op(&w, CORE_RELEASE, "a");
     gone(&w, s);
@@ -619,8 +599,7 @@ START_TEST(kinds)
     for (int i = 0; i < 2; i++) {
         id = mlock(&w, s, "p q", .kind = KIND_SEMAPHORE, .limit = 2);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "p"), CORE_OK);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "q"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "q", id);
     }
     ck_assert_uint_eq(look(&w, "p").holders, 2);
     expect_reply(&w, mlock(&w, t, "p q", .kind = KIND_SEMAPHORE, .limit = 2, .nowait = true), CORE_NOT_GRANTED);
@@ -632,8 +611,7 @@ START_TEST(kinds)
     redis_says(&w, op, CORE_OK);
     id = mlock(&w, t, "r r2", .kind = KIND_RW, .shared = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r2"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "r2", id);
     ck_assert(look(&w, "r").shared);
     world_close(&w);
 }
@@ -760,5 +738,5 @@ main(void)
         core_ends,
     };
 
-    return world_main("core, bundles", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, bundles", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -13,8 +13,7 @@ has(struct world *w, uint64_t s, const char *name, struct ask a)
 {
     uint64_t id = world_ask(w, CORE_LOCK, s, name, a);
 
-    redis_says(w, expect_op(w, CORE_ACQUIRE, name), CORE_OK);
-    expect_reply(w, id, CORE_GRANTED);
+    redis_grants(w, name, id);
 }
 
 #define holds(w, s, name, ...) has(w, s, name, (struct ask){__VA_ARGS__})
@@ -455,5 +454,5 @@ main(void)
                             one_victim, verdicts_that_lie, trails_have_an_end, ways_too_long_to_be_told,
                             crowds_are_not_followed, one_permit_elsewhere};
 
-    return world_main("core, corners", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, corners", tests, sizeof(tests) / sizeof(tests[0]));
 }

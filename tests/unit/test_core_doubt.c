@@ -1,5 +1,6 @@
 /*
- * test_core_doubt.c -- a clock has jumped (SUSPECT) while something else is going on.
+ * test_core_doubt.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else is
+ * going on.
  */
 #include "tests/unit/core_world.h"
 
@@ -13,19 +14,16 @@ START_TEST(a_failed_operation_and_a_doubt)
     struct flight op;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = lock(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    happens(&w, &(struct core_event){.type = CORE_SUSPECT});
+    suspects(&w);
     redis_says(&w, op, CORE_DOWN);
     pass(&w, SEC(1));
     op = expect_op(&w, CORE_EXTEND, "a"); /* is it still there? */
     pass(&w, SEC(1));
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     ck_assert_uint_eq(look(&w, "a").holds, 2);
     world_close(&w);
 }
@@ -38,12 +36,10 @@ START_TEST(a_renewal_due_in_doubt)
     struct flight op;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = renew(&w, s, "a", MS(10));
     op = expect_op(&w, CORE_EXTEND, "a");
-    happens(&w, &(struct core_event){.type = CORE_SUSPECT});
+    suspects(&w);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* it may have that little time now */
     pass(&w, MS(7));
     expect_state(&w, "a", "held");
@@ -55,10 +51,56 @@ START_TEST(a_renewal_due_in_doubt)
 }
 END_TEST
 
+/* A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one waits. */
+START_TEST(doubt_waits_for_its_pause)
+{
+    struct world w;
+    struct flight a, b;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .spec_lease_us = SEC(3)); /* renewed after 989 ms */
+    redis_grants(&w, "a", id);
+    take(&w, s, "b");
+    suspects(&w);
+    a = expect_op(&w, CORE_EXTEND, "a");
+    b = expect_op(&w, CORE_EXTEND, "b");
+    redis_says(&w, a, CORE_OK);
+    redis_says(&w, b, CORE_DOWN); /* again after 1 s */
+    pass(&w, MS(995));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, MS(5));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody waits for the answer to a doubt that had failed before: for as long as that takes, and at rest. */
+START_TEST(doubt_that_is_waited_for)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    suspects(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* again after 1 s */
+    id = lock(&w, s, "a", .once = true);
+    pass(&w, SEC(1));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt};
+    const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt, doubt_waits_for_its_pause,
+                            doubt_that_is_waited_for};
 
-    return world_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
 }

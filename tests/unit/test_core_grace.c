@@ -15,8 +15,7 @@ START_TEST(place_is_kept)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .lease_us = SEC(60));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
     other = lock(&w, session(&w), "a");
     for (int i = 0; i < 5; i++) {
@@ -26,13 +25,10 @@ START_TEST(place_is_kept)
         id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
     }
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, other, CORE_GRANTED);
+    redis_frees(&w, "a", id);
+    redis_grants(&w, "a", other);
     world_close(&w);
 }
 END_TEST
@@ -44,12 +40,10 @@ START_TEST(place_is_passed_over)
     struct flight op;
     uint64_t s, t, u, v, id, second, third;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
     u = session(&w);
     v = session(&w);
-    take(&w, s, "a");
     id = lock(&w, t, "a", .owner = "alice", .wait_us = MS(100));
     second = lock(&w, u, "a");
     third = lock(&w, v, "a");
@@ -62,13 +56,10 @@ START_TEST(place_is_passed_over)
     expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
     id = lock(&w, s, "a", .owner = "alice");
     give(&w, u, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = unlock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, third, CORE_GRANTED);
+    redis_frees(&w, "a", id);
+    redis_grants(&w, "a", third);
     world_close(&w);
 }
 END_TEST
@@ -79,10 +70,8 @@ START_TEST(place_expires)
     struct flight op;
     uint64_t s, t, id, other;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     expect_reply(&w, lock(&w, t, "a", .owner = "alice", .nowait = true), CORE_NOT_GRANTED);
     other = lock(&w, t, "a");
     pass(&w, SEC(2));
@@ -94,8 +83,7 @@ START_TEST(place_expires)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, other, CORE_GRANTED);
     give(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -129,10 +117,8 @@ START_TEST(place_of_an_attempt)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, other, CORE_GRANTED);
+    redis_frees(&w, "a", id);
+    redis_grants(&w, "a", other);
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);
 }
@@ -177,8 +163,7 @@ START_TEST(grace_then_released)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     gone(&w, s);
     expect_state(&w, "a", "held");
     next = lock(&w, t, "a");
@@ -188,11 +173,9 @@ START_TEST(grace_then_released)
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 0);
     id = lock(&w, t, "b", .owner = "alice"); /* too late: a new one of that name */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    ck_assert_uint_ne(expect_reply(&w, id, CORE_GRANTED)->owner, op.op.owner);
+    ck_assert_uint_ne(redis_grants(&w, "b", id)->owner, op.op.owner);
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, next, CORE_GRANTED);
+    redis_grants(&w, "a", next);
     world_close(&w);
 }
 END_TEST
@@ -206,8 +189,7 @@ START_TEST(grace_came_back)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id)->token;
     gone(&w, s);
     pass(&w, SEC(10) - 1);
     id = lock(&w, t, "a", .owner = "alice", .once = true, .lease_us = SEC(60));
@@ -215,8 +197,7 @@ START_TEST(grace_came_back)
     pass(&w, SEC(20));
     expect_state(&w, "a", "held");
     id = unlock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -230,8 +211,7 @@ START_TEST(grace_over_unseen)
 
     world_open(&w);
     id = lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(60));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     gone(&w, w.session[0]);
     stall(&w, SEC(12));
     id = lock(&w, session(&w), "a", .owner = "alice", .once = true);
@@ -257,8 +237,7 @@ START_TEST(grace_of_nothing)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .no_owner_grace = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     lock(&w, t, "a", .owner = "bob", .no_owner_grace = true);
     gone(&w, t);
     ck_assert_uint_eq(core_totals(w.core).owners, 2);
@@ -280,11 +259,9 @@ START_TEST(grace_of_several)
     world_open(&w);
     s = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = lock(&w, s, "b", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "b", id);
     gone(&w, s);
     pass(&w, SEC(10) - 1);
     quiet(&w);
@@ -307,8 +284,7 @@ START_TEST(grace_ends_under_a_token)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .owner = "alice", .lease_us = SEC(60), .no_owner_grace = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id)->token;
     id = renew(&w, t, "a", SEC(30), .token = token);
     op = expect_op(&w, CORE_EXTEND, "a");
     gone(&w, s);
@@ -330,8 +306,7 @@ START_TEST(asker_gone_owner_stays)
     s = session(&w);
     t = session(&w);
     id = lock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id)->token;
     lock(&w, s, "a", .owner = "alice");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     gone(&w, s); /* its re-entry does not count: nobody knows of it */
@@ -372,5 +347,5 @@ main(void)
         asker_gone_owner_stays,
     };
 
-    return world_main("core, grace", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, grace", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -62,8 +62,7 @@ START_TEST(lost_is_told_at_once)
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0); /* what is lost is not given back as well */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -81,8 +80,7 @@ START_TEST(lost_under_a_request)
         token = take_for(&w, s, SEC(1));
         pass(&w, MS(900));
         id = lock(&w, s, "a", .lease_us = SEC(1));
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
         pass(&w, MS(900));
         id = verb == 0 ? lock(&w, s, "a") : verb == 1 ? renew(&w, s, "a", SEC(5)) : unlock(&w, s, "a");
         op = expect_op(&w, verb == 0 ? CORE_ACQUIRE : verb == 1 ? CORE_EXTEND : CORE_RELEASE, "a");
@@ -110,10 +108,8 @@ START_TEST(clock_gap)
     struct flight op;
     uint64_t s, t, id, other;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     other = lock(&w, t, "b", .wait_us = SEC(10));
     op = expect_op(&w, CORE_ACQUIRE, "b");
     stall(&w, SEC(3600));
@@ -131,11 +127,8 @@ END_TEST
 START_TEST(clock_never_steps_back)
 {
     struct world w;
-    uint64_t s;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    world_holding(&w);
     w.now_us -= SEC(500);
     w.unchecked = true;
     expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
@@ -222,9 +215,7 @@ START_TEST(watchdog_renews)
     struct flight op;
     uint64_t s;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     for (int i = 1; i <= 50; i++) {
         pass(&w, TOLD_30S / 3 - 1);
         quiet(&w);
@@ -286,12 +277,9 @@ START_TEST(watchdog_recovers)
 {
     struct world w;
     struct flight op;
-    uint64_t s;
     int64_t deadline_us;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    world_holding(&w);
     deadline_us = w.now_us + TOLD_30S;
     pass(&w, TOLD_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
@@ -313,16 +301,13 @@ START_TEST(watchdog_finds_it_gone)
         struct world w;
         uint64_t s, t, next;
 
-        world_open(&w);
-        s = session(&w);
+        s = world_holding(&w);
         t = session(&w);
-        take(&w, s, "a");
         next = lock(&w, t, "a");
         pass(&w, TOLD_30S / 3);
         redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), outcomes[i]);
         ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "gone in Redis");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, next, CORE_GRANTED);
+        redis_grants(&w, "a", next);
         expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_WAS_LOST);
         expect_reply(&w, renew(&w, s, "a", SEC(1)), CORE_NOT_HELD);
         world_close(&w);
@@ -348,8 +333,7 @@ START_TEST(watchdog_batches)
         for (; name[0] < 'h'; name[0]++) {
             uint64_t id = lock(&w, s, name, .spec_lease_us = rows[i].lease_us);
 
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, name), CORE_OK);
-            expect_reply(&w, id, CORE_GRANTED);
+            redis_grants(&w, name, id);
             pass(&w, rows[i].apart_us);
         }
         pass(&w, SEC(1000) + told(rows[i].lease_us) / 3 - w.now_us);
@@ -381,8 +365,7 @@ START_TEST(reentry_leases)
     ck_assert_int_eq(expect_reply(&w, id, CORE_GRANTED)->lease_us, TOLD_30S - SEC(1));
     ck_assert(look(&w, "b").renewed);
     id = unlock(&w, s, "b");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "b", id);
     give(&w, s, "b");
 
     take_for(&w, s, SEC(1));
@@ -440,8 +423,7 @@ START_TEST(unlock_keeps_time)
     s = session(&w);
     take_for(&w, s, SEC(1));
     id = lock(&w, s, "a", .lease_us = SEC(60));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.holds == 1 && op.op.lease_us == told(SEC(60)));
@@ -474,5 +456,5 @@ main(void)
         unlock_keeps_time,
     };
 
-    return world_main("core, lease", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, lease", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -40,9 +40,7 @@ START_TEST(a_lease_of_nothing)
     struct world w;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = renew(&w, s, "a", MS(1));
     expect_op(&w, CORE_EXTEND, "a"); /* and is not waited for */
     expect_reply(&w, id, CORE_WAS_LOST);
@@ -59,10 +57,8 @@ START_TEST(nothing_behind_a_wait)
     struct flight release;
     uint64_t s, t, id, renewal, next;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     take(&w, t, "b");
     id = lock(&w, s, "b", .wait_us = SEC(1));
     renewal = renew(&w, s, "a", MS(1)); /* in the order in which its owner asks */
@@ -76,8 +72,7 @@ START_TEST(nothing_behind_a_wait)
     release = expect_op(&w, CORE_RELEASE, "a");
     skip_watches(&w);
     redis_says(&w, release, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, next, CORE_GRANTED);
+    redis_grants(&w, "a", next);
     skip_watches(&w);
     world_close(&w);
 }
@@ -127,8 +122,7 @@ START_TEST(gone_past_a_wait)
         s = session(&w);
         take(&w, session(&w), "b");
         lock(&w, s, "a", .owner = owner);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        token = expect_reply(&w, w.request, CORE_GRANTED)->token;
+        token = redis_grants(&w, "a", w.request)->token;
         wait = lock(&w, s, "b", .owner = owner, .wait_us = SEC(1));
         skip_watches(&w);
         id = munlock(&w, s, "a", .owner = owner, .token = token);
@@ -137,8 +131,7 @@ START_TEST(gone_past_a_wait)
             pass(&w, SEC(1));
             expect_reply(&w, wait, CORE_NOT_GRANTED);
         }
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        ck_assert_int_eq(part(expect_reply(&w, id, CORE_LEFT), 0)->part.answer, CORE_LEFT);
+        ck_assert_int_eq(part(redis_frees(&w, "a", id), 0)->part.answer, CORE_LEFT);
         if (!named) {
             pass(&w, SEC(1));
             expect_reply(&w, wait, CORE_NOT_GRANTED);
@@ -209,8 +202,7 @@ START_TEST(raised_while_redis_is_down)
             ck_assert_int_gt(core_next_us(w.core), w.now_us);
             pass(&w, core_next_us(w.core) - w.now_us);
         }
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), CORE_OK);
-        expect_reply(&w, id - 1, CORE_GRANTED);
+        redis_grants(&w, "pool", id - 1);
         expect_op(&w, CORE_ACQUIRE, "pool");
         skip_all(&w);
         world_close(&w);
@@ -230,8 +222,7 @@ START_TEST(held_by_another_session)
     t = session(&w);
     for (int i = 0; i < 3; i++) {
         lock(&w, i == 0 ? s : t, name[i], .owner = "alice");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, name[i]), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, name[i], w.request);
     }
     ck_assert_uint_eq(core_session_count(w.core, s).held, 1);
     ck_assert_uint_eq(core_session_count(w.core, t).held, 2);
@@ -246,5 +237,5 @@ main(void)
                             renewed_before_all_are_there, gone_past_a_wait, given_back_while_renewed,
                             raised_while_redis_is_down, held_by_another_session};
 
-    return world_main("core, meanwhile", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, meanwhile", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -6,54 +6,7 @@
  */
 #include "tests/unit/core_world.h"
 
-static long alive;       /* allocations that were not freed */
-static long failing = -1; /* so many more succeed; -1 = all */
-
-static bool
-may_allocate(void)
-{
-    if (failing == 0) {
-        return false;
-    }
-    failing -= failing > 0;
-    return true;
-}
-
-static void *
-test_calloc(size_t n, size_t size)
-{
-    void *p = may_allocate() ? calloc(n, size) : NULL;
-
-    alive += p != NULL;
-    return p;
-}
-
-static void *
-test_malloc(size_t n)
-{
-    return test_calloc(1, n);
-}
-
-static void *
-test_realloc(void *old, size_t n)
-{
-    void *p = may_allocate() ? realloc(old, n) : NULL;
-
-    alive += p != NULL && old == NULL;
-    return p;
-}
-
-static void
-test_free(void *p)
-{
-    alive -= p != NULL;
-    free(p);
-}
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
-#define free test_free
+#include "tests/unit/failing_alloc.h"
 #include "daemon/base/heap.c"
 #include "daemon/core/adopt.c"
 #include "daemon/core/bundles.c"
@@ -69,10 +22,7 @@ test_free(void *p)
 #include "daemon/core/reclaim.c"
 #include "daemon/core/requests.c"
 #include "daemon/core/view.c"
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
+#include "tests/unit/failing_alloc_end.h"
 
 /* What there is, to be compared. */
 struct all {
@@ -321,14 +271,10 @@ START_TEST(later_steps)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
     op = expect_op(&w, CORE_WATCH, "a");
     watching(&w, op.op.lock);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[0], CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[1], CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id[2], CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    expect_reply(&w, id[3], CORE_LEFT);
+    redis_grants(&w, "a", id[0]);
+    redis_grants(&w, "a", id[1]);
+    redis_frees(&w, "a", id[2]);
+    redis_renews(&w, "a", id[3]);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_GONE_IN_REDIS);
     expect_reply(&w, id[5], CORE_WAS_LOST);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* the first attempt may come late */
@@ -384,5 +330,5 @@ main(void)
 {
     const TTest *tests[] = {requests, sessions, the_core, adoption, later_steps, the_end};
 
-    return world_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

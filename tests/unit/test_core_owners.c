@@ -22,12 +22,9 @@ START_TEST(pipelined)
     id[4] = unlock(&w, s, "a");
     redis_says(&w, op, CORE_OK); /* one operation at a time, one reply after the other */
     expect_reply(&w, id[0], CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->holds, 2);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id[2], CORE_LEFT)->left, 1);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id[3], CORE_LEFT)->left, 0);
+    ck_assert_uint_eq(redis_grants(&w, "a", id[1])->holds, 2);
+    ck_assert_int_eq(redis_frees(&w, "a", id[2])->left, 1);
+    ck_assert_int_eq(redis_frees(&w, "a", id[3])->left, 0);
     expect_reply(&w, id[4], CORE_NOT_HELD);
     world_close(&w);
 }
@@ -40,17 +37,14 @@ START_TEST(unlock_then_lock)
     struct flight op;
     uint64_t s, t, freed, again, other, alone;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     freed = unlock(&w, s, "a"); /* nobody waits */
     op = expect_op(&w, CORE_RELEASE, "a");
     alone = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, freed, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, alone, CORE_GRANTED);
+    redis_grants(&w, "a", alone);
 
     other = lock(&w, t, "a");
     freed = unlock(&w, s, "a");
@@ -58,11 +52,9 @@ START_TEST(unlock_then_lock)
     again = lock(&w, s, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, freed, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, other, CORE_GRANTED);
+    redis_grants(&w, "a", other);
     give(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, again, CORE_GRANTED);
+    redis_grants(&w, "a", again);
     world_close(&w);
 }
 END_TEST
@@ -77,17 +69,14 @@ START_TEST(other_owners_go_on)
     world_open(&w);
     s = session(&w);
     held = lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, held, CORE_GRANTED);
+    redis_grants(&w, "a", held);
     waits = lock(&w, s, "a", .owner = "bob");
     behind = lock(&w, s, "b", .owner = "bob");
     take(&w, s, "c");
     give(&w, s, "c");
     freed = unlock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, waits, CORE_GRANTED);
+    redis_frees(&w, "a", freed);
+    redis_grants(&w, "a", waits);
     op = expect_op(&w, CORE_ACQUIRE, "b");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, behind, CORE_GRANTED);
@@ -101,21 +90,16 @@ START_TEST(patience_begins_with_the_turn)
     struct world w;
     uint64_t s, t, granted, renewed, freed;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     granted = lock(&w, t, "a");
     renewed = renew(&w, t, "a", SEC(40));
     freed = unlock(&w, t, "a");
     pass(&w, SEC(5)); /* more than redis.timeout */
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, granted, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    expect_reply(&w, renewed, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    redis_grants(&w, "a", granted);
+    redis_renews(&w, "a", renewed);
+    redis_frees(&w, "a", freed);
     world_close(&w);
 }
 END_TEST
@@ -130,20 +114,17 @@ START_TEST(owner_over_sessions)
     s = session(&w);
     t = session(&w);
     id = lock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id)->token;
     ck_assert(slice_eq(expect_news(&w, CORE_NEWS_GRANTED, "a")->owner_name, SLICE_LIT("alice")));
     id = lock(&w, t, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->token, token);
     ck_assert_uint_eq(look(&w, "a").owner.session, t);
     gone(&w, s); /* the other session is still there */
     pass(&w, TOLD_30S / 3);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     for (int left = 1; left >= 0; left--) {
         id = unlock(&w, t, "a", .owner = "alice");
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, left);
+        ck_assert_int_eq(redis_frees(&w, "a", id)->left, left);
     }
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     world_close(&w);
@@ -156,22 +137,17 @@ START_TEST(owners_leave_nothing)
     struct world w;
     uint64_t s, t, first, second, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     give(&w, s, "a");
     t = session(&w);
     first = lock(&w, t, "a", .owner = "x");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    first = expect_reply(&w, first, CORE_GRANTED)->owner;
+    first = redis_grants(&w, "a", first)->owner;
     id = unlock(&w, t, "a", .owner = "x");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "a", id);
     second = lock(&w, t, "a", .owner = "x");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    second = expect_reply(&w, second, CORE_GRANTED)->owner;
+    second = redis_grants(&w, "a", second)->owner;
     ck_assert_uint_ne(first, second); /* numbers are never used twice */
     world_close(&w);
 }
@@ -185,10 +161,8 @@ START_TEST(gone_holding)
     struct flight op;
     uint64_t s, t, id;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     take(&w, s, "b");
     id = lock(&w, t, "a");
     gone(&w, s); /* all at once */
@@ -196,8 +170,7 @@ START_TEST(gone_holding)
     ck_assert_uint_eq(op.op.holds, 0);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
     redis_says(&w, op, CORE_OK, .outsiders = 0);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 2);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     gone(&w, s); /* a second time, and what still comes of it: nobody is there */
@@ -213,11 +186,9 @@ START_TEST(gone_waiting)
     struct flight op;
     uint64_t s, t, u, id;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
     u = session(&w);
-    take(&w, s, "a");
     lock(&w, t, "a");
     lock(&w, t, "a", .once = true);
     unlock(&w, t, "a");
@@ -288,10 +259,8 @@ START_TEST(gone_freeing)
     struct flight op;
     uint64_t s, t, id;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     lock(&w, s, "a");
@@ -300,8 +269,7 @@ START_TEST(gone_freeing)
     redis_says(&w, op, CORE_DOWN); /* it is tried again for nobody */
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -314,12 +282,9 @@ START_TEST(gone_in_an_operation)
         struct flight op, last;
         uint64_t s, id;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         id = lock(&w, s, "a");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
         if (what == 0) {
             lock(&w, s, "a");
             op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -350,8 +315,7 @@ START_TEST(gone_lost)
     world_open(&w);
     s = session(&w);
     id = lock(&w, s, "a", .lease_us = SEC(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     pass(&w, SEC(1));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     expect_state(&w, "a", "lost");
@@ -371,8 +335,7 @@ START_TEST(gone_losing)
     world_open(&w);
     s = session(&w);
     id = lock(&w, s, "a", .lease_us = SEC(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     pass(&w, SEC(1));
     op = expect_op(&w, CORE_RELEASE, "a");
     gone(&w, s);
@@ -399,8 +362,7 @@ START_TEST(eof_in_flight)
     eof(&w, s);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, granted, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, freed, CORE_LEFT);
+    redis_frees(&w, "a", freed);
     gone(&w, s);
     world_close(&w);
 }
@@ -411,12 +373,10 @@ START_TEST(eof_waiting)
 {
     struct world w;
     struct flight op;
-    uint64_t s, t, id[4], other;
+    uint64_t t, id[4], other;
 
-    world_open(&w);
-    s = session(&w);
+    world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     id[0] = lock(&w, t, "a");
     id[1] = lock(&w, t, "a");
     id[2] = unlock(&w, t, "a");
@@ -440,9 +400,7 @@ START_TEST(eof_reentry)
     struct flight op;
     uint64_t s, id, freed;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = lock(&w, s, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     freed = unlock(&w, s, "a");
@@ -477,5 +435,5 @@ main(void)
         eof_reentry,
     };
 
-    return world_main("core, owners", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, owners", tests, sizeof(tests) / sizeof(tests[0]));
 }

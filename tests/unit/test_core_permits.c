@@ -24,8 +24,7 @@ gives(struct world *w, uint64_t s, int64_t left)
 {
     uint64_t id = unlock(w, s, "a");
 
-    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, left);
+    ck_assert_int_eq(redis_frees(w, "a", id)->left, left);
 }
 
 static void
@@ -77,8 +76,7 @@ START_TEST(up_to_the_limit)
     quiet(&w);
     ck_assert_uint_eq(look(&w, "a").waiters, 2);
     give(&w, s[1], "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     expect_holders(&w, 3);
     quiet(&w);
     world_close(&w);
@@ -177,11 +175,9 @@ START_TEST(newest)
     expect_reply(&w, id, CORE_GRANTED);
     gives(&w, t, 1);
     id = lock(&w, u, "a", THREE, .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    last = expect_reply(&w, id, CORE_GRANTED)->token;
+    last = redis_grants(&w, "a", id)->token;
     id = unlock(&w, u, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_LEFT)->token, last);
+    ck_assert_uint_eq(redis_frees(&w, "a", id)->token, last);
     world_close(&w);
 }
 END_TEST
@@ -203,8 +199,7 @@ START_TEST(once)
     id[0] = lock(&w, t, "a", THREE, .owner = "alice");
     id[1] = lock(&w, t, "a", THREE, .owner = "alice", .once = true);
     gives(&w, s, 2);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(&w, id[0], CORE_GRANTED)->token;
+    token = redis_grants(&w, "a", id[0])->token;
     ck_assert_uint_eq(expect_reply(&w, id[1], CORE_GRANTED)->token, token);
     gives(&w, s, 1);
     quiet(&w); /* nobody waits any more */
@@ -232,13 +227,11 @@ START_TEST(session_ends)
     ck_assert_uint_ne(op[0].op.claim, op[1].op.claim);
     ck_assert(op[0].op.owner == s && op[1].op.owner == s);
     redis_says(&w, op[0], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[0], CORE_GRANTED);
+    redis_grants(&w, "a", id[0]);
     id[1] = lock(&w, t, "a", THREE);
     quiet(&w); /* one is still to be freed */
     redis_says(&w, op[1], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[1], CORE_GRANTED);
+    redis_grants(&w, "a", id[1]);
     expect_holders(&w, 3);
     world_close(&w);
 }
@@ -264,18 +257,15 @@ START_TEST(churn)
     redis_says(&w, op[1], CORE_UNKNOWN);
     quiet(&w);
     redis_says(&w, op[2], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[0], CORE_GRANTED);
+    redis_grants(&w, "a", id[0]);
     quiet(&w);
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
     expect_op(&w, CORE_WATCH, "a");
     redis_says(&w, op[0], CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[1], CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[2], CORE_GRANTED);
+    redis_grants(&w, "a", id[1]);
+    redis_grants(&w, "a", id[2]);
     expect_op(&w, CORE_UNWATCH, "a");
     expect_holders(&w, 3);
     world_close(&w);
@@ -301,8 +291,7 @@ START_TEST(limit_lowered)
         give(&w, s[i], "a");
     }
     ck_assert_uint_eq(w.flights[w.flights_n - 1].op.limit, 1);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     expect_holders(&w, 1);
     world_close(&w);
 }
@@ -325,8 +314,7 @@ START_TEST(limit_raised)
     ck_assert_uint_eq(w.flights[w.flights_n - 1].op.limit, 5);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* at once */
     expect_reply(&w, first, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, second, CORE_GRANTED);
+    redis_grants(&w, "a", second);
     expect_op(&w, CORE_UNWATCH, "a");
     expect_holders(&w, 4);
     world_close(&w);
@@ -466,5 +454,5 @@ main(void)
         place_is_kept,
     };
 
-    return world_main("core, permits", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, permits", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -13,8 +13,7 @@ takes(struct world *w, uint64_t s)
 {
     uint64_t id = lock(w, s, "a", FAIR);
 
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    return expect_reply(w, id, CORE_GRANTED)->token;
+    return redis_grants(w, "a", id)->token;
 }
 
 static struct flight
@@ -255,15 +254,13 @@ START_TEST(lost_place)
     redis_says(&w, place, CORE_TAKEN, .pttl_us = SEC(20), .placed = true);
     redis_says(&w, op[1], CORE_OK);
     unlock(&w, u, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
+    redis_frees(&w, "a", w.request);
     redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis, or nobody would ever get it */
     expect_reply(&w, second, CORE_GRANTED);
     expect_watch(&w, CORE_UNWATCH, t);
     expect_watch(&w, CORE_WATCH, s);
     unlock(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
+    redis_frees(&w, "a", w.request);
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, first, CORE_GRANTED);
     expect_watch(&w, CORE_UNWATCH, s);
@@ -356,8 +353,7 @@ START_TEST(giving_up)
     expect_watch(&w, CORE_UNWATCH, s);
     redis_says(&w, op, CORE_DOWN);
     unlock(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
+    redis_frees(&w, "a", w.request);
     for (int n = 0; n < 200; n++) { /* for more than a lease */
         pass(&w, MS(500));
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
@@ -407,8 +403,7 @@ START_TEST(unanswered_behind_another)
     id = lock(&w, t, "a", FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->owner, t);
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->owner, t);
     world_close(&w);
 }
 END_TEST
@@ -455,8 +450,7 @@ START_TEST(no_place_to_be_had)
     expect_watch(&w, CORE_WATCH, s);
     quiet(&w);
     pass(&w, SEC(3) + MS(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "a", w.request);
     expect_watch(&w, CORE_UNWATCH, s);
     world_close(&w);
 }
@@ -492,10 +486,8 @@ START_TEST(kept_place)
     id = lock(&w, s, "a", FAIR, .owner = "alice");
     quiet(&w);
     unlock(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_frees(&w, "a", w.request);
+    redis_grants(&w, "a", id);
     skip_watches(&w);
     world_close(&w);
 }
@@ -569,8 +561,7 @@ START_TEST(granted_beside_a_hold)
     t = session(&w);
     takes(&w, s);
     id = lock(&w, t, "a", FAIR);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->owner, s);
     ck_assert_uint_eq(look(&w, "a").owner.number, t);
     ck_assert_uint_eq(look(&w, "a").holders, 1);
@@ -757,5 +748,5 @@ main(void)
         drain,
     };
 
-    return world_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));
 }

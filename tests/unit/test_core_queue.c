@@ -109,18 +109,15 @@ START_TEST(one_watch)
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = expect_op(&w, CORE_WATCH, "a");
     watching(&w, op.op.lock);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, first, CORE_GRANTED);
+    redis_grants(&w, "a", first);
     pass(&w, SEC(1));
     expect_reply(&w, third, CORE_NOT_GRANTED);
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, second, CORE_GRANTED);
+    redis_grants(&w, "a", second);
     expect_op(&w, CORE_UNWATCH, "a");
     third = lock(&w, u, "a"); /* what is held here needs no watch */
     give(&w, t, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, third, CORE_GRANTED);
+    redis_grants(&w, "a", third);
     world_close(&w);
 }
 END_TEST
@@ -167,8 +164,7 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
     redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
     op = expect_op(w, CORE_WATCH, "a");
     watching(w, op.op.lock);
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(w, id[0], CORE_GRANTED);
+    redis_grants(w, "a", id[0]);
 }
 
 static void
@@ -217,19 +213,16 @@ START_TEST(turns_by_time)
     crowd(&w, s, id, 4);
     pass(&w, MS(10) - 1);
     free_heard_by(&w, s[0], 2);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[1], CORE_GRANTED);
+    redis_grants(&w, "a", id[1]);
     pass(&w, 1);
     free_heard_by(&w, s[1], 2);
     quiet(&w);
     pass(&w, MS(5));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* they took it: a new run */
     pass(&w, SEC(1) + MS(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[2], CORE_GRANTED);
+    redis_grants(&w, "a", id[2]);
     free_heard_by(&w, s[2], 2);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id[3], CORE_GRANTED);
+    redis_grants(&w, "a", id[3]);
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);
 }
@@ -247,8 +240,7 @@ START_TEST(turns_alone)
     for (int i = 1; i < N; i++) {
         pass(&w, MS(20));
         free_heard_by(&w, s[i - 1], 1);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id[i], CORE_GRANTED);
+        redis_grants(&w, "a", id[i]);
     }
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);
@@ -283,8 +275,7 @@ START_TEST(ten_thousand_waiters)
     for (int i = 0; i < N; i++) {
         const struct core_reply *r;
 
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        r = expect_reply(&w, id[i], CORE_GRANTED);
+        r = redis_grants(&w, "a", id[i]);
         ck_assert_msg(r->token > token, "token %d", i);
         token = r->token;
         if (i == N - 1) {
@@ -394,8 +385,7 @@ START_TEST(views)
     t = session(&w);
     token = take(&w, s, "k:1");
     id = lock(&w, s, "k:2", .owner = "alice", .lease_us = SEC(60), .key = "{k:2}");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "{k:2}"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "{k:2}", id);
     pass(&w, SEC(1));
     id = lock(&w, t, "k:1", .wait_us = SEC(3), .owner = "bob");
     pass(&w, SEC(2));
@@ -451,5 +441,5 @@ main(void)
         views,
     };
 
-    return world_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -28,6 +28,7 @@
 #include "daemon/base/list.h"
 #include "daemon/core/view.h"
 #include "tests/unit/core_model.h"
+#include "tests/unit/suite.h"
 
 enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2 };
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
@@ -1328,15 +1329,9 @@ main(void)
 {
     Suite *s = suite_create("core, random");
     TCase *t = tcase_create("seeds");
-    SRunner *r;
-    int failed;
 
     tcase_set_timeout(t, 3600); /* as long as RLOCKD_SEEDS takes */
     tcase_add_test(t, many_seeds);
     suite_add_tcase(s, t);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed == 0 ? 0 : 1;
+    return suite_run(s);
 }

@@ -64,8 +64,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
         token = take_as(&w, s, "a", a);
         if (counts) {
             id = world_ask(&w, CORE_LOCK, s, "a", a);
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-            ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token);
+            ck_assert_uint_eq(redis_grants(&w, "a", id)->token, token);
         }
         pass(&w, SEC(3));
         reclaims(&w, 9);
@@ -83,8 +82,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
         ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST) + count_news(&w, CORE_NEWS_RELEASED), 0);
         if (counts) {
             id = unlock(&w, s, "a");
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-            ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+            ck_assert_int_eq(redis_frees(&w, "a", id)->left, 1);
         }
         id = unlock(&w, s, "a");
         if (kind_rows[kind].flags & KIND_F_STAMPED) {
@@ -110,8 +108,7 @@ START_TEST(both_sorts_of_holds)
     take_as(&w, s, "a", (struct ask){.kind = KIND_RW});
     for (int i = 0; i < 3; i++) {
         id = lock(&w, s, "a", .kind = KIND_RW, .shared = true);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
     }
     reclaims(&w, 9);
     redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
@@ -162,9 +159,7 @@ START_TEST(requests_wait)
     struct flight f;
     uint64_t s, again, once, more, left;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     reclaims(&w, 9);
     f = expect_reclaim(&w, "a", 1, false);
     again = lock(&w, s, "a");
@@ -175,13 +170,10 @@ START_TEST(requests_wait)
     quiet(&w);
     redis_says(&w, f, CORE_OK);
     said_reclaimed(&w, 1, 9);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, again, CORE_GRANTED);
+    redis_grants(&w, "a", again);
     expect_reply(&w, once, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    expect_reply(&w, more, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, left, CORE_LEFT);
+    redis_renews(&w, "a", more);
+    redis_frees(&w, "a", left);
     world_close(&w);
 }
 END_TEST
@@ -197,9 +189,7 @@ START_TEST(what_is_not_ours_is_lost)
             struct flight f;
             uint64_t s, id = 0;
 
-            world_open(&w);
-            s = session(&w);
-            take(&w, s, "a");
+            s = world_holding(&w);
             reclaims(&w, 9);
             f = expect_reclaim(&w, "a", 1, false);
             id = asked ? unlock(&w, s, "a") : 0;
@@ -227,9 +217,7 @@ START_TEST(again_until_the_deadline)
         uint64_t s;
         int tries = 0;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         deadline_us = look(&w, "a").deadline_us;
         pass(&w, SEC(2));
         reclaims(&w, 9);
@@ -267,9 +255,7 @@ START_TEST(again_and_there)
         struct world w;
         uint64_t s;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         reclaims(&w, 9);
         redis_says(&w, expect_reclaim(&w, "a", 1, false), says[i], .guard_us = w.now_us + SEC(1));
         said_reclaimed(&w, 0, 0);
@@ -326,9 +312,7 @@ START_TEST(a_second_loss_during_the_first)
     struct flight f, late;
     uint64_t s;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     take(&w, s, "b");
     reclaims(&w, 5);
     late = expect_reclaim(&w, "a", 1, false);
@@ -352,9 +336,7 @@ START_TEST(behind_what_is_under_way)
     struct flight f;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = lock(&w, s, "a");
     f = expect_op(&w, CORE_ACQUIRE, "a");
     reclaims(&w, 9);
@@ -362,8 +344,7 @@ START_TEST(behind_what_is_under_way)
     pass(&w, SEC(1));
     redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
     said_reclaimed(&w, 1, 9);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
 
     pass(&w, TOLD_30S / 3);
     f = expect_op(&w, CORE_EXTEND, "a"); /* a renewal */
@@ -383,9 +364,7 @@ START_TEST(the_owner_ends_meanwhile)
     struct flight f;
     uint64_t s;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     reclaims(&w, 9);
     f = expect_reclaim(&w, "a", 1, false);
     gone(&w, s);
@@ -398,7 +377,6 @@ START_TEST(the_owner_ends_meanwhile)
 }
 END_TEST
 
-/* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
 /* A re-entry with a longer lease than the watchdog's: Redis must have it for as long as its owner was told. */
 START_TEST(the_longer_of_two_leases)
 {
@@ -410,8 +388,7 @@ START_TEST(the_longer_of_two_leases)
     s = session(&w);
     take_as(&w, s, "a", (struct ask){.kind = KIND_REENTRANT});
     id = lock(&w, s, "a", .lease_us = SEC(100));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     reclaims(&w, 9);
     f = expect_reclaim(&w, "a", 2, false);
     ck_assert_int_ge(core_deadline_us(w.now_us, f.op.lease_us), core_deadline_us(w.now_us, SEC(100)));
@@ -441,15 +418,14 @@ START_TEST(what_is_given_back_meanwhile_is_not_lost)
 }
 END_TEST
 
+/* A release and a renewal that find nothing, for the data was lost: the one is done, the other is no loss yet. */
 START_TEST(grace_is_no_loss)
 {
     struct world w;
     struct flight f;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     take(&w, s, "b");
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GRACE);
@@ -510,8 +486,7 @@ START_TEST(waiters_wake_when_it_is_over)
         answer_grace(&w);
     }
     grace_over(&w);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -531,8 +506,7 @@ START_TEST(over_during_an_attempt)
     redis_says(&w, f, CORE_GRACE, .pttl_us = SEC(30));
     pass(&w, MS(20));
     skip_watches(&w);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -544,9 +518,7 @@ START_TEST(a_jump_is_confirmed)
     struct flight a, b;
     uint64_t s, once, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     take(&w, s, "b");
     suspects(&w);
     a = expect_op(&w, CORE_EXTEND, "a");
@@ -578,12 +550,9 @@ START_TEST(jeopardy_once_per_lease)
 {
     struct world w;
     struct flight f;
-    uint64_t s;
     int64_t began_us;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    world_holding(&w);
     for (unsigned round = 1; round <= 3; round++) {
         began_us = w.now_us;
         while (w.now_us < began_us + SEC(25)) {
@@ -612,11 +581,8 @@ END_TEST
 START_TEST(no_jeopardy)
 {
     struct world w;
-    uint64_t s;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    world_holding(&w);
     for (int i = 0; i < 20; i++) {
         pass(&w, TOLD_30S / 3);
         redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
@@ -675,8 +641,8 @@ main(void)
                             a_second_loss_during_the_first,
                             behind_what_is_under_way,
                             the_owner_ends_meanwhile,
-        what_is_given_back_meanwhile_is_not_lost,
-        the_longer_of_two_leases,
+                            the_longer_of_two_leases,
+                            what_is_given_back_meanwhile_is_not_lost,
                             grace_is_no_loss,
                             waiters_wake_when_it_is_over,
                             over_during_an_attempt,
@@ -685,5 +651,5 @@ main(void)
                             no_jeopardy,
                             many};
 
-    return world_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
 }

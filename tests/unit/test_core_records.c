@@ -149,8 +149,7 @@ START_TEST(two_holders_of_one_name)
     expect_reply(&w, unlock(&w, s, "b", .owner = "carol"), CORE_WAS_LOST);
     confirmed(&w, "a");
     unlock(&w, s, "a", .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
+    redis_frees(&w, "a", w.request);
     world_close(&w);
 }
 END_TEST
@@ -235,8 +234,7 @@ START_TEST(reached_while_all_is_well)
     quiet(&w);
     session(&w);
     lock(&w, w.session[0], "b", .owner = "alice"); /* she is back */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
-    expect_reply(&w, w.request, CORE_GRANTED);
+    redis_grants(&w, "b", w.request);
     pass(&w, SEC(10)); /* a third of the lease */
     expect_op(&w, CORE_EXTEND, "a");
     expect_op(&w, CORE_EXTEND, "b");
@@ -281,5 +279,5 @@ main(void)
                             two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
                             reached_twice, reached_while_all_is_well, over_and_in_doubt};
 
-    return world_main("core, records", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, records", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -212,8 +212,7 @@ START_TEST(unknown_acquire_unknown_release_again)
     ck_assert_uint_ne(op.op.owner, number);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, again, CORE_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_LEFT);
+    redis_frees(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -229,9 +228,7 @@ START_TEST(unknown_release)
         struct world w;
         uint64_t s, id;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         id = unlock(&w, s, "a");
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
         pass(&w, MS(20));
@@ -252,17 +249,14 @@ START_TEST(unknown_release_runs_late)
         struct flight op;
         uint64_t s, id, again, number;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         id = unlock(&w, s, "a");
         op = expect_op(&w, CORE_RELEASE, "a");
         number = op.op.owner;
         redis_says(&w, op, CORE_UNKNOWN);
         again = pipelined ? lock(&w, s, "a") : 0;
         pass(&w, MS(20));
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_LEFT);
+        redis_frees(&w, "a", id);
         again = pipelined ? again : lock(&w, s, "a");
         op = expect_op(&w, CORE_ACQUIRE, "a");
         ck_assert_uint_ne(op.op.owner, number);
@@ -282,9 +276,7 @@ START_TEST(release_finds_nothing)
         struct world w;
         uint64_t s, id;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         id = unlock(&w, s, "a");
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), outcomes[i]);
         expect_reply(&w, id, CORE_WAS_LOST);
@@ -305,10 +297,8 @@ START_TEST(release_while_redis_is_away)
     uint64_t s, t, id, other;
     int64_t over_us;
 
-    world_open(&w);
-    s = session(&w);
+    s = world_holding(&w);
     t = session(&w);
-    take(&w, s, "a");
     over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* by clocks that differ a little */
     other = lock(&w, t, "a");
     id = unlock(&w, s, "a");
@@ -325,8 +315,7 @@ START_TEST(release_while_redis_is_away)
         pass(&w, core_next_us(w.core) - w.now_us);
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), n % 2 == 0 ? CORE_DOWN : CORE_UNKNOWN);
     }
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, other, CORE_GRANTED);
+    redis_grants(&w, "a", other);
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     world_close(&w);
 }
@@ -339,9 +328,7 @@ START_TEST(lock_behind_own_release)
     struct flight op;
     uint64_t s, freed, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     freed = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1));
@@ -354,8 +341,7 @@ START_TEST(lock_behind_own_release)
     id = lock(&w, s, "a", .nowait = true); /* now it comes in time */
     pass(&w, MS(100));
     redis_says(&w, op, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -370,9 +356,7 @@ START_TEST(holds_are_set)
     struct flight op;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = lock(&w, s, "a");
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
         op = expect_op(&w, CORE_ACQUIRE, "a");
@@ -380,8 +364,7 @@ START_TEST(holds_are_set)
         redis_says(&w, op, outcomes[i]);
         pass(&w, MS(20) << i);
     }
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->holds, 2);
     id = unlock(&w, s, "a");
     for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
         op = expect_op(&w, CORE_RELEASE, "a");
@@ -389,8 +372,7 @@ START_TEST(holds_are_set)
         redis_says(&w, op, outcomes[i]);
         pass(&w, MS(20) << i);
     }
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    ck_assert_int_eq(redis_frees(&w, "a", id)->left, 1);
     world_close(&w);
 }
 END_TEST
@@ -401,9 +383,7 @@ START_TEST(patience_while_holding)
     struct flight op;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = lock(&w, s, "a", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
     expect_reply(&w, id, CORE_UNAVAILABLE);
@@ -423,8 +403,7 @@ START_TEST(patience_while_holding)
     /* Redis is back; what failed long ago is no reason to refuse. */
     pass(&w, SEC(3));
     id = lock(&w, s, "a", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->holds, 2);
     world_close(&w);
 }
 END_TEST
@@ -446,8 +425,7 @@ START_TEST(pause_ends_with_its_request)
     redis_says(&w, op, CORE_DOWN);
     pass(&w, SEC(3));
     id = lock(&w, s, "a", .nowait = true);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -463,13 +441,10 @@ START_TEST(gone_in_redis)
             struct flight op;
             uint64_t s, t, id, next;
 
-            world_open(&w);
-            s = session(&w);
+            s = world_holding(&w);
             t = session(&w);
-            take(&w, s, "a");
             id = lock(&w, s, "a");
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-            expect_reply(&w, id, CORE_GRANTED);
+            redis_grants(&w, "a", id);
             next = lock(&w, t, "a");
             id = verb == 0 ? lock(&w, s, "a") : verb == 1 ? renew(&w, s, "a", SEC(5)) : unlock(&w, s, "a");
             op = expect_op(&w, verb == 0 ? CORE_ACQUIRE : verb == 1 ? CORE_EXTEND : CORE_RELEASE, "a");
@@ -496,9 +471,7 @@ START_TEST(renewal_of_a_former_hold)
         uint64_t s, freed, id;
         int64_t since_us;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         pass(&w, TOLD_30S / 3);
         renewal = expect_op(&w, CORE_EXTEND, "a");
         freed = unlock(&w, s, "a");
@@ -507,8 +480,7 @@ START_TEST(renewal_of_a_former_hold)
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, freed, CORE_LEFT);
         since_us = w.now_us;
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_GRANTED);
+        redis_grants(&w, "a", id);
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
         ck_assert_uint_eq(w.metrics.lost, 0);
@@ -674,5 +646,5 @@ main(void)
         unanswered_release_behind_the_lease,
     };
 
-    return world_main("core, redis", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, redis", tests, sizeof(tests) / sizeof(tests[0]));
 }

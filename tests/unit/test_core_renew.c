@@ -42,12 +42,9 @@ START_TEST(renew_with_watchdog)
         struct flight op;
         uint64_t s, id;
 
-        world_open(&w);
-        s = session(&w);
-        take(&w, s, "a");
+        s = world_holding(&w);
         id = renew(&w, s, "a", leases[i]);
-        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-        expect_reply(&w, id, CORE_LEFT);
+        redis_renews(&w, "a", id);
         ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(leases[i]));
         pass(&w, told(leases[i]) / 3 - 1);
         quiet(&w);
@@ -90,9 +87,7 @@ START_TEST(renew_in_flight)
     struct flight op, last;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = renew(&w, s, "a", MS(500));
     op = expect_op(&w, CORE_EXTEND, "a");
     ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(MS(500)));
@@ -120,9 +115,7 @@ START_TEST(renew_beside_a_renewal)
     uint64_t s, id;
     size_t before;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     pass(&w, TOLD_30S / 3);
     renewal = expect_op(&w, CORE_EXTEND, "a");
     before = w.flights_n;
@@ -215,9 +208,7 @@ START_TEST(renew_unanswered_with_watchdog)
     struct flight op;
     uint64_t s, id;
 
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
+    s = world_holding(&w);
     id = renew(&w, s, "a", SEC(5));
     op = expect_op(&w, CORE_EXTEND, "a");
     pass(&w, SEC(1));
@@ -249,8 +240,7 @@ START_TEST(renew_runs_late)
             late = expect_op(&w, CORE_EXTEND, "a");
             redis_says(&w, late, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
             pass(&w, MS(20));
-            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-            expect_reply(&w, id, CORE_LEFT);
+            redis_renews(&w, "a", id);
             give(&w, s, "a");
         } else { /* under way when the lease ends */
             pass(&w, MS(900));
@@ -270,54 +260,6 @@ START_TEST(renew_runs_late)
 }
 END_TEST
 
-/* A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one waits. */
-START_TEST(doubt_waits_for_its_pause)
-{
-    struct world w;
-    struct flight a, b;
-    uint64_t s, id;
-
-    world_open(&w);
-    s = session(&w);
-    id = lock(&w, s, "a", .spec_lease_us = SEC(3)); /* renewed after 989 ms */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
-    take(&w, s, "b");
-    happens(&w, &(struct core_event){.type = CORE_SUSPECT});
-    a = expect_op(&w, CORE_EXTEND, "a");
-    b = expect_op(&w, CORE_EXTEND, "b");
-    redis_says(&w, a, CORE_OK);
-    redis_says(&w, b, CORE_DOWN); /* again after 1 s */
-    pass(&w, MS(995));
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    pass(&w, MS(5));
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_OK);
-    world_close(&w);
-}
-END_TEST
-
-/* Somebody waits for the answer to a doubt that had failed before: for as long as that takes, and at rest. */
-START_TEST(doubt_that_is_waited_for)
-{
-    struct world w;
-    struct flight op;
-    uint64_t s, id;
-
-    world_open(&w);
-    s = session(&w);
-    take(&w, s, "a");
-    happens(&w, &(struct core_event){.type = CORE_SUSPECT});
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* again after 1 s */
-    id = lock(&w, s, "a", .once = true);
-    pass(&w, SEC(1));
-    op = expect_op(&w, CORE_EXTEND, "a");
-    pass(&w, MS(100));
-    redis_says(&w, op, CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
-    world_close(&w);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -331,9 +273,7 @@ main(void)
         renew_unanswered_twice,
         renew_unanswered_with_watchdog,
         renew_runs_late,
-        doubt_waits_for_its_pause,
-        doubt_that_is_waited_for,
     };
 
-    return world_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -62,15 +62,13 @@ START_TEST(many_readers_one_writer)
         quiet(&w);
         leaves(&w, s[i]);
     }
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, last);
+    ck_assert_uint_gt(redis_grants(&w, "a", id)->token, last);
     expect_in(&w, 1, false);
     lock(&w, s[0], "a", READS);
     lock(&w, s[1], "a", RW);
     quiet(&w);
     leaves(&w, writer);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, w.request - 2, CORE_GRANTED);
+    redis_grants(&w, "a", w.request - 2);
     world_close(&w);
 }
 END_TEST
@@ -92,13 +90,11 @@ START_TEST(writer_is_not_starved)
     ck_assert_uint_eq(look(&w, "a").waiters, 4);
     expect_reply(&w, lock(&w, session(&w), "a", READS, .nowait = true), CORE_NOT_GRANTED);
     leaves(&w, first);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, wrote, CORE_GRANTED);
+    redis_grants(&w, "a", wrote);
     quiet(&w);
     leaves(&w, writer);
     for (int i = 0; i < 3; i++) { /* one attempt at a time, but they need not wait for each other */
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, read[i], CORE_GRANTED);
+        redis_grants(&w, "a", read[i]);
     }
     expect_in(&w, 3, true);
     world_close(&w);
@@ -117,8 +113,7 @@ START_TEST(writer_gives_up)
     read = lock(&w, session(&w), "a", READS);
     pass(&w, SEC(1));
     expect_reply(&w, w.request - 1, CORE_NOT_GRANTED);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, read, CORE_GRANTED);
+    redis_grants(&w, "a", read);
     world_close(&w);
 }
 END_TEST
@@ -173,8 +168,7 @@ START_TEST(unanswered_downgrade)
     s = session(&w);
     enters(&w, s, false);
     id = lock(&w, s, "a", READS);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     first = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + MS(800));
@@ -187,8 +181,7 @@ START_TEST(unanswered_downgrade)
     pass(&w, MS(779));
     quiet(&w);
     pass(&w, MS(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->holds, 2);
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->holds, 2);
     world_close(&w);
 }
 END_TEST
@@ -208,8 +201,7 @@ START_TEST(unanswered_downgrade_overtaken)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     id = lock(&w, s, "a", READS, .owner = "alice");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     id = unlock(&w, s, "a", .owner = "alice");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     break_name(&w, session(&w), "a", RW);
@@ -247,8 +239,7 @@ START_TEST(downgrade_wakes_readers)
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     for (int i = 0; i < 2; i++) {
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, read[i], CORE_GRANTED);
+        redis_grants(&w, "a", read[i]);
     }
     expect_in(&w, 3, true);
     leaves(&w, s);
@@ -270,8 +261,7 @@ START_TEST(unlock_shared)
     expect_reply(&w, unlock(&w, s, "a", .shared = true), CORE_NOT_HELD);
     for (uint32_t n = 1; n <= 2; n++) {
         lock(&w, s, "a", READS);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, "a", w.request);
     }
     for (uint32_t left = 2; left-- > 0;) {
         id = unlock(&w, s, "a", .shared = true);
@@ -333,8 +323,7 @@ START_TEST(once)
     read[1] = lock(&w, t, "a", READS, .owner = "alice", .once = true);
     write = lock(&w, t, "a", RW, .owner = "alice", .once = true, .nowait = true);
     leaves(&w, s);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, read[0], CORE_GRANTED);
+    redis_grants(&w, "a", read[0]);
     ck_assert_uint_eq(expect_reply(&w, read[1], CORE_GRANTED)->holds, 1);
     expect_reply(&w, write, CORE_NOT_GRANTED);
     world_close(&w);
@@ -364,8 +353,7 @@ START_TEST(lost_while_shared)
     expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
     expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     leaves(&w, t);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -385,8 +373,7 @@ START_TEST(break_of_several)
     redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 3);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, wrote, CORE_GRANTED);
+    redis_grants(&w, "a", wrote);
     expect_in(&w, 1, false);
     for (int i = 0; i < 3; i++) {
         expect_reply(&w, unlock(&w, s[i], "a"), CORE_WAS_LOST);
@@ -444,16 +431,14 @@ START_TEST(leaving)
     gone(&w, s);
     op = expect_op(&w, CORE_RELEASE, "a");
     read = lock(&w, t, "a", READS);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, read, CORE_GRANTED);
+    redis_grants(&w, "a", read);
     gone(&w, t);
     other = expect_op(&w, CORE_RELEASE, "a");
     wrote = lock(&w, session(&w), "a", RW);
     redis_says(&w, op, CORE_OK);
     quiet(&w);
     redis_says(&w, other, CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, wrote, CORE_GRANTED);
+    redis_grants(&w, "a", wrote);
     world_close(&w);
 }
 END_TEST
@@ -510,8 +495,7 @@ START_TEST(other_sort_in_a_hurry)
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, id, CORE_NOT_GRANTED); /* it would stand behind the other now */
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, other, CORE_GRANTED);
+    redis_grants(&w, "a", other);
     world_close(&w);
 }
 END_TEST
@@ -525,8 +509,7 @@ downgrades_unanswered(struct world *w, uint64_t s)
 
     enters(w, s, false);
     id = lock(w, s, "a", READS);
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(w, id, CORE_GRANTED);
+    redis_grants(w, "a", id);
     id = unlock(w, s, "a");
     op = expect_op(w, CORE_RELEASE, "a");
     ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
@@ -578,14 +561,12 @@ START_TEST(late_release_of_a_part)
         s = session(&w);
         enters(&w, s, sorts[i]);
         lock(&w, s, "a", RW, .shared = sorts[i]);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, "a", w.request);
         unlock(&w, s, "a");
         op = expect_op(&w, CORE_RELEASE, "a");
         redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
         pass(&w, MS(20));
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_LEFT);
+        redis_frees(&w, "a", w.request);
         leaves(&w, s);
         lock(&w, s, "a", RW, .shared = !sorts[i]);
         ck_assert_uint_ne(expect_op(&w, CORE_ACQUIRE, "a").op.owner, op.op.owner);
@@ -605,8 +586,7 @@ START_TEST(late_release_of_a_part_overtaken)
     s = session(&w);
     for (int i = 0; i < 2; i++) {
         lock(&w, s, "a", READS, .lease_us = SEC(2));
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_GRANTED);
+        redis_grants(&w, "a", w.request);
     }
     unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
@@ -633,8 +613,7 @@ START_TEST(taken_elsewhere)
     expect_op(&w, CORE_WATCH, "a");
     lock(&w, session(&w), "a", READS);
     pass(&w, SEC(3) + MS(1));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -649,16 +628,14 @@ START_TEST(once_outlives_its_lock)
     s = session(&w);
     t = session(&w);
     first = lock(&w, s, "a", .kind = KIND_RW);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, first, CORE_GRANTED);
+    redis_grants(&w, "a", first);
     first = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .wait_us = SEC(1));
     writes = lock(&w, t, "a", .kind = KIND_RW);
     repeats = lock(&w, t, "a", .kind = KIND_RW, .shared = true, .once = true);
     pass(&w, SEC(1));
     expect_reply(&w, first, CORE_NOT_GRANTED);
     give(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, repeats, CORE_GRANTED);
+    redis_grants(&w, "a", repeats);
     expect_reply(&w, writes, CORE_DEADLOCK); /* who reads can not come to write */
     world_close(&w);
 }
@@ -691,5 +668,5 @@ main(void)
         taken_elsewhere,
     };
 
-    return world_main("core, rw", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, rw", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -1,0 +1,7 @@
+/*
+ * failing_alloc_end.h -- here failing_alloc.h ends.
+ */
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
