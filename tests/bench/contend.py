@@ -52,7 +52,8 @@ class Session:
             self.step = self.got_value
 
     def got_value(self, line):
-        self.redis.sock.send(b"SET %s:counter %d\r\nRPUSH %s:tokens %d\r\n" % (self.bench.name, int(line) + 1, self.bench.name, self.token))
+        self.redis.sock.send(b"SET %s:counter %d\r\nRPUSH %s:tokens %d\r\n"
+                             % (self.bench.name, int(line) + 1, self.bench.name, self.token))
         self.step = self.was_set
 
     def was_set(self, line):
@@ -110,7 +111,8 @@ class Bench:
         took = time.monotonic() - began
         self.waits.sort()
         return {"rounds": len(self.waits), "seconds": round(took, 3), "per_second": round(len(self.waits) / took),
-                "wait_ms_median": round(self.waits[len(self.waits) // 2] * 1000, 2), "wait_ms_max": round(self.waits[-1] * 1000, 2)}
+                "wait_ms_median": round(self.waits[len(self.waits) // 2] * 1000, 2),
+                "wait_ms_max": round(self.waits[-1] * 1000, 2)}
 
 
 def main():

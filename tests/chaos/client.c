@@ -334,7 +334,8 @@ read_options(struct client *c, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t n = strcspn(argv[i], "="), k = 0;
 
-        while (k < sizeof(keys) / sizeof(keys[0]) && (strlen(keys[k].key) != n || strncmp(argv[i], keys[k].key, n) != 0)) {
+        while (k < sizeof(keys) / sizeof(keys[0]) &&
+               (strlen(keys[k].key) != n || strncmp(argv[i], keys[k].key, n) != 0)) {
             k++;
         }
         if (k == sizeof(keys) / sizeof(keys[0]) || argv[i][n] == '\0') {
@@ -352,7 +353,8 @@ read_options(struct client *c, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-    struct client c = {.o = {.id = "c", .tag = "A", .mode = "mix", .names = "re:0", .wait = 500, .watchdog = 1500, .think = 10}};
+    struct client c = {.o = {.id = "c", .tag = "A", .mode = "mix", .names = "re:0",
+                             .wait = 500, .watchdog = 1500, .think = 10}};
     struct session s = {.fd = -1};
     struct sigaction term = {.sa_handler = on_term};
 

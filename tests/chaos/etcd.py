@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""etcd.py [SECONDS] -- what Jepsen did to etcd's locks: leases of 2 s, and clients that are stopped for 5 s between what
-they read and what they write. Updates are lost where nobody looks at tokens; where tokens are looked at, none may be."""
+"""etcd.py [SECONDS] -- what Jepsen did to etcd's locks: leases of 2 s, and clients that are stopped for 5 s between
+what they read and what they write. Updates are lost where nobody looks at tokens; where tokens are looked at, none may
+be."""
 import glob
 import os
 import sys
@@ -33,11 +34,14 @@ def main():
     report.say("leases of 2 s, pauses of 5 s, for %.0f s: %d grants, %d pauses" % (seconds, verdict.grants, paused))
     for kind, text in (("plain", "without fencing"), ("fenced", "with fencing")):
         report.say("    %-15s %d of %d updates lost (%.1f %%)%s" % (
-            text, lost[kind], writes[kind], 100 * lost[kind] / max(1, writes[kind]), ", %d refused" % refused if kind == "fenced" else ""))
+            text, lost[kind], writes[kind], 100 * lost[kind] / max(1, writes[kind]),
+            ", %d refused" % refused if kind == "fenced" else ""))
     report.say("    %s" % verdict)
-    report.test("etcd: clients were stopped, and updates lost", None if paused and lost["plain"] and refused else "none")
+    report.test("etcd: clients were stopped, and updates lost",
+                None if paused and lost["plain"] and refused else "none")
     report.test("etcd: no fenced update is lost", "%d" % lost["fenced"] if lost["fenced"] else None)
-    report.test("etcd: the history is sound", "; ".join(map(str, verdict.violations[:5])) if verdict.violations else None)
+    report.test("etcd: the history is sound",
+                "; ".join(map(str, verdict.violations[:5])) if verdict.violations else None)
     report.test("etcd: nothing broke", "\n".join(w.bad) if w.bad else None)
     sys.exit(0 if report.end(os.path.join(harness.TOP, "build", "chaos", "etcd.txt")) else 1)
 

@@ -3,8 +3,8 @@
 
 Each round, with real processes: the replica stops hearing of its master; a client of daemon A is granted a lock, and a
 plain client (SET NX PX, the DEL script of the manual) another one, on the same Redis; the master is killed by KILL; the
-replica, which knows of neither lock, is promoted, and the daemons' address of Redis is turned to it; a client of daemon B
-asks for the first lock, another plain client for the second one. Counted: how often both hold it, judged by rlcheck.
+replica, which knows of neither lock, is promoted, and the daemons' address of Redis is turned to it; a client of daemon
+B asks for the first lock, another plain client for the second one. Counted: how often both hold it, judged by rlcheck.
 Then everyone unlocks, B must get the lock with a larger token, and the dead master comes back as the new replica.
 """
 import collections
@@ -44,7 +44,8 @@ class Teller:
             self.say("ret %d OK n=%d" % (self.ops, reply))
         else:
             reply = harness.as_map(reply)
-            self.say("ret %d OK token=%d lease=%d waited=%d" % (self.ops, reply["token"], reply["lease_ms"], reply["waited_ms"]))
+            self.say("ret %d OK token=%d lease=%d waited=%d"
+                     % (self.ops, reply["token"], reply["lease_ms"], reply["waited_ms"]))
         return reply
 
     def lock(self, name, wait):
@@ -133,13 +134,15 @@ def main():
     report.say("failover with lost writes: %d rounds, in %d the locks were lost with the master" % (done, f.lossy))
     report.say("    held twice: plain SET NX PX %d of %d, rlockd %d of %d" % (f.plain, done, double, done))
     if done:
-        report.say("    rlockd: %d holders were told LOST, %d UNLOCKs UNAVAILABLE (the daemon was not back yet); a round took %.2f s (median), the next grant %.0f ms behind the UNLOCK" % (
-            f.lost, f.unsaid, statistics.median(f.took), statistics.median(f.later) * 1000))
+        report.say("    rlockd: %d holders were told LOST, %d UNLOCKs UNAVAILABLE (the daemon was not back yet); a "
+                   "round took %.2f s (median), the next grant %.0f ms behind the UNLOCK" % (
+                       f.lost, f.unsaid, statistics.median(f.took), statistics.median(f.later) * 1000))
     for text, times in f.answers.items():
         report.say("    %d UNLOCKs: %s" % (times, text))
     report.test("failover: %d rounds to their end" % rounds, wrong)
     report.test("failover: the writes were lost", None if f.lossy == done > 0 else "only in %d of %d" % (f.lossy, done))
-    report.test("failover: the plain lock is granted twice", None if f.plain == done else "only in %d of %d" % (f.plain, done))
+    report.test("failover: the plain lock is granted twice",
+                None if f.plain == done else "only in %d of %d" % (f.plain, done))
     other = [v for v in verdict.violations if v.kind not in ("exclusion", "model")]
     report.test("failover: tokens rise", "; ".join(map(str, other[:3])) if other else None)
     report.test("failover: nothing broke", "\n".join(w.bad) if w.bad else None)

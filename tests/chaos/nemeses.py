@@ -1,7 +1,7 @@
 """nemeses.py -- what is done to a world, one row each: name, what it does, how it heals, the code.
 
-The code is a generator: it harms, yields how many seconds it wants the harm to stay, heals, and returns how often it has
-seen with its own eyes that it happened (not: that it was ordered). None seen is a failed run.
+The code is a generator: it harms, yields how many seconds it wants the harm to stay, heals, and returns how often it
+has seen with its own eyes that it happened (not: that it was ordered). None seen is a failed run.
 """
 import collections
 import os
@@ -255,7 +255,8 @@ def _(w):
 
     def tried(result):
         w.redis.cmd("BGSAVE")
-        return lambda: w.redis.info("rdb_bgsave_in_progress") == "0" and w.redis.info("rdb_last_bgsave_status") == result
+        return lambda: (w.redis.info("rdb_bgsave_in_progress") == "0"
+                        and w.redis.info("rdb_last_bgsave_status") == result)
     until(tried("err"))
     seen = refused(w, "MISCONF")
     yield 1
@@ -417,7 +418,8 @@ def cable_cut(w, sides):
     return seen and w.cable.reaches(w.daemons["B"].listen)
 
 
-for sides, word in (("there", "from clients to their daemon"), ("here", "from a daemon to its clients"), ("both", "both ways")):
+for sides, word in (("there", "from clients to their daemon"), ("here", "from a daemon to its clients"),
+                    ("both", "both ways")):
     @nemesis("net-hole-" + sides, "packets are lost " + word + ", for 1.3 times dead_peer", "none is lost", "net")
     def _(w, sides=sides):
         return (yield from cable_cut(w, ("here", "there") if sides == "both" else (sides,)))
@@ -452,7 +454,8 @@ def _(w):
     return w.redis.info("master_replid") != replid
 
 
-@nemesis("promotion", "REPLICAOF NO ONE on the replica while the master lives", "the old one follows", "pair", loses="grace")
+@nemesis("promotion", "REPLICAOF NO ONE on the replica while the master lives", "the old one follows", "pair",
+         loses="grace")
 def _(w):
     w.replica.cmd("REPLICAOF", "NO", "ONE")
     turn(w)
@@ -462,8 +465,8 @@ def _(w):
     return promoted
 
 
-@nemesis("failover-lossy", "the replica hears no more of the master, which dies: the last writes are lost", "the old one follows",
-         "pair", loses="grace")
+@nemesis("failover-lossy", "the replica hears no more of the master, which dies: the last writes are lost",
+         "the old one follows", "pair", loses="grace")
 def _(w):
     w.follow(w.replica, w.redis, w.replication_port())
     w.proxy.say("set", "replication", "both", "hole", 1)
@@ -489,7 +492,8 @@ def sentinels(w):
         conf = os.path.join(home, "s.conf")
         with open(conf, "w") as f:
             f.write("port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nsentinel monitor m 127.0.0.1 %d 2\n"
-                    "sentinel down-after-milliseconds m 300\nsentinel failover-timeout m 3000\n" % (port, path, home, w.redis.port))
+                    "sentinel down-after-milliseconds m 300\nsentinel failover-timeout m 3000\n"
+                    % (port, path, home, w.redis.port))
         s = Process(["redis-server", conf, "--sentinel"], home, "log")
         s.path = path
         w.parts.append(s)
@@ -533,7 +537,8 @@ def sentinel_failover(w, harm):
             w.parts.remove(s)
 
 
-@nemesis("sentinel-kill", "kill -9 of the master; three sentinels promote the replica", "the old one follows", "pair", loses="grace")
+@nemesis("sentinel-kill", "kill -9 of the master; three sentinels promote the replica", "the old one follows", "pair",
+         loses="grace")
 def _(w):
     old = w.redis
     yield from sentinel_failover(w, lambda three: old.kill())
@@ -559,7 +564,8 @@ def jump(w, seconds):
     return 1
 
 
-@nemesis("clock-forward", "Redis's clock jumps 5 s ahead: keys expire", "nothing is to be healed", "clock", loses="always")
+@nemesis("clock-forward", "Redis's clock jumps 5 s ahead: keys expire", "nothing is to be healed", "clock",
+         loses="always")
 def _(w):
     return (yield from jump(w, 5))
 

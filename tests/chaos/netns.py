@@ -1,5 +1,5 @@
-"""netns.py -- a cable between two network namespaces, both private to this run: nothing of the host is touched, nothing is
-left, and two runs do not meet. Needs root (or what gives it: CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2."""
+"""netns.py -- a cable between two network namespaces, both private to this run: nothing of the host is touched, nothing
+is left, and two runs do not meet. Needs root (or what gives it: CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2."""
 import os
 import subprocess
 import sys
@@ -11,7 +11,8 @@ _count = [0]
 
 
 def quiet(*words):
-    return subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    return subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 def enter():
@@ -42,7 +43,8 @@ class Cable:
         self.under = ("nsenter", "--target", str(self.process.pid), "--net", "--")
         until(self.elsewhere)
         names = ("here%d" % n, "there%d" % n)
-        self.must("ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", str(self.process.pid))
+        self.must("ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns",
+                  str(self.process.pid))
         self.must("ip", "addr", "add", self.here + "/24", "dev", names[0])
         self.must("ip", "link", "set", names[0], "up")
         self.must(*self.under, "ip", "addr", "add", self.there + "/24", "dev", names[1])

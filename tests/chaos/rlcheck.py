@@ -13,7 +13,8 @@ Besides the clients' lines it knows those of the one who ran them (process `-`):
 
 What a client may believe. It holds a name from the moment it is told so until the first of: the deadline it was told
 (LOCK FULL's lease_ms, counted from the earliest moment at which that can have been written), its own UNLOCK, the end of
-its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry, RENEW) proves that it did until it asked.
+its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry,
+RENEW) proves that it did until it asked.
 
 Checked, per name:
     answers     one answer to each question, none unasked, nothing granted to a connection that has ended
@@ -24,7 +25,8 @@ Checked, per name:
     claim       no "held" at or behind the deadline; no "held" to who was told LOST
     fifo        who was seen in the daemon's queue before another one asked is granted first
     leak        nothing is left when all is over
-    model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock allows
+    model       (WGL) the steps of grants that follow each other can be put in an order that a reentrant fenced lock
+                allows
 """
 import bisect
 import collections
@@ -43,7 +45,8 @@ class Violation(collections.namedtuple("Violation", "kind name text at")):
 class Op:
     """A question and its answer; `result` None: never answered, which is as INFO."""
 
-    __slots__ = ("proc", "id", "op", "name", "inv", "ret", "result", "field", "queued", "daemon", "route", "owner", "shared")
+    __slots__ = ("proc", "id", "op", "name", "inv", "ret", "result", "field", "queued", "daemon", "route", "owner",
+                 "shared")
 
     def __init__(self, proc, number, op, name, inv, field):
         self.proc, self.id, self.op, self.name, self.inv = proc, number, op, name, inv
@@ -63,7 +66,8 @@ class Op:
 class Grant:
     """One grant: from the answer that told it to its end, with what was said about it on the way."""
 
-    __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps", "released", "open")
+    __slots__ = ("op", "name", "token", "owner", "shared", "start", "valid", "confirmed", "ended", "end", "steps",
+                 "released", "open")
 
     def __init__(self, op):
         self.op, self.name, self.token = op, op.name, op.number("token")
@@ -102,7 +106,8 @@ class History:
                 self.event(at, what, rest)
             elif what == "inv":
                 if (proc, rest[0]) in self.ops or at > self.closed.get(proc, INF):
-                    self.broken.append(Violation("answers", rest[2], "asked twice, or by an ended connection: " + line.strip(), at))
+                    self.broken.append(Violation("answers", rest[2],
+                                                 "asked twice, or by an ended connection: " + line.strip(), at))
                 field = dict(f.split("=", 1) for f in rest[3:])
                 self.ops[proc, rest[0]] = Op(proc, rest[0], rest[1], rest[2], at, field)
             elif what == "ret":
@@ -133,7 +138,8 @@ class History:
     def answer(self, at, proc, rest, line):
         op = self.ops.get((proc, rest[0]))
         if op is None or op.result is not None:
-            self.broken.append(Violation("answers", op.name if op else "?", "an answer to nothing: " + line.strip(), at))
+            self.broken.append(Violation("answers", op.name if op else "?", "an answer to nothing: " + line.strip(),
+                                         at))
             return
         if rest[1] == "OK" and at > self.closed.get(proc, INF):
             self.broken.append(Violation("answers", op.name, "granted to an ended connection: " + line.strip(), at))
@@ -360,7 +366,8 @@ class Verdict:
     def __str__(self):
         count = collections.Counter(v.kind for v in self.violations)
         return "%d operations, %d grants, %d of them told LOST, %d names, %d windows: %s" % (
-            self.ops, self.grants, self.lost, self.names, self.windows, ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
+            self.ops, self.grants, self.lost, self.names, self.windows,
+            ", ".join("%d %s" % (n, k) for k, n in sorted(count.items())) or "sound")
 
 
 HOUSE = ("rlock:", "redisson_lock_token:")  # keys that stay: rlockd's own, and the counters of Redisson's fenced locks
@@ -385,7 +392,8 @@ def check(lines, most_windows=INF):
         v.ops += len(ops)
         v.grants += len(n.grants)
     v.names, v.lost = len(names), len(h.told)
-    v.violations += [Violation("leak", key, "was still there at the end", 0) for key in h.left if not key.startswith(HOUSE)]
+    v.violations += [Violation("leak", key, "was still there at the end", 0)
+                     for key in h.left if not key.startswith(HOUSE)]
     return v
 
 

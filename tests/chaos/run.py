@@ -3,9 +3,9 @@
 
     run.py [--duration SECONDS] [--seed N] [--clients N] [--only NEMESIS,...] [--keep]
 
-Each nemesis runs once; with a longer duration all again, in an order of chance, and random pairs of them. One test each:
-it happened, everything lives again behind it; and for each world: the history is sound, nothing is left. What is written
-to build/chaos/nemeses.txt says the same at length.
+Each nemesis runs once; with a longer duration all again, in an order of chance, and random pairs of them. One test
+each: it happened, everything lives again behind it; and for each world: the history is sound, nothing is left. What is
+written to build/chaos/nemeses.txt says the same at length.
 """
 import argparse
 import collections
@@ -106,14 +106,16 @@ def judge(world, report, is_strict):
     other = [v for v in verdict.violations if v.kind not in ("exclusion", "model")]
     blame = collections.Counter(during(world, v.at) for v in double if v.kind == "exclusion")
     if blame:
-        report.say("     %s: double grants: %s" % (world.title, ", ".join("%d by %s" % (n, k) for k, n in blame.most_common())))
+        report.say("     %s: double grants: %s"
+                   % (world.title, ", ".join("%d by %s" % (n, k) for k, n in blame.most_common())))
     for v in (double if is_strict else [])[:10] + other[:10]:
         report.say("     ! %s [%s]" % (v, during(world, v.at)))
     if is_strict:
         report.test("%s: one holder at a time" % world.title, "%d violations" % len(double) if double else None)
     else:
         report.say("     %s: one holder at a time is not asked of these" % world.title)
-    report.test("%s: tokens, queues, answers, nothing left" % world.title, "%d violations" % len(other) if other else None)
+    report.test("%s: tokens, queues, answers, nothing left" % world.title,
+                "%d violations" % len(other) if other else None)
     report.test("%s: no fenced update is lost" % world.title, "%d" % lost["fenced"] if lost["fenced"] else None)
     report.test("%s: enough was done" % world.title, None if verdict.grants > 200 else "%d grants" % verdict.grants)
 
@@ -166,15 +168,18 @@ def main():
         report.skipped += len(away)
         report.say("skip %s: no network namespaces here" % ", ".join(n.name for n in away))
         rows = [n for n in rows if n.world != "net"]
-    groups = [(part, kind, [n for n in rows if n.world == part and strict(n) == kind]) for part in PARTS for kind in (True, False)]
+    groups = [(part, kind, [n for n in rows if n.world == part and strict(n) == kind]) for part in PARTS
+              for kind in (True, False)]
     groups = [g for g in groups if g[2]]
     share = args.duration / max(1, len(groups))
     for part, kind, some in groups:
-        play(part + ("" if kind else "-lossy"), part, some, kind, args, report, time.monotonic() + share if args.duration else 0)
+        play(part + ("" if kind else "-lossy"), part, some, kind, args, report,
+             time.monotonic() + share if args.duration else 0)
     report.say("")
     for n in rows:
         report.say("     %-24s %6d times  %s; heals: %s%s" % (
-            n.name, report.happened[n.name], n.does, n.heals, {None: "", "grace": "  [needs grace]", "always": "  [loses]"}[n.loses]))
+            n.name, report.happened[n.name], n.does, n.heals,
+            {None: "", "grace": "  [needs grace]", "always": "  [loses]"}[n.loses]))
     sys.exit(0 if report.end(args.report) else 1)
 
 

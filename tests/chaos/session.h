@@ -50,8 +50,8 @@ struct client {
 
 int64_t now_us(void);
 /*
- * A pause that is part of what a client does: it holds, it thinks, or it asks again a little later. Shorter when TERM has
- * come. Nothing is waited for in this way: what can be heard is polled for, see session_read().
+ * A pause that is part of what a client does: it holds, it thinks, or it asks again a little later. Shorter when TERM
+ * has come. Nothing is waited for in this way: what can be heard is polled for, see session_read().
  */
 void sleep_us(int64_t us);
 void say(struct client *c, const char *proc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

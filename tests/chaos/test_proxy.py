@@ -271,7 +271,8 @@ class Faults(Case):
 
     def test_what_it_does_not_understand(self):
         for words in (("set", "nowhere", "up", "delay", 1), ("set", "way", "up", "sorrow", 1), ("dance",),
-                      ("target", "way", "smoke:signals"), ("route", "way", "unix:%s/x" % self.dir, "unix:%s/y" % self.dir)):
+                      ("target", "way", "smoke:signals"),
+                      ("route", "way", "unix:%s/x" % self.dir, "unix:%s/y" % self.dir)):
             with self.assertRaises(AssertionError):
                 self.proxy.say(*words)
         self.assertEqual(self.stat("open"), 0)

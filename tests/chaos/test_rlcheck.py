@@ -30,7 +30,8 @@ def op_lines(word, number):
     token = next((w[1:] for w in rest if w.startswith("=")), "0")
     route = next((w[1:] for w in rest if w.startswith("@")), "A")
     yield inv * 1000, "%s inv %d %s %s daemon=%s shared=%d token=%s owner=%s" % (
-        proc, number, op, name, route, "shared" in rest, token if op in ("UNLOCK", "RENEW") else "0", option.get("owner", proc))
+        proc, number, op, name, route, "shared" in rest, token if op in ("UNLOCK", "RENEW") else "0",
+        option.get("owner", proc))
     if "queued" in option:
         yield int(option["queued"]) * 1000, "%s queued %d" % (proc, number)
     if ret is None:

@@ -1,5 +1,5 @@
-"""world.py -- a small world to be harmed: Redis (with a replica, when asked), two daemons, many clients, a proxy between
-each of them, and the history of it all.
+"""world.py -- a small world to be harmed: Redis (with a replica, when asked), two daemons, many clients, a proxy
+between each of them, and the history of it all.
 
     client -> [via-A] -> rlockd A -> [vip-A] -> Redis          [..] are routes of the fault proxy
     client -> [tcp-B] -> rlockd B -> [vip-B] -> Redis          (other clients talk to the daemons directly)
@@ -95,9 +95,10 @@ class Server(Process):
         self.start()
 
     def start(self, *more):
-        Process.__init__(self, ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path,
-                                "--save", "", "--dir", self.home, "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0",
-                                "--enable-protected-configs", "yes", "--repl-ping-replica-period", "1", *self.args, *more],
+        Process.__init__(self, ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket",
+                                self.path, "--save", "", "--dir", self.home, "--enable-debug-command", "yes",
+                                "--repl-diskless-sync-delay", "0", "--enable-protected-configs", "yes",
+                                "--repl-ping-replica-period", "1", *self.args, *more],
                          self.home, "log", self.env)
         until(self.answers)
 
@@ -137,8 +138,8 @@ class Daemon(harness.Rlockd):
         self.start()
 
     def start(self):
-        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF % (self.world.lease * 1000), wait=False,
-                         args=("--listen", "tcp:127.0.0.1:%d" % self.listen, *self.more))
+        super().__init__(self.world.dir, redis=self.url, name=self.tag, conf=CONF % (self.world.lease * 1000),
+                         wait=False, args=("--listen", "tcp:127.0.0.1:%d" % self.listen, *self.more))
         self.lives += 1
         until(self.serving)
 
@@ -154,8 +155,8 @@ class Client(Process):
 
 
 class World:
-    def __init__(self, title, seed=1, replica=False, clock=False, clients=8, lease=LEASE, redis_args=("--appendonly", "yes"),
-                 options=()):
+    def __init__(self, title, seed=1, replica=False, clock=False, clients=8, lease=LEASE,
+                 redis_args=("--appendonly", "yes"), options=()):
         self.title, self.lease, self.options = title, lease, list(options)
         self.rng = random.Random(seed)
         self.dir = tempfile.mkdtemp(prefix="rlockd-chaos.")
@@ -185,7 +186,8 @@ class World:
             self.replica = Server(self.dir, "r2", redis_args, redis_env)
             keep(self.replica)
             self.follow(self.replica, self.redis)
-        self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir, "resource")
+        self.resource = Process([os.path.join(PROGRAMS, "resource"), "unix:" + self.dir + "/resource"], self.dir,
+                                "resource")
         keep(self.resource)
         until(lambda: listens(self.dir + "/resource"))
         self.cable = netns.cable(self.dir)
@@ -209,7 +211,8 @@ class World:
             for _ in range(clients // 5):
                 self.client("B/n")
         for i in range(clients):
-            self.client(("A", "B", "A/p", "B/p")[i % 4], *(("named=1",) if i % 8 == 4 else ("lease=1000",) if i % 8 == 5 else ()))
+            self.client(("A", "B", "A/p", "B/p")[i % 4],
+                        *(("named=1",) if i % 8 == 4 else ("lease=1000",) if i % 8 == 5 else ()))
 
     def replication_port(self):
         """A way to the master by the proxy: route `replication`."""
@@ -250,9 +253,10 @@ class World:
         name = "c%d" % self.born
         self.born += 1
         under = self.cable.under if route == "B/n" else ()
-        c = Client([*under, os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route, "daemon=" + self.routes[route][1],
-                    "history=%s/%s.history" % (self.dir, name), "resource=unix:%s/resource" % self.dir,
-                    "seed=%d" % self.rng.randrange(1 << 30), "watchdog=%d" % (self.lease * 1000), "names=" + NAMES,
+        c = Client([*under, os.path.join(PROGRAMS, "client"), "id=" + name, "tag=" + route,
+                    "daemon=" + self.routes[route][1], "history=%s/%s.history" % (self.dir, name),
+                    "resource=unix:%s/resource" % self.dir, "seed=%d" % self.rng.randrange(1 << 30),
+                    "watchdog=%d" % (self.lease * 1000), "names=" + NAMES,
                     *self.options, *words], self.dir, name)
         c.route, c.words = route, words
         self.clients[name] = c
@@ -291,7 +295,8 @@ class World:
     # --- what holds whatever is done to it
 
     def lives(self, deadline=8):
-        """Everything has healed: each daemon grants a lock that no one has, within a lease and a little. A reason, or None."""
+        """Everything has healed: each daemon grants a lock that no one has, within a lease and a little. A reason, or
+        None."""
         end = time.monotonic() + deadline * harness.SLOW
         for tag, d in self.daemons.items():
             if not d.running():
@@ -334,7 +339,8 @@ class World:
         for tag, d in self.daemons.items():
             try:
                 with d.conn() as c:
-                    keys += ["%s/LOCKS/%s/%s" % (tag, m["name"], m["state"]) for m in c.maps("LOCKS") if m["state"] != "idle"]
+                    keys += ["%s/LOCKS/%s/%s" % (tag, m["name"], m["state"])
+                             for m in c.maps("LOCKS") if m["state"] != "idle"]
                     keys += ["%s/WAITERS/%s" % (tag, m["name"]) for m in c.maps("WAITERS")]
             except (OSError, Closed) as e:
                 keys.append("%s/%s" % (tag, type(e).__name__))

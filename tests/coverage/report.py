@@ -22,14 +22,14 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 LINES_LEAST = 95.0
-THROUGH = ("daemon/core/", "proto/reader.c", "daemon/backend/reply.c", "daemon/backend/call.c", "daemon/backend/epoch.c",
-           "daemon/backend/text.c")
+THROUGH = ("daemon/core/", "proto/reader.c", "daemon/backend/reply.c", "daemon/backend/call.c",
+           "daemon/backend/epoch.c", "daemon/backend/text.c")
 RULES = """\
-A line or branch is reached when any test reached it: the same function in several objects (a header's, or a file that a test
-compiles into itself with another malloc) is one. Branches not counted, and no others:
+A line or branch is reached when any test reached it: the same function in several objects (a header's, or a file that a
+test compiles into itself with another malloc) is one. Branches not counted, and no others:
   - those inside assert(): it says that one side is impossible, and stays on in what users get;
-  - of a switch, the way to a case that is assert(false) or abort(); and the way past all cases where there is no default
-    and each is a value of an enum, for -Wswitch (an error in `make check`) sees to it that none is missing;
+  - of a switch, the way to a case that is assert(false) or abort(); and the way past all cases where there is no
+    default and each is a value of an enum, for -Wswitch (an error in `make check`) sees to it that none is missing;
   - those inside uthash's macros (HASH_...): the library's.
 Not counted as a line: abort(), which stands where an assert could not.
 """
@@ -64,7 +64,8 @@ def run_suite(build, words):
     if words[1].endswith("run.py"):
         title = os.path.basename(os.path.dirname(words[1]))
     print("%-28s %6.1f s  %s" % (title, time.monotonic() - began,
-                                 "ok" if p.returncode == 0 else "FAILED\n" + p.stdout.decode(errors="replace")[-3000:]), flush=True)
+                                 "ok" if p.returncode == 0 else "FAILED\n" + p.stdout.decode(errors="replace")[-3000:]),
+          flush=True)
     return p.returncode == 0
 
 
@@ -90,7 +91,8 @@ def gcov(gcno):
         for f in json.loads(line)["files"]:
             name = os.path.normpath(f["file"])
             if not name.startswith(("/", "..", "build", "tests")):
-                rows += [(name, r.get("function_name"), r["line_number"], r["count"], [b["count"] for b in r["branches"]])
+                rows += [(name, r.get("function_name"), r["line_number"], r["count"],
+                          [b["count"] for b in r["branches"]])
                          for r in f["lines"]]
     return rows
 
@@ -202,7 +204,8 @@ def main():
     for name, lines in sorted(counted(args.build).items()):
         sums.add(name, lines, args.show)
     good = [failed == 0, sums.enough_lines(), not sums.missed]
-    out = [RULES, *sums.table(), "", "branches not taken in what must be known through and through: %d" % len(sums.missed),
+    out = [RULES, *sums.table(), "",
+           "branches not taken in what must be known through and through: %d" % len(sums.missed),
            *sums.missed, *sums.shown, "%d passed, %d failed" % (sum(good), len(good) - sum(good))]
     print("\n".join(out))
     if args.report:

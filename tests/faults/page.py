@@ -1,4 +1,5 @@
-"""page.py -- the page through which the shim (shim.c) is told what is to fail, and a daemon that has the shim in front."""
+"""page.py -- the page through which the shim (shim.c) is told what is to fail, and a daemon that has the shim in
+front."""
 import ctypes
 import mmap
 import os
@@ -19,8 +20,9 @@ ADDR_NO_RANDOMIZE = 0x0040000
 
 class Layout(ctypes.Structure):
     """struct page of shim.h."""
-    _fields_ = [("family", ctypes.c_uint64), ("first", ctypes.c_uint64), ("length", ctypes.c_uint64), ("error", ctypes.c_uint64),
-                ("injected", ctypes.c_uint64), ("alive", ctypes.c_int64), ("record", ctypes.c_uint64), ("frames_n", ctypes.c_uint64),
+    _fields_ = [("family", ctypes.c_uint64), ("first", ctypes.c_uint64), ("length", ctypes.c_uint64),
+                ("error", ctypes.c_uint64), ("injected", ctypes.c_uint64), ("alive", ctypes.c_int64),
+                ("record", ctypes.c_uint64), ("frames_n", ctypes.c_uint64),
                 ("frame", ctypes.c_uint64 * FRAMES), ("calls", ctypes.c_uint64 * len(FAMILIES)),
                 ("stack", ctypes.c_uint32 * CALLS_MAX), ("site", ctypes.c_uint32 * CALLS_MAX)]
 
@@ -67,15 +69,16 @@ class Page:
         at = [self.at.frame[i] for i in range(min(self.at.frames_n, FRAMES)) if self.at.frame[i]][:6]
         if not at:
             return "(not called by the program itself)"
-        out = subprocess.run(["addr2line", "-f", "-s", "-e", binary, *[hex(a - 1) for a in at]], capture_output=True, text=True,
-                             stdin=subprocess.DEVNULL, check=False).stdout.split("\n")
+        out = subprocess.run(["addr2line", "-f", "-s", "-e", binary, *[hex(a - 1) for a in at]], capture_output=True,
+                             text=True, stdin=subprocess.DEVNULL, check=False).stdout.split("\n")
         return " < ".join("%s %s" % (f, l.split(" ")[0]) for f, l in zip(out[::2], out[1::2]))
 
 
 def preload(page, build):
     """Environment and preparation by which a daemon of this build has the shim in front of its libraries."""
     asan = "asan" in build
-    env = {"LD_PRELOAD": os.path.join(TOP, "build", "faults", "shim-asan.so" if asan else "shim.so"), "RLOCKD_FAULTS": page.path}
+    env = {"LD_PRELOAD": os.path.join(TOP, "build", "faults", "shim-asan.so" if asan else "shim.so"),
+           "RLOCKD_FAULTS": page.path}
     if asan:
         env["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=1:allocator_may_return_null=1"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1"

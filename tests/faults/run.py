@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """run.py -- memory and system calls fail, one after the other, while clients use a real daemon on a real Redis.
 
-    run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report FILE]
+    run.py [--short] [--asan] [--build DIR] [--only SCENE,...] [--what start,memory,stop,calls,conf,files] [--report
+    FILE]
 
-A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2, ...
-until a run in which nothing failed. After each run all is well again, and then: the daemon lives; each request had one reply or
-the end of its connection; every name can be locked and unlocked; Redis has no key that is not there after a good run.
---short tries each caller (by its stack) once instead of each call, and a stride through the rest.
+A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2,
+... until a run in which nothing failed. After each run all is well again, and then: the daemon lives; each request had
+one reply or the end of its connection; every name can be locked and unlocked; Redis has no key that is not there after
+a good run. --short tries each caller (by its stack) once instead of each call, and a stride through the rest.
 """
 import argparse
 import concurrent.futures
@@ -40,7 +41,8 @@ CALLS = [
     ("setsockopt", ["ENOMEM", "EINVAL"]),
     ("open", ["EMFILE", "ENFILE", "EINTR"]),
 ]
-CALL_SCENES = ["lock_unlock", "waiters", "subscribers", "pipelined", "redis_cut", "redis_down", "batch", "http", "reload"]
+CALL_SCENES = ["lock_unlock", "waiters", "subscribers", "pipelined", "redis_cut", "redis_down", "batch", "http",
+               "reload"]
 START_CALLS = CALLS + [("getrandom", ["EINTR", "EAGAIN", "ENOSYS"]), ("eventfd", ["EMFILE", "ENFILE", "ENOMEM"])]
 
 
@@ -83,8 +85,8 @@ class Tally:
         self.failed += bool(wrong)
         self.injected += injected
         self.runs += runs
-        self.say("%-6s %-46s %5d calls %5d runs %6d faults %6.1f s" % ("FAILED" if wrong else "ok", title, calls, runs, injected,
-                                                                       time.monotonic() - began))
+        self.say("%-6s %-46s %5d calls %5d runs %6d faults %6.1f s" % ("FAILED" if wrong else "ok", title, calls, runs,
+                                                                       injected, time.monotonic() - began))
         for w in wrong:
             self.say("    " + w.replace("\n", "\n    "))
 
@@ -113,8 +115,8 @@ class House:
         path = os.path.join(self.dir, "rlockd.log")
         if os.path.exists(path):
             os.unlink(path)
-        return harness.Rlockd(self.dir, redis=self.redis_url or self.redis.url, conf=CONF % {"dir": self.dir}, build=self.build,
-                              env=page_py.preload(self.page, self.build), **more)
+        return harness.Rlockd(self.dir, redis=self.redis_url or self.redis.url, conf=CONF % {"dir": self.dir},
+                              build=self.build, env=page_py.preload(self.page, self.build), **more)
 
     def close(self):
         if self.daemon is not None:
@@ -269,8 +271,8 @@ def calls_of(tally, scene, build, short):
                 # A writer relies on the edge that follows EAGAIN, rightly: of many in a row the last would have none.
                 lengths = [1] if short or (family, name) == ("write", "EAGAIN") else [1, 12]
                 for mode, length in ((MODES[n], n) for n in lengths):
-                    one_loop(house, tally, "%s, %s %s, %s" % (scene.__name__, family, name, mode), scene, family, length,
-                             getattr(errno, name), ns)
+                    one_loop(house, tally, "%s, %s %s, %s" % (scene.__name__, family, name, mode), scene, family,
+                             length, getattr(errno, name), ns)
     finally:
         house.close()
 
@@ -319,7 +321,8 @@ def start_of(tally, build, short, family, name, length, redis=None):
         house.page.record(family)
         what, _ = one_start_recorded(house)
         calls = house.page.recorded(family)
-        title = "start, %s%s %s, %s" % ("embedded Redis, " if redis else "", family, name, MODES.get(length, "on and on"))
+        title = "start, %s%s %s, %s" % ("embedded Redis, " if redis else "", family, name,
+                                        MODES.get(length, "on and on"))
         began, wrong, total, runs = time.monotonic(), [what] if what else [], 0, 0
         if not calls and not what:
             return
@@ -341,7 +344,8 @@ def start_of(tally, build, short, family, name, length, redis=None):
 def starts(tally, build, short):
     """One job for each way to fail."""
     plans = [("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER)]
-    plans += [(f, e, length) for f, errors in START_CALLS for e in errors for length in (1, 12 if e in PASSING else FOREVER)]
+    plans += [(f, e, length) for f, errors in START_CALLS for e in errors
+              for length in (1, 12 if e in PASSING else FOREVER)]
     for i, (family, name, length) in enumerate(plans):
         if not short or family == "alloc" or i % 7 == 0:
             yield lambda plan=(family, name, length): start_of(tally, build, short, *plan)
@@ -431,8 +435,8 @@ def conf_of(tally, build, short, title, path, text=None):
         env = dict(os.environ, **page_py.preload(house.page, build))
 
         def run():
-            p = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=env, preexec_fn=page_py.prepare, timeout=20,
-                               check=False)
+            p = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, env=env,
+                               preexec_fn=page_py.prepare, timeout=20, check=False)
             return p.returncode, p.stdout, p.stderr
 
         for length in (1, FOREVER):
@@ -446,8 +450,10 @@ def conf_of(tally, build, short, title, path, text=None):
                 status, out, err = run()
                 total += house.page.disarm()
                 if status not in (0, 1, 64) or b"Sanitizer" in err or (status == 0 and out != good[1]):
-                    wrong.append("n = %d: status %d, %r\n  at %s" % (n, status, err[-300:] or out[:0], house.page.where(words[0])))
-            tally.loop("conf, %s, %s" % (title, MODES.get(length, "on and on")), n, total, len(calls), wrong[:FAILURES_MAX], began)
+                    wrong.append("n = %d: status %d, %r\n  at %s"
+                                 % (n, status, err[-300:] or out[:0], house.page.where(words[0])))
+            tally.loop("conf, %s, %s" % (title, MODES.get(length, "on and on")), n, total, len(calls),
+                       wrong[:FAILURES_MAX], began)
     finally:
         house.close()
 
@@ -455,7 +461,8 @@ def conf_of(tally, build, short, title, path, text=None):
 # ---- a full table of files (hazards.md E5) ----
 
 def files(tally, build):
-    """As many callers as there are descriptors, and more: refused in words, and served again as soon as some have left."""
+    """As many callers as there are descriptors, and more: refused in words, and served again as soon as some have
+    left."""
     began, wrong, refused = time.monotonic(), [], 0
     house = House(build)
     try:
@@ -501,7 +508,8 @@ def jobs(tally, what, scenes, build, short):
         for scene in scenes:
             yield lambda scene=scene: memory_of(tally, scene, build, short)
     if "stop" in what:
-        for plan in (("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER), ("write", "EPIPE", 1), ("write", "EINTR", 12)):
+        for plan in (("alloc", "ENOMEM", 1), ("alloc", "ENOMEM", FOREVER), ("write", "EPIPE", 1),
+                     ("write", "EINTR", 12)):
             yield lambda plan=plan: stop_of(tally, build, short, *plan)
     if "calls" in what:
         for scene in scenes:

@@ -47,7 +47,8 @@ class Client:
 
     def send(self, *words):
         """One request; its reply is heard later."""
-        self.send_bytes(b"".join([b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words]), words)
+        self.send_bytes(b"".join([b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words]),
+                        words)
 
     def send_bytes(self, data, words=("bytes",)):
         if self.gone:
@@ -356,8 +357,8 @@ def asking(st):
     b.send("LOCK", n, "WAIT", "40ms")
     a.ask("LOCKINFO", n)
     a.ask("LOCKINFO", "nobody-has-it")
-    for words in (["LOCKS"], ["WAITERS", n], ["SESSIONS"], ["OWNERS"], ["INFO"], ["INFO", "tree"], ["COMMAND"], ["HELP", "lock"],
-                  ["CONFIG", "GET", "*"], ["COMMAND", "DOCS", "LOCK"]):
+    for words in (["LOCKS"], ["WAITERS", n], ["SESSIONS"], ["OWNERS"], ["INFO"], ["INFO", "tree"], ["COMMAND"],
+                  ["HELP", "lock"], ["CONFIG", "GET", "*"], ["COMMAND", "DOCS", "LOCK"]):
         a.ask(*words)
     b.hear()
 
@@ -368,7 +369,8 @@ def pipelined(st):
     n = st.name("piped")
     a.ask("LOCK", n)
     b.send("LOCK", n, "WAIT", "60ms")
-    for words in (["PING"], ["LOCKS", n], ["LOCK", st.name("piped2"), "NOWAIT"], ["CLIENT", "LIST"], ["ECHO", "x" * 3000], ["UNLOCK", n]):
+    for words in (["PING"], ["LOCKS", n], ["LOCK", st.name("piped2"), "NOWAIT"], ["CLIENT", "LIST"],
+                  ["ECHO", "x" * 3000], ["UNLOCK", n]):
         b.send(*words)
     while b.pending:
         b.hear()
@@ -456,6 +458,7 @@ def reload(st):
     a.ask("LOCK", st.name("reloaded"), "NOWAIT")
 
 
-SCENES = [lock_unlock, of_kind("simple"), of_kind("fair"), of_kind("rw"), of_kind("pool"), of_kind("fenced"), waiters, waiter_dies,
-          foreign_holder, foreign_tracked, fair_queue, readers_writers, several, deadlock, named_owners, subscribers, monitor,
-          client_commands, asking, pipelined, broken_requests, front, http, redis_cut, redis_down, batch, lease_over, reload]
+SCENES = [lock_unlock, of_kind("simple"), of_kind("fair"), of_kind("rw"), of_kind("pool"), of_kind("fenced"), waiters,
+          waiter_dies, foreign_holder, foreign_tracked, fair_queue, readers_writers, several, deadlock, named_owners,
+          subscribers, monitor, client_commands, asking, pipelined, broken_requests, front, http, redis_cut, redis_down,
+          batch, lease_over, reload]

@@ -56,8 +56,8 @@ take_below(struct choices *c, unsigned n)
 static inline int64_t
 take_number(struct choices *c)
 {
-    static const int64_t borders[] = {0,         1,         -1,        -2,       INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN,
-                                      INT64_C(1) << 53, 1000000, UINT32_MAX, 4096, -(INT64_C(1) << 53), 1000, 3, 7};
+    static const int64_t borders[] = {0, 1, -1, -2, INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, INT64_C(1) << 53,
+                                      1000000, UINT32_MAX, 4096, -(INT64_C(1) << 53), 1000, 3, 7};
     unsigned how = take_byte(c);
     uint64_t v = 0;
 
@@ -96,7 +96,10 @@ take_rest(struct choices *c)
     return s;
 }
 
-/* A copy without room behind it, so that a byte read too many is seen. NULL-terminated when `text`. Freed by the caller. */
+/*
+ * A copy without room behind it, so that a byte read too many is seen. NULL-terminated when `text`. Freed by the
+ * caller.
+ */
 static inline char *
 exact_copy(struct slice s, bool text)
 {

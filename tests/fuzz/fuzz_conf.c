@@ -62,8 +62,10 @@ check_locks(const struct conf_locks *cl)
 static void
 check_bounds(const struct conf *cf)
 {
-    CHECK(cf->limit_words >= 1 && cf->limit_words <= 64 && cf->limit_line_bytes >= 1 && cf->limit_line_bytes <= 1 << 20);
-    CHECK(cf->limit_name_bytes >= 1 && cf->limit_sessions >= 1 && cf->limit_pipeline >= 1 && cf->limit_output_bytes >= 1);
+    CHECK(cf->limit_words >= 1 && cf->limit_words <= 64);
+    CHECK(cf->limit_line_bytes >= 1 && cf->limit_line_bytes <= 1 << 20);
+    CHECK(cf->limit_name_bytes >= 1 && cf->limit_sessions >= 1);
+    CHECK(cf->limit_pipeline >= 1 && cf->limit_output_bytes >= 1);
     CHECK(cf->redis_links >= 1 && cf->redis_batch >= 1 && cf->redis_timeout_us > 0 && cf->redis_url != NULL);
     CHECK(cf->redis_backoff_min_us > 0 && cf->redis_backoff_min_us <= cf->redis_backoff_max_us);
     CHECK(cf->auth_bytes >= 1 && cf->auth_timeout_us > 0 && cf->dead_peer_us > 0 && cf->max_poll_us > 0);

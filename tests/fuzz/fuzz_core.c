@@ -3,8 +3,9 @@
  * sense together, time, hints, sessions that come and go, what other daemons say.
  *
  * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have; each
- * operation has a number of its own, each RECLAIM (the last of several) one RECLAIMED. At the end the sessions say that nothing more comes: then everything is answered.
- * They leave, Redis says yes to all, time passes: then nothing is left, and no timer goes on for ever.
+ * operation has a number of its own, each RECLAIM (the last of several) one RECLAIMED. At the end the sessions say that
+ * nothing more comes: then everything is answered. They leave, Redis says yes to all, time passes: then nothing is
+ * left, and no timer goes on for ever.
  *
  * What is respected is the contract of core.h (what its callers see to): names are not empty and different in a
  * bundle, SHARED goes with kinds that know it, an operation ends once, and not before it was asked for.
@@ -13,7 +14,10 @@
 #include "daemon/core/view.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { SESSIONS = 4, NAMES = 6, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4, EVENTS_MAX = 300, ROUNDS_MAX = 3000 };
+enum {
+    SESSIONS = 4, NAMES = 6, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4, EVENTS_MAX = 300,
+    ROUNDS_MAX = 3000
+};
 
 struct asked {
     uint64_t session, id;
@@ -50,7 +54,8 @@ struct world {
 static void
 check_answer(const struct asked *a, const struct core_reply *r)
 {
-    bool locks = a->type == CORE_LOCK || a->type == CORE_MLOCK, many = a->type == CORE_MUNLOCK || a->type == CORE_MRENEW;
+    bool locks = a->type == CORE_LOCK || a->type == CORE_MLOCK;
+    bool many = a->type == CORE_MUNLOCK || a->type == CORE_MRENEW;
 
     CHECK((unsigned)r->answer < CORE_ANSWERS);
     switch (r->answer) {

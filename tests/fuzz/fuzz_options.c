@@ -99,7 +99,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reader_init(&r, &limits);
     CHECK(reader_feed(&r, rest.p, rest.n) && reader_feed(&r, "\n", 1));
     /* The bounds that commands.c has checked before. */
-    if (reader_next(&r, &w) == READER_READY && w.n >= row->words_min && (row->words_max == 0 || w.n <= row->words_max)) {
+    if (reader_next(&r, &w) == READER_READY && w.n >= row->words_min &&
+        (row->words_max == 0 || w.n <= row->words_max)) {
         (void)front_in_turn(cmd, &w);
         if (cmd <= CMD_MUNLOCK) {
             check_options(cmd, &w, bytes_max);

@@ -28,7 +28,8 @@ def put_dict(target, words):
     lines = []
     for w in words:
         w = w.encode("latin-1") if isinstance(w, str) else w
-        lines.append('"' + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else "\\x%02x" % b for b in w) + '"\n')
+        lines.append('"' + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else "\\x%02x" % b for b in w)
+                     + '"\n')
     (HERE / "dict").mkdir(exist_ok=True)
     (HERE / "dict" / (target + ".dict")).write_text("".join(lines))
 
@@ -80,28 +81,35 @@ def sessions():
         put("session", "protocol-%02d" % i, "".join(script_of(b.split("\n")) for b in blocks[i : i + 4]))
     more = {
         "monitor": "MONITOR\n\x011LOCK a\nAUTH u p\n\x01.\x010\x01.",
-        "subscriber": "HELLO 3\nSUBSCRIBE lock:a session:1\nPSUBSCRIBE lock:*\n\x011LOCK a\nUNLOCK a\n\x01.\x010\x01.RESET\n",
+        "subscriber": "HELLO 3\nSUBSCRIBE lock:a session:1\nPSUBSCRIBE lock:*\n\x011LOCK a\nUNLOCK a\n"
+                      "\x01.\x010\x01.RESET\n",
         "taken": "\x01o\x01LOCK a WAIT 3s\nLOCK b NOWAIT\n\x01.\x01t\x01\x01.\x01o\x00\x01t\x04\x01.",
         "unknown": "\x01o\x03LOCK a\n\x01.\x01o\x00\x01t\x03\x01.UNLOCK a\n\x01.",
         "away": "\x01uLOCK a NOWAIT\nUNLOCK a\n\x01 \x01t\x04\x01 \x01u\x01.",
         "lost": "LOCK a\n\x01.\x01e\x02\x01t\x05\x01.RENEW a 5s\nUNLOCK a\n\x01.",
         "deadlock": "LOCK a\n\x011LOCK b\n\x01.\x010LOCK b\n\x011LOCK a\n\x01.",
         "rw": "LOCK a KIND rw SHARED\n\x011LOCK a KIND rw WAIT 5s\n\x01.\x010UNLOCK a SHARED\n\x01.",
-        "many": "MLOCK 3 a b c OWNER me\nMUNLOCK 3 a b c OWNER me\n\x01.LOCKS\nWAITERS\nINFO\nINFO tree\nSESSIONS\n\x01.",
+        "many": "MLOCK 3 a b c OWNER me\nMUNLOCK 3 a b c OWNER me\n\x01.LOCKS\nWAITERS\nINFO\nINFO tree\nSESSIONS\n"
+                "\x01.",
         "front": "SET a v NX PX 5000\nGET a\nDEL a\nEXISTS a\n\x01.SCRIPT LOAD x\nEVALSHA 00 1 a v\n",
-        "info": "INFO server\nINFO everything\nHELP\nHELP lock\nCOMMAND\nCOMMAND DOCS lock\nCOMMAND COUNT\nCONFIG GET *\n\x01.",
-        "client": "CLIENT ID\nCLIENT SETNAME x\nCLIENT GETNAME\nCLIENT SETINFO lib-name y\nCLIENT LIST\nCLIENT INFO\nCLIENT KILL ID 2\n",
+        "info": "INFO server\nINFO everything\nHELP\nHELP lock\nCOMMAND\nCOMMAND DOCS lock\nCOMMAND COUNT\n"
+                "CONFIG GET *\n\x01.",
+        "client": "CLIENT ID\nCLIENT SETNAME x\nCLIENT GETNAME\nCLIENT SETINFO lib-name y\nCLIENT LIST\nCLIENT INFO\n"
+                  "CLIENT KILL ID 2\n",
         "lockinfo": "\x01r\x0d\x05a\"\nb!LOCK a\nLOCKINFO a\nLOCKINFO b\n\x01.",
         "close-on-loss": "\x01KLOCK a LEASE 1s\n\x01.\x01t\x04\x01.PING\n",
-        "kinds": "".join("\x01k%c%cLOCK n%d LIMIT 2\nLOCK n%d SHARED\nUNLOCK n%d\n\x01." % (k, k % 2, k, k, k) for k in range(KINDS)),
+        "kinds": "".join("\x01k%c%cLOCK n%d LIMIT 2\nLOCK n%d SHARED\nUNLOCK n%d\n\x01." % (k, k % 2, k, k, k)
+                         for k in range(KINDS)),
         "drain": "LOCK a\n\x011LOCK a\n\x01.DRAIN\n\x01.LOCK b\n\x010UNLOCK a\n\x01.",
         "break": "LOCK a\n\x011BREAK a\nKILL 1\n\x01.",
         "halfclosed": "LOCK a\n\x011LOCK a\n\x01.\x01w\x01.\x010\x01x\x01.",
         "deaf": "\x01q" + "HELP\n" * 20 + "\x01.\x01t\x05\x01.\x01q\x01.",
         "heard": "LOCK a\n\x01.\x01s\x20rlock 1 0b9c2c1e-3f57 1 a 2 b\n\x01.",
-        "owners": "LOCK a OWNER w ONCE WAIT 1s\nLOCK a OWNER w ONCE\n\x011LOCK a OWNER v WAIT 2s FULL\n\x01.\x010\x01x\x01t\x05\x01.",
+        "owners": "LOCK a OWNER w ONCE WAIT 1s\nLOCK a OWNER w ONCE\n\x011LOCK a OWNER v WAIT 2s FULL\n"
+                  "\x01.\x010\x01x\x01t\x05\x01.",
         "data-lost": "LOCK a\nLOCK b KIND rw SHARED\n\x01.\x01l\x01o\x02\x01.\x01o\x00\x01cUNLOCK a\n\x01.\x01g\x01.",
-        "grace": "LOCK a\n\x011LOCK a\n\x01.\x01l\x01o\x07\x01e\x07\x01.\x01t\x02\x01o\x00\x01e\x00\x01g\x01.UNLOCK a\n\x01.",
+        "grace": "LOCK a\n\x011LOCK a\n"
+                 "\x01.\x01l\x01o\x07\x01e\x07\x01.\x01t\x02\x01o\x00\x01e\x00\x01g\x01.UNLOCK a\n\x01.",
         "breaks-off": "LOCK a\n\x01.\x01 PING\n\x01 UNLOC\x01x\x01.",
         "breaks-off-waiting": "\x011LOCK b\n\x01.\x010LOCK a\n\x01 \x01 LOCK b\n\x01x\x01.",
         "quit": "LOCK a\nQUIT\nLOCK b\n\x01.",
@@ -111,12 +119,14 @@ def sessions():
         put("session", name, text)
     auth = {
         "password": "\0AUTH sesame\nLOCK a\n\x01.", "wrong": "\0AUTH x\nAUTH y\nAUTH z\nPING\n\x01.",
-        "hello": "\0HELLO 3 AUTH default sesame SETNAME x\nLOCK a\n\x01.", "admin": "\1AUTH admin 'open it'\nDRAIN\n\x01.",
+        "hello": "\0HELLO 3 AUTH default sesame SETNAME x\nLOCK a\n\x01.",
+        "admin": "\1AUTH admin 'open it'\nDRAIN\n\x01.",
         "stranger": "\0LOCK a\nLOCKS\nMONITOR\nSUBSCRIBE lock:a\nSET a v NX\nBREAK a\nKILL 1\n\x01.",
         "user": "\1AUTH default sesame\nMONITOR\nRESET\nLOCK a\n\x01.", "too-much": "\0" + "PING\n" * 60 + "\x01.",
         "line": "\0" + "x" * 300 + "\n\x01.", "array": "\0*2\r\n$4\r\nAUTH\r\n$6\r\nses\x01 ame\r\n\x01.",
-        "big-bulk": "\0*2\r\n$4\r\nAUTH\r\n$257\r\n", "slow": "\0AU\x01.TH\x01t\x04\x01.", "tls": "\0\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
-        "post": "\0POST / HTTP/1.1\r\nHost: x\r\n\r\n\x01.", "two": "\0AUTH x\n\x011AUTH sesame\nLOCK a\n\x010LOCK a\n\x01.",
+        "big-bulk": "\0*2\r\n$4\r\nAUTH\r\n$257\r\n", "slow": "\0AU\x01.TH\x01t\x04\x01.",
+        "tls": "\0\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "post": "\0POST / HTTP/1.1\r\nHost: x\r\n\r\n\x01.",
+        "two": "\0AUTH x\n\x011AUTH sesame\nLOCK a\n\x010LOCK a\n\x01.",
         "reset": "\1AUTH sesame\nLOCK a\nRESET\nUNLOCK a\n\x01.", "escaped": "\0AUTH \"s\\x65same\"\nLOCK a\n\x01.",
     }
     for name, text in auth.items():
@@ -127,34 +137,45 @@ def sessions():
 
 def readers():
     requests = {
-        "line": "LOCK orders:42\n", "crlf": "LOCK a NOWAIT\r\nUNLOCK a\r\n", "array": "*2\r\n$4\r\nLOCK\r\n$9\r\norders:42\r\n",
-        "both": "PING\r\n*1\r\n$4\r\nPING\r\n\r\n*0\r\n*-1\r\nPING\n", "quotes": "ECHO \"a\\x00\\n\\\"\" 'b\\' c' \"\"\n",
-        "unbalanced": "ECHO \"a\nPING\n", "inside": "ECHO a\"b\"c\n", "big-count": "*99999999999999999999\r\n", "bad-bulk": "*1\r\n:1\r\n",
-        "no-crlf": "*1\r\n$4\r\nPINGPING", "negative": "*1\r\n$-1\r\n", "zero": "*2\r\n$0\r\n\r\n$1\r\na\r\n", "words": "a " * 70 + "\n",
-        "long": "x" * 300 + "\n", "blank": " \t\x0b\x0c\r \n\n\r\n", "leading-zero": "*01\r\n$4\r\nPING\r\n", "half": "*3\r\n$3\r\nSET\r\n$1",
-        "space": "*2 \r\n", "expected": "*1\r\n\x80", "many": "*64\r\n" + "$1\r\na\r\n" * 64,
+        "line": "LOCK orders:42\n", "crlf": "LOCK a NOWAIT\r\nUNLOCK a\r\n",
+        "array": "*2\r\n$4\r\nLOCK\r\n$9\r\norders:42\r\n",
+        "both": "PING\r\n*1\r\n$4\r\nPING\r\n\r\n*0\r\n*-1\r\nPING\n",
+        "quotes": "ECHO \"a\\x00\\n\\\"\" 'b\\' c' \"\"\n",
+        "unbalanced": "ECHO \"a\nPING\n", "inside": "ECHO a\"b\"c\n", "big-count": "*99999999999999999999\r\n",
+        "bad-bulk": "*1\r\n:1\r\n", "no-crlf": "*1\r\n$4\r\nPINGPING", "negative": "*1\r\n$-1\r\n",
+        "zero": "*2\r\n$0\r\n\r\n$1\r\na\r\n", "words": "a " * 70 + "\n",
+        "long": "x" * 300 + "\n", "blank": " \t\x0b\x0c\r \n\n\r\n", "leading-zero": "*01\r\n$4\r\nPING\r\n",
+        "half": "*3\r\n$3\r\nSET\r\n$1", "space": "*2 \r\n", "expected": "*1\r\n\x80",
+        "many": "*64\r\n" + "$1\r\na\r\n" * 64,
     }
     for name, text in requests.items():
         for limits in ("\0", "\4"):
             put("reader", name + ("" if limits == "\0" else "-small"), limits + "\7" + text)
-    for limits, word in enumerate(["x" * 200, "x" * 200, "x" * 12, "x", "x" * 8, "x" * 8]):  # each alone is fine, not all
+    # each alone is fine, not all
+    for limits, word in enumerate(["x" * 200, "x" * 200, "x" * 12, "x", "x" * 8, "x" * 8]):
         put("reader", "together-%d" % limits, chr(limits) + "\7*3\r\n" + 3 * ("$%d\r\n%s\r\n" % (len(word), word)))
         put("reader", "line-%d" % limits, chr(limits) + "\7" + word * 2 + "\n")
     replies = {
-        "ok": "+OK\r\n", "int": ":42\r\n:-1\r\n:9223372036854775807\r\n", "bulk": "$3\r\nabc\r\n$0\r\n\r\n$-1\r\n", "error": "-ERR x\r\n",
-        "array": "*4\r\n:1\r\n:1\r\n:2\r\n:3\r\n", "nested": "*2\r\n*1\r\n*1\r\n:1\r\n$1\r\na\r\n", "null": "*-1\r\n_\r\n", "empty": "*0\r\n",
-        "resp3": "%1\r\n+a\r\n:1\r\n~1\r\n,3.5\r\n#t\r\n>2\r\n+a\r\n+b\r\n=5\r\ntxt:a\r\n(12345678901234567890\r\n", "most": "*4096\r\n:1\r\n",
-        "too-many": "*4097\r\n", "more": "*2147483648\r\n", "huge-bulk": "$536870913\r\n", "deep": "*1\r\n" * 12 + ":1\r\n",
-        "lists": "*4096\r\n" * 7, "half": "*3\r\n$10\r\nabc", "junk": "hello\r\n", "message": "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n",
-        "fields": "*4\r\n$4\r\nname\r\n$1\r\na\r\n$5\r\ntoken\r\n:7\r\n", "odd": "*3\r\n$5\r\ntoken\r\n$2\r\n12\r\n$1\r\nx\r\n",
+        "ok": "+OK\r\n", "int": ":42\r\n:-1\r\n:9223372036854775807\r\n", "bulk": "$3\r\nabc\r\n$0\r\n\r\n$-1\r\n",
+        "error": "-ERR x\r\n", "array": "*4\r\n:1\r\n:1\r\n:2\r\n:3\r\n",
+        "nested": "*2\r\n*1\r\n*1\r\n:1\r\n$1\r\na\r\n", "null": "*-1\r\n_\r\n", "empty": "*0\r\n",
+        "resp3": "%1\r\n+a\r\n:1\r\n~1\r\n,3.5\r\n#t\r\n>2\r\n+a\r\n+b\r\n=5\r\ntxt:a\r\n(12345678901234567890\r\n",
+        "most": "*4096\r\n:1\r\n", "too-many": "*4097\r\n", "more": "*2147483648\r\n", "huge-bulk": "$536870913\r\n",
+        "deep": "*1\r\n" * 12 + ":1\r\n", "lists": "*4096\r\n" * 7, "half": "*3\r\n$10\r\nabc", "junk": "hello\r\n",
+        "message": "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n",
+        "fields": "*4\r\n$4\r\nname\r\n$1\r\na\r\n$5\r\ntoken\r\n:7\r\n",
+        "odd": "*3\r\n$5\r\ntoken\r\n$2\r\n12\r\n$1\r\nx\r\n",
     }
     for name, text in replies.items():
         put("reply", name, "\7" + text)
         put("rlock", name, "\7" + text)
-    put_dict("reader", ["*", "$", "\r\n", "*1\r\n$4\r\nPING\r\n", "\\x", "\"", "'", "\\", "*-1\r\n", "$0\r\n\r\n", "LOCK", "999999999999999999"])
-    put_dict("reply", ["+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*2\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", ",1.5\r\n", "#t\r\n", "%1\r\n", "~1\r\n", ">1\r\n",
-                       "=5\r\ntxt:a\r\n", "(1\r\n", "*4096\r\n", "*4097\r\n", "$1048577\r\n", "9223372036854775807", "-9223372036854775808", "\r\n"])
-    put_dict("rlock", ["+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*2\r\n", "$-1\r\n", "*-1\r\n", "$5\r\ntoken\r\n", "\r\n", "$268435457\r\n", "*268435456\r\n"])
+    put_dict("reader", ["*", "$", "\r\n", "*1\r\n$4\r\nPING\r\n", "\\x", "\"", "'", "\\", "*-1\r\n", "$0\r\n\r\n",
+                        "LOCK", "999999999999999999"])
+    put_dict("reply", ["+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*2\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", ",1.5\r\n",
+                       "#t\r\n", "%1\r\n", "~1\r\n", ">1\r\n", "=5\r\ntxt:a\r\n", "(1\r\n", "*4096\r\n", "*4097\r\n",
+                       "$1048577\r\n", "9223372036854775807", "-9223372036854775808", "\r\n"])
+    put_dict("rlock", ["+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*2\r\n", "$-1\r\n", "*-1\r\n", "$5\r\ntoken\r\n", "\r\n",
+                       "$268435457\r\n", "*268435456\r\n"])
 
 
 def decoders():
@@ -163,55 +184,67 @@ def decoders():
             numbers = bytes([verb, kind, 2, 1, 100, 1, 50, 60, 2, 127, 1])
             put("answers", "numbers-%d-%d" % (verb, kind), numbers)
     put("answers", "reply", b"\2\0\1*4\r\n:1700000000000000\r\n:1\r\n:1700000000000001\r\n:1700000030000\r\n")
-    for name, text in {"oom": "-OOM command not allowed\r\n", "noscript": "-NOSCRIPT No matching\r\n", "loading": "-LOADING x\r\n",
-                       "readonly": "-READONLY x\r\n", "other": "-ERR x\r\n", "short": "*2\r\n:1\r\n:1\r\n", "text": "$1\r\na\r\n",
-                       "mixed": "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:1\r\n", "stale": "*4\r\n:1\r\n:6\r\n:0\r\n:0\r\n"}.items():
+    for name, text in {"oom": "-OOM command not allowed\r\n", "noscript": "-NOSCRIPT No matching\r\n",
+                       "loading": "-LOADING x\r\n", "readonly": "-READONLY x\r\n", "other": "-ERR x\r\n",
+                       "short": "*2\r\n:1\r\n:1\r\n", "text": "$1\r\na\r\n",
+                       "mixed": "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:1\r\n",
+                       "stale": "*4\r\n:1\r\n:6\r\n:0\r\n:0\r\n"}.items():
         put("answers", "reply-" + name, b"\2\0\1" + text.encode())
-    put_dict("answers", [p + " " for p in words_of("daemon/backend/call.c", r'\{"([A-Z]+) "')] + ["-", "*4\r\n", "*7\r\n", ":1\r\n", ":2\r\n", ":6\r\n"])
-    info = "# Server\r\nredis_version:7.2.4\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n# Replication\r\nrole:master\r\n" \
-           "maxmemory_policy:noeviction\r\n"
+    put_dict("answers", [p + " " for p in words_of("daemon/backend/call.c", r'\{"([A-Z]+) "')]
+             + ["-", "*4\r\n", "*7\r\n", ":1\r\n", ":2\r\n", ":6\r\n"])
+    info = "# Server\r\nredis_version:7.2.4\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n# Replication\r\n" \
+           "role:master\r\nmaxmemory_policy:noeviction\r\n"
     for i in range(6):
         put("text", "info-%d" % i, bytes([0, i, 30]) + info.encode())
     put("text", "info-cut", b"\0\2\5role:mas\x01\xffter\r")
     put("text", "error", b"\1LOADING Redis is loading\r\n\x80\"\\")
-    for i, text in enumerate(["5s", "250ms", "8760h", "1GiB", "9223372036854775807", "0", "1m", "16KiB", "-1", "9999999999999999999"]):
+    for i, text in enumerate(["5s", "250ms", "8760h", "1GiB", "9223372036854775807", "0", "1m", "16KiB", "-1",
+                              "9999999999999999999"]):
         put("text", "units-%d" % i, b"\2" + text.encode())
-    for i, (p, n) in enumerate([("*a*b*", "xaxxb"), ("[a-z]?", "q1"), ("[^a\\]", "b"), ("\\*", "*"), ("**", ""), ("[z-a]", "c"), ("a[", "a")]):
+    for i, (p, n) in enumerate([("*a*b*", "xaxxb"), ("[a-z]?", "q1"), ("[^a\\]", "b"), ("\\*", "*"), ("**", ""),
+                                ("[z-a]", "c"), ("a[", "a")]):
         put("text", "glob-%d" % i, bytes([3, len(p)]) + (p + n).encode())
     put("text", "channel", b"\4\0orders:42")
     put("text", "channel-braces", b"\4\5a{b}c")
-    put_dict("text", ["redis_version:", "run_id:", "role:", "maxmemory_policy:", "\r\n", "LOADING ", "BUSY ", "OOM ", "ms", "h", "KiB", "GiB", "[^", "\\]"])
+    put_dict("text", ["redis_version:", "run_id:", "role:", "maxmemory_policy:", "\r\n", "LOADING ", "BUSY ", "OOM ",
+                      "ms", "h", "KiB", "GiB", "[^", "\\]"])
     def presence(outcome, number, until, word, *uuids):
         texts = "".join("$%d\r\n%s\r\n" % (len(t), t) for t in (word,) + uuids)
         return "*%d\r\n:1700000000000000\r\n:%d\r\n:%d\r\n:%d\r\n%s" % (5 + len(uuids), outcome, number, until, texts)
 
     one, two = "1b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", "2b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10"
-    put("epoch", "life", "\0" + presence(1, 5, 0, "5 abc") + presence(1, 6, 1700000030000, "6 def", one) + presence(1, 6, 0, "6 def", one, two))
+    put("epoch", "life", "\0" + presence(1, 5, 0, "5 abc") + presence(1, 6, 1700000030000, "6 def", one)
+        + presence(1, 6, 0, "6 def", one, two))
     put("epoch", "old", "\4" + presence(1, 5, 0, "5 abc") + presence(1, 4, 0, "4 abc") + presence(1, 4, 0, "4 abc"))
     put("epoch", "twin", "\3" + presence(2, 5, 0, "5 abc"))
     put("epoch", "negative", "\0" + presence(1, -5, 0, "5 abc") + presence(1, 5, -1, "5"))
-    put("epoch", "long", "\0" + presence(1, 5, 9, "x" * 47) + presence(1, 6, 2**53, "x" * 48) + presence(1, 7, 0, "", one[:-1]))
+    put("epoch", "long",
+        "\0" + presence(1, 5, 9, "x" * 47) + presence(1, 6, 2**53, "x" * 48) + presence(1, 7, 0, "", one[:-1]))
     put("epoch", "error", "\0-NOPERM x\r\n*0\r\n:1\r\n")
-    put_dict("epoch", [presence(1, 5, 0, "a"), presence(1, 6, 7, "a", one), "$36\r\n" + two, ":2\r\n", ":0\r\n", "*6\r\n", "*7\r\n",
-                       ":9223372036854775807\r\n", ":-1\r\n"])
-    urls = ["unix:/run/r.sock", "unix:/run/r.sock?db=15", "redis://h", "redis://h:1/2", "redis://[::1]:7000/1", "redis://me:secret@h:1",
-            "redis://:p%40ss@h", "redis://me:a@b@h:1/", "redis://[::1", "unix:", "redis://", "unix:/a?db=", "redis://h:0", "redis://h:65536",
-            "redis://h/65536", "http://x", "redis://%00@h", "redis://a:b@/1", "unix:%2", "redis://u@[fe80::1%25eth0]:1"]
+    put_dict("epoch", [presence(1, 5, 0, "a"), presence(1, 6, 7, "a", one), "$36\r\n" + two, ":2\r\n", ":0\r\n",
+                       "*6\r\n", "*7\r\n", ":9223372036854775807\r\n", ":-1\r\n"])
+    urls = ["unix:/run/r.sock", "unix:/run/r.sock?db=15", "redis://h", "redis://h:1/2", "redis://[::1]:7000/1",
+            "redis://me:secret@h:1", "redis://:p%40ss@h", "redis://me:a@b@h:1/", "redis://[::1", "unix:", "redis://",
+            "unix:/a?db=", "redis://h:0", "redis://h:65536", "redis://h/65536", "http://x", "redis://%00@h",
+            "redis://a:b@/1", "unix:%2", "redis://u@[fe80::1%25eth0]:1"]
     for i, url in enumerate(urls):
         put("address", "url-%02d" % i, bytes([i % 4]) + url.encode())
-    put_dict("address", ["unix:", "redis://", "?db=", "@", ":", "[", "]", "/", "%40", "%00", "::1", "65535", "127.0.0.1"])
+    put_dict("address",
+             ["unix:", "redis://", "?db=", "@", ":", "[", "]", "/", "%40", "%00", "::1", "65535", "127.0.0.1"])
 
 
 def lines():
-    said = "LOCK a \"b\\n\\x00\" 'c\\' d'\nAUTH user password-of-mine\nHELLO 3 AUTH u hidden-word SETNAME x\nHELLO 3 SETNAME AUTH AUTH u p\n"
+    said = "LOCK a \"b\\n\\x00\" 'c\\' d'\nAUTH user password-of-mine\nHELLO 3 AUTH u hidden-word SETNAME x\n" \
+           "HELLO 3 SETNAME AUTH AUTH u p\n"
     put("escape", "monitor", b"\1" + said.encode())
     put("escape", "log", b"\0\x05a\n=\"\\\x06b c=d\x00\x05" + b"info room event k=v\n\xff\x1b[31m")
     put("escape", "log-long", b"\0\xff" + b"\n" * 255 + b"\xff" + b"=" * 255 + b"\1" + b"\\" * 400)
     put("escape", "error", b"\2\0\0a\r\n-ERR forged\r\n\x80")
     put_dict("escape", ["AUTH", "HELLO 3 ", "SETNAME", "\r\n", "\\x0a", "\"", "\\", "=", "MONITOR", "(redacted)", "] "])
     options = words_of("proto/options.c", r'\{"([A-Z]+)",') + words_of("proto/commands.def", r"\b([A-Z]{2,})\b")
-    for cmd, text in enumerate(["LOCK a WAIT 5s LEASE 2s KIND rw SHARED OWNER o ONCE FULL", "UNLOCK a OWNER o TOKEN 7", "RENEW a 5s OWNER o TOKEN 1",
-                                "MLOCK 3 a b c NOWAIT LIMIT 2 KIND semaphore", "MUNLOCK 2 a b OWNER o", "SET a v NX PX 5000", "EVAL x 1 a v",
+    for cmd, text in enumerate(["LOCK a WAIT 5s LEASE 2s KIND rw SHARED OWNER o ONCE FULL", "UNLOCK a OWNER o TOKEN 7",
+                                "RENEW a 5s OWNER o TOKEN 1", "MLOCK 3 a b c NOWAIT LIMIT 2 KIND semaphore",
+                                "MUNLOCK 2 a b OWNER o", "SET a v NX PX 5000", "EVAL x 1 a v",
                                 "EVALSHA 0123 1 a v"]):
         put("options", "row-%d" % cmd, bytes([cmd, 200]) + text.encode())
     put("options", "set-ex", b"\5\xc8SET a v EX 5 NX")
@@ -222,10 +255,14 @@ def lines():
         put("options", "sha-%d" % i, b"\7\xc8EVALSHA " + sha.encode() + b" 1 a v 5000 1000")
         put("options", "shas-%d" % i, b"\7\xc8EVALSHA " + sha.encode() + b" 2 a b v 5000")
         put("session", "sha-%d" % i, "EVALSHA %s 1 a v 5000 1000\nEVALSHA %s 1 a v\nGET a\n\x01." % (sha, sha))
-    put_dict("options", options + ["5s", "250ms", "forever", "reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"] + scripts)
-    talk = ["\x01" + c for c in "0123 .wxqtoeharskuKlcg"] + ["\x01t\x05", "\x01o\x01", "\x01o\x03", "\x01e\x02", "\r\n", "\n"]
-    put_dict("session", talk + options + words_of("daemon/serve/commands_client.c", r'"([A-Z-]{3,})"') + ["lock:a", "session:1", "5s", "rw", "HELLO 3\n"])
-    put_dict("auth", talk + ["AUTH ", "sesame", "'open it'", "HELLO 3 AUTH default sesame", "SETNAME x", "LOCK a\n", "RESET\n", "*2\r\n$4\r\nAUTH\r\n"])
+    put_dict("options", options + ["5s", "250ms", "forever", "reentrant", "simple", "counter", "fair", "rw",
+                                   "semaphore", "fenced"] + scripts)
+    talk = ["\x01" + c for c in "0123 .wxqtoeharskuKlcg"] + ["\x01t\x05", "\x01o\x01", "\x01o\x03", "\x01e\x02", "\r\n",
+                                                             "\n"]
+    put_dict("session", talk + options + words_of("daemon/serve/commands_client.c", r'"([A-Z-]{3,})"')
+             + ["lock:a", "session:1", "5s", "rw", "HELLO 3\n"])
+    put_dict("auth", talk + ["AUTH ", "sesame", "'open it'", "HELLO 3 AUTH default sesame", "SETNAME x", "LOCK a\n",
+                             "RESET\n", "*2\r\n$4\r\nAUTH\r\n"])
 
 
 def configurations():
@@ -234,21 +271,28 @@ def configurations():
     put("conf", "empty", "")
     put("conf", "braces", "{}\n")
     for i, section in enumerate(re.split(r"\n\n", sample)):
-        text = "\n".join(re.sub(r"^( *)#(?=[^ ])", r"\1", l) for l in section.split("\n") if "_file" not in l and not re.match(r" *# ", l))
+        text = "\n".join(re.sub(r"^( *)#(?=[^ ])", r"\1", l) for l in section.split("\n") if "_file" not in l
+                         and not re.match(r" *# ", l))
         put("conf", "sample-%02d" % i, text[:1500] + "\n")
     more = {
-        "rules": "rules:\n- {match: 'a*', lease: 5s, kind: fair, key: 'x:{name}', prefix: p}\n- match: '[a-z]?'\n  limit: 3\n  kind: semaphore\n",
-        "flow": "{listen: ['unix:/a', 'tcp:[::1]:0'], locks: {lease: 30s, wait: forever}}", "bad": "locks: {laese: 5s}\nlimits: {words: 99}\n",
-        "twice": "locks: {lease: 5s}\nlocks: {wait: 1s}\n", "tab": "locks:\n\tlease: 5s\n", "alias": "locks: &a {lease: 5s}\nrules: [*a]\n",
-        "utf8": "locks: {prefix: \"\xc3\xa9\"}\n", "control": "locks: {prefix: \"a\\x01\"}\n", "auth": "auth: {password: geheim, unix: true, bytes: 300}\n",
-        "units": "limits: {line_bytes: 1MiB, output_bytes: 64KiB}\nredis: {timeout: 250ms, links: 4}\n", "mode": "socket_mode: 0600\n",
-        "redis": "redis: {url: 'redis://u:p@h:1/2', user: x, password: y}\n", "docs": "--- {}\n--- {}\n", "tags": "locks: !!map {lease: !x 5s}\n",
+        "rules": "rules:\n- {match: 'a*', lease: 5s, kind: fair, key: 'x:{name}', prefix: p}\n- match: '[a-z]?'\n"
+                 "  limit: 3\n  kind: semaphore\n",
+        "flow": "{listen: ['unix:/a', 'tcp:[::1]:0'], locks: {lease: 30s, wait: forever}}",
+        "bad": "locks: {laese: 5s}\nlimits: {words: 99}\n",
+        "twice": "locks: {lease: 5s}\nlocks: {wait: 1s}\n", "tab": "locks:\n\tlease: 5s\n",
+        "alias": "locks: &a {lease: 5s}\nrules: [*a]\n", "utf8": "locks: {prefix: \"\xc3\xa9\"}\n",
+        "control": "locks: {prefix: \"a\\x01\"}\n", "auth": "auth: {password: geheim, unix: true, bytes: 300}\n",
+        "units": "limits: {line_bytes: 1MiB, output_bytes: 64KiB}\nredis: {timeout: 250ms, links: 4}\n",
+        "mode": "socket_mode: 0600\n", "redis": "redis: {url: 'redis://u:p@h:1/2', user: x, password: y}\n",
+        "docs": "--- {}\n--- {}\n", "tags": "locks: !!map {lease: !x 5s}\n",
         "deep": "[" * 200, "bom": "\xef\xbb\xbflog: {level: debug}\n", "merge": "<<: {lease: 5s}\n",
     }
     for name, text in more.items():
         put("conf", name, text)
-    put_dict("conf", sorted({k + ": " for k in keys if not k.endswith("_file")}) + ["- ", "{", "}", "[", "]", ", ", "\n  ", "5s", "1MiB", "forever", "true",
-                                                         "semaphore", "hex32", "{name}", "unix:/a", "tcp:h:1", "redis://h", "'", "\"", "\\x", "*"])
+    put_dict("conf", sorted({k + ": " for k in keys if not k.endswith("_file")}) + [
+        "- ", "{", "}", "[", "]", ", ", "\n  ", "5s", "1MiB", "forever", "true",
+                                                         "semaphore", "hex32", "{name}", "unix:/a", "tcp:h:1",
+                                                         "redis://h", "'", "\"", "\\x", "*"])
 
 
 def events():
@@ -258,15 +302,23 @@ def events():
         "grant": lock + [0, 1, 0] + yes + unlock + [0, 0, 0] + yes,
         "wait": lock + [0, 1, 0] + yes + [19, 1, 0, 1, 0] + unlock + [0, 0, 0] + yes + yes,
         "unknown": lock + [0, 1, 0, 23, 0, 3] + time + yes + time, "taken": lock + [0, 1, 0, 23, 0, 1, 20] + time + yes,
-        "lost": lock + [0, 5, 0, 2] + yes + time * 6 + unlock + [0, 0, 0], "bundle": [14, 0, 0, 1, 0, 2, 1, 1, 0, 2, 1, 0] + yes * 3 + [12, 0, 0, 0, 0, 2] + yes * 3,
-        "renew": lock + [0, 1, 0] + yes + [16, 0, 0, 0, 0, 3] + yes, "break": lock + [0, 1, 0] + yes + [7, 1, 0, 0, 0] + yes * 2,
-        "gone": lock + [0, 1, 0] + yes + [0, 128, 0, 0] + yes, "eof": lock + [0, 1, 0, 0, 0], "named": lock + [6, 1, 0] + yes + [0, 128, 8, 190, 8, 190] + yes,
+        "lost": lock + [0, 5, 0, 2] + yes + time * 6 + unlock + [0, 0, 0],
+        "bundle": [14, 0, 0, 1, 0, 2, 1, 1, 0, 2, 1, 0] + yes * 3 + [12, 0, 0, 0, 0, 2] + yes * 3,
+        "renew": lock + [0, 1, 0] + yes + [16, 0, 0, 0, 0, 3] + yes,
+        "break": lock + [0, 1, 0] + yes + [7, 1, 0, 0, 0] + yes * 2,
+        "gone": lock + [0, 1, 0] + yes + [0, 128, 0, 0] + yes, "eof": lock + [0, 1, 0, 0, 0],
+        "named": lock + [6, 1, 0] + yes + [0, 128, 8, 190, 8, 190] + yes,
         "drain": lock + [0, 1, 0] + yes + [19, 1, 0, 1, 0, 230], "hint": lock + [0, 1, 0, 23, 0, 1, 200, 5, 4] + yes,
-        "deadlock": lock + [0, 1, 0] + yes + [19, 1, 1, 1, 0] + yes + [19, 0, 1, 1, 0, 19, 1, 0, 1, 0], "say": lock + [0, 1, 0, 23, 0, 1, 100] + time * 3 + [2, 1, 2, 3, 9, 1, 65],
-        "reclaim": lock + [0, 1, 0] + yes + [6, 160, 6, 1] + yes + lock + [0, 1, 0], "grace": [6, 160] + lock + [0, 1, 0, 23, 0, 7, 50] + time + yes,
+        "deadlock": lock + [0, 1, 0] + yes + [19, 1, 1, 1, 0] + yes + [19, 0, 1, 1, 0, 19, 1, 0, 1, 0],
+        "say": lock + [0, 1, 0, 23, 0, 1, 100] + time * 3 + [2, 1, 2, 3, 9, 1, 65],
+        "reclaim": lock + [0, 1, 0] + yes + [6, 160, 6, 1] + yes + lock + [0, 1, 0],
+        "grace": [6, 160] + lock + [0, 1, 0, 23, 0, 7, 50] + time + yes,
         "doubt": [211, 0, 112, 112, 3, 255, 45, 40, 38, 219, 219, 63, 112, 112, 112, 112, 112, 242, 150, 148, 112, 112],
-        "doubt-renewal": [6, 211, 0, 112, 3, 49, 54, 255, 45, 40, 6, 0, 255, 80, 80, 148, 242, 150, 148, 80, 6, 0, 52, 80, 80, 80, 80, 80, 255, 80, 192, 245, 59, 59, 65, 245, 38, 0, 219, 219, 219, 219, 219, 219],
-        "rw": lock + [4, 129, 0, 0] + yes + [19, 1, 4, 129, 0] + yes + [19, 1, 4, 1, 0], "down": lock + [0, 1, 0, 23, 0, 4] + time * 2 + yes, "conf": [1, 7] + lock + [0, 1, 0] + yes + lock + [1, 1, 0] + lock + [2, 1, 0],
+        "doubt-renewal": [6, 211, 0, 112, 3, 49, 54, 255, 45, 40, 6, 0, 255, 80, 80, 148, 242, 150, 148, 80, 6, 0, 52,
+                          80, 80, 80, 80, 80, 255, 80, 192, 245, 59, 59, 65, 245, 38, 0, 219, 219, 219, 219, 219, 219],
+        "rw": lock + [4, 129, 0, 0] + yes + [19, 1, 4, 129, 0] + yes + [19, 1, 4, 1, 0],
+        "down": lock + [0, 1, 0, 23, 0, 4] + time * 2 + yes,
+        "conf": [1, 7] + lock + [0, 1, 0] + yes + lock + [1, 1, 0] + lock + [2, 1, 0],
     }
     for name, row in rows.items():
         put("core", name, bytes(row))

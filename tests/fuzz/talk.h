@@ -1,5 +1,6 @@
 /*
- * talk.h -- a script of bytes talks to a whole house (tests/unit/house.h): clients, cut streams, what Redis answers, time.
+ * talk.h -- a script of bytes talks to a whole house (tests/unit/house.h): clients, cut streams, what Redis answers,
+ * time.
  *
  * The stream of the client at hand is raw bytes. Byte 1 begins an instruction of one letter, some with one more byte:
  *
@@ -181,7 +182,8 @@ read_replies(const struct talk *k, struct talker *t)
         t->replies++;
     }
     buf_drop(&t->heard, at);
-    CHECK(t->loose || t->replies <= t->requests + k->spare, "%d replies to %d requests", (int)t->replies, (int)t->requests);
+    CHECK(t->loose || t->replies <= t->requests + k->spare, "%d replies to %d requests", (int)t->replies,
+          (int)t->requests);
     return any;
 }
 
@@ -293,7 +295,8 @@ talk_seen(struct choices *c)
     struct slice who = take_bytes(c, 40);
     struct buf b;
 
-    redis->seen = (struct backend_seen){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8, .pttl_ms = how - 1};
+    redis->seen = (struct backend_seen){.ok = (how & 1) != 0, .exists = (how & 6) != 0, .holds = how / 8,
+                                        .pttl_ms = how - 1};
     snprintf(redis->seen.type, sizeof(redis->seen.type), "%s", types[how / 2 % 4]);
     buf_init(&b, 0);
     buf_add_escaped(&b, who);

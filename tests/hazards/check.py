@@ -2,8 +2,8 @@
 """The table of hazards in tests/README.md: each row is there once, and names tests that exist and are run.
 
 A cell names tests in backquotes: `test_x.c:name`, `test_x.py:Class.test_name`, `x.wire`, `x.sh`, `M7`, `make x`. A row
-without any must say `deferred:` or `refused:` and why; what stands behind the first semicolon is for people. Then it proves
-that it can say no.
+without any must say `deferred:` or `refused:` and why; what stands behind the first semicolon is for people. Then it
+proves that it can say no.
 """
 import os
 import re

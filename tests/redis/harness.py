@@ -229,8 +229,8 @@ class Process:
         full = dict(os.environ)
         full.pop("NOTIFY_SOCKET", None)
         full.update(env or {})
-        self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, env=full,
-                                     preexec_fn=die_with_us, pass_fds=pass_fds, cwd=directory, **more)
+        self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file,
+                                     env=full, preexec_fn=die_with_us, pass_fds=pass_fds, cwd=directory, **more)
         self.pid = self.proc.pid
 
     def log(self):
@@ -303,8 +303,8 @@ class Rlockd(Process):
 
     stop_signal = signal.SIGINT  # without a drain
 
-    def __init__(self, directory, redis="embedded", name="rlockd", conf="", args=(), tcp=False, build=None, under=(), env=None,
-                 listen=True, wait=True, pass_fds=(), **more):
+    def __init__(self, directory, redis="embedded", name="rlockd", conf="", args=(), tcp=False, build=None, under=(),
+                 env=None, listen=True, wait=True, pass_fds=(), **more):
         self.path = os.path.join(directory, name + ".sock")
         self.directory = directory
         self.conf_path = os.path.join(directory, name + ".yaml")
@@ -436,8 +436,8 @@ class Case(unittest.TestCase):
         """Runs a command to its end; (status, stdout, stderr)."""
         full = dict(os.environ)
         full.update(env or {})
-        p = subprocess.run(words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=full, timeout=timeout * SLOW,
-                           cwd=cwd or self.dir, preexec_fn=die_with_us)
+        p = subprocess.run(words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=full,
+                           timeout=timeout * SLOW, cwd=cwd or self.dir, preexec_fn=die_with_us)
         return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
 
 

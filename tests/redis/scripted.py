@@ -54,7 +54,8 @@ LOOK, PRESENCE = embed("look"), embed("presence")
 HEADER = embed()
 # What each script asks for, as the header for the daemon says.
 COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
-           for kind, verb, tail in re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, COLUMN_\w+)*)\)$', HEADER, re.M)}
+           for kind, verb, tail in re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, COLUMN_\w+)*)\)$',
+                                              HEADER, re.M)}
 
 
 class Scripted(Case):
@@ -78,8 +79,8 @@ class Scripted(Case):
         argv = [guard, floor, epoch]
         for key, more in names:
             who = more.get("owner", ME)
-            columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0, reentry=0,
-                           exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
+            columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0,
+                           reentry=0, exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
             columns.update(more)
             argv += [columns[c] for c in COLUMNS[kind, verb]]
         return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], *argv)

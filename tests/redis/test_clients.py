@@ -102,7 +102,8 @@ class RedisCli(Case):
         t.type("a full\r")
         t.wait_for('"lease_ms"')
         for typed, shown in (("help lock", r"LOCK name .*summary: .*fencing token"), ("help @lock", "UNLOCK name"),
-                             ("info locks", r"NAME +KIND.*\r\na +reentrant +held"), ("nosuch", "ERR unknown command 'nosuch'")):
+                             ("info locks", r"NAME +KIND.*\r\na +reentrant +held"),
+                             ("nosuch", "ERR unknown command 'nosuch'")):
             t.wait_for("> ")  # only then it listens
             t.type(typed + "\r")
             t.wait_for(shown)
@@ -111,7 +112,8 @@ class RedisCli(Case):
         self.assertEqual(t.end(), 0)
 
     def test_subscribe(self):
-        p = subprocess.Popen(["redis-cli", "-s", self.d.path, "SUBSCRIBE", "lock:a"], stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        p = subprocess.Popen(["redis-cli", "-s", self.d.path, "SUBSCRIBE", "lock:a"], stdout=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
@@ -123,7 +125,8 @@ class RedisCli(Case):
                 self.assertRegex(p.stdout.readline().strip(), rb"^" + want + rb"$")
 
     def test_latency_and_stat(self):
-        p = subprocess.Popen(["redis-cli", "-s", self.d.path, "--stat", "-i", "0.01"], stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        p = subprocess.Popen(["redis-cli", "-s", self.d.path, "--stat", "-i", "0.01"], stdout=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
@@ -131,8 +134,8 @@ class RedisCli(Case):
             pass
 
     def test_benchmark(self):
-        status, out, err = self.run_words(["redis-benchmark", "-s", self.d.path, "-n", "5000", "-c", "20", "-r", "1000", "-q",
-                                           "LOCK", "k:__rand_int__", "NOWAIT"], timeout=60)
+        status, out, err = self.run_words(["redis-benchmark", "-s", self.d.path, "-n", "5000", "-c", "20", "-r", "1000",
+                                           "-q", "LOCK", "k:__rand_int__", "NOWAIT"], timeout=60)
         self.assertEqual(status, 0, err)
         self.assertRegex(out, r"requests per second")
         self.assertNotRegex(out + err, "(?i)error")
@@ -236,9 +239,11 @@ class Netcat(Case):
 
     def test_interactive(self):
         d = self.rlockd()
-        p = subprocess.Popen(["nc", "-U", d.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        p = subprocess.Popen(["nc", "-U", d.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
         self.addCleanup(p.stdout.close)
-        for line, want in ((b"lock a\n", rb"^:\d+\r\n"), (b"lock a nowait\n", rb"^:\d+\r\n"), (b"unlock a\n", rb"^:1\r\n"), (b"quit\n", rb"^\+OK\r\n")):
+        for line, want in ((b"lock a\n", rb"^:\d+\r\n"), (b"lock a nowait\n", rb"^:\d+\r\n"),
+                           (b"unlock a\n", rb"^:1\r\n"), (b"quit\n", rb"^\+OK\r\n")):
             p.stdin.write(line)
             p.stdin.flush()
             self.assertRegex(p.stdout.readline(), want)

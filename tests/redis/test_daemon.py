@@ -419,7 +419,8 @@ class Clients(Case):
     def test_kill_9_of_a_holder_frees_at_once(self):
         d = self.rlockd(tcp=True)
         for where in (["-U", d.path], ["127.0.0.1", str(d.port)]):
-            holder = subprocess.Popen(["nc", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+            holder = subprocess.Popen(["nc", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      preexec_fn=harness.die_with_us)
             holder.stdin.write(b"LOCK a\n")
             holder.stdin.flush()
             self.assertRegex(holder.stdout.readline(), rb"^:\d+")
@@ -489,10 +490,12 @@ class Clients(Case):
 
     def test_any_chunks_give_the_same_replies(self):
         d = self.rlockd()
-        text = b"".join(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\nECHO 'a b %d'\n" % (len(str(i)), str(i).encode(), i) for i in range(50))
+        text = b"".join(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\nECHO 'a b %d'\n" % (len(str(i)), str(i).encode(), i)
+                        for i in range(50))
         with d.conn() as c:
             c.send(text)
-            whole = b"".join(b"$%d\r\n%d\r\n$%d\r\na b %d\r\n" % (len(str(i)), i, 4 + len(str(i)), i) for i in range(50))
+            whole = b"".join(b"$%d\r\n%d\r\n$%d\r\na b %d\r\n" % (len(str(i)), i, 4 + len(str(i)), i)
+                             for i in range(50))
             self.assertEqual(c.read_bytes(len(whole)), whole)
             for size in (1, 2, 3, 7, 64, 1000):
                 for at in range(0, len(text), size):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The kinds with several holders or a queue in Redis over two daemons, deadlocks between them, and wake-ups by tracking."""
+"""The kinds with several holders or a queue in Redis over two daemons, deadlocks between them, and wake-ups by
+tracking."""
 import random
 import re
 import select

@@ -47,10 +47,12 @@ class Readme(Case):
         for name in ("rlock", "rlockd"):
             os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
         # As scripts/run does it, but for the port: two runs of the tests must not meet.
-        self.d = self._keep(harness.Process([os.path.join(self.dir, "build", "rlockd"), "--redis", "embedded", "--listen",
-                                             "unix:build/run/rlockd.sock", "--listen", "tcp:127.0.0.1:0"], self.dir, "rlockd"))
+        self.d = self._keep(harness.Process([os.path.join(self.dir, "build", "rlockd"), "--redis", "embedded",
+                                             "--listen", "unix:build/run/rlockd.sock", "--listen", "tcp:127.0.0.1:0"],
+                                            self.dir, "rlockd"))
         until(lambda: self.run_words(["build/rlock", "-s", "unix:build/run/rlockd.sock", "ping"])[0] == 0)
-        until(lambda: "redis_state:up" in self.run_words(["redis-cli", "-s", "build/run/rlockd.sock", "INFO", "redis"])[1])
+        until(lambda: "redis_state:up" in self.run_words(
+            ["redis-cli", "-s", "build/run/rlockd.sock", "INFO", "redis"])[1])
 
     def of(self, language):
         found = [(text, where) for lang, text, where in BLOCKS if lang == language]

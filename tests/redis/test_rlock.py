@@ -58,7 +58,8 @@ class Rlock(Case):
 class Ending(Rlock):
     def test_the_childs_status(self):
         self.start_daemon()
-        for code, script in ((0, "true"), (9, "exit 9"), (143, "kill -TERM $$"), (137, "kill -KILL $$"), (79, "exit 79")):
+        for code, script in ((0, "true"), (9, "exit 9"), (143, "kill -TERM $$"), (137, "kill -KILL $$"),
+                             (79, "exit 79")):
             self.assertEqual(self.rlock("run", "x", "--", "sh", "-c", script)[0], code)
         self.free("x")
 
@@ -75,8 +76,9 @@ class Ending(Rlock):
 
     def test_usage(self):
         self.d = None
-        for words in ([], ["run"], ["run", "x"], ["run", "x", "--"], ["run", "-w", "soon", "x", "--", "true"], ["frob"], ["--frob"],
-                      ["run", "-n", "-w", "1s", "x", "--", "true"], ["run", "", "--", "true"], ["run", "x", "--frob", "--", "true"], ["ping", "x"]):
+        for words in ([], ["run"], ["run", "x"], ["run", "x", "--"], ["run", "-w", "soon", "x", "--", "true"], ["frob"],
+                      ["--frob"], ["run", "-n", "-w", "1s", "x", "--", "true"], ["run", "", "--", "true"],
+                      ["run", "x", "--frob", "--", "true"], ["ping", "x"]):
             status, out, err = self.run_words([RLOCK, *words])
             self.assertEqual(status, 64, words)
             self.assertTrue(err)
@@ -114,7 +116,8 @@ class Ending(Rlock):
 class Holding(Rlock):
     def test_held_while_it_runs_and_no_longer(self):
         self.start_daemon()
-        status, out, _ = self.rlock("run", "x", "--", "sh", "-c", "echo $RLOCK_NAME $RLOCK_TOKEN; redis-cli -s %s LOCKS x" % self.d.path)
+        status, out, _ = self.rlock("run", "x", "--", "sh", "-c",
+                                    "echo $RLOCK_NAME $RLOCK_TOKEN; redis-cli -s %s LOCKS x" % self.d.path)
         self.assertEqual(status, 0)
         lines = out.split("\n")
         name, token = lines[0].split()
@@ -148,7 +151,8 @@ class Holding(Rlock):
         path = os.path.join(self.dir, "n")
         with open(path, "w") as f:
             f.write("0\n")
-        ps = [self.spawn("run", "x", "--", "sh", "-c", "read n <%s; sleep 0.01; echo $((n+1)) >%s" % (path, path)) for _ in range(20)]
+        ps = [self.spawn("run", "x", "--", "sh", "-c", "read n <%s; sleep 0.01; echo $((n+1)) >%s" % (path, path))
+              for _ in range(20)]
         for p in ps:
             self.assertEqual(p.wait(30 * harness.SLOW), 0)
         with open(path) as f:
@@ -164,7 +168,8 @@ class Holding(Rlock):
         self.start_daemon()
         for name in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH"):
             with self.subTest(signal=name):
-                p = self.spawn("run", "x", "--", "sh", "-c", "trap 'echo got; exit 7' %s; echo ready; while :; do sleep 0.01; done" % name)
+                p = self.spawn("run", "x", "--", "sh", "-c",
+                               "trap 'echo got; exit 7' %s; echo ready; while :; do sleep 0.01; done" % name)
                 self.assertEqual(p.stdout.readline(), b"ready\n")
                 p.send_signal(getattr(signal, "SIG" + name))
                 self.assertEqual(p.wait(harness.DEADLINE), 7)
@@ -276,7 +281,8 @@ class Kinds(Rlock):
         self.free("pool")
 
     def test_beats_know_the_kind(self):
-        """Every sixth of a lease rlock asks for what it holds: by the same kind, or it would be told that it has lost it."""
+        """Every sixth of a lease rlock asks for what it holds: by the same kind, or it would be told that it has lost
+        it."""
         self.start_daemon(conf="locks: { lease: 1s }\n")
         for words in (["-S"], ["-N", "2"], ["--kind", "simple"]):
             self.assertEqual(self.rlock("run", "beat", *words, "--", "sleep", "0.6"), (0, "", ""))
@@ -310,7 +316,8 @@ class Tree(Rlock):
 
 class Losing(Rlock):
     def run_trap(self, *options, trap="trap 'echo term; exit 0' TERM", **more):
-        p = self.spawn("run", "x", *options, "--", "sh", "-c", trap + "; echo ready; while :; do sleep 0.01; done", **more)
+        p = self.spawn("run", "x", *options, "--", "sh", "-c", trap + "; echo ready; while :; do sleep 0.01; done",
+                       **more)
         self.assertEqual(p.stdout.readline(), b"ready\n")
         return p
 
@@ -440,7 +447,8 @@ class OnATerminal(Rlock):
     def test_reads_the_terminal_with_its_output_elsewhere(self):
         self.start_daemon()
         out = os.path.join(self.dir, "out")
-        t = Terminal(["sh", "-c", "%s -s %s run x -- sh -c 'read a; echo heard $a' >%s" % (RLOCK, self.d.addr, out)], self.dir)
+        t = Terminal(["sh", "-c", "%s -s %s run x -- sh -c 'read a; echo heard $a' >%s" % (RLOCK, self.d.addr, out)],
+                     self.dir)
         t.type("hello\n")
         self.assertEqual(t.end(), 0)
         with open(out) as f:

@@ -5,8 +5,8 @@ import re
 
 import harness
 from harness import Case, RError
-from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE, LIKE_RLOCK, LOOK, ME, OK,
-                      OPEN, PRESENCE, STALE, TAKEN, TEXT, VERBS, YOU, Scripted)
+from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
+                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, STALE, TAKEN, TEXT, VERBS, YOU, Scripted)
 
 
 class Acquire(Scripted):
@@ -145,7 +145,8 @@ class Tokens(Scripted):
         self.c.cmd("SET", "b", "x")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "nohgets", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, *[ME, LEASE, 1, 0] * 2)
+            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN,
+                          *[ME, LEASE, 1, 0] * 2)
         self.assertIsInstance(reply, RError)
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
@@ -395,9 +396,10 @@ class Batches(Scripted):
         self.held("reentrant", "mine")
         self.held("reentrant", "yours", who=YOU)
         self.c.cmd("SET", "foreign", "x")
-        names = [("foreign", {}), ("free", {}), ("yours", {}), ("gone", dict(reentry=1)), ("mine", dict(reentry=1, holds=2)),
-                 ("free", dict(owner=YOU))]
-        self.assertEqual([r[0] for r in self.run_all("reentrant", "acquire", names)], [FOREIGN, OK, TAKEN, GONE, OK, TAKEN])
+        names = [("foreign", {}), ("free", {}), ("yours", {}), ("gone", dict(reentry=1)),
+                 ("mine", dict(reentry=1, holds=2)), ("free", dict(owner=YOU))]
+        self.assertEqual([r[0] for r in self.run_all("reentrant", "acquire", names)],
+                         [FOREIGN, OK, TAKEN, GONE, OK, TAKEN])
         names = [("foreign", {}), ("free", {}), ("yours", {}), ("nothing", {}), ("mine", {})]
         for verb in ("renew", "release"):
             self.assertEqual([r[0] for r in self.run_all("reentrant", verb, names)], [GONE, OK, GONE, GONE, OK], verb)
@@ -463,8 +465,10 @@ class Embed(Case):
         self.assertEqual(set(COLUMNS), {(k, v) for k in KINDS for v in VERBS})
         for kind, verb in COLUMNS:
             n = len(COLUMNS[kind, verb])
-            self.assertIn("local verb, columns, takes = %s, %d, %s\n" % (verb, n, "true" if verb == "acquire" else "false"), TEXT[kind, verb])
-            self.assertIn("verb(KEYS[i], ARGV[at]%s)\n" % "".join(", ARGV[at + %d]" % i for i in range(1, n)), TEXT[kind, verb])
+            self.assertIn("local verb, columns, takes = %s, %d, %s\n"
+                          % (verb, n, "true" if verb == "acquire" else "false"), TEXT[kind, verb])
+            self.assertIn("verb(KEYS[i], ARGV[at]%s)\n" % "".join(", ARGV[at + %d]" % i for i in range(1, n)),
+                          TEXT[kind, verb])
 
     def test_a_script_has_only_what_it_needs(self):
         for (kind, verb), text in TEXT.items():
@@ -478,7 +482,8 @@ class Embed(Case):
     def test_a_kind_may_go_on_where_another_ends(self):
         self.assertEqual(TEXT["fenced", "renew"], TEXT["reentrant", "renew"])
         self.assertEqual(TEXT["fenced", "release"], TEXT["reentrant", "release"])
-        self.assertEqual(re.findall(r"^local function (acquire|plain_\w+)", TEXT["fenced", "acquire"], re.M), ["acquire"] * 2)
+        self.assertEqual(re.findall(r"^local function (acquire|plain_\w+)", TEXT["fenced", "acquire"], re.M),
+                         ["acquire"] * 2)
 
     def test_the_header_is_the_scripts(self):
         """C strings and all: what the daemon sends is what was tested here."""

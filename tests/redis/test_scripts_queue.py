@@ -117,8 +117,9 @@ class Fair(Scripted):
         self.assertEqual(self.try_(ME, place=1), (TAKEN, -1, 1))
 
     def test_stale_heads_are_dropped_by_whoever_comes(self):
-        for verb, more in (("acquire", dict(owner=ME, place=1)), ("acquire", dict(owner=ME)), ("release", dict(owner=YOU)),
-                           ("renew", dict(owner=US[5], place=1)), ("clear", {}), ("release", dict(owner=OTHER))):
+        for verb, more in (("acquire", dict(owner=ME, place=1)), ("acquire", dict(owner=ME)),
+                           ("release", dict(owner=YOU)), ("renew", dict(owner=US[5], place=1)), ("clear", {}),
+                           ("release", dict(owner=OTHER))):
             with self.subTest(verb, **more):
                 self.flush()
                 self.held("fair", who=YOU)

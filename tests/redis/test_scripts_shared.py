@@ -225,8 +225,9 @@ class Rw(Scripted):
 
     def test_another_kinds_hash_is_foreign(self):
         self.held("reentrant", lease=50000)
-        for verb, more, wanted in (("acquire", dict(mode="read"), FOREIGN), ("acquire", {}, FOREIGN), ("clear", {}, FOREIGN),
-                                   ("acquire", dict(reentry=1), GONE), ("renew", {}, GONE), ("release", {}, GONE)):
+        for verb, more, wanted in (("acquire", dict(mode="read"), FOREIGN), ("acquire", {}, FOREIGN),
+                                   ("clear", {}, FOREIGN), ("acquire", dict(reentry=1), GONE), ("renew", {}, GONE),
+                                   ("release", {}, GONE)):
             with self.subTest(verb, **more):
                 outcome, pttl, _ = self.run_one("rw", verb, **more)
                 self.assertEqual(outcome, wanted)
@@ -457,8 +458,9 @@ class Semaphore(Scripted):
         self.ttl_is("k", LEASE)
 
     def test_spoilt(self):
-        for key, spoil, pttl in (("k", ("SET", "k", "nonsense"), -1), ("k", ("SET", "k", "1" * 30), -1), ("k", ("SET", "k", ""), -1),
-                                 ("k", ("HSET", "k", "f", 1), -1), (SET, ("SET", SET, "x"), -2)):
+        for key, spoil, pttl in (("k", ("SET", "k", "nonsense"), -1), ("k", ("SET", "k", "1" * 30), -1),
+                                 ("k", ("SET", "k", ""), -1), ("k", ("HSET", "k", "f", 1), -1),
+                                 (SET, ("SET", SET, "x"), -2)):
             with self.subTest(spoil):
                 self.flush()
                 self.c.cmd(*spoil)
@@ -515,7 +517,8 @@ class Semaphore(Scripted):
     def test_permits_are_bytes_and_names_bring_braces(self):
         permit = bytes(range(240, 256))
         columns = dict(permit=permit, lease=LEASE, limit=1, channel="ch", exact=0)
-        for verb, keys in (("acquire", ["a{b}c", "a{b}c:timeout"]), ("renew", ["a{b}c", "a{b}c:timeout"]), ("release", [])):
+        for verb, keys in (("acquire", ["a{b}c", "a{b}c:timeout"]), ("renew", ["a{b}c", "a{b}c:timeout"]),
+                           ("release", [])):
             argv = [columns[c] for c in COLUMNS["semaphore", verb]]
             reply = self.c.cmd("EVAL", TEXT["semaphore", verb], 3, CLOCK, EPOCH, "a{b}c", 0, 0, OPEN, *argv)
             self.assertEqual(reply[1], OK)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two daemons on one Redis: one owner at a time, no lost update, rising tokens, and a dead holder's lock is free at once."""
+"""Two daemons on one Redis: one owner at a time, no lost update, rising tokens, and a dead holder's lock is free at
+once."""
 import json
 import os
 import statistics
@@ -23,7 +24,8 @@ class TwoDaemons(Case):
 
     def cli(self, *words):
         """redis-cli, as an operator would look."""
-        out = subprocess.run(["redis-cli", "-s", self.r.path, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
+        out = subprocess.run(["redis-cli", "-s", self.r.path, *words], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                             check=True)
         return out.stdout.decode().split("\n")[:-1]
 
     def contend(self, name, options=()):
@@ -66,7 +68,8 @@ class TwoDaemons(Case):
         waiter = self.conn(self.b)
         for i in range(20):
             name = "k%d" % (i % 3)
-            holder = subprocess.Popen(["nc", "-U", self.a.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)
+            holder = subprocess.Popen(["nc", "-U", self.a.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      preexec_fn=harness.die_with_us)
             holder.stdin.write(b"LOCK %s\n" % name.encode())
             holder.stdin.flush()
             token = int(holder.stdout.readline()[1:])
@@ -83,7 +86,8 @@ class TwoDaemons(Case):
             holder.wait()
             holder.stdin.close()
             holder.stdout.close()
-        print("after kill -9: median %.1f ms, worst %.1f ms" % (statistics.median(took) * 1000, max(took) * 1000), file=sys.stderr)
+        print("after kill -9: median %.1f ms, worst %.1f ms" % (statistics.median(took) * 1000, max(took) * 1000),
+              file=sys.stderr)
         self.assertLess(statistics.median(took), 0.050 * harness.SLOW)
 
     def test_a_killed_daemon_frees_within_the_lease(self):

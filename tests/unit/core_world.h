@@ -1,6 +1,6 @@
 /*
- * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down (core_sink.h), and short
- * words for what sessions and Redis do.
+ * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down (core_sink.h), and
+ * short words for what sessions and Redis do.
  *
  * Strict: before anything new happens, each reply and each operation of the last happening must have been asked
  * for with expect_reply() and expect_op(). News may be left unread; the first unread of its sort is told. After

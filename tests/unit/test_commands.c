@@ -70,7 +70,8 @@ START_TEST(wrong_arity)
     struct client c = come();
 
     said(&c, "UNLOCK\n",
-         "-ERR wrong number of arguments for 'unlock' command; usage: UNLOCK name [SHARED] [OWNER id] [TOKEN token]\r\n");
+         "-ERR wrong number of arguments for 'unlock' command; "
+         "usage: UNLOCK name [SHARED] [OWNER id] [TOKEN token]\r\n");
     said(&c, "drain now\n", "-ERR wrong number of arguments for 'drain' command; usage: DRAIN\r\n");
     ck_assert(!engine->draining);
     leave(&c);
@@ -213,7 +214,8 @@ START_TEST(auth_without_passwords)
     struct client c = come();
 
     said(&c, "AUTH x\n",
-         "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n");
+         "-ERR AUTH <password> called without any password configured for the default user. "
+         "Are you sure your configuration is correct?\r\n");
     said(&c, "AUTH default x\n", "+OK\r\n");
     said(&c, "AUTH admin x\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     leave(&c);

@@ -87,7 +87,8 @@ static const struct {
     {"socket_mode: 0680\n",
      "1:14: socket_mode: \"0680\" is not a file mode in octal such as 0660 (0000 to 0777)\n"},
     {"locks: {kind: fare}\n",
-     "1:15: locks.kind: \"fare\" is not a kind of lock: one of reentrant, simple, counter, fair, rw, semaphore, fenced\n"},
+     "1:15: locks.kind: \"fare\" is not a kind of lock: "
+     "one of reentrant, simple, counter, fair, rw, semaphore, fenced\n"},
     {"locks: {foreign: ask}\n", "1:18: locks.foreign: \"ask\" is not what to do: one of refuse, wait\n"},
     {"deadlock_delay: 2h\n", "1:17: deadlock_delay: \"2h\" is out of range: 0ms to 1h\n"},
     {"locks: {value: md5}\n",

@@ -194,7 +194,9 @@ START_TEST(once_joined_times_out)
 }
 END_TEST
 
-/* It has waited on when what it repeated gave up: then it is the one that counts, and who comes behind it is another. */
+/*
+ * It has waited on when what it repeated gave up: then it is the one that counts, and who comes behind it is another.
+ */
 START_TEST(once_outlives_what_it_repeats)
 {
     static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE};

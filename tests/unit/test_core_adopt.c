@@ -377,7 +377,9 @@ START_TEST(grace_ends)
 }
 END_TEST
 
-/* What ran out while no daemon ran, or cannot be dated any more, is lost; it is told once, also over one more restart. */
+/*
+ * What ran out while no daemon ran, or cannot be dated any more, is lost; it is told once, also over one more restart.
+ */
 START_TEST(run_out_is_lost)
 {
     bool same_boot = _i == 0;
@@ -623,7 +625,9 @@ START_TEST(places_that_are_passed)
 }
 END_TEST
 
-/* Her acquire may have got it: nobody is kept from it longer than a place is kept; and if she comes back, she has it. */
+/*
+ * Her acquire may have got it: nobody is kept from it longer than a place is kept; and if she comes back, she has it.
+ */
 START_TEST(acquire_of_a_named_owner)
 {
     bool comes_back = _i == 0;

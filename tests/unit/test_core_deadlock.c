@@ -832,7 +832,9 @@ START_TEST(ended_between_the_walks)
 }
 END_TEST
 
-/* Who wants to read does not wait for a reader at another daemon either: only Redis has not said so yet. A writer does. */
+/*
+ * Who wants to read does not wait for a reader at another daemon either: only Redis has not said so yet. A writer does.
+ */
 START_TEST(reader_elsewhere)
 {
     for (int writes = 0; writes < 2; writes++) {

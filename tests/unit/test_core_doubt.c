@@ -1,6 +1,6 @@
 /*
- * test_core_doubt.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else is
- * going on.
+ * test_core_doubt.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else
+ * is going on.
  */
 #include "tests/unit/core_world.h"
 
@@ -51,7 +51,10 @@ START_TEST(a_renewal_due_in_doubt)
 }
 END_TEST
 
-/* A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one waits. */
+/*
+ * A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one
+ * waits.
+ */
 START_TEST(doubt_waits_for_its_pause)
 {
     struct world w;

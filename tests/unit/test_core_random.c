@@ -46,7 +46,8 @@ static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "ne
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
-    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT, SIGHTS
+    DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
+    SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
@@ -422,7 +423,9 @@ data_lost(struct world *w)
     tell_all(w, LOSS_HEARD);
 }
 
-/* As scripts/common.lua has it: in a grace, or in data that the daemon does not know of, nobody gets what it had not. */
+/*
+ * As scripts/common.lua has it: in a grace, or in data that the daemon does not know of, nobody gets what it had not.
+ */
 static void
 redis_runs(struct world *w, struct flight *f)
 {
@@ -1022,8 +1025,8 @@ draw_waiter(void *ctx, const struct core_waiter_view *v)
 
     /* A place in Redis that an answer has not confirmed is none. */
     if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_PLACED)) {
-        p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n", (int)v->name.n, v->name.p,
-                                 (int)v->owner.name.n, v->owner.name.p);
+        p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n",
+                                 (int)v->name.n, v->name.p, (int)v->owner.name.n, v->owner.name.p);
     }
 }
 

@@ -618,7 +618,9 @@ START_TEST(taken_elsewhere)
 }
 END_TEST
 
-/* A repetition outlives the LOCK it repeats, and one for the other sort waits behind it: they are not granted together. */
+/*
+ * A repetition outlives the LOCK it repeats, and one for the other sort waits behind it: they are not granted together.
+ */
 START_TEST(once_outlives_its_lock)
 {
     struct world w;

@@ -1,7 +1,8 @@
 /*
  * test_held.c -- the table of what Redis has: growth, versions, and every place at which a process may be killed.
  *
- * A process that is killed is one that stops storing: its files are copied, and cut or changed at the place in question.
+ * A process that is killed is one that stops storing: its files are copied, and cut or changed at the place in
+ * question.
  */
 #include "daemon/serve/held.h"
 #include "tests/unit/state_fixture.h"
@@ -224,11 +225,12 @@ read_all(const char *file, size_t *n)
 }
 
 /*
- * The first `cut` of the bytes in which the two differ have been stored, lowest address first: as an update in place is.
- * The first word of a slot comes last when it is being filled (fills).
+ * The first `cut` of the bytes in which the two differ have been stored, lowest address first: as an update in place
+ * is. The first word of a slot comes last when it is being filled (fills).
  */
 static void
-half_stored(const unsigned char *before, const unsigned char *after, unsigned char *out, size_t n, size_t cut, bool fills)
+half_stored(const unsigned char *before, const unsigned char *after, unsigned char *out, size_t n, size_t cut,
+            bool fills)
 {
     size_t done = 0, word = 4096;
 

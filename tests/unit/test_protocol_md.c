@@ -336,7 +336,9 @@ say(struct example *ex, int c, struct slice line)
     ck_assert_msg(res == READER_MORE, "%s: %.*s", ex->reader[c].error, (int)line.n, line.p);
 }
 
-/* Takes the head line of a value off p: its type is *p, its number goes to *n (-2: a stand-in). Returns what follows. */
+/*
+ * Takes the head line of a value off p: its type is *p, its number goes to *n (-2: a stand-in). Returns what follows.
+ */
 static const char *
 take_head(const char *p, long *n)
 {
@@ -430,8 +432,8 @@ take_line(struct example *ex, const char *line)
     const char *arrow = line + c;
     struct slice rest;
 
-    ck_assert_msg((*arrow == '>' || *arrow == '<') && (arrow[1] == ' ' || arrow[1] == '\n'), "not a line of an example: %.80s",
-                  line);
+    ck_assert_msg((*arrow == '>' || *arrow == '<') && (arrow[1] == ' ' || arrow[1] == '\n'),
+                  "not a line of an example: %.80s", line);
     rest = line_at(arrow[1] == ' ' ? arrow + 2 : arrow + 1);
     if (*arrow == '>') {
         say(ex, c, rest);

@@ -32,8 +32,10 @@ TYPES = {
     "uuid": r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
     "owner": r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:[0-9]+",
 }
-HOLE = re.compile(r"<(%s)(?:(==|>=|<=|>|<)([A-Za-z]\w*|\d+)|:(\d+)\.\.(\d+))?(?:=([A-Za-z]\w*))?>|<=([A-Za-z]\w*)>" % "|".join(TYPES))
-STATEMENT = re.compile(r"([a-z][a-z0-9]*)?(>>|>1|>|<<|<=|<~|<&|<eof|<|!(?:eof|close|reset|silent|tcp|quiet))(?: (.*))?$")
+HOLE = re.compile(r"<(%s)(?:(==|>=|<=|>|<)([A-Za-z]\w*|\d+)|:(\d+)\.\.(\d+))?(?:=([A-Za-z]\w*))?>|<=([A-Za-z]\w*)>"
+                  % "|".join(TYPES))
+STATEMENT = re.compile(
+    r"([a-z][a-z0-9]*)?(>>|>1|>|<<|<=|<~|<&|<eof|<|!(?:eof|close|reset|silent|tcp|quiet))(?: (.*))?$")
 
 
 class Wrong(Exception):
@@ -161,7 +163,8 @@ class Script:
             if op == "<~":
                 self.last[name] = c.read()
             got = self.last[name]
-            if not self.match(self.fill(rest), ("-" if isinstance(got, harness.RError) else "") + str(got), whole=False):
+            if not self.match(self.fill(rest), ("-" if isinstance(got, harness.RError) else "") + str(got),
+                              whole=False):
                 raise Wrong("not in %r" % (got,))
 
     def quiet(self, c):
