@@ -35,7 +35,7 @@ TYPES = {
 HOLE = re.compile(r"<(%s)(?:(==|>=|<=|>|<)([A-Za-z]\w*|\d+)|:(\d+)\.\.(\d+))?(?:=([A-Za-z]\w*))?>|<=([A-Za-z]\w*)>"
                   % "|".join(TYPES))
 STATEMENT = re.compile(
-    r"([a-z][a-z0-9]*)?(>>|>1|>|<<|<=|<~|<&|<eof|<|!(?:eof|close|reset|silent|tcp|quiet))(?: (.*))?$")
+    r"([a-z][a-z0-9]*)?(>>|>1|>|<<|<=|<~|<&|<eof|<|!(?:eof|close|reset|silent|tcp))(?: (.*))?$")
 
 
 class Wrong(Exception):
