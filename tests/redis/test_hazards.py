@@ -700,8 +700,14 @@ class Secrets(Case):
         conf = ("redis: { password: redis-5ecret }\n"
                 "auth: { password: client-5ecret, admin_password: admin-5ecret, unix: true }\n")
         d = self.rlockd(redis=r.url, conf=conf, wait=False)
-        until(lambda: os.path.exists(d.path))
-        c = self.conn(d)
+
+        def connected():
+            """it listens: its socket is there a moment earlier"""
+            try:
+                return self.conn(d)
+            except OSError:
+                return None
+        c = until(connected)
         self.assertRegex(c.cmd("AUTH", "wrong-5ecret"), "^WRONGPASS ")
         self.assertEqual(c.cmd("AUTH", "admin", "admin-5ecret"), "OK")
         until(lambda: d.redis_up(c))
