@@ -27,7 +27,8 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_us():
-    """In a child, before exec: KILL when the test process goes; signals as usual, though nohup or & had us ignore some."""
+    """In a child, before exec: KILL when the test process goes; signals as usual, though nohup or & had us ignore
+    some."""
     _libc.prctl(1, int(signal.SIGKILL))
     for sig in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(sig, signal.SIG_DFL)
