@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -376,11 +377,17 @@ class Rlockd(Process):
 
     def embedded_redis(self):
         """(pid, socket path) of its embedded Redis."""
-        for pid in children(self.pid):
-            with open("/proc/%d/cmdline" % pid) as f:
-                if "redis-server" in f.read().split("\0")[0]:
-                    return pid, until(lambda: find_socket(self.directory))
-        raise AssertionError("it has no Redis of its own")
+        def found():
+            """it has a Redis of its own"""
+            for pid in children(self.pid):
+                try:
+                    with open("/proc/%d/cmdline" % pid) as f:
+                        if "redis-server" in f.read().split("\0")[0]:
+                            return pid
+                except (FileNotFoundError, ProcessLookupError):  # it has just ended
+                    pass
+            return None
+        return until(found), until(lambda: find_socket(self.directory))
 
     @property
     def addr(self):
@@ -397,8 +404,11 @@ def find_socket(directory):
     for base, _, files in os.walk(directory):
         for f in files:
             path = os.path.join(base, f)
-            if not f.startswith("rlockd") and os.path.exists(path) and (os.stat(path).st_mode & 0o170000) == 0o140000:
-                return path
+            try:
+                if not f.startswith("rlockd") and stat.S_ISSOCK(os.stat(path).st_mode):
+                    return path
+            except FileNotFoundError:  # a Redis that starts makes it anew
+                pass
     return None
 
 
