@@ -22,6 +22,17 @@ who(const struct daemon *d)
     return names[d->index];
 }
 
+struct slice
+clients_owner(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+        if (slice_eq(name, slice_of(owners[i]))) {
+            return slice_of(owners[i]);
+        }
+    }
+    return (struct slice){NULL, 0};
+}
+
 /* ---- asking ---- */
 
 /* Where to note a request; NULL: there are enough, or nothing more may be asked. */
@@ -89,11 +100,12 @@ note_asked(struct asked *a, const struct core_request *r)
     a->wait_us = r->wait_us;
     a->once = r->once;
     a->shared = r->shared;
-    a->named = r->owner.n > 0;
+    a->owner = r->owner;
 }
 
+/* owner n == 0: as the habits have it. */
 static void
-ask(struct daemon *d, struct session *s, enum core_event_type type, int name)
+ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
 {
     struct world *w = d->world;
     struct core_event ev = {.type = type};
@@ -105,13 +117,29 @@ ask(struct daemon *d, struct session *s, enum core_event_type type, int name)
     begin_asking(w, s, a, type);
     a->name[0] = name;
     ev.request = draw_request(w, s, type, &w->name[name]);
+    ev.request.owner = owner.n > 0 ? owner : ev.request.owner;
     note_asked(a, &ev.request);
     trace(w, who(d), "session %d asks %d: %s %s%s%.*s wait %lld lease %lld%s%s", (int)s->id, (int)a->id,
           type == CORE_LOCK ? "LOCK" : type == CORE_UNLOCK ? "UNLOCK" : type == CORE_RENEW ? "RENEW" : "BREAK",
-          w->name[name].text, a->named ? " of " : "", (int)ev.request.owner.n, ev.request.owner.p,
+          w->name[name].text, a->owner.n > 0 ? " of " : "", (int)ev.request.owner.n, ev.request.owner.p,
           (long long)a->wait_us, (long long)ev.request.lease_us, a->shared ? " shared" : "", a->once ? " once" : "");
     check_asks(d, s, &ev.request, type);
     daemon_step(d, &ev);
+}
+
+/* In the middle of an MLOCK of a named owner its session may end, or the daemon. */
+static void
+draw_doom(struct daemon *d, const struct session *s, const struct asked *a)
+{
+    struct world *w = d->world;
+
+    if (a->owner.n > 0 && w->doomed == NULL && chance(w, 20000)) {
+        w->doomed = d;
+        w->doomed_session = s->id;
+        w->doomed_request = a->id;
+        w->doom_daemon = w->faults_on && chance(w, 10000);
+        schedule(w, &w->doom, w->now_us + below(w, chance(w, 70000) ? 6 * w->habit.delay_us : 2 * US_PER_S));
+    }
 }
 
 /* Several names, one owner, wait and lease. */
@@ -145,6 +173,9 @@ ask_many(struct daemon *d, struct session *s, enum core_event_type type)
     trace(w, who(d), "session %d asks %d: %s, %d names from %s", (int)s->id, (int)a->id,
           type == CORE_MLOCK ? "MLOCK" : type == CORE_MUNLOCK ? "MUNLOCK" : "MRENEW", (int)a->n,
           w->name[a->name[0]].text);
+    if (type == CORE_MLOCK) {
+        draw_doom(d, s, a);
+    }
     daemon_step(d, &ev);
 }
 
@@ -175,6 +206,30 @@ clients_leave(struct daemon *d)
     for (int s = 0; s < SESSIONS; s++) {
         if (d->session[s].open) {
             session_ends(d, &d->session[s]);
+        }
+    }
+}
+
+void
+clients_doom(struct world *w)
+{
+    struct daemon *d = w->doomed;
+
+    w->doomed = NULL;
+    for (int i = 0; i < SESSIONS && d->alive && w->now_us >= d->paused_until_us; i++) {
+        struct session *s = &d->session[i];
+        bool waits = false;
+
+        for (int k = 0; k < ASKED && s->open && s->id == w->doomed_session; k++) {
+            waits = waits || s->asked[k].id == w->doomed_request;
+        }
+        if (waits && w->doom_daemon && w->faults_on) {
+            w->totals->faults[FAULT_DIES_BUNDLE]++;
+            nature_crash(d);
+        } else if (waits) {
+            w->totals->faults[FAULT_GONE_BUNDLE]++;
+            daemon_begins(d);
+            session_ends(d, s);
         }
     }
 }
@@ -229,6 +284,7 @@ session_acts(struct daemon *d, struct session *s)
 {
     struct world *w = d->world;
     int name = (int)below(w, w->habit.names), held = held_name(w, s);
+    struct slice nobody = {NULL, 0};
     enum core_event_type many;
 
     if (!s->open) {
@@ -241,17 +297,57 @@ session_acts(struct daemon *d, struct session *s)
         many = chance(w, 60000) ? CORE_MLOCK : chance(w, 80000) ? CORE_MUNLOCK : CORE_MRENEW;
         ask_many(d, s, many);
     } else if (chance(w, (uint32_t)w->habit.renew)) {
-        ask(d, s, CORE_RENEW, held >= 0 ? held : name);
+        ask(d, s, CORE_RENEW, held >= 0 ? held : name, nobody);
     } else if (held >= 0 && chance(w, (uint32_t)w->habit.unlock)) {
         s->held[held]--;
-        ask(d, s, CORE_UNLOCK, held);
+        ask(d, s, CORE_UNLOCK, held, nobody);
     } else if (w->name[name].broken && chance(w, 5000)) {
         sight(w, SIGHT_BROKEN);
-        ask(d, s, CORE_BREAK, name);
+        ask(d, s, CORE_BREAK, name, nobody);
     } else if (chance(w, 3000)) {
-        ask(d, s, CORE_UNLOCK, name);
+        ask(d, s, CORE_UNLOCK, name, nobody);
     } else if (chance(w, (uint32_t)w->habit.lock)) {
-        ask(d, s, CORE_LOCK, name);
+        ask(d, s, CORE_LOCK, name, nobody);
+    }
+}
+
+/* Owners with a name that the process before has told that they hold something: they ask again. */
+static void
+named_ones_return(struct daemon *d)
+{
+    struct world *w = d->world;
+
+    w->returning = NULL;
+    for (int k = 0; k < w->habit.names && d->alive && w->now_us >= d->paused_until_us; k++) {
+        struct name *n = &w->name[k];
+
+        for (int i = 0; i < n->promises_n; i++) {
+            const struct promise *p = &n->promise[i];
+            struct session *s = &d->session[below(w, w->habit.sessions)];
+
+            if (p->daemon != d->index || p->self != d->state.self || p->life == d->life || p->owner_name.n == 0) {
+                continue;
+            }
+            daemon_begins(d);
+            if (!s->open) {
+                open_session(d, s);
+            }
+            if (s->open && chance(w, 80000)) {
+                ask(d, s, CORE_LOCK, k, p->owner_name);
+                break; /* promises may have moved */
+            }
+        }
+    }
+}
+
+void
+clients_return(struct daemon *d)
+{
+    struct world *w = d->world;
+
+    if (w->returning == NULL && !w->leaving) {
+        w->returning = d;
+        schedule(w, &w->act, w->now_us + below(w, w->habit.owner_grace_us + 1));
     }
 }
 
@@ -262,6 +358,10 @@ clients_act(struct world *w)
     struct daemon *d = &w->daemon[below(w, w->habit.daemons)];
     int64_t n = chance(w, (uint32_t)w->habit.burst) ? between(w, 2, 10) : 1;
 
+    if (w->returning != NULL) {
+        named_ones_return(w->returning);
+        return;
+    }
     if (!d->alive || w->now_us < d->paused_until_us) {
         return;
     }

@@ -33,6 +33,9 @@ sink(void *ctx, const struct core_action *a)
 {
     struct daemon *d = ctx;
 
+    if (!daemon_does(d)) {
+        return;
+    }
     note(d->world, 1000 + (uint64_t)a->type, (uint64_t)d->index);
     switch (a->type) {
     case CORE_ACQUIRE:
@@ -45,9 +48,13 @@ sink(void *ctx, const struct core_action *a)
             tell_op(d, a);
         }
         note(d->world, a->op.op, a->op.lock);
+        check_op(d, &a->op, a->type);
         backend_perform(d->backend, &a->op, a->type);
         break;
     case CORE_REPLY:
+        if (d->dying) {
+            break; /* sockets are written to at the end of a turn */
+        }
         note(d->world, a->reply.id, (uint64_t)a->reply.answer);
         clients_hear(d, &a->reply);
         break;
@@ -59,14 +66,33 @@ sink(void *ctx, const struct core_action *a)
         backend_say(d->backend, a->say);
         break;
     case CORE_KEEP:
+        state_keep(d, &a->keep);
+        break;
     case CORE_FORGET:
+        state_forget(d, a->forget);
         break;
     case CORE_RECLAIMED:
         trace(d->world, who(d), "reclaimed in epoch %" PRIu64, a->epoch);
         sight(d->world, SIGHT_RECLAIMED);
+        d->state.epoch = a->epoch;
         backend_reclaimed(d->backend, a->epoch);
         break;
     }
+}
+
+/* A process that dies in this turn does a little more; what it would have done after that never happens. */
+bool
+daemon_does(struct daemon *d)
+{
+    if (!d->dying) {
+        return true;
+    }
+    if (d->dies_in == 0) {
+        sight(d->world, SIGHT_UNDONE);
+        return false;
+    }
+    d->dies_in--;
+    return true;
 }
 
 /* First what the clock says, as core_step() promises; then whatever must be true is. */
@@ -122,6 +148,18 @@ on_state(void *ctx, bool up)
     struct daemon *d = ctx;
 
     trace(d->world, who(d), "Redis is %s", up ? "up" : "away");
+    if (up) {
+        d->reached_us = d->reached_us != 0 ? d->reached_us : d->world->now_us;
+        daemon_step(d, &(struct core_event){.type = CORE_REACHED});
+    }
+}
+
+static void
+on_met(void *ctx, bool others)
+{
+    struct daemon *d = ctx;
+
+    d->state.others = others;
 }
 
 static void
@@ -143,20 +181,28 @@ open_backend(struct daemon *d, const char uuid[37])
                               .metrics = &d->metrics,
                               .post = on_post,
                               .seen = on_seen,
+                              .met = on_met,
                               .state = on_state,
-                              .nonce = d->life * 1000 + (uint64_t)d->index + 1,
-                              .secret = {d->life * 4 + (uint64_t)d->index, 77},
+                              .nonce = d->state.nonce[0],
+                              .secret = {d->state.self * 4 + (uint64_t)d->index, 77},
                               .ctx = d};
     char error[160];
 
     memcpy(env.uuid, uuid, sizeof(env.uuid));
+    if (d->keeps) {
+        env.epoch = d->state.epoch;
+        env.others = d->state.others;
+    }
+    if (d->keeps && !d->state.other_boot) { /* that process is known to have ended */
+        memcpy(env.former_nonce, &d->state.nonce[1], sizeof(env.former_nonce));
+    }
     d->backend = backend_open(&bc, &env, error);
     if (d->backend == NULL) {
         abort();
     }
 }
 
-/* Every life has an id of its own. */
+/* As engine_new(). */
 void
 daemon_start(struct daemon *d)
 {
@@ -165,15 +211,19 @@ daemon_start(struct daemon *d)
     char uuid[37];
 
     d->life++;
+    d->keeps = d->world->habit.keeps;
     loop_enter(d);
-    snprintf(uuid, sizeof(uuid), "%08x-%04x-4000-8000-726c6f636b64", (unsigned)(uint32_t)d->life, (unsigned)d->index);
+    state_begin(d);
+    snprintf(uuid, sizeof(uuid), "%08x-%04x-4000-8000-726c6f636b64", (unsigned)(uint32_t)d->state.self,
+             (unsigned)d->index);
     *cc = (struct core_conf){.op_timeout_us = US_PER_S,
                              .max_poll_us = d->world->habit.poll_us,
                              .deadlock_us = 300 * US_PER_MS,
                              .handoff_time_us = 10 * US_PER_MS,
                              .handoff_max = 8,
                              .waiters_max = 1000,
-                             .locks_max = 100};
+                             .locks_max = 100,
+                             .keeps = d->keeps};
     if (d->world->options->control == CONTROL_NO_POLL) {
         cc->max_poll_us = 3600 * US_PER_S;
     }
@@ -184,8 +234,12 @@ daemon_start(struct daemon *d)
     }
     open_backend(d, uuid);
     d->alive = d->dirty = true;
-    d->draining = false;
+    d->draining = d->left = d->dying = false;
+    d->reached_us = 0;
+    d->turns_left = 0;
     trace(d->world, who(d), "starts as %s", uuid);
+    state_adopt(d);
+    nature_starts(d);
 }
 
 void
@@ -197,7 +251,7 @@ daemon_stop(struct daemon *d)
     backend_close(&d->backend);
     core_free(&d->core);
     unschedule(d->world, &d->timer);
-    d->alive = d->dirty = false;
+    d->alive = d->dirty = d->freeing = false;
     d->paused_until_us = 0;
 }
 
@@ -234,5 +288,12 @@ daemon_turn_end(struct daemon *d)
     daemon_begins(d);
     d->dirty = false;
     backend_flush(d->backend);
+    state_turn(d);
     arm(d);
+    if (d->dying) {
+        nature_crash(d);
+    } else if (d->turns_left > 0 && --d->turns_left == 0) {
+        d->dying = true;
+        d->dies_in = (unsigned)below(d->world, 12);
+    }
 }

@@ -1,9 +1,12 @@
 /*
- * left.c -- what may be left when everybody has gone: L2 in Redis, R1 in the daemons.
+ * left.c -- what may be left when everybody has gone: L2 in Redis, R1 in the daemons; and L4, when a process has.
  */
 #include <string.h>
 
 #include "tests/sim/sim.h"
+
+/* An operation that is not answered, a link that is made anew, and then it is done. */
+enum { FREED_US = 3500 * 1000 };
 
 struct left_over {
     struct world *world;
@@ -75,6 +78,24 @@ check_left_behind(struct world *w)
     }
 }
 
+/*
+ * L4. Of what its clients held or waited for when a process ended, the next one frees what is nobody's any more as soon
+ * as it reaches Redis, and not when a lease is over.
+ */
+void
+check_freed(struct world *w)
+{
+    for (int i = 0; i < w->habit.daemons; i++) {
+        const struct daemon *d = &w->daemon[i];
+        int64_t from_us = d->reached_us > w->trouble_us ? d->reached_us : w->trouble_us;
+
+        if (d->alive && d->freeing && d->reached_us != 0 && w->now_us > from_us + FREED_US) {
+            violated(w, "L4", "daemon %d has not freed in %.3f s what the process before it has left", i,
+                     (double)(w->now_us - from_us) / 1e6);
+        }
+    }
+}
+
 /* R1. Everybody has gone: nothing is left in a core, and nothing on its way to Redis. */
 void
 check_end(struct world *w)
@@ -95,6 +116,9 @@ check_end(struct world *w)
         if (t.locks + t.owners + t.sessions + t.waiters + t.held + t.freeing > 0) {
             violated(w, "R1", "daemon %d is left with %d locks, %d owners, %d sessions, %d waiters, %d freeing", i,
                      (int)t.locks, (int)t.owners, (int)t.sessions, (int)t.waiters, (int)t.freeing);
+        }
+        if (d->state.n > 0) {
+            violated(w, "R1", "the state directory of daemon %d is left with %d records", i, (int)d->state.n);
         }
         loop_enter(d);
         if (!backend_idle(d->backend)) {

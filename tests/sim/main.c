@@ -153,7 +153,6 @@ report(const struct options *o, const struct totals *t, double real_s)
         never += missing;
     }
     printf("  %-38s %12" PRIu64 "\n", "excused: Redis's clock had jumped", t->excused);
-    printf("  %-38s %12" PRIu64 "\n", "excused: counters alike to the ms", t->twins);
     return never;
 }
 

@@ -14,15 +14,25 @@ trouble(struct world *w, int64_t for_us)
     w->trouble_us = us > w->trouble_us ? us : w->trouble_us;
 }
 
-/* What is assumed of clocks, or of a Redis that keeps what it has, does not hold: S1 is reported and not failed. */
-static void
-excuse(struct world *w, int64_t for_us)
+static int64_t
+longest_lease_us(const struct world *w)
 {
-    int64_t us = w->now_us + for_us;
-
-    w->excused_us = us > w->excused_us ? us : w->excused_us;
-    trouble(w, for_us);
+    return w->habit.lease_us > LEASE_MAX_US ? w->habit.lease_us : LEASE_MAX_US;
 }
+
+/*
+ * What is assumed of clocks, or of a Redis that keeps what it has, does not hold: Redis gives away what somebody was
+ * told that it is his, and nothing tells before the next renewal, or the deadline if there is none. Until then S1 is
+ * counted and not failed.
+ */
+static void
+excuse(struct world *w)
+{
+    w->excused_us = w->now_us + longest_lease_us(w);
+    trouble(w, 0);
+}
+
+enum { GUARDED_US = 15 * 1000 * 1000 }; /* longer than the network keeps anything */
 
 /* Short ones mostly, and some that outlast a lease. */
 static int64_t
@@ -76,14 +86,12 @@ cut_some_link(struct world *w)
 }
 
 static void
-restart(struct world *w, bool empty, bool promote)
+restart(struct world *w, bool promote)
 {
-    struct sim_redis *data = empty ? NULL : sim_redis_copy(w->server.redis);
+    struct sim_redis *data = sim_redis_copy(w->server.redis);
 
     server_restart(w, data, promote);
-    if (data != NULL) {
-        sim_redis_free(&data);
-    }
+    sim_redis_free(&data);
 }
 
 static void
@@ -96,6 +104,93 @@ lose_later(struct world *w, enum fault how)
     }
 }
 
+/* ---- Redis loses data ---- */
+
+static void
+lose(struct world *w, enum fault how, struct sim_redis *old)
+{
+    if (how == FAULT_FLUSHALL) {
+        sim_redis_flush(w->server.redis);
+        trouble(w, US_PER_S);
+    } else {
+        server_restart(w, old, how == FAULT_FAILOVER_LOSSY);
+    }
+    nature_lost(w);
+}
+
+/* So that it happens in the middle of something: when daemons greet, adopt, reclaim. */
+static void
+lose_soon(struct world *w, enum fault why)
+{
+    static const enum fault ways[] = {FAULT_FLUSHALL, FAULT_RESTART_EMPTY, FAULT_RESTART_STALE, FAULT_FAILOVER_LOSSY};
+
+    if (!w->faults_on || w->loss.node.pos != 0 || !chance(w, w->rate[why])) {
+        return;
+    }
+    w->loss_why = why;
+    w->loss_as = ways[below(w, 4)];
+    if (w->loss_as == FAULT_RESTART_STALE || w->loss_as == FAULT_FAILOVER_LOSSY) {
+        w->loss_old = sim_redis_copy(w->server.redis);
+    }
+    schedule(w, &w->loss, w->now_us + below(w, chance(w, 50000) ? 50 * US_PER_MS : 2 * US_PER_S));
+}
+
+/* A daemon that may hold locks, and cannot say so before the data is lost once more. */
+static void
+lose_again(struct world *w)
+{
+    bool pending = w->loss.node.pos != 0;
+
+    lose_soon(w, FAULT_LOST_AGAIN);
+    if (!pending && w->loss.node.pos != 0) {
+        struct daemon *d = some_daemon(w);
+        int64_t us = between(w, 500, 6000) * US_PER_MS;
+
+        d->no_there_us = w->now_us + us;
+        trouble(w, us + 2 * US_PER_S);
+    }
+}
+
+void
+nature_loses_behind(struct world *w)
+{
+    w->loss_behind = false;
+    if (w->faults_on) {
+        w->totals->faults[FAULT_LOST_ANSWERED]++;
+        trace(w, "nature", "%s", fault_rows[FAULT_LOST_ANSWERED].name);
+        server_late(w, between(w, 50, 950) * US_PER_MS);
+        lose(w, FAULT_FLUSHALL, NULL);
+    }
+}
+
+void
+nature_starts(struct daemon *d)
+{
+    lose_soon(d->world, FAULT_LOST_AT_START);
+}
+
+void
+nature_lost(struct world *w)
+{
+    w->ghosts_us = w->now_us + longest_lease_us(w);
+    strangers_lost(w, fault(w, FAULT_LOST_TO_STRANGER));
+    lose_again(w);
+}
+
+void
+nature_loses(struct world *w)
+{
+    struct sim_redis *old = w->loss_old;
+
+    w->loss_old = NULL;
+    w->totals->faults[w->loss_why]++;
+    trace(w, "nature", "%s: %s", fault_rows[w->loss_why].name, fault_rows[w->loss_as].name);
+    lose(w, w->loss_as, old);
+    if (old != NULL) {
+        sim_redis_free(&old);
+    }
+}
+
 static void
 evict(struct world *w)
 {
@@ -103,7 +198,8 @@ evict(struct world *w)
     struct slice word[2] = {SLICE_LIT("DEL"), slice_of(n->text)};
 
     (void)sim_redis_command(w->server.redis, server_clock(w), 2, word);
-    excuse(w, 12 * US_PER_S);
+    strangers_lost(w, false);
+    excuse(w);
 }
 
 static void
@@ -112,18 +208,37 @@ jump(struct world *w, int64_t sign)
     int64_t us = draw_while(w, 6000);
 
     w->server.wall_us += sign * us;
-    excuse(w, us + 15 * US_PER_S);
+    if (sign > 0) { /* keys expire before their time; back, they only live longer */
+        excuse(w);
+    } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
+        w->late_guards_us = w->now_us + us + GUARDED_US;
+        trouble(w, us);
+    }
 }
 
-static void
-crash(struct world *w)
+void
+nature_crash(struct daemon *d)
 {
-    struct daemon *d = some_daemon(w);
+    struct world *w = d->world;
 
     if (d->alive) {
         d->back_us = w->now_us + draw_while(w, 5000);
         trouble(w, d->back_us - w->now_us);
         daemon_stop(d);
+    }
+}
+
+/* Redis does not know that the process before has ended: not before that one has been silent for three beats. */
+static void
+lose_power(struct daemon *d)
+{
+    struct world *w = d->world;
+
+    if (d->alive) {
+        nature_crash(d);
+        d->back_us = w->now_us + between(w, 1000, 8000) * US_PER_MS;
+        trouble(w, d->back_us - w->now_us + 8 * US_PER_S);
+        state_power_lost(d);
     }
 }
 
@@ -146,6 +261,30 @@ pause_client(struct world *w)
     struct session *s = &some_daemon(w)->session[below(w, w->habit.sessions)];
 
     s->paused_until_us = w->now_us + draw_while(w, 20000);
+}
+
+static void
+loses_now(struct world *w, enum fault f)
+{
+    switch (f) {
+    case FAULT_RESTART_STALE:
+    case FAULT_FAILOVER_LOSSY:
+        lose_later(w, f);
+        break;
+    case FAULT_RESTART_EMPTY:
+    case FAULT_FLUSHALL:
+        lose(w, f, NULL);
+        break;
+    case FAULT_LOST_ANSWERED:
+        w->totals->faults[f]--; /* when it happens */
+        w->loss_behind = true;
+        break;
+    case FAULT_EVICTION:
+        evict(w);
+        break;
+    default:
+        abort();
+    }
 }
 
 static void
@@ -184,7 +323,13 @@ happens_now(struct world *w, enum fault f)
         pause_client(w);
         break;
     case FAULT_DAEMON_CRASH:
-        crash(w);
+        nature_crash(d);
+        break;
+    case FAULT_DAEMON_DIES:
+        d->turns_left = d->alive && !d->dying ? (unsigned)between(w, 1, 20) : 0;
+        break;
+    case FAULT_POWER_LOSS:
+        lose_power(d);
         break;
     case FAULT_DRAIN:
         drain(w);
@@ -196,32 +341,43 @@ happens_now(struct world *w, enum fault f)
         break;
     case FAULT_RESTART_CLEAN:
     case FAULT_FAILOVER_CLEAN:
-        restart(w, false, f == FAULT_FAILOVER_CLEAN);
+        restart(w, f == FAULT_FAILOVER_CLEAN);
         break;
     case FAULT_CLOCK_FORWARD:
     case FAULT_CLOCK_BACK:
         jump(w, f == FAULT_CLOCK_FORWARD ? 1 : -1);
         break;
-    case FAULT_RESTART_EMPTY:
-        restart(w, true, false);
-        break;
-    case FAULT_RESTART_STALE:
-    case FAULT_FAILOVER_LOSSY:
-        lose_later(w, f);
-        break;
-    case FAULT_FLUSHALL:
-        sim_redis_flush(w->server.redis);
-        trouble(w, 0);
-        break;
-    case FAULT_EVICTION:
-        evict(w);
-        break;
     default:
-        abort();
+        loses_now(w, f);
+        break;
     }
 }
 
 /* ---- what comes to its end ---- */
+
+/* What a state directory has may be old on the disk by so much. */
+static void
+write_pages(struct daemon *d)
+{
+    if (d->keeps && d->world->rate[FAULT_POWER_LOSS] > 0 && chance(d->world, 2000)) {
+        state_write(d);
+    }
+}
+
+/* As all_said() of rlockd.c. */
+static void
+says_good_bye(struct daemon *d)
+{
+    struct core_totals t = core_totals(d->core);
+
+    if (t.freeing == 0 && t.held == 0 && !d->left) {
+        d->left = true;
+        loop_enter(d);
+        d->dirty = true;
+        sight(d->world, SIGHT_LEFT);
+        backend_leave(d->backend);
+    }
+}
 
 static void
 daemon_goes_on(struct daemon *d)
@@ -235,6 +391,7 @@ daemon_goes_on(struct daemon *d)
         d->back_us = w->now_us + 200 * US_PER_MS;
     } else if (d->alive && d->draining && w->now_us >= d->drain_us && w->now_us >= d->paused_until_us) {
         clients_leave(d);
+        says_good_bye(d);
     }
 }
 
@@ -243,6 +400,7 @@ nature_ticks(struct world *w)
 {
     for (int d = 0; d < w->habit.daemons; d++) {
         daemon_goes_on(&w->daemon[d]);
+        write_pages(&w->daemon[d]);
     }
     if (w->server.full_until_us != 0 && w->now_us >= w->server.full_until_us) {
         w->server.full_until_us = 0;
@@ -260,6 +418,10 @@ nature_rests(struct world *w)
 {
     trace(w, "nature", "rests");
     w->faults_on = false;
+    unschedule(w, &w->loss);
+    if (w->loss_old != NULL) {
+        sim_redis_free(&w->loss_old);
+    }
     w->server.paused_until_us = w->now_us;
     w->server.down_until_us = w->now_us;
     w->server.full_until_us = w->now_us;
@@ -272,6 +434,7 @@ nature_rests(struct world *w)
 
         dm->paused_until_us = dm->no_there_us = dm->no_back_us = dm->slow_until_us = w->now_us;
         dm->back_us = w->now_us;
+        dm->turns_left = 0;
         dm->dirty = dm->alive;
         for (int s = 0; s < SESSIONS; s++) {
             dm->session[s].paused_until_us = w->now_us;

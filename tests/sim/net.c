@@ -141,9 +141,14 @@ void
 conn_send(struct conn *c, const void *bytes, size_t n)
 {
     struct world *w = c->world;
-    struct parcel *p = parcel_new(c, HAPPENS_THERE, bytes, n);
-    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+    struct parcel *p;
+    int64_t at_us;
 
+    if (!daemon_does(c->daemon)) {
+        return;
+    }
+    p = parcel_new(c, HAPPENS_THERE, bytes, n);
+    at_us = w->now_us + net_delay(w, c->daemon);
     at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
     send_there(c, p, at_us);
 }
@@ -270,6 +275,21 @@ conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
     if (cut) {
         conn_cut(c, chance(w, 70000));
     }
+}
+
+/* I1 holds: the order on it stays. */
+void
+conn_late(struct conn *c, int64_t for_us)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->back)
+    {
+        struct parcel *p = container_of(pos, struct parcel, node);
+
+        schedule(c->world, &p->h, p->h.node.at_us + for_us);
+    }
+    c->last_back_us += for_us;
 }
 
 void

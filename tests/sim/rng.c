@@ -68,18 +68,22 @@ sight(struct world *w, enum sight s)
     w->totals->sights[s]++;
 }
 
-/* Half of the faults are left out, so that not all of them hide behind the most frequent; some seeds have none. */
+/*
+ * Half of the faults are left out, so that not all of them hide behind the most frequent; some seeds have none. Others
+ * have one or two, and those seldom: all is quiet then when what one of them has left behind would be seen.
+ */
 static void
 draw_rates(struct world *w)
 {
-    bool calm = chance(w, 5000), losses = w->options->losses && chance(w, 50000);
+    bool calm = chance(w, 5000), losses = w->options->losses && chance(w, 50000), few = chance(w, 15000);
 
     for (int f = 0; f < FAULTS; f++) {
         const struct fault_row *row = &fault_rows[f];
         int64_t rate = row->rate > 0 ? between(w, 1, row->rate) : 0;
-        bool on = chance(w, 40000);
+        bool on = chance(w, few ? 4000 : 40000);
 
         w->rate[f] = on && !calm && (!row->loss || losses) ? (uint32_t)rate : 0;
+        w->rate[f] = few && row->drawn == DRAWN_TICK ? w->rate[f] / 2 : w->rate[f];
     }
 }
 
@@ -100,6 +104,7 @@ draw_people(struct world *w)
     h->nowait = (int)between(w, 5000, 40000);
     h->forever = (int)between(w, 10000, 60000);
     h->burst = chance(w, 50000) ? (int)between(w, 1000, 30000) : 0;
+    h->strangers = chance(w, 30000) || w->rate[FAULT_LOST_TO_STRANGER] > 0 ? (int)between(w, 10, 1000) : 0;
 }
 
 void
@@ -121,6 +126,7 @@ draw_habits(struct world *w)
     h->place_grace_us = chance(w, 30000) ? 0 : between(w, 100, 2000) * US_PER_MS;
     draw_people(w);
     h->strict = w->options->losses || chance(w, 30000);
+    h->keeps = chance(w, 65000);
     h->rates = fault(w, FAULT_CLOCK_RATE);
     if (w->options->control == CONTROL_DRIFT_0 || w->options->control == CONTROL_RATES) {
         h->rates = true;

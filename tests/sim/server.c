@@ -273,23 +273,6 @@ break_reply(struct conn *c, int script, const struct reply *r)
     }
 }
 
-/*
- * Two holds of a counter that end in the same few milliseconds cannot be told apart: a release of the first that is
- * repeated, for its reply was lost, frees the second.
- */
-static void
-note_stamps(struct world *w, const struct reply *r)
-{
-    int64_t stamp = r->count == 4 && r->item[1]->n == 1 ? r->item[3]->n : 0, apart = stamp - w->server.stamp;
-
-    if (stamp != 0) {
-        if (apart >= -8 && apart <= 8) {
-            w->server.twins_until_us = w->now_us + 15 * US_PER_S;
-        }
-        w->server.stamp = stamp;
-    }
-}
-
 static void
 note_reply(struct conn *c, int script, const struct reply *r)
 {
@@ -304,9 +287,6 @@ note_reply(struct conn *c, int script, const struct reply *r)
         return;
     }
     w->totals->faults[FAULT_STALE] += r->item[1]->n == 6;
-    if (scripts_kind(script) == KIND_COUNTER && scripts_verb(script) == VERB_ACQUIRE) {
-        note_stamps(w, r);
-    }
     for (size_t i = 1; i < r->count; i++) {
         note(w, (uint64_t)script, (uint64_t)r->item[i]->n);
     }
@@ -350,6 +330,7 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
     struct world *w = c->world;
     const struct reply *r;
     struct buf out;
+    bool taken = false;
 
     w->totals->scripts += script >= 0;
     if (scripts_is_call(script)) {
@@ -367,6 +348,7 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
         return;
     }
     if (scripts_is_call(script)) {
+        taken = scripts_verb(script) == VERB_ACQUIRE && r->type == REPLY_ARRAY && r->count > 1 && r->item[1]->n == 1;
         note_reply(c, script, r);
         break_reply(c, script, r);
     }
@@ -378,6 +360,9 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
     put_reply(&out, r);
     conn_reply(c, out.p, out.n, false);
     buf_fini(&out);
+    if (taken && w->loss_behind) {
+        nature_loses_behind(w);
+    }
 }
 
 static void
@@ -451,6 +436,7 @@ count_down(struct world *w)
         s->old = NULL;
         server_restart(w, old, s->old_how == FAULT_FAILOVER_LOSSY);
         sim_redis_free(&old);
+        nature_lost(w);
     }
 }
 
@@ -482,6 +468,24 @@ server_runs(struct conn *c, struct parcel *p)
 }
 
 /* ---- life and death ---- */
+
+/* What was answered, and has not arrived, of one connection of each daemon: the others hear first what has happened. */
+void
+server_late(struct world *w, int64_t for_us)
+{
+    struct list *pos, *nxt;
+    bool seen[DAEMONS] = {false};
+
+    list_each(pos, nxt, &w->server.conns)
+    {
+        struct conn *c = container_of(pos, struct conn, node);
+
+        if (c->bev != NULL && c->channels_n == 0 && !list_empty(&c->back) && !seen[c->daemon->index]) {
+            seen[c->daemon->index] = true;
+            conn_late(c, for_us);
+        }
+    }
+}
 
 static void
 hex_id(struct world *w, char out[41], uint64_t what)
@@ -535,6 +539,9 @@ server_close(struct world *w)
 {
     if (w->server.old != NULL) {
         sim_redis_free(&w->server.old);
+    }
+    if (w->loss_old != NULL) {
+        sim_redis_free(&w->loss_old);
     }
     sim_redis_free(&w->server.redis);
 }

@@ -42,7 +42,7 @@ enum sight {
     SIGHTS
 };
 
-enum drawn { DRAWN_MESSAGE, DRAWN_HEARD, DRAWN_TICK, DRAWN_SEED, DRAWN_NEVER };
+enum drawn { DRAWN_MESSAGE, DRAWN_HEARD, DRAWN_TICK, DRAWN_START, DRAWN_LOSS, DRAWN_SEED, DRAWN_NEVER };
 
 struct fault_row {
     const char *name;
@@ -71,7 +71,7 @@ extern const struct control_row control_rows[CONTROLS];
 
 /* What one process has counted; added up over all of them. */
 struct totals {
-    uint64_t seeds, failed, events, commands, scripts, virtual_us, excused, twins;
+    uint64_t seeds, failed, events, commands, scripts, virtual_us, excused;
     uint64_t faults[FAULTS], sights[SIGHTS];
 };
 
@@ -86,7 +86,7 @@ struct options {
 /* ---- what happens ---- */
 
 enum happening_type { HAPPENS_EVENT, HAPPENS_CONNECT, HAPPENS_THERE, HAPPENS_BACK, HAPPENS_CORE, HAPPENS_ACT,
-                      HAPPENS_TICK };
+                      HAPPENS_TICK, HAPPENS_LOSS, HAPPENS_DOOM };
 
 /* In the heap of the world. A daemon that is paused sees it when it goes on. */
 struct happening {
@@ -142,7 +142,6 @@ struct server {
     uint64_t conns_made, life;
     bool loaded[SCRIPTS];        /* known.c knows them by these numbers */
     int64_t wall_us, ppm;        /* its clock at true time 0, and how much it goes ahead in a second */
-    int64_t stamp, twins_until_us; /* of the last hold of a counter; it and one before it look alike */
     int64_t down_until_us, paused_until_us, full_until_us;
 };
 
@@ -154,7 +153,8 @@ struct asked {
     size_t n; /* names of an MLOCK and the like; else 0 */
     int name[MANY];
     int64_t at_us, wait_us;
-    bool once, shared, named;
+    bool once, shared;
+    struct slice owner; /* n == 0: the session's own; lives for ever */
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
 };
@@ -169,11 +169,31 @@ struct session {
     int64_t unavailable_us[NAMES]; /* the last time it was answered so */
 };
 
+/*
+ * What a state directory has (serve/identity.h, serve/held.h): the records that the core wants kept, the ids and the
+ * token on the first page, and who this daemon is.
+ */
+struct state {
+    uint64_t self;               /* whom the uuid is made of; 0 = nobody yet */
+    uint64_t nonce[BACKEND_FORMERS + 1]; /* of this process, then of those before it */
+    struct core_kept *record, *written;  /* owned; now, and as a page was last written to the disk */
+    size_t n, room, written_n, written_room;
+    uint64_t serial, token, epoch;
+    bool others;
+    bool other_boot;             /* the machine has lost its power since */
+};
+
 struct daemon {
     struct world *world;
     int index;
-    bool alive, dirty, draining;
-    uint64_t life;
+    bool alive, dirty, draining, left;
+    bool keeps;                  /* has a state directory */
+    bool freeing;                /* not all is free yet that the process before this one has left */
+    int64_t reached_us;          /* Redis, for the first time; 0 = not yet */
+    bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
+    unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
+    uint64_t life;               /* of its processes */
+    struct state state;
     struct core *core;
     struct backend *backend;
     struct core_conf core_conf;
@@ -191,10 +211,24 @@ struct daemon {
 
 struct promise {
     int daemon;
-    uint64_t life, owner, token, session;
+    uint64_t self, life, owner, token, session; /* life: of the process that said so */
     int64_t until_us; /* true time */
     uint32_t holds;   /* 0 = not known any more */
     bool shared;
+    struct slice owner_name; /* n == 0: of the session's own */
+};
+
+/* Somebody else on the same Redis, who knows nothing of epochs: a lock of Redisson's, or a plain SET NX PX. */
+struct stranger {
+    bool has;
+    int64_t since_us, until_us; /* true; Redis's clock */
+};
+
+/* Who has a name in Redis, but not so in the core of his daemon. */
+struct odd {
+    uint64_t owner;
+    int64_t since_us; /* 0 = nobody */
+    uint64_t counted; /* owner who has had it more than once */
 };
 
 enum { PROMISES = 64 };
@@ -209,14 +243,16 @@ struct name {
     int promises_n;
     bool granted;            /* in this step */
     int64_t free_since_us;   /* somebody waits, and nobody has it; 0 = no */
+    struct stranger stranger;
+    struct odd odd[DAEMONS];
 };
 
 /* How busy a seed is. */
 struct habit {
     int daemons, sessions, names, links;
     int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us;
-    int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst;
-    bool rates, strict;
+    int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
+    bool rates, strict, keeps;
 };
 
 struct world {
@@ -232,10 +268,21 @@ struct world {
     struct habit habit;
     uint32_t rate[FAULTS];
     struct happening act, tick;
+    struct happening loss, doom;
+    struct sim_redis *loss_old;      /* what will be there after the loss; owned; NULL: nothing */
+    enum fault loss_as, loss_why;
+    bool loss_behind;                /* the next acquire that takes something */
+    struct daemon *returning;        /* whose clients come back after a restart */
+    struct daemon *doomed;           /* its session, in an MLOCK, or itself */
+    uint64_t doomed_session, doomed_request;
+    bool doom_daemon;
     bool faults_on, leaving, failed, traced;
     uint64_t check_in;
+    int64_t ours_us;     /* when Redis is compared with the daemons next */
     int64_t trouble_us;  /* the last effect of a fault that may cost a lock */
-    int64_t excused_us;  /* what is assumed of clocks is broken until then */
+    int64_t excused_us;  /* until then somebody may rely on what Redis has dropped too early: of S1 */
+    int64_t ghosts_us;   /* until then Redis may have what was given back: its data went back to before that; of L2 */
+    int64_t late_guards_us; /* until then a guard may be too late: of G1 */
     uint64_t daemon_tokens[DAEMONS]; /* of a control */
 };
 
@@ -276,6 +323,7 @@ struct conn *conn_new(struct world *w, struct daemon *d, struct bufferevent *bev
 void conn_send(struct conn *c, const void *p, size_t n);       /* by the daemon */
 void conn_reply(struct conn *c, const char *p, size_t n, bool pushed); /* by Redis */
 void conn_close(struct conn *c);                               /* by the daemon */
+void conn_late(struct conn *c, int64_t for_us);                /* what Redis has answered and is under way */
 void conn_cut(struct conn *c, bool told);                      /* by nature, or Redis; told: the daemon hears of it */
 void net_there(struct happening *h);
 void net_back(struct happening *h);
@@ -291,6 +339,7 @@ int64_t server_clock(const struct world *w);
 void server_runs(struct conn *c, struct parcel *p);
 void server_hangs_up(struct conn *c);
 void server_restart(struct world *w, struct sim_redis *data, bool promote);
+void server_late(struct world *w, int64_t for_us);              /* what is on its way back comes so much later */
 bool server_has(struct world *w, const char *key);
 
 /* ---- known.c ---- */
@@ -302,6 +351,17 @@ bool scripts_is_call(int script);                              /* of a verb and 
 int scripts_verb(int script);                                  /* enum call_verb */
 enum kind scripts_kind(int script);
 
+/* ---- state.c: what outlives a process ---- */
+
+void state_begin(struct daemon *d);                            /* a new process: who it is */
+void state_adopt(struct daemon *d);                            /* its first step */
+void state_keep(struct daemon *d, const struct core_kept *k);
+void state_forget(struct daemon *d, uint64_t claim);
+void state_turn(struct daemon *d);
+void state_write(struct daemon *d);                            /* the kernel writes its pages */
+void state_power_lost(struct daemon *d);
+void state_free(struct daemon *d);
+
 /* ---- daemon.c ---- */
 
 void daemon_start(struct daemon *d);
@@ -309,12 +369,16 @@ void daemon_stop(struct daemon *d);                            /* at once, as by
 void daemon_begins(struct daemon *d);                          /* its turn: what is due comes before any input */
 void daemon_step(struct daemon *d, const struct core_event *ev);
 void daemon_turn_end(struct daemon *d);
+bool daemon_does(struct daemon *d);                            /* one thing more; false: it has died before it */
 
 /* ---- client.c ---- */
 
 void clients_act(struct world *w);
+void clients_return(struct daemon *d);                         /* some that it has adopted, and soon */
 void clients_hear(struct daemon *d, const struct core_reply *r);
+void clients_doom(struct world *w);                            /* who is in the middle of an MLOCK ends now */
 void clients_leave(struct daemon *d);                          /* all its sessions end */
+struct slice clients_owner(struct slice name);                 /* the same, for ever */
 void clients_lost(struct daemon *d);                           /* their daemon has gone */
 
 /* ---- nature.c ---- */
@@ -323,6 +387,11 @@ void nature_begin(struct world *w);
 void nature_ticks(struct world *w);
 void nature_rests(struct world *w);                            /* faults stop, and what is broken is mended */
 void trouble(struct world *w, int64_t for_us);
+void nature_crash(struct daemon *d);
+void nature_loses_behind(struct world *w);                     /* what Redis has just answered */
+void nature_loses(struct world *w);                            /* Redis loses data now, as was drawn */
+void nature_lost(struct world *w);                             /* it has */
+void nature_starts(struct daemon *d);                          /* a daemon has started */
 
 /* ---- check.c ---- */
 
@@ -331,9 +400,19 @@ void check_granted(struct daemon *d, struct session *s, const struct asked *a, c
 void check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r);
 void check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type);
 void check_session_ends(struct daemon *d, struct session *s);
+void check_adopted(struct daemon *d, bool power_lost);         /* by a new process */
 void check_zombie(const struct conn *c, int script, const struct reply *r); /* a command ran that was given up */
 void check_step(struct daemon *d);                             /* after each step */
 void check_calm(struct world *w);                              /* now and then, when no faults happen */
+
+/* ---- left.c, ours.c ---- */
+
+void check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
+void check_ours(struct world *w);                               /* now and then, when all is quiet */
+void strangers_act(struct world *w);
+void strangers_lost(struct world *w, bool take);               /* Redis has lost data; and what is free is theirs */
+bool stranger_has(const struct world *w, const struct name *n);
+void check_freed(struct world *w);                              /* what a process has left, by the one after it */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
 void check_end(struct world *w);
 int name_find(const struct world *w, struct slice text);

@@ -144,6 +144,8 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
     w->end_us = w->now_us + o->virtual_us;
     w->act = (struct happening){.type = HAPPENS_ACT};
     w->tick = (struct happening){.type = HAPPENS_TICK};
+    w->loss = (struct happening){.type = HAPPENS_LOSS};
+    w->doom = (struct happening){.type = HAPPENS_DOOM};
     server_open(w);
     nature_begin(w);
     for (int d = 0; d < DAEMONS; d++) {
@@ -165,11 +167,14 @@ end(struct world *w)
         if (w->daemon[d].alive) {
             daemon_stop(&w->daemon[d]);
         }
+        state_free(&w->daemon[d]);
     }
     net_free(w);
     server_close(w);
     unschedule(w, &w->act);
     unschedule(w, &w->tick);
+    unschedule(w, &w->loss);
+    unschedule(w, &w->doom);
     if (heap_min(&w->heap) != NULL && !w->failed) {
         violated(w, "R1", "something is left in the heap of a world that has ended");
     }
@@ -197,6 +202,9 @@ tick(struct world *w)
     if (!w->faults_on && !w->leaving) {
         check_calm(w);
     }
+    strangers_act(w);
+    check_ours(w);
+    check_freed(w);
     schedule(w, &w->tick, w->now_us + TICK_US);
 }
 
@@ -229,6 +237,12 @@ happens(struct world *w, struct happening *h)
         break;
     case HAPPENS_TICK:
         tick(w);
+        break;
+    case HAPPENS_LOSS:
+        nature_loses(w);
+        break;
+    case HAPPENS_DOOM:
+        clients_doom(w);
         break;
     }
 }

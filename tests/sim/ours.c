@@ -1,0 +1,226 @@
+/*
+ * ours.c -- what Redis has, compared with what its daemons and the strangers beside them believe.
+ *
+ *   S7  what a stranger has nobody changes or takes away; nor is it granted meanwhile
+ *   L2  while all is quiet, whoever has a name in Redis also has it in his daemon,
+ *   S4  and as often, unless he has asked for it more than once
+ *
+ * A stranger is a client of Redisson, or of SET NX PX, that goes to the same Redis without rlockd. It knows of no
+ * epoch and no grace: what is free it takes. Redis runs it at once, for what is wrong with its network is not ours.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum { QUIET_US = 2500 * 1000, ODD_US = 1500 * 1000, LOOK_US = 500 * 1000, LATE_GRANT_US = 1500 * 1000 };
+
+#define STRANGER "5ca1ab1e-0000-4000-8000-00000000beef:1"
+
+static bool
+suits(const struct world *w, const struct name *n)
+{
+    return n - w->name < w->habit.names && !n->broken &&
+           (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_SIMPLE);
+}
+
+static const struct reply *
+redis(struct world *w, int words, const struct slice *word)
+{
+    return sim_redis_command(w->server.redis, server_clock(w), words, word);
+}
+
+/* As the stranger has left it, and with how long it is good yet in ms; -1: it is not his. */
+static int64_t
+is_his(struct world *w, const struct name *n)
+{
+    struct slice key = slice_of(n->text);
+    const struct reply *r;
+
+    if (n->kind == KIND_SIMPLE) {
+        r = redis(w, 2, (struct slice[]){SLICE_LIT("GET"), key});
+        if (r->type != REPLY_TEXT || !slice_is(r->text, STRANGER)) {
+            return -1;
+        }
+    } else {
+        r = redis(w, 2, (struct slice[]){SLICE_LIT("HGETALL"), key});
+        if (r->type != REPLY_ARRAY || r->count != 2 || !slice_is(r->item[0]->text, STRANGER) ||
+            !slice_is(r->item[1]->text, "1")) {
+            return -1;
+        }
+    }
+    return redis(w, 2, (struct slice[]){SLICE_LIT("PTTL"), key})->n;
+}
+
+bool
+stranger_has(const struct world *w, const struct name *n)
+{
+    return n->stranger.has && server_clock(w) < n->stranger.until_us &&
+           w->now_us > n->stranger.since_us + LATE_GRANT_US && w->now_us > w->trouble_us + LATE_GRANT_US;
+}
+
+static void
+stranger_takes(struct world *w, struct name *n)
+{
+    int64_t lease_ms = between(w, 500, 5000);
+    struct slice key = slice_of(n->text), lease;
+    const struct reply *r;
+    char text[32];
+
+    lease = (struct slice){text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)lease_ms)};
+    if (n->stranger.has || redis(w, 2, (struct slice[]){SLICE_LIT("EXISTS"), key})->n != 0) {
+        return;
+    }
+    if (n->kind == KIND_SIMPLE) {
+        r = redis(w, 6, (struct slice[]){SLICE_LIT("SET"), key, SLICE_LIT(STRANGER), SLICE_LIT("NX"), SLICE_LIT("PX"),
+                                         lease});
+    } else {
+        r = redis(w, 4, (struct slice[]){SLICE_LIT("HSET"), key, SLICE_LIT(STRANGER), SLICE_LIT("1")});
+    }
+    if (r->type == REPLY_ERROR) { /* full */
+        return;
+    }
+    (void)redis(w, 3, (struct slice[]){SLICE_LIT("PEXPIRE"), key, lease});
+    n->stranger = (struct stranger){.has = true, .since_us = w->now_us,
+                                    .until_us = server_clock(w) / US_PER_MS * US_PER_MS + lease_ms * US_PER_MS};
+    sight(w, SIGHT_STRANGER);
+    trace(w, "stranger", "takes %s for %lld ms", n->text, (long long)lease_ms);
+}
+
+static void
+stranger_acts(struct world *w, struct name *n)
+{
+    struct slice key = slice_of(n->text);
+    char channel[96];
+
+    if (n->stranger.has && server_clock(w) >= n->stranger.until_us - 2 * US_PER_MS) {
+        n->stranger.has = false;
+    } else if (n->stranger.has && is_his(w, n) < 0) {
+        violated(w, "S7", "%s was taken from a stranger, or changed", n->text);
+    } else if (n->stranger.has && chance(w, 5000)) {
+        trace(w, "stranger", "gives %s back", n->text);
+        n->stranger.has = false;
+        (void)redis(w, 2, (struct slice[]){SLICE_LIT("DEL"), key});
+        snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", n->text);
+        (void)redis(w, 3, (struct slice[]){SLICE_LIT("PUBLISH"), slice_of(channel), SLICE_LIT("0")});
+    } else if (!n->stranger.has && !w->leaving && w->now_us >= w->server.down_until_us &&
+               chance(w, (uint32_t)w->habit.strangers)) {
+        stranger_takes(w, n);
+    }
+}
+
+void
+strangers_act(struct world *w)
+{
+    for (int i = 0; i < w->habit.names && w->habit.strangers > 0; i++) {
+        if (suits(w, &w->name[i])) {
+            stranger_acts(w, &w->name[i]);
+        }
+    }
+}
+
+/* What is left of it is his; what is not he has lost. `take`: where nothing is left he is faster than the daemons. */
+void
+strangers_lost(struct world *w, bool take)
+{
+    for (int i = 0; i < w->habit.names && w->habit.strangers > 0; i++) {
+        struct name *n = &w->name[i];
+        int64_t left_ms = n->stranger.has ? is_his(w, n) : -1;
+
+        n->stranger.has = left_ms >= 0;
+        n->stranger.until_us = server_clock(w) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
+        if (take && suits(w, n) && chance(w, 50000)) {
+            stranger_takes(w, n);
+        }
+    }
+}
+
+/* ---- owners of ours ---- */
+
+/*
+ * How often Redis says that somebody has it is of no account once that has been changed: if a LOCK or UNLOCK of his was
+ * not answered, or he went before its answer came, he has it as often as before, and Redis may have another number. The
+ * next command sets it, and the last release takes all.
+ */
+void
+check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
+{
+    if ((verb == CORE_ACQUIRE && op->reentry) || (verb == CORE_RELEASE && op->holds > 0)) {
+        d->world->name[name_find(d->world, op->key)].odd[d->index].counted = op->owner;
+    }
+}
+
+struct holder {
+    uint64_t number;
+    int64_t holds; /* out: 0 = it does not hold it */
+};
+
+static void
+look(void *ctx, const struct core_holder_view *v)
+{
+    struct holder *h = ctx;
+
+    if (v->owner.number == h->number) {
+        h->holds = v->holds;
+    }
+}
+
+/* For a moment what was done here is on its way there. */
+static void
+compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *odd)
+{
+    unsigned self, index;
+    unsigned long long number;
+    struct holder h = {.number = 0};
+    struct daemon *d;
+    int64_t count = atoll(r->item[i + 1]->text.p);
+
+    if (sscanf(r->item[i]->text.p, "%8x-%4x-4000-8000-726c6f636b64:%llu", &self, &index, &number) != 3 ||
+        index >= DAEMONS) {
+        return;
+    }
+    d = &w->daemon[index];
+    if (!d->alive || d->state.self != self) {
+        return; /* of a process that nobody comes after: until its lease is over */
+    }
+    h.number = number;
+    core_each_holder(d->core, daemon_clock(d, w->now_us), slice_of(n->text), look, &h);
+    if (h.holds == count || (h.holds != 0 && n->odd[index].counted == number)) {
+        return;
+    }
+    odd[index] = true;
+    if (n->odd[index].since_us == 0 || n->odd[index].owner != number) {
+        n->odd[index].owner = number;
+        n->odd[index].since_us = w->now_us;
+    } else if (w->now_us - n->odd[index].since_us >= ODD_US) {
+        violated(w, h.holds == 0 ? "L2" : "S4", "%s: in Redis owner %llu of daemon %u has it %d times, there %d times",
+                 n->text, number, index, (int)count, (int)h.holds);
+    }
+}
+
+void
+check_ours(struct world *w)
+{
+    bool quiet = w->now_us > w->trouble_us + QUIET_US && w->now_us > w->ghosts_us;
+
+    if (w->ours_us > w->now_us) {
+        return;
+    }
+    w->ours_us = w->now_us + LOOK_US;
+    for (int i = 0; i < w->habit.names; i++) {
+        struct name *n = &w->name[i];
+        bool odd[DAEMONS] = {false};
+        const struct reply *r;
+
+        if (quiet && !n->broken && (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_FAIR)) {
+            r = redis(w, 2, (struct slice[]){SLICE_LIT("HGETALL"), slice_of(n->text)});
+            for (size_t k = 0; r->type == REPLY_ARRAY && k + 1 < r->count; k += 2) {
+                sight(w, SIGHT_OURS);
+                compare(w, n, r, k, odd);
+            }
+        }
+        for (int d = 0; d < DAEMONS; d++) {
+            n->odd[d].since_us = odd[d] ? n->odd[d].since_us : 0;
+        }
+    }
+}

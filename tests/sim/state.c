@@ -1,0 +1,208 @@
+/*
+ * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/held.c have in the state directory,
+ * and what serve/keeper.c does with it.
+ *
+ * A record is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had never
+ * been; and all is in the order of the program. So a process that dies leaves what it has done up to some action, and
+ * that is all there is to be drawn (daemon_does). When the machine loses its power each slot may also be as it was
+ * last written to the disk, or broken; and the clock begins anew, which no deadline survives.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+/* As in held.c. */
+enum { HELD_BLOCK = 1 << 20, POWER_LOSS_IDS = 64 * HELD_BLOCK };
+
+static const char *
+who(const struct daemon *d)
+{
+    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
+
+    return names[d->index];
+}
+
+static struct core_kept *
+room_for(struct core_kept **record, size_t *room, size_t n)
+{
+    if (n > *room) {
+        *room = 2 * n;
+        *record = realloc(*record, *room * sizeof(**record));
+        if (*record == NULL) {
+            abort();
+        }
+    }
+    return *record;
+}
+
+static struct core_kept *
+find(struct core_kept *record, size_t n, uint64_t claim)
+{
+    for (size_t i = n; i-- > 0;) {
+        if (record[i].part.claim == claim) {
+            return &record[i];
+        }
+    }
+    return NULL;
+}
+
+void
+state_keep(struct daemon *d, const struct core_kept *k)
+{
+    struct state *s = &d->state;
+    struct core_kept *r = find(s->record, s->n, k->part.claim);
+
+    if (r == NULL) {
+        (void)room_for(&s->record, &s->room, s->n + 1);
+        r = &s->record[s->n++];
+        *r = *k;
+        r->name = slice_of(d->world->name[name_find(d->world, k->name)].text); /* which stays */
+        r->key = r->name;
+        r->owner = clients_owner(k->owner);
+    }
+    r->part = k->part; /* the texts of a slot, and what goes with them, never change */
+    s->token = k->part.token > s->token ? k->part.token : s->token;
+}
+
+void
+state_forget(struct daemon *d, uint64_t claim)
+{
+    struct state *s = &d->state;
+    struct core_kept *r = find(s->record, s->n, claim);
+
+    if (r != NULL) {
+        *r = s->record[--s->n];
+    }
+}
+
+/* A daemon without a state directory is another one with every process. */
+void
+state_begin(struct daemon *d)
+{
+    struct state *s = &d->state;
+
+    if (!d->keeps || s->self == 0) {
+        s->self = d->life;
+        memset(s->nonce, 0, sizeof(s->nonce));
+    }
+    memmove(&s->nonce[1], &s->nonce[0], sizeof(s->nonce) - sizeof(s->nonce[0]));
+    s->nonce[0] = d->life * 1000 + (uint64_t)d->index + 1;
+}
+
+/* Deadlines of another boot mean nothing (held_load). */
+void
+state_adopt(struct daemon *d)
+{
+    struct state *s = &d->state;
+    struct core_adoption a = {.serial = s->serial, .token = s->token, .n = s->n};
+    size_t room = 0;
+
+    if (!d->keeps) {
+        return;
+    }
+    if (d->world->options->control == CONTROL_NO_RECORDS) {
+        s->n = 0;
+        a.n = 0;
+    }
+    a.serial += s->other_boot && s->serial != 0 ? POWER_LOSS_IDS : 0;
+    (void)room_for(&a.kept, &room, s->n + 1);
+    for (size_t i = 0; i < s->n; i++) {
+        a.kept[i] = s->record[i];
+        if (s->other_boot) {
+            a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
+        }
+    }
+    s->serial = a.serial + 2 * HELD_BLOCK;
+    check_adopted(d, s->other_boot);
+    daemon_step(d, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    trace(d->world, who(d), "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
+          (int)a.held, (int)a.places, (int)a.freed, (int)a.lost, (int)a.failed);
+    if (a.failed > 0) {
+        violated(d->world, "A1", "daemon %d could not adopt %d records of its own", d->index, (int)a.failed);
+    }
+    for (size_t i = 0; i < a.held; i++) {
+        sight(d->world, SIGHT_ADOPTED);
+    }
+    for (size_t i = 0; i < a.places; i++) {
+        sight(d->world, SIGHT_ADOPTED_PLACE);
+    }
+    d->freeing = a.freed + a.lost > 0;
+    if (a.held > 0) {
+        clients_return(d);
+    }
+    s->other_boot = false;
+    free(a.kept);
+}
+
+/* As keeper_turn() and held_serial(). */
+void
+state_turn(struct daemon *d)
+{
+    struct core_totals t;
+
+    if (!d->keeps) {
+        return;
+    }
+    t = core_totals(d->core);
+    if (t.serial + HELD_BLOCK > d->state.serial) {
+        d->state.serial = t.serial + 2 * HELD_BLOCK;
+    }
+    if (d->freeing && t.freeing == 0) {
+        d->freeing = false;
+        sight(d->world, SIGHT_FREED_AFTER);
+    }
+}
+
+void
+state_write(struct daemon *d)
+{
+    struct state *s = &d->state;
+
+    (void)room_for(&s->written, &s->written_room, s->n);
+    if (s->n > 0) {
+        memcpy(s->written, s->record, s->n * sizeof(s->record[0]));
+    }
+    s->written_n = s->n;
+}
+
+/* Each slot as it was now or as it was written, or broken. The ids that were reserved were put on the disk at once. */
+void
+state_power_lost(struct daemon *d)
+{
+    struct world *w = d->world;
+    struct state *s = &d->state;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->written_n; i++) {
+        struct core_kept *r = find(s->record, s->n, s->written[i].part.claim);
+
+        if (chance(w, 50000)) {
+            continue;
+        } else if (r != NULL) {
+            r->part = s->written[i].part;
+        } else {
+            (void)room_for(&s->record, &s->room, s->n + 1);
+            s->record[s->n++] = s->written[i];
+        }
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        bool written = find(s->written, s->written_n, s->record[i].part.claim) != NULL;
+
+        if (!chance(w, written ? 10000 : 50000)) {
+            s->record[n++] = s->record[i];
+        }
+    }
+    trace(w, who(d), "the machine loses its power: %d of %d records are left", (int)n, (int)s->n);
+    s->n = n;
+    s->other_boot = true;
+    d->boot_us = between(w, 1, 100) * US_PER_S - w->now_us;
+}
+
+void
+state_free(struct daemon *d)
+{
+    free(d->state.record);
+    free(d->state.written);
+    d->state = (struct state){.n = 0};
+}
