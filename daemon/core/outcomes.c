@@ -123,6 +123,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
         claim_put_placed(cl);
+        cl->renew_op = 0; /* of the place before, if at all: what it finds is no news of this one */
         cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;

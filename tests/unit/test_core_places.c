@@ -298,6 +298,46 @@ START_TEST(lost_place_found_out)
 }
 END_TEST
 
+/*
+ * The renewal of a place that Redis has lost is answered late, when an attempt has found that out and taken another: it
+ * is no news of this one. (Both would go behind one another here, but not in Redis, and nobody would ever get it.)
+ */
+START_TEST(renewal_overtaken_by_the_next_place)
+{
+    struct world w;
+    struct flight op, other, renewal;
+    uint64_t s, t, second;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR);
+    op = places(&w, s, SEC(3600));
+    expect_watch(&w, CORE_WATCH, s);
+    second = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(3600));
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .placed = true);
+    pass(&w, SEC(5) - MS(1));
+    other = expect_op(&w, CORE_EXTEND, "a");
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(other.op.owner == t && renewal.op.owner == s);
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .placed = false);
+    op = expect_place(&w, s);
+    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .placed = true);
+    redis_says(&w, renewal, CORE_GONE_IN_REDIS);
+    redis_says(&w, other, CORE_OK);
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis */
+    expect_reply(&w, second, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* A renewal of the place is under way while the lock is granted: what it finds is no news of the hold. */
 START_TEST(renewal_overtaken_by_the_grant)
 {
@@ -731,6 +771,7 @@ main(void)
         not_renewed,
         lost_place,
         lost_place_found_out,
+        renewal_overtaken_by_the_next_place,
         renewal_overtaken_by_the_grant,
         giving_up,
         giving_up_unanswered,
