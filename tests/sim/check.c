@@ -24,7 +24,7 @@
  *   S1 after Redis's clock has jumped ahead, or has evicted a key (excused_us, counted): nothing tells before the next
  *      renewal, which is why neither is promised.
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
- *      it with his next renewal.
+ *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again, and
  *      nobody asks for it.
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock.
@@ -375,7 +375,7 @@ check_token(struct daemon *d, struct name *n, uint64_t token)
     if (name_has(n, KIND_F_SHARED)) {
         alone = core_lock_info(d->core, daemon_clock(d, w->now_us), slice_of(n->text), &v) && !v.shared;
     }
-    if (token <= (alone ? n->last_token : n->last_exclusive)) {
+    if (token <= (alone ? n->last_token : n->last_exclusive) && !n->broken) {
         violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
                  (unsigned long long)n->last_token);
     }
