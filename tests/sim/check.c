@@ -25,8 +25,8 @@
  *      renewal, which is why neither is promised.
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
- *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again, and
- *      nobody asks for it.
+ *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
+ *      and nobody asks for it.
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock.
  *
  * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST.
