@@ -386,12 +386,16 @@ check_token(struct daemon *d, struct name *n, uint64_t token)
 /*
  * What is not renewed in time cannot have been renewed at any moment of a third of its lease: a link that failed is up
  * again within two seconds, and a renewal that failed is tried again every second. What has gone from Redis is found
- * with the next renewal only.
+ * with the next renewal only; in a grace not even then, for that Redis does not have it proves nothing there.
  */
 static int64_t
-lost_after_us(const struct world *w, const char *reason)
+lost_after_us(const struct daemon *d, const char *reason)
 {
-    return strcmp(reason, "not renewed in time") == 0 ? RENEWED_AFTER_US : w->habit.lease_us + LOST_AFTER_US;
+    struct backend_status now;
+
+    backend_status(d->backend, &now);
+    return strcmp(reason, "not renewed in time") == 0 && !now.grace ? RENEWED_AFTER_US
+                                                                    : d->world->habit.lease_us + LOST_AFTER_US;
 }
 
 void
@@ -423,7 +427,7 @@ check_news(struct daemon *d, const struct core_publish *p)
         return;
     }
     sight(w, SIGHT_LOST);
-    if (!n->broken && w->now_us > w->trouble_us + lost_after_us(w, p->reason) &&
+    if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&
         strcmp(p->reason, "lease over") != 0) {
         violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,
                  (double)(w->now_us - w->trouble_us) / 1e6);
