@@ -140,8 +140,18 @@ local function is_waited_for(who)
 end
 
 if number == 0 or of ~= origin or (stranded == '1' and number < known) then
-    local empty, began, longest = number == 0, now_ms, grace
-    call('DEL', absent)
+    local empty, began, longest, least, wanted = number == 0, now_ms, grace, 0, 0
+    if till > now_ms then -- lost again in a grace: whoever that waited for may hold locks yet, and whoever was back, again
+        local of_all = call('HGETALL', absent)
+        for i = 1, #of_all, 2 do
+            if #of_all[i] == 36 then
+                call('HSET', absent, of_all[i], '1')
+            end
+        end
+        least, wanted = till, tonumber(call('HGET', absent, '#')) or 0
+    else
+        call('DEL', absent)
+    end
     if not empty then -- an old snapshot, or a replica: of those that were there when it was made
         for who, seen in pairs(there) do
             if seen > latest - window(who) then
@@ -152,7 +162,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
     end
     -- Who listens may hold locks, and not know yet; nor may others have heard of it. As many have to come back.
     local listeners = wake()
-    if listeners > 0 then
+    if listeners > wanted then
         call('HSET', absent, '#', listeners)
     end
     if strict == '1' and known == 0 then
@@ -161,7 +171,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
             began = now_ms - 1000 * (tonumber(server:match('uptime_in_seconds:(%d+)')) or 0)
         end
     end
-    number, till = math.max(now, number + 1, known + 1), began + longest
+    number, till = math.max(now, number + 1, known + 1), math.max(began + longest, least)
     if empty and known == 0 and listeners == 0 and strict == '0' then -- nobody is here who can have lost anything
         till = 0
     end

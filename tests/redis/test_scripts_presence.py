@@ -269,6 +269,35 @@ class Epochs(Presence):
         self.assertGreater(again.epoch, a.epoch)
         self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
+    def test_a_failover_in_the_grace(self):
+        """C is cut off all the time. Who comes first to the next master does not know of it, but the data does."""
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, grace=5 * GRACE_MS)
+        self.assertGreater(self.say(B, known=epoch, reclaimed=epoch, met=[A, C]).until, 0)
+        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0"})
+        self.say(B, known=a.epoch, reclaimed=a.epoch)
+        self.c.cmd("HSET", ABSENT, "#", 2)
+        _, c = self.another_redis(self.saved())
+        again = self.say(A, c=c, known=a.epoch)
+        self.assertGreater(again.epoch, a.epoch)
+        self.assertGreaterEqual(again.until, a.until)
+        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0", "#": "2"})
+        for who in (A, B):
+            self.assertGreater(self.say(who, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+        self.say(C, c=c, known=epoch)
+        self.assertEqual(self.say(C, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+
+    def test_a_grace_long_over_leaves_nobody(self):
+        """What it waited for is of no meaning any more, if nobody was there to end it."""
+        a = self.say(A)
+        number, origin = a.word.split()
+        self.c.cmd("SET", EPOCH, "%s %s 1" % (number, origin[::-1]))
+        self.c.cmd("HSET", ABSENT, C, 1)
+        again = self.say(A, known=a.epoch)
+        self.assertGreater(again.epoch, a.epoch)
+        self.assertNotIn(C, self.c.map("HGETALL", ABSENT))
+
     def test_an_older_one_says_which(self):
         a = self.say(A)
         b = self.say(B, known=a.epoch + 10 ** 9)
