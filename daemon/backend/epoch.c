@@ -108,13 +108,14 @@ place_of(const struct epoch *e, struct slice peer)
 
 /*
  * Whom Redis knows. In a grace those that were known before stay: they may hold locks and not have been able to say so,
- * and Redis may lose its data once more before they are.
+ * and Redis may lose its data once more before they are. Nor does who was blind see any better: it hears of those that
+ * have come back only.
  */
 static void
 take_peers(struct epoch *e, const struct reply *r)
 {
-    e->blind = false;
     if (e->until_ms == 0) {
+        e->blind = false;
         e->peers_n = 0;
     }
     for (size_t i = HEAD; i < r->count; i++) {

@@ -204,6 +204,26 @@ START_TEST(others_are_kept_in_a_grace)
 }
 END_TEST
 
+/* A process that knows only that there were others: not who they are, before a grace is over. */
+START_TEST(blind)
+{
+    struct epoch e = ours();
+    const char *const b[] = {a_b[1], NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
+                                 a_b[1], NULL};
+
+    e.blind = true;
+    ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, 6, 900, b), EPOCH_NEW); /* lost again */
+    expect_words(&e, 0, words);
+    ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_OVER);
+    ck_assert(!e.blind);
+    e.blind = true;
+    ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_SAME); /* nothing is lost that could tell of others */
+    ck_assert(!e.blind);
+}
+END_TEST
+
 /* What Redis says of another daemon's grace is said back as it was last. */
 START_TEST(how_long_a_grace_others_need)
 {
@@ -291,6 +311,7 @@ main(void)
                             a_life,
                             stranded,
                             others_are_kept_in_a_grace,
+                            blind,
                             how_long_a_grace_others_need,
                             refused,
                             malformed};
