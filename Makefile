@@ -31,7 +31,7 @@ UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/tes
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 IN_TEST  = $(MAKE) B=build/test TEST_CLOCK=1 WERROR=-Werror
 IN_ASAN  = $(MAKE) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"
-IN_CLANG = $(MAKE) B=build/clang CC=clang WERROR=-Werror
+IN_CLANG = $(MAKE) B=build/clang CC=clang WERROR=-Werror CFLAGS="-O0 -g"
 
 all: $(B)/rlockd $(B)/rlock ## build build/rlockd and build/rlock
 

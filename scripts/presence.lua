@@ -20,7 +20,7 @@
 -- rlock:daemons  uuid -> "<nonce> <ms when it was heard last> <grace>". The nonce is the process's own. Of two with one
 --                uuid the later one is refused, unless it says that it comes after the other. Without a grace it is as
 --                long as that of whoever looks.
--- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again; # -> how many have to be at 0, as so many listened
+-- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again, 2 = it has left; # -> how many have to be at 0, as so many listened
 --                when the epoch began; ? -> 1: a daemon that was started anew knows that there were others, but not
 --                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
 --
@@ -32,7 +32,7 @@
 -- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
 -- an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
-local HEAD = 5 -- what the reply has before the uuids
+local HEAD = 5 -- what the reply has before the others
 local FAR = 2 ^ 52 -- us: the year 2112
 local DAY, MOST = 86400000, 256 -- daemons that are told of, and that are remembered though they are silent
 local call, pcall = redis.call, redis.pcall
@@ -45,12 +45,21 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
--- All other daemons say that they are there, and hear of this one. How many listen.
-local woken = false
+-- All other daemons say that they are there, and hear of this one. False: it may not, and `refused` says why; such a
+-- daemon would not be heard of in time, nor hear of others.
+local woken, refused = false
 local function wake()
-    woken = true
-    local heard = pcall('PUBLISH', channel, '')
-    return type(heard) == 'number' and heard or 0
+    local heard = not woken and pcall('PUBLISH', channel, '')
+    refused = type(heard) == 'table' and heard or refused
+    woken = not refused
+    return woken
+end
+
+-- How many daemons listen. Not those who listen to whatever there is.
+local function listening()
+    local heard = pcall('PUBSUB', 'NUMSUB', channel)
+    refused = heard.err and heard or refused
+    return tonumber(heard[2])
 end
 
 local function text(number)
@@ -129,10 +138,14 @@ local number, of, till = (word or ''):match('^(%d+) (%x+) ?(%d*)$')
 number, till = tonumber(number or 0), tonumber(till or 0) or 0
 
 if number >= FAR then -- somebody else's, and above it numbers can not rise for ever
-    number = 0
+    number, till = 0, 0
 end
 if known >= FAR then
     known = 1
+end
+
+if not met and till == 0 and not wake() then -- in a grace nobody has to hear of it sooner than at the next beat
+    return refused
 end
 
 local function is_waited_for(who)
@@ -140,15 +153,20 @@ local function is_waited_for(who)
 end
 
 if number == 0 or of ~= origin or (stranded == '1' and number < known) then
-    local empty, began, longest, least, wanted = number == 0, now_ms, grace, 0, 0
-    if till > now_ms then -- lost again in a grace: whoever that waited for may hold locks yet, and whoever was back, again
+    local empty, began, longest, wanted = number == 0, now_ms, grace, 0
+    local listeners = wake() and listening()
+    if refused then
+        return refused
+    end
+    if till > 0 then -- lost again in a grace: whoever that waited for may hold locks yet, and whoever was back, again
         local of_all = call('HGETALL', absent)
         for i = 1, #of_all, 2 do
-            if #of_all[i] == 36 then
+            if #of_all[i] == 36 and of_all[i + 1] == '0' then
                 call('HSET', absent, of_all[i], '1')
             end
         end
-        least, wanted = till, tonumber(call('HGET', absent, '#')) or 0
+        wanted = tonumber(call('HGET', absent, '#')) or 0
+        longest = math.max(longest, math.min(till - math.floor(number / 1000), DAY)) -- by the clock it was written by
     else
         call('DEL', absent)
     end
@@ -161,7 +179,6 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
         end
     end
     -- Who listens may hold locks, and not know yet; nor may others have heard of it. As many have to come back.
-    local listeners = wake()
     if listeners > wanted then
         call('HSET', absent, '#', listeners)
     end
@@ -171,7 +188,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
             began = now_ms - 1000 * (tonumber(server:match('uptime_in_seconds:(%d+)')) or 0)
         end
     end
-    number, till = math.max(now, number + 1, known + 1), math.max(began + longest, least)
+    number, till = math.max(now, number + 1, known + 1), began + longest
     if empty and known == 0 and listeners == 0 and strict == '0' then -- nobody is here who can have lost anything
         till = 0
     end
@@ -197,7 +214,7 @@ if till > 0 then
         end
     end
     if (reclaimed == number or leaving == '1') and call('HEXISTS', absent, uuid) == 1 then
-        call('HSET', absent, uuid, '0')
+        call('HSET', absent, uuid, leaving == '1' and '2' or '0')
     end
     local of_all, waits, back, wanted = call('HGETALL', absent), false, 0, 0
     for i = 1, #of_all, 2 do
@@ -225,9 +242,6 @@ end
 if leaving == '1' then
     call('HDEL', daemons, uuid)
 else
-    if not (met or woken) and till == 0 then -- others know of it at once, and not at their next beat
-        wake()
-    end
     call('HSET', daemons, uuid, nonce .. ' ' .. text(now_ms) .. ' ' .. text(grace))
 end
 local reply = {now, OK, number, till, text(number) .. ' ' .. origin}

@@ -145,7 +145,7 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_TWIN;
     } else if (r->item[1]->n != ANSWER_OK || r->item[2]->n <= 0 || r->item[3]->n < 0) {
         return EPOCH_BROKEN;
-    } else if (number < e->number) {
+    } else if (number < e->number && e->number < EPOCH_FAR) {
         return EPOCH_OLD;
     }
     if (number != e->number) {

@@ -16,6 +16,7 @@
 #include "daemon/base/slice.h"
 
 enum { EPOCH_FORMERS = 4 };
+#define EPOCH_FAR (UINT64_C(1) << 52) /* numbers above it are nobody's: scripts/presence.lua lets none in */
 enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256, EPOCH_BEAT_MS = 2000 /* a daemon is heard that often */ };
 
 struct epoch {

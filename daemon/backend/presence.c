@@ -92,6 +92,8 @@ begins(struct presence *p, bool first)
                   LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
     }
     p->env->metrics->epochs += !first;
+    p->storms = clock_now_us() - p->begun_us < GRACE_BEAT_MS * US_PER_MS;
+    p->begun_us = clock_now_us();
     post(p, CORE_RECLAIM);
 }
 
@@ -219,7 +221,7 @@ void
 presence_reclaimed(struct presence *p, uint64_t epoch)
 {
     p->epoch.reclaimed = epoch;
-    if (p->epoch.until_ms != 0) {
+    if (p->epoch.until_ms != 0 && !p->storms) { /* else each answer could bring the next epoch, and so on */
         presence_beat(p);
     }
 }

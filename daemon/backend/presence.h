@@ -28,6 +28,8 @@ struct presence {
     struct presence_line line[PRESENCE_LINES];
     unsigned lines_n;
     bool met;  /* others, as was said to whoever keeps it */
+    int64_t begun_us; /* when the last epoch was heard of ... */
+    bool storms;      /* ... just behind the one before: a Redis that drops even what it was just told */
     bool told; /* the log knows that it is refused */
 };
 

@@ -14,7 +14,10 @@ say_init(struct say *s, const struct backend_env *env, const struct link_address
     snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
 }
 
-/* Without the channel only deadlocks across daemons stay unseen: the link and what else is heard on it go on. */
+/*
+ * Who may not listen does not hear of deadlocks across daemons, nor that somebody else has come: the link and what else
+ * is heard on it go on. Who may not speak there, and has the same channels, is let in nowhere (scripts/presence.lua).
+ */
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {

@@ -116,7 +116,7 @@ lock_settle_full(struct core *c, struct lock *l)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
-        if (r->claim->state != CLAIM_HELD && lock_is_full(l, r->shared)) {
+        if (lock_is_full(l, r->shared)) {
             request_finish(c, r, CORE_NOT_GRANTED, 0);
         }
     }

@@ -57,6 +57,18 @@ is_wrong_sort(const struct claim *cl)
     return claim_wants_shared(cl) != cl->op_shared;
 }
 
+/* Who waits in it asks the holder now: of others' attempts nothing is to be expected. */
+static void
+unhurry(struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->requests)
+    {
+        list_remove(&container_of(pos, struct request, claim_node)->hurry_node);
+    }
+}
+
 static void
 grant(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -88,6 +100,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     c->metrics->grants_waited += cl->tried_us > cl->queued_us;
     request_grant(c, first);
     if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
+        unhurry(cl);
         claim_serve(c, cl);        /* who waited with it: repetitions of it, or who came behind one that outlived it */
     }
     lock_settle_full(c, l);

@@ -38,7 +38,7 @@ def py_has(text, name):
 def exists(what):
     """What stands in backquotes names a test that is run."""
     path, _, name = what.partition(":")
-    if re.fullmatch(r"M\d+", what):
+    if re.fullmatch(r"[MR]\d+", what):
         return 'Mutant("%s",' % what in read("mutants", "mutants.py")
     if path.startswith("make "):
         return any(re.search(r"^%s:" % re.escape(path[5:]), read(d, "rules.mk"), re.M)
@@ -107,7 +107,7 @@ def main():
     rows = ROW.findall(table)
     later = sum("deferred: " in cells for _, cells in rows)
     print("hazards: %d rows, %d tests named, %d rows with something deferred" %
-          (len(rows), len(set(re.findall(r"`(?:[\w-]+\.(?:c|py):[\w.]+|[\w-]+\.wire|M\d+)`", table))), later))
+          (len(rows), len(set(re.findall(r"`(?:[\w-]+\.(?:c|py):[\w.]+|[\w-]+\.wire|[MR]\d+)`", table))), later))
     return 1 if wrong else 0
 
 

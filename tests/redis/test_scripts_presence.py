@@ -288,15 +288,41 @@ class Epochs(Presence):
         self.say(C, c=c, known=epoch)
         self.assertEqual(self.say(C, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
 
-    def test_a_grace_long_over_leaves_nobody(self):
-        """What it waited for is of no meaning any more, if nobody was there to end it."""
-        a = self.say(A)
-        number, origin = a.word.split()
-        self.c.cmd("SET", EPOCH, "%s %s 1" % (number, origin[::-1]))
-        self.c.cmd("HSET", ABSENT, C, 1)
-        again = self.say(A, known=a.epoch)
-        self.assertGreater(again.epoch, a.epoch)
-        self.assertNotIn(C, self.c.map("HGETALL", ABSENT))
+    def test_a_failover_in_the_grace_to_another_clock(self):
+        """The time in the word is that of another machine; how long the grace was to be is all that it says."""
+        for ahead_ms in (-3600000, -1, 3600000):
+            with self.subTest(ahead_ms=ahead_ms):
+                self.c.cmd("FLUSHALL")
+                now = self.now_us()
+                began = now + ahead_ms * 1000
+                self.c.cmd("SET", EPOCH, "%d %s %d" % (began, "0123456789abcdef", began // 1000 + 40000))
+                self.c.cmd("HSET", ABSENT, A, 0, B, 1, C, 2, "?", 0)
+                a = self.say(A, known=began)
+                self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "2", "?": "0"})
+                self.assertTrue(a.time // 1000 + 39000 <= a.until <= a.time // 1000 + 40000, a.until - a.time // 1000)
+
+    def test_a_time_that_is_none(self):
+        self.c.cmd("SET", EPOCH, "%d %s %d" % (2 ** 53, "0123456789abcdef", 2 ** 53))
+        a = self.say(A, known=1)
+        self.assertTrue(a.until <= a.time // 1000 + GRACE_MS)
+
+    def test_who_left_in_the_grace_is_not_waited_for_again(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=epoch, met=[B])
+        self.say(B, known=epoch, leaving=1)
+        _, c = self.another_redis(self.saved())
+        again = self.say(A, c=c, known=a.epoch)
+        self.assertGreater(again.until, 0)
+        self.assertEqual(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
+
+    def test_who_listens_to_everything_is_no_daemon(self):
+        self.say(A)
+        with self.r.conn() as tool:
+            tool.cmd("PSUBSCRIBE", "*")
+            self.c.cmd("FLUSHALL")
+            self.assertEqual(self.say(B).until, 0)
+            self.assertEqual(tool.read(), ["pmessage", "*", CHANNEL, ""])
 
     def test_an_older_one_says_which(self):
         a = self.say(A)
@@ -523,6 +549,32 @@ class Rights(Presence):
         self.assertIsInstance(said, RError)
         self.assertRegex(said, "^NOPERM .* run the 'info' command")
         self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
+
+    def test_without_the_channel_it_stays_outside(self):
+        """It would hold locks, and after a flush nobody would wait for it."""
+        self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "&redisson_*", "+@all")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "mute", "p"), "OK")
+            for known in (0, 1):
+                reply = self.say_raw(A, c=c, known=known)
+                self.assertIsInstance(reply, RError)
+                self.assertRegex(reply, "channel")
+                self.assertEqual(self.c.cmd("KEYS", "*"), [])
+            self.say(B)
+            self.assertRegex(self.say_raw(A, c=c), "channel")
+            self.assertNotIn(A, self.c.map("HGETALL", DAEMONS))
+            self.c.cmd("ACL", "SETUSER", "mute", "&" + CHANNEL)
+            epoch = self.say(A, c=c).epoch
+            self.c.cmd("ACL", "SETUSER", "mute", "resetchannels")
+            self.c.cmd("SET", EPOCH, "%d %s" % (epoch, "0123456789abcdef"))
+            self.assertRegex(self.say_raw(A, c=c, known=epoch), "channel")
+            self.assertEqual(self.c.cmd("GET", EPOCH), "%d %s" % (epoch, "0123456789abcdef"))
+
+    def test_without_pubsub_it_stays_outside(self):
+        self.c.cmd("ACL", "SETUSER", "uncounting", "on", ">p", "~*", "&*", "+@all", "-pubsub")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "uncounting", "p"), "OK")
+            self.assertRegex(self.say_raw(A, c=c), "command")  # Redis 7.0 does not say which
 
 
 class Role(Presence):

@@ -312,7 +312,7 @@ on_publish(void *ctx, struct slice channel, struct slice message)
 {
     struct test *t = ctx;
 
-    if (!t->listening) {
+    if (!t->listening || message.p == NULL) { /* NUMSUB: it listens to a pattern, which does not count */
         return 0;
     }
     buf_add_slice(&t->said, channel);

@@ -109,7 +109,7 @@ server_hangs_up(struct conn *c)
     c->open = false;
 }
 
-/* Who subscribed is counted, heard or not, as Redis does. */
+/* Who subscribed is counted, heard or not, as Redis does. No message at all: only that. */
 static int
 published(void *ctx, struct slice channel, struct slice message)
 {
@@ -127,6 +127,9 @@ published(void *ctx, struct slice channel, struct slice message)
             continue;
         }
         heard++;
+        if (message.p == NULL) {
+            continue;
+        }
         if (fault(w, FAULT_PUBSUB_DROP) || w->options->control == CONTROL_NO_POLL) {
             continue;
         }

@@ -643,10 +643,46 @@ START_TEST(once_outlives_its_lock)
 }
 END_TEST
 
+/* Its time was over while it waited for another's grant; when that one is there it re-enters, whatever others hear. */
+START_TEST(hurried_into_a_hold)
+{
+    struct world w;
+    struct flight op, again;
+    uint64_t t, u, first, joined, late, other;
+
+    world_open(&w);
+    t = session(&w);
+    u = session(&w);
+    first = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .wait_us = MS(10));
+    op = expect_op(&w, CORE_ACQUIRE, "r");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(5), .holders = 1);
+    skip_watches(&w);
+    joined = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .once = true);
+    pass(&w, MS(10));
+    expect_reply(&w, first, CORE_NOT_GRANTED);
+    late = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .wait_us = MS(10));
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_ACQUIRE, "r");
+    pass(&w, MS(10)); /* late, but an answer is under way */
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, joined, CORE_GRANTED);
+    again = expect_op(&w, CORE_ACQUIRE, "r");
+    skip_watches(&w);
+    other = lock(&w, u, "r", .kind = KIND_RW, .shared = true, .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r"), CORE_TAKEN, .pttl_us = SEC(5), .holders = 1);
+    expect_reply(&w, other, CORE_NOT_GRANTED);
+    redis_says(&w, again, CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, late, CORE_GRANTED)->holds, 2);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {
+        hurried_into_a_hold,
         many_readers_one_writer,
         writer_is_not_starved,
         writer_gives_up,

@@ -179,6 +179,17 @@ START_TEST(stranded)
 }
 END_TEST
 
+/* A number that no Redis can outdo any more counts for nothing. */
+START_TEST(too_far)
+{
+    struct epoch e = ours();
+
+    ck_assert_int_eq(answers(&e, 1, (int64_t)EPOCH_FAR, 0, NULL), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, 4, 0, NULL), EPOCH_OLD);
+}
+END_TEST
+
 /*
  * In a grace those that were known before stay: it is they who may hold locks. Behind it those are there that Redis
  * names.
@@ -310,6 +321,7 @@ main(void)
                             as_many_others_as_there_is_room_for,
                             a_life,
                             stranded,
+                            too_far,
                             others_are_kept_in_a_grace,
                             blind,
                             how_long_a_grace_others_need,
