@@ -277,7 +277,8 @@ START_TEST(malformed)
     static const char *const spoilt[] = {"",      "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b6",
                                          U "4",   U " ",
                                          U "x12", U " 12 ",
-                                         U " -1", U " 1234567890123456789"};
+                                         U " -1", U " 1234567890123456789",
+                                         U " 1x", U " 1:"};
     struct epoch e = ours(), was;
 
     answers(&e, 1, 5, 900, a_b);
