@@ -1,0 +1,89 @@
+"""report.py -- build/bench/report.md and report.json."""
+import json
+import os
+import platform
+import subprocess
+import time
+
+import rows
+from figures import Figure, short, spread
+
+
+def machine():
+    """What the figures were taken on."""
+    def first(words):
+        try:
+            return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode().splitlines()[0]
+        except (OSError, IndexError):
+            return "?"
+    model = "?"
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return {"cores": os.cpu_count(), "processor": model, "kernel": platform.release(), "load_before": os.getloadavg(),
+            "redis": first(["redis-server", "--version"]), "rlockd": first(["git", "-C", top, "describe", "--always", "--dirty"]),
+            "time": time.strftime("%Y-%m-%d %H:%M:%S")}
+
+
+def _plain(value):
+    if isinstance(value, Figure):
+        return value.as_json()
+    raise TypeError(type(value))
+
+
+def _row(line):
+    if "skipped" in line:
+        return "| %s | %s | | | %s | skipped: %s |" % (line["id"], line["title"], line["goal"] or "", line["skipped"])
+    if "ratio" in line:
+        result, of = spread(line["ratio"]), "%s / %s %s" % (short(line["ours"].median), short(line["theirs"].median), line["unit"])
+    else:
+        result, of = spread(line["ours"]), line["unit"]
+    met = "" if "met" not in line else "met" if line["met"] else "**missed**"
+    return "| %s | %s | %s | %s | %s | %s |" % (line["id"], line["title"], result, of, line["goal"] or "", met)
+
+
+def _cells(bench):
+    yield "| measurement | pairs/s | pair p50 us | LOCK p99 us | Redis us/pair | rlockd us/pair | commands/pair | off its share |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for c in bench.cells:
+        if not bench.got[c]:
+            continue
+        some = bench.got[c][0]
+        figures = [rows.rate, rows.p50, rows.wait_p99, rows.redis_cpu if "redis" in some["cpu"] else None,
+                   rows.daemon_cpu if "rlockd" in some["cpu"] else None, rows.calls if "redis" in some else None, rows.unfair]
+        words = [spread(Figure(bench.values(c, f))) if f else "-" for f in figures]
+        yield "| %s | %s |" % (rows.label(c), " | ".join(words))
+
+
+def text(bench, machine_, lines):
+    met = [line["met"] for line in lines if "met" in line]
+    skipped = [line for line in lines if "skipped" in line]
+    out = ["# Benchmark of %s" % machine_["rlockd"], "",
+           "%s. %d cores, %s, Linux %s; %s." % (machine_["time"], machine_["cores"], machine_["processor"], machine_["kernel"],
+                                                 machine_["redis"]),
+           "Load of the machine before: %s, after: %s; before the rounds something else had %s of it." % (
+               " ".join("%.2f" % x for x in machine_["load_before"]), " ".join("%.2f" % x for x in os.getloadavg()),
+               ", ".join("%.0f %%" % (100 * b) for b in bench.busy)),
+           "%d rounds of %g s for each measurement; medians (smallest..largest)." % (bench.options.rounds, bench.options.seconds),
+           "", "%d of %d goals met, %d rows skipped." % (sum(met), len(met), len(skipped)), "",
+           "| row | what | result | of | goal | |", "|---|---|---|---|---|---|"]
+    out += [_row(line) for line in lines]
+    out += ["", "## Measurements", "", *_cells(bench)]
+    return "\n".join(out) + "\n"
+
+
+def write(directory, bench, machine_):
+    """Writes both files and returns the report."""
+    os.makedirs(directory, exist_ok=True)
+    lines = [bench.line(r) for r in bench.table]
+    out = text(bench, machine_, lines)
+    with open(os.path.join(directory, "report.md"), "w") as f:
+        f.write(out)
+    with open(os.path.join(directory, "report.json"), "w") as f:
+        json.dump({"machine": machine_, "load_after": os.getloadavg(), "busy_elsewhere": bench.busy,
+                   "rounds": bench.options.rounds, "seconds": bench.options.seconds, "rows": lines,
+                   "measurements": [{"cell": c._asdict(), "rounds": bench.got[c]} for c in bench.cells],
+                   "skipped": {rows.label(c): why for c, why in bench.skipped.items()}}, f, indent=1, default=_plain)
+    return out

@@ -1,0 +1,162 @@
+"""rows.py -- the table: what is run, and the figures that come of it.
+
+A Cell is one measurement: a load on a server. Rows name their cells; equal cells are run once. A row is a figure of one
+cell, or the ratio of the same figure of two cells, with the goal of the issue where it has one.
+"""
+import collections
+
+Cell = collections.namedtuple("Cell", "server proto clients pipeline processes hot retry", defaults=(1, 1, False, False, 0))
+Row = collections.namedtuple("Row", "id title figure ours theirs goal", defaults=(None, None))
+
+
+# ---- figures of a measurement (what load prints, and redis_calls) ----
+
+def rate(m):
+    return m["pairs_per_s"]
+
+
+def p50(m):
+    return m["pair_us"]["p50"]
+
+
+def wait_p99(m):
+    return m["lock_us"]["p99"]
+
+
+def redis_cpu(m):
+    """Microseconds of Redis's processor time per pair."""
+    return m["cpu"]["redis"] * 1e6 / max(1, m["pair_us"]["n"])
+
+
+def daemon_cpu(m):
+    return m["cpu"]["rlockd"] * 1e6 / max(1, m["pair_us"]["n"])
+
+
+def calls(m):
+    """Commands sent to Redis per pair: by the daemon, or by the clients themselves."""
+    return (m["redis_calls"] or m["whole"]["requests"]) / max(1, m["whole"]["pairs"])
+
+
+def unfair(m):
+    """How far the client with the most or the least is from its share."""
+    return max(m["share"]["max"] - 1, 1 - m["share"]["min"])
+
+
+UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", redis_cpu: "us of Redis's CPU per pair",
+         daemon_cpu: "us of rlockd's CPU per pair", calls: "Redis commands per pair", unfair: "off its share"}
+
+
+# ---- cells ----
+
+def rlockd(**more):
+    return Cell("rlockd", "rlockd", **more)
+
+
+def linger(**more):
+    return Cell("linger", "rlockd", **more)
+
+
+def trip(**more):
+    return Cell("trip", "rlockd", hot=True, **more)
+
+
+def direct(proto, **more):
+    return Cell("direct", proto, **more)
+
+
+def echo(**more):
+    return Cell("floor-echo", "rlockd", **more)
+
+
+def hot_floor(**more):
+    return Cell("floor-hot", "rlockd", hot=True, **more)
+
+
+def _own():
+    one, many, deep = {}, {"clients": 64}, {"clients": 16, "pipeline": 16}
+    yield Row("own-64-classic", "64 connections, own names: rlockd / direct, classic scripts", rate, rlockd(**many),
+              direct("classic", **many), ">= 1.3")
+    yield Row("own-64-redisson", "the same / direct, Redisson 4.7's scripts", rate, rlockd(**many), direct("redisson", **many), ">= 1.7")
+    yield Row("own-64-redisson-del", "the same / and the DEL of the latch that the library sends behind them", rate, rlockd(**many),
+              direct("redisson-del", **many))
+    yield Row("own-64-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, rlockd(**many), direct("setnx", **many))
+    yield Row("own-64-floor", "the same / echo floor", rate, rlockd(**many), echo(**many))
+    yield Row("own-64-cpu", "64 connections, own names: rlockd's processor time", daemon_cpu, rlockd(**many))
+    yield Row("deep-classic", "16 connections x 16 pipelined: rlockd / direct, classic scripts", rate, rlockd(**deep),
+              direct("classic", **deep), ">= 1.6")
+    yield Row("deep-cpu", "the same: Redis's processor time per pair, rlockd / direct classic", redis_cpu, rlockd(**deep),
+              direct("classic", **deep), "<= 0.6")
+    yield Row("deep-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, rlockd(**deep), direct("setnx", **deep))
+    yield Row("deep-floor", "the same / echo floor", rate, rlockd(**deep), echo(**deep))
+    for n in (16, 64):
+        procs = {"clients": n, "processes": True}
+        yield Row("procs-%d-redisson" % n, "%d client processes, own names: rlockd / direct, Redisson's scripts" % n, rate,
+                  rlockd(**procs), direct("redisson", **procs), ">= 1.0")
+        yield Row("procs-%d-linger" % n, "the same, with linger / direct, Redisson's scripts" % (), rate, linger(**procs),
+                  direct("redisson", **procs), ">= 1.5")
+        yield Row("procs-%d-classic" % n, "the same: rlockd / direct, classic scripts", rate, rlockd(**procs), direct("classic", **procs))
+    yield Row("one-p50", "1 client, own name, p50 of a pair: rlockd / direct classic", p50, rlockd(**one), direct("classic", **one),
+              "<= 1.25")
+    yield Row("one-p50-redisson", "the same / direct, Redisson's scripts", p50, rlockd(**one), direct("redisson", **one))
+    yield Row("one-p50-floor", "the same / echo floor", p50, rlockd(**one), echo(**one))
+
+
+def _hot():
+    for n in (16, 64):
+        many = {"clients": n}
+        title = "%d clients, one name, hand-offs/s: rlockd / " % n
+        hot = rlockd(hot=True, **many)
+        yield Row("hot-%d-floor" % n, title + "hot floor", rate, hot, hot_floor(**many), ">= 0.9")
+        yield Row("hot-%d-trip" % n, title + "with a trip to Redis per hand-off", rate, hot, trip(**many), ">= 1.7")
+        yield Row("hot-%d-fair" % n, "the same: how far any client is from its share", unfair, hot, None, "<= 0.05")
+        yield Row("hot-%d-calls" % n, "the same: Redis commands per hand-off", calls, hot, None, "<= 0.1")
+        procs = {"clients": n, "processes": True}
+        title = "%d client processes, one name, hand-offs/s: rlockd / " % n
+        hot = rlockd(hot=True, **procs)
+        yield Row("hot-procs-%d-floor" % n, title + "hot floor", rate, hot, hot_floor(**procs))
+        yield Row("hot-procs-%d-trip" % n, title + "with a trip to Redis per hand-off", rate, hot, trip(**procs))
+        yield Row("hot-procs-%d-fair" % n, "the same: how far any client is from its share", unfair, hot, None, "<= 0.05")
+    for procs in (False, True):
+        many = {"clients": 64, "processes": procs, "hot": True}
+        name, title = ("hot-procs-64", "64 client processes") if procs else ("hot-64", "64 clients")
+        recipe = direct("redisson", **many)
+        yield Row(name + "-recipe", title + ", one name: rlockd / Redisson's recipe in C", rate, rlockd(**many), recipe, ">= 20")
+        yield Row(name + "-recipe-calls", "the same: requests of the recipe per hand-off", calls, recipe)
+        for retry in (0, 1, 10):
+            yield Row("%s-setnx-%d" % (name, retry), "the same / SET NX PX, again %s" % (
+                "after %d ms" % retry if retry else "at once"), rate, rlockd(**many), direct("setnx", retry=retry, **many))
+    wide = rlockd(clients=512, hot=True)
+    yield Row("hot-512", "one name, 512 clients / 16 clients", rate, wide, rlockd(clients=16, hot=True), ">= 0.9")
+    yield Row("hot-512-floor", "the same of the hot floor", rate, hot_floor(clients=512), hot_floor(clients=16))
+
+
+def _linger():
+    many = {"clients": 16}
+    yield Row("linger-16", "linger, 16 clients, own names again and again / direct classic", rate, linger(**many),
+              direct("classic", **many), ">= 2")
+    yield Row("linger-16-calls", "the same: Redis commands per pair", calls, linger(**many), None, "<= 0.05")
+
+
+CORE = [*_own(), *_hot(), *_linger()]
+
+
+def cells(rows):
+    """Of these rows, each once, in their order."""
+    out = {}
+    for r in rows:
+        for c in (r.ours, r.theirs):
+            if c is not None:
+                out[c] = True
+    return list(out)
+
+
+def label(c):
+    """A cell in words."""
+    words = [c.server if c.server != "direct" else "direct " + c.proto, "hot" if c.hot else "own", "%d" % c.clients]
+    if c.pipeline > 1:
+        words[-1] += "x%d" % c.pipeline
+    if c.processes:
+        words.append("processes")
+    if c.retry:
+        words.append("every %d ms" % c.retry)
+    return " ".join(words)

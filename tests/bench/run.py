@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""run.py -- `make bench`: everything side by side in one run, round after round, and a report of the ratios.
+
+    run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--list]
+
+Each round runs every cell of the table once, in an order that is turned on from round to round. See README.md.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import report
+import rows
+import servers
+from figures import Figure, Goal, ratio
+
+
+def load_words(cell, server, seconds, warm):
+    words = [servers.LOAD, "--proto", cell.proto, "--at", server.at, "--clients", str(cell.clients), "--pipeline", str(cell.pipeline),
+             "--seconds", str(seconds), "--warm", str(warm), "--retry", str(cell.retry)]
+    words += ["--hot"] if cell.hot else []
+    words += ["--processes"] if cell.processes else []
+    words += ["--redis", server.redis] if server.redis else []
+    for name, pid in server.cpu.items():
+        words += ["--cpu", "%s=%d" % (name, pid)]
+    return words
+
+
+def measure(stage, cell, seconds, warm):
+    """One cell, once: what load prints."""
+    server = stage.server(cell.server)
+    before = server.calls()
+    p = subprocess.run(load_words(cell, server, seconds, warm), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       preexec_fn=servers.harness.die_with_us, timeout=60 + 4 * seconds)
+    if p.returncode:
+        raise servers.Skip("load: " + p.stderr.decode(errors="replace").strip())
+    m = json.loads(p.stdout)
+    m["redis_calls"] = server.calls() - before
+    server.rest()
+    return m
+
+
+class Bench:
+    def __init__(self, options, stage, table):
+        self.options, self.stage, self.table = options, stage, table
+        self.cells = rows.cells(table)
+        self.got = {c: [] for c in self.cells}  # measurements, one a round
+        self.skipped = {}
+        self.busy = []
+
+    def one(self, cell):
+        if cell in self.skipped:
+            return
+        try:
+            self.got[cell].append(measure(self.stage, cell, self.options.seconds, self.options.warm))
+        except servers.Skip as e:
+            self.skipped[cell] = str(e)
+
+    def run(self):
+        for i in range(self.options.rounds):
+            began = time.monotonic()
+            self.busy.append(servers.busy_elsewhere())
+            turn = i * len(self.cells) // self.options.rounds
+            for cell in self.cells[turn:] + self.cells[:turn]:
+                self.one(cell)
+            print("round %d of %d: %d cells in %.0f s; %.0f %% of the machine was busy with something else before it"
+                  % (i + 1, self.options.rounds, len(self.cells), time.monotonic() - began, 100 * self.busy[-1]), flush=True)
+
+    def values(self, cell, figure):
+        return [figure(m) for m in self.got[cell]]
+
+    def line(self, row):
+        """A row as the report has it."""
+        out = {"id": row.id, "title": row.title, "unit": rows.UNITS[row.figure], "goal": row.goal}
+        for c in (row.ours, row.theirs):
+            if c is not None and c in self.skipped:
+                return dict(out, skipped=self.skipped[c])
+        ours = self.values(row.ours, row.figure)
+        out["ours"] = Figure(ours)
+        result = out["ours"]
+        if row.theirs is not None:
+            theirs = self.values(row.theirs, row.figure)
+            out["theirs"] = Figure(theirs)
+            result = out["ratio"] = ratio(ours, theirs)
+        if row.goal:
+            out["met"] = Goal(row.goal).met(result.median)
+        return out
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--quick", action="store_true", help="one short round of the core rows")
+    p.add_argument("--rows", default="*", help="only rows whose id fits this pattern, or contains it")
+    p.add_argument("--rounds", type=int, default=0)
+    p.add_argument("--seconds", type=float, default=0.0, help="of one measurement")
+    p.add_argument("--list", action="store_true")
+    o = p.parse_args()
+    o.rounds = o.rounds or (1 if o.quick else 5)
+    o.seconds = o.seconds or (0.4 if o.quick else 1.0)
+    o.warm = 0.1 if o.quick else 0.25
+    return o
+
+
+def chosen(pattern, table):
+    return [r for r in table if fnmatch.fnmatchcase(r.id, pattern) or pattern in r.id]
+
+
+def main():
+    options = parse()
+    table = chosen(options.rows, rows.CORE)
+    if options.list:
+        for r in table:
+            print("%-22s %s %s" % (r.id, r.title, r.goal or ""))
+        return 0
+    if not table:
+        sys.exit("bench: no row fits %r" % options.rows)
+    directory = tempfile.mkdtemp(prefix="rlockd-bench.")
+    stage = servers.Stage(directory)
+    try:
+        bench = Bench(options, stage, table)
+        machine = report.machine()
+        bench.run()
+        out = report.write(os.path.join(servers.BUILD, "bench"), bench, machine)
+    finally:
+        stage.close()
+        shutil.rmtree(directory, True)
+    print(out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""servers.py -- what is measured, each started when it is first wanted: private, in the bench's directory, ended by pid.
+
+A server is a name in SERVERS; what cannot be had raises Skip with the reason, and the rows that want it say so.
+"""
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+os.environ.setdefault("RLOCKD_BUILD", os.path.join(TOP, "build"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
+
+import harness  # noqa: E402
+
+BUILD = harness.BUILD
+LOAD = os.path.join(BUILD, "tests", "bench", "load")
+FLOOR = os.path.join(BUILD, "tests", "bench", "floor")
+# Defaults but for the limits, which some rows go up to.
+LIMITS = "limits: { sessions: 30000, waiters: 1000000, locks: 10000000 }\n"
+
+
+class Skip(Exception):
+    """Why something cannot be measured here."""
+
+
+class Server:
+    """at: where the load goes; cpu: label -> pid; redis: the Redis behind it, for its counters (None: there is none)."""
+
+    daemon = None
+
+    def __init__(self, at, cpu, redis=None):
+        self.at, self.cpu, self.redis = at, cpu, redis
+
+    def calls(self):
+        """Commands that the daemon has sent to Redis."""
+        return int(self.daemon.info("stats")["redis_calls"]) if self.daemon else 0
+
+    def rest(self):
+        """Between two measurements."""
+
+
+class Direct(Server):
+    """Redis itself. What a run leaves (latches) is removed."""
+
+    def __init__(self, stage, name):
+        self.process = stage.keep(harness.Redis(stage.directory, name=name, tcp=True, args=["--maxclients", "40000"]))
+        super().__init__(self.process.addr if hasattr(self.process, "addr") else "unix:" + self.process.path,
+                         {"redis": self.process.pid}, "unix:" + self.process.path)
+
+    def rest(self):
+        self.process.cmd("FLUSHALL", "SYNC")
+
+
+class Rlockd(Server):
+    def __init__(self, stage, name, conf=""):
+        self.process = stage.keep(harness.Redis(stage.directory, name=name + "-redis"))
+        check(stage, name, conf)
+        self.daemon = stage.keep(harness.Rlockd(stage.directory, redis=self.process.url, name=name, conf=LIMITS + conf,
+                                                tcp=True))
+        super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
+
+
+class Floor(Server):
+    def __init__(self, stage, how):
+        path = os.path.join(stage.directory, "floor-%s.sock" % how)
+        process = stage.keep(harness.Process([FLOOR, how, path], stage.directory, "floor-" + how))
+        harness.until(lambda: os.path.exists(path))
+        super().__init__("unix:" + path, {"floor": process.pid})
+
+
+def check(stage, name, conf):
+    """Skip with the daemon's own words when it refuses this configuration."""
+    path = os.path.join(stage.directory, name + "-check.yaml")
+    with open(path, "w") as f:
+        f.write(LIMITS + conf)
+    os.chmod(path, 0o600)
+    p = subprocess.run([os.path.join(BUILD, "rlockd"), "-t", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if p.returncode:
+        words = p.stdout.decode(errors="replace").strip().splitlines()
+        raise Skip("rlockd refuses its configuration: " + (words[0].replace(path + ":", "") if words else "?"))
+
+
+SERVERS = {
+    "direct": lambda stage: Direct(stage, "direct"),
+    "rlockd": lambda stage: Rlockd(stage, "rlockd"),
+    # Every hand-off takes its trip to Redis.
+    "trip": lambda stage: Rlockd(stage, "trip", "handoff: { max: 0 }\n"),
+    "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
+    "floor-echo": lambda stage: Floor(stage, "echo"),
+    "floor-hot": lambda stage: Floor(stage, "hot"),
+}
+
+
+class Stage:
+    """Everything that runs, newest last."""
+
+    def __init__(self, directory):
+        self.directory, self.processes, self.servers, self.skipped = directory, [], {}, {}
+
+    def keep(self, process):
+        self.processes.append(process)
+        return process
+
+    def server(self, name):
+        if name in self.skipped:
+            raise Skip(self.skipped[name])
+        if name not in self.servers:
+            try:
+                self.servers[name] = SERVERS[name](self)
+            except Skip as e:
+                self.skipped[name] = str(e)
+                raise
+        return self.servers[name]
+
+    def close(self):
+        for p in reversed(self.processes):
+            p.stop()
+
+
+def busy_elsewhere(seconds=0.2):
+    """The part of the machine that is busy while we do nothing."""
+    def read():
+        with open("/proc/stat") as f:
+            words = [int(w) for w in f.readline().split()[1:9]]
+        return sum(words), words[3] + words[4]
+    total, idle = read()
+    time.sleep(seconds)  # a sample of that length
+    total2, idle2 = read()
+    return 1 - (idle2 - idle) / max(1, total2 - total)
