@@ -1,4 +1,5 @@
 """figures.py -- medians with their spread, ratios between them, and whether a goal is met."""
+import operator
 import statistics
 
 
@@ -19,18 +20,19 @@ def ratio(ours, theirs):
     return Figure([a / b for a, b in zip(ours, theirs) if b])
 
 
+SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
+
 class Goal:
-    """">= 1.3" or "<= 0.1"; None: there is none."""
+    """">= 1.3" or "< 1"."""
 
     def __init__(self, text):
         self.text = text
         sign, bound = text.split()
-        if sign not in (">=", "<="):
-            raise ValueError(text)
-        self.sign, self.bound = sign, float(bound)
+        self.holds, self.bound = SIGNS[sign], float(bound)
 
     def met(self, value):
-        return value >= self.bound if self.sign == ">=" else value <= self.bound
+        return self.holds(value, self.bound)
 
 
 def short(x):
@@ -41,10 +43,12 @@ def short(x):
         return "0"
     if abs(x) >= 1000000:
         return "%.2f M" % (x / 1e6)
-    if abs(x) >= 10000:
+    if abs(x) >= 100000:
         return "%.0f k" % (x / 1e3)
-    if abs(x) >= 1000:
+    if abs(x) >= 10000:
         return "%.1f k" % (x / 1e3)
+    if abs(x) >= 1000:
+        return "%.2f k" % (x / 1e3)
     if abs(x) >= 100:
         return "%.0f" % x
     if abs(x) >= 10:

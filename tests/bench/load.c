@@ -216,7 +216,7 @@ print_counts(const struct run *run, uint64_t pairs)
         min = run->counts[i] < min ? run->counts[i] : min;
         max = run->counts[i] > max ? run->counts[i] : max;
     }
-    printf("\"share\": {\"min\": %.4f, \"max\": %.4f}, ", mean > 0 ? (double)min / mean : 0, mean > 0 ? (double)max / mean : 0);
+    printf("\"share\": {\"min\": %llu, \"mean\": %.3f, \"max\": %llu}, ", (unsigned long long)min, mean, (unsigned long long)max);
 }
 
 static void

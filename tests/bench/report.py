@@ -52,7 +52,7 @@ def _cells(bench):
             continue
         some = bench.got[c][0]
         figures = [rows.rate, rows.p50, rows.wait_p99, rows.redis_cpu if "redis" in some["cpu"] else None,
-                   rows.daemon_cpu if "rlockd" in some["cpu"] else None, rows.calls if "redis" in some else None, rows.unfair]
+                   rows.daemon_cpu if "rlockd" in some["cpu"] else None, rows.calls if "redis" in some["cpu"] else None, rows.unfair]
         words = [spread(Figure(bench.values(c, f))) if f else "-" for f in figures]
         yield "| %s | %s |" % (rows.label(c), " | ".join(words))
 

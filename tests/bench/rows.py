@@ -38,8 +38,9 @@ def calls(m):
 
 
 def unfair(m):
-    """How far the client with the most or the least is from its share."""
-    return max(m["share"]["max"] - 1, 1 - m["share"]["min"])
+    """How far the client with the most or the least is from its share; one pair is due to where the window begins."""
+    s = m["share"]
+    return max(0, s["max"] - s["mean"] - 1, s["mean"] - s["min"] - 1) / max(1, s["mean"])
 
 
 UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", redis_cpu: "us of Redis's CPU per pair",

@@ -3,6 +3,7 @@
 A server is a name in SERVERS; what cannot be had raises Skip with the reason, and the rows that want it say so.
 """
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,9 +27,9 @@ class Skip(Exception):
 
 
 class Server:
-    """at: where the load goes; cpu: label -> pid; redis: the Redis behind it, for its counters (None: there is none)."""
+    """at: where the load goes; tcp: HOST:PORT of the same; cpu: label -> pid; redis: the Redis behind it, for its counters."""
 
-    daemon = None
+    daemon = tcp = None
 
     def __init__(self, at, cpu, redis=None):
         self.at, self.cpu, self.redis = at, cpu, redis
@@ -46,8 +47,8 @@ class Direct(Server):
 
     def __init__(self, stage, name):
         self.process = stage.keep(harness.Redis(stage.directory, name=name, tcp=True, args=["--maxclients", "40000"]))
-        super().__init__(self.process.addr if hasattr(self.process, "addr") else "unix:" + self.process.path,
-                         {"redis": self.process.pid}, "unix:" + self.process.path)
+        super().__init__("unix:" + self.process.path, {"redis": self.process.pid}, "unix:" + self.process.path)
+        self.tcp = "127.0.0.1:%d" % self.process.port
 
     def rest(self):
         self.process.cmd("FLUSHALL", "SYNC")
@@ -60,14 +61,24 @@ class Rlockd(Server):
         self.daemon = stage.keep(harness.Rlockd(stage.directory, redis=self.process.url, name=name, conf=LIMITS + conf,
                                                 tcp=True))
         super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
+        self.tcp = "127.0.0.1:%d" % self.daemon.port
 
 
 class Floor(Server):
     def __init__(self, stage, how):
         path = os.path.join(stage.directory, "floor-%s.sock" % how)
         process = stage.keep(harness.Process([FLOOR, how, path], stage.directory, "floor-" + how))
-        harness.until(lambda: os.path.exists(path))
+        harness.until(lambda: answers(path))
         super().__init__("unix:" + path, {"floor": process.pid})
+
+
+def answers(path):
+    """A Unix socket takes connections."""
+    try:
+        harness.Conn(path).close()
+        return True
+    except OSError:
+        return False
 
 
 def check(stage, name, conf):
@@ -98,6 +109,7 @@ class Stage:
 
     def __init__(self, directory):
         self.directory, self.processes, self.servers, self.skipped = directory, [], {}, {}
+        self.litter = [directory]  # removed at the end
 
     def keep(self, process):
         self.processes.append(process)
@@ -117,6 +129,8 @@ class Stage:
     def close(self):
         for p in reversed(self.processes):
             p.stop()
+        for path in self.litter:
+            shutil.rmtree(path, True)
 
 
 def busy_elsewhere(seconds=0.2):
