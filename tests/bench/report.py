@@ -1,12 +1,13 @@
-"""report.py -- build/bench/report.md and report.json."""
+"""report.py -- build/bench/report.md, report.json and growth.png."""
 import json
 import os
 import platform
 import subprocess
 import time
 
+import growth
 import rows
-from figures import Figure, short, spread
+from figures import Figure, Goal, short, spread
 
 
 def machine():
@@ -45,6 +46,8 @@ def _row(line):
 
 
 def _cells(bench):
+    yield "## Measurements"
+    yield ""
     yield "| measurement | pairs/s | pair p50 us | LOCK p99 us | Redis us/pair | rlockd us/pair | commands/pair | off its share |"
     yield "|---|---|---|---|---|---|---|---|"
     for c in bench.cells:
@@ -58,6 +61,9 @@ def _cells(bench):
 
 
 def text(bench, machine_, lines):
+    for line in lines:
+        if line["goal"] and "met" not in line and "skipped" not in line:
+            line["met"] = Goal(line["goal"]).met(line["ours"].median)
     met = [line["met"] for line in lines if "met" in line]
     skipped = [line for line in lines if "skipped" in line]
     out = ["# Benchmark of %s" % machine_["rlockd"], "",
@@ -66,24 +72,31 @@ def text(bench, machine_, lines):
            "Load of the machine before: %s, after: %s; before the rounds something else had %s of it." % (
                " ".join("%.2f" % x for x in machine_["load_before"]), " ".join("%.2f" % x for x in os.getloadavg()),
                ", ".join("%.0f %%" % (100 * b) for b in bench.busy)),
-           "%d rounds of %g s for each measurement; medians (smallest..largest)." % (bench.options.rounds, bench.options.seconds),
+           "%d rounds of %g s for each measurement; medians (smallest..largest). What is many was measured once%s." % (
+               bench.options.rounds, bench.options.seconds, ", and small" if bench.options.small else ""),
            "", "%d of %d goals met, %d rows skipped." % (sum(met), len(met), len(skipped)), "",
            "| row | what | result | of | goal | |", "|---|---|---|---|---|---|"]
     out += [_row(line) for line in lines]
-    out += ["", "## Measurements", "", *_cells(bench)]
+    out.append("")
+    if bench.stage.growth:
+        out += ["## Growth", "", *growth.tables(bench.stage.growth), bench.stage.picture, ""]
+    if bench.cells:
+        out += _cells(bench)
     return "\n".join(out) + "\n"
 
 
-def write(directory, bench, machine_):
-    """Writes both files and returns the report."""
+def write(directory, bench, lines, machine_):
+    """Writes the files and returns the report."""
     os.makedirs(directory, exist_ok=True)
-    lines = [bench.line(r) for r in bench.table]
+    if bench.stage.growth:
+        why = growth.picture(bench.stage.growth, os.path.join(directory, "growth.png"))
+        bench.stage.picture = "No picture: " + why if why else "![growth](growth.png)"
     out = text(bench, machine_, lines)
     with open(os.path.join(directory, "report.md"), "w") as f:
         f.write(out)
     with open(os.path.join(directory, "report.json"), "w") as f:
         json.dump({"machine": machine_, "load_after": os.getloadavg(), "busy_elsewhere": bench.busy,
-                   "rounds": bench.options.rounds, "seconds": bench.options.seconds, "rows": lines,
+                   "rounds": bench.options.rounds, "seconds": bench.options.seconds, "rows": lines, "growth": bench.stage.growth,
                    "measurements": [{"cell": c._asdict(), "rounds": bench.got[c]} for c in bench.cells],
                    "skipped": {rows.label(c): why for c, why in bench.skipped.items()}}, f, indent=1, default=_plain)
     return out

@@ -153,7 +153,7 @@ def cells(rows):
 
 def label(c):
     """A cell in words."""
-    words = [c.server if c.server != "direct" else "direct " + c.proto, "hot" if c.hot else "own", "%d" % c.clients]
+    words = [c.server if c.proto == "rlockd" else c.server + " " + c.proto, "hot" if c.hot else "own", "%d" % c.clients]
     if c.pipeline > 1:
         words[-1] += "x%d" % c.pipeline
     if c.processes:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- `make bench`: everything side by side in one run, round after round, and a report of the ratios.
 
-    run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--list]
+    run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--small] [--list]
 
 Each round runs every cell of the table once, in an order that is turned on from round to round. See README.md.
 """
@@ -17,6 +17,7 @@ import time
 import peers
 import report
 import rows
+import scale
 import servers
 from figures import Figure, Goal, ratio
 
@@ -68,7 +69,7 @@ class Bench:
             self.skipped[cell] = str(e)
 
     def run(self):
-        for i in range(self.options.rounds):
+        for i in range(self.options.rounds if self.cells else 0):
             began = time.monotonic()
             self.busy.append(servers.busy_elsewhere())
             turn = i * len(self.cells) // self.options.rounds
@@ -104,37 +105,51 @@ def parse():
     p.add_argument("--rows", default="*", help="only rows whose id fits this pattern, or contains it")
     p.add_argument("--rounds", type=int, default=0)
     p.add_argument("--seconds", type=float, default=0.0, help="of one measurement")
+    p.add_argument("--small", action="store_true", help="scale rows up to 10,000 locks and 1000 sessions only")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     o.rounds = o.rounds or (1 if o.quick else 5)
     o.seconds = o.seconds or (0.4 if o.quick else 1.0)
+    o.small = o.small or o.quick
     o.warm = 0.1 if o.quick else 0.25
     return o
 
 
 def chosen(pattern, table):
+    """Rows, lines of jobs: all with an id that fits."""
     return [r for r in table if fnmatch.fnmatchcase(r.id, pattern) or pattern in r.id]
+
+
+def plan(options):
+    """(rows, jobs) of this run. --quick leaves out peers and scale, unless they are asked for."""
+    brief = options.quick and options.rows == "*"
+    table = chosen(options.rows, rows.CORE + ([] if brief else peers.ROWS))
+    return table, [j for j in scale.JOBS if chosen(options.rows, j.lines) and (j.quick or not brief)]
+
+
+def show(table, jobs):
+    for r in [*table, *(line for j in jobs for line in j.lines)]:
+        print("%-24s %-8s %s" % (r.id, r.goal or "", r.title))
 
 
 def main():
     options = parse()
-    table = chosen(options.rows, rows.CORE + ([] if options.quick and options.rows == "*" else peers.ROWS))
+    table, jobs = plan(options)
     if options.list:
-        for r in table:
-            print("%-22s %s %s" % (r.id, r.title, r.goal or ""))
+        show(table, jobs)
         return 0
-    if not table:
+    if not table and not jobs:
         sys.exit("bench: no row fits %r" % options.rows)
-    directory = tempfile.mkdtemp(prefix="rlockd-bench.")
-    stage = servers.Stage(directory)
+    scale.more_files()
+    stage = servers.Stage(tempfile.mkdtemp(prefix="rlockd-bench."))
+    machine = report.machine()
     try:
         bench = Bench(options, stage, table)
-        machine = report.machine()
         bench.run()
-        out = report.write(os.path.join(servers.BUILD, "bench"), bench, machine)
+        lines = [bench.line(r) for r in table] + scale.run(stage, jobs, options.small)
+        print(report.write(os.path.join(servers.BUILD, "bench"), bench, lines, machine))
     finally:
         stage.close()
-    print(out)
     return 0
 
 

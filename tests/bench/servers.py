@@ -110,6 +110,7 @@ class Stage:
     def __init__(self, directory):
         self.directory, self.processes, self.servers, self.skipped = directory, [], {}, {}
         self.litter = [directory]  # removed at the end
+        self.helpers, self.growth = [], {}  # of scale.py
 
     def keep(self, process):
         self.processes.append(process)

@@ -1,0 +1,267 @@
+"""scale.py -- what is many: held locks, sessions, waiters; and a killed holder.
+
+A Job starts servers of its own, fresh, and gives figures by the ids of its lines. Growth (throughput and memory over
+locks and over sessions) becomes tables and a plot besides.
+"""
+import collections
+import json
+import os
+import resource
+import subprocess
+import time
+
+import servers
+from figures import Figure
+from servers import LOAD, Skip, harness
+
+# A line of the report: its id, what it says, the unit, the goal.
+Line = collections.namedtuple("Line", "id title unit goal", defaults=(None,))
+Job = collections.namedtuple("Job", "run lines quick", defaults=(False,))
+
+SESSIONS = (10, 100, 1000, 10000, 20000)
+LOCKS = (1000, 10000, 100000, 1000000)
+WAITERS = 100000
+
+
+class Sizes:
+    """How far it goes; less for a trial (--small)."""
+
+    def __init__(self, small):
+        self.sessions = [n for n in SESSIONS if not small or n <= 1000]
+        self.locks = [n for n in LOCKS if not small or n <= 10000]
+        self.waiters = 2000 if small else WAITERS
+        self.rounds = 20 if small else 200
+        self.watch_s = 11 if small else 20  # one round of renewals, or two
+
+
+class Helper:
+    """A load subcommand that stays: its first line of JSON, and a way to go on."""
+
+    def __init__(self, stage, *words, deadline=600):
+        self.proc = subprocess.Popen([LOAD, *[str(w) for w in words]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, preexec_fn=harness.die_with_us)
+        stage.helpers.append(self)
+        self.deadline = deadline
+        self.said = self.line()
+
+    def line(self):
+        text = self.proc.stdout.readline()
+        if not text:
+            self.proc.wait()
+            raise Skip("load: " + self.proc.stderr.read().decode(errors="replace").strip())
+        return json.loads(text)
+
+    def go_on(self):
+        self.proc.stdin.write(b"go\n")
+        self.proc.stdin.flush()
+        return self.line()
+
+    def stop(self):
+        if self.proc.poll() is None:
+            self.proc.stdin.close()
+            self.proc.wait(60)
+
+
+def rss(pid):
+    with open("/proc/%d/status" % pid) as f:
+        for line in f:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def cpu(pid):
+    """Seconds on a processor."""
+    total = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, task)) as f:
+            total += int(f.read().split()[0])
+    return total / 1e9
+
+
+class Place:
+    """A fresh daemon and its Redis, in a directory below the stage's."""
+
+    def __init__(self, stage, name):
+        self.stage = stage
+        self.server = servers.Rlockd(stage, name)
+        self.daemon, self.redis = self.server.daemon, self.server.process
+
+    def load(self, clients, seconds=1.0, **more):
+        words = [LOAD, "--proto", "rlockd", "--at", self.server.at, "--clients", clients, "--seconds", seconds, "--warm", "0.25"]
+        for k, v in more.items():
+            words += ["--" + k, v]
+        p = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us,
+                           timeout=300)
+        if p.returncode:
+            raise Skip("load: " + p.stderr.decode(errors="replace").strip())
+        return json.loads(p.stdout)
+
+    def p99(self, seconds=2.0):
+        """Of a LOCK by one client, in microseconds."""
+        return self.load(1, seconds, prefix="probe")["lock_us"]["p99"]
+
+    def helper(self, *words):
+        return Helper(self.stage, words[0], "--at", self.server.at, *words[1:])
+
+    def stop(self):
+        self.daemon.stop()
+        self.redis.stop()
+
+
+def settle(place, seconds=0.5):
+    """Answers are in, but what follows from them may still run: until the daemon hardly works any more."""
+    def calm():
+        """the daemon is calm"""
+        before = cpu(place.daemon.pid)
+        time.sleep(seconds)  # a sample of that length
+        return cpu(place.daemon.pid) - before < 0.6 * seconds
+    harness.until(calm, 60)
+
+
+# ---- jobs: each gives {id: values or why not}, and may add to stage.growth ----
+
+def locks(stage, sizes):
+    """Held locks in steps, then what it costs to keep the last step."""
+    place = Place(stage, "scale-locks")
+    idle_p99 = place.p99()
+    place.load(64)  # as many sessions as will hold
+    base, table, held, out = rss(place.daemon.pid), [], 0, {}
+    redis_base = rss(place.redis.pid)
+    holders = []
+    for n in sizes.locks:
+        holders.append(place.helper("hold", "--clients", 64, "--names", n - held, "--prefix", "h%d" % n))
+        said, held = holders[-1].said, n
+        m = place.load(16, prefix="own%d" % n)
+        table.append({"locks": n, "taken_per_s": said["per_s"], "pairs_per_s": m["pairs_per_s"], "lock_p99_us": place.p99(1.0),
+                      "bytes_per_lock": (rss(place.daemon.pid) - base) / n,
+                      "redis_bytes_per_lock": (rss(place.redis.pid) - redis_base) / n})
+    stage.growth["locks"] = table
+    out["mem-lock"] = [table[-1]["bytes_per_lock"]]
+    out["grow-locks"] = [table[-1]["pairs_per_s"] / table[0]["pairs_per_s"]]
+    settle(place)
+    before = cpu(place.daemon.pid), cpu(place.redis.pid), time.monotonic(), int(place.daemon.info("stats")["renewals"])
+    time.sleep(sizes.watch_s)  # what is measured is this time
+    took = time.monotonic() - before[2]
+    out["renew-rlockd"] = [(cpu(place.daemon.pid) - before[0]) / took]
+    out["renew-redis"] = [(cpu(place.redis.pid) - before[1]) / took]
+    out["renew-rate"] = [(int(place.daemon.info("stats")["renewals"]) - before[3]) / took / held]
+    out["renew-p99"] = [place.p99(max(10, sizes.watch_s / 2)) / idle_p99]
+    for h in holders:
+        h.stop()
+    place.stop()
+    return out
+
+
+def sessions(stage, sizes):
+    """Sessions in steps: idle ones for memory, then that many at work."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    place = Place(stage, "scale-sessions")
+    base, table, held, helpers = rss(place.daemon.pid), [], 0, []
+    counts = [n for n in sizes.sessions if n + 100 <= soft]
+    for n in counts:
+        helpers.append(place.helper("idle", "--clients", n - held, "--prefix", "s%d" % n))
+        held = n
+        table.append({"sessions": n, "bytes_per_session": (rss(place.daemon.pid) - base) / n})
+    for h in helpers:
+        h.stop()
+    place.stop()
+    place = Place(stage, "scale-busy")
+    for row in table:
+        m = place.load(row["sessions"], 2.0)
+        row.update(pairs_per_s=m["pairs_per_s"], pair_p99_us=m["pair_us"]["p99"])
+    place.stop()
+    stage.growth["sessions"] = table
+    best = max(r["pairs_per_s"] for r in table)
+    return {"mem-session": [table[-1]["bytes_per_session"]], "grow-sessions": [table[-1]["pairs_per_s"] / best]}
+
+
+def waiters(stage, sizes):
+    """Owners on 1000 sessions wait for one name; what that does to others; and how fast they are served."""
+    place = Place(stage, "scale-waiters")
+    idle_p99 = place.p99()
+    base = rss(place.daemon.pid)
+    helper = place.helper("wait", "--clients", min(1000, sizes.waiters), "--names", sizes.waiters, "--prefix", "queue")
+
+    def queued():
+        """everyone waits"""
+        return int(place.daemon.info("clients").get("blocked_clients", sizes.waiters)) >= sizes.waiters
+    harness.until(queued, 120)
+    out = {"wait-bytes": [(rss(place.daemon.pid) - base) / sizes.waiters], "wait-p99": [place.p99() / idle_p99]}
+    done = helper.go_on()
+    out["wait-served"] = [done["per_s"]]
+    helper.stop()
+    place.stop()
+    return out
+
+
+def killed(stage, sizes):
+    """The holder is killed; the waiter comes by the same daemon, and by another."""
+    place = Place(stage, "killed")
+    other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="killed-other"))
+    out = {}
+    for name, at, settle_ms in (("one", place.server.at, 3), ("two", other.addr, 30)):
+        p = subprocess.run([LOAD, "killed", "--at", place.server.at, "--also", at, "--rounds", str(sizes.rounds),
+                            "--settle", str(settle_ms)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           preexec_fn=harness.die_with_us, timeout=300)
+        if p.returncode:
+            raise Skip("load: " + p.stderr.decode(errors="replace").strip())
+        us = json.loads(p.stdout)["us"]
+        out["killed-%s-p50" % name], out["killed-%s" % name] = [us["p50"] / 1e3], [us["p99"] / 1e3]
+    other.stop()
+    place.stop()
+    return out
+
+
+JOBS = [
+    Job(killed, [Line("killed-one-p50", "holder killed -> waiter has it, one daemon, p50", "ms"),
+                 Line("killed-one", "the same, p99", "ms", "<= 10"),
+                 Line("killed-two-p50", "holder killed -> waiter at another daemon has it, p50", "ms"),
+                 Line("killed-two", "the same, p99", "ms", "<= 20")], True),
+    Job(sessions, [Line("mem-session", "memory per idle session that has locked once", "bytes", "<= 2048"),
+                   Line("grow-sessions", "pairs/s with the most sessions at work / the best of all steps", "")]),
+    Job(locks, [Line("mem-lock", "memory per held lock with a name of 32 bytes", "bytes", "<= 512"),
+                Line("grow-locks", "pairs/s of 16 clients with the most locks held / with 1000", ""),
+                Line("renew-rlockd", "all held locks renewed every 10 s: rlockd's share of a core", "cores", "<= 0.25"),
+                Line("renew-redis", "the same: Redis's share of a core", "cores", "<= 0.4"),
+                Line("renew-rate", "the same: renewals per lock and second", "1/s"),
+                Line("renew-p99", "the same: p99 of a LOCK meanwhile / in an idle daemon", "", "<= 3")]),
+    Job(waiters, [Line("wait-bytes", "memory per waiter", "bytes"),
+                  Line("wait-p99", "p99 of a LOCK of another name while all wait / in an idle daemon", ""),
+                  Line("wait-served", "the queue served, one after the other", "hand-offs/s")]),
+]
+
+
+def more_files(wanted=65536):
+    """As many descriptors as we may have; children inherit it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for n in (max(wanted, hard), hard):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+            return
+        except (ValueError, OSError):
+            continue
+
+
+def run(stage, jobs, small):
+    """Lines for the report."""
+    sizes, out = Sizes(small), []
+    for job in jobs:
+        began = time.monotonic()
+        try:
+            values, why = job.run(stage, sizes), None
+        except (Skip, AssertionError, subprocess.TimeoutExpired, TimeoutError) as e:
+            values, why = {}, str(e)
+        finally:
+            for h in stage.helpers:
+                h.stop()
+            stage.helpers.clear()
+        print("%s: %.0f s%s" % (job.run.__name__, time.monotonic() - began, ", not done: " + why if why else ""), flush=True)
+        for line in job.lines:
+            row = {"id": line.id, "title": line.title, "unit": line.unit, "goal": line.goal}
+            if line.id in values:
+                row["ours"] = Figure(values[line.id])
+            else:
+                row["skipped"] = why or "not measured"
+            out.append(row)
+    return out
