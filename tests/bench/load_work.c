@@ -49,7 +49,7 @@ flush(struct worker *w)
     w->dirty_n = 0;
 }
 
-/* The window is known when the parent has started us. */
+/* A wait counts also when it ended behind the window: who got nothing in it waited longest. */
 bool
 worker_pair(struct worker *w, struct slot *s, int64_t now)
 {
@@ -57,6 +57,8 @@ worker_pair(struct worker *w, struct slot *s, int64_t now)
     if (now >= w->begin && now < w->end) {
         w->counts[s->client->index - w->first]++;
         hist_add(&w->result->pair, (uint64_t)(now - s->asked));
+    }
+    if (s->got >= w->begin) {
         hist_add(&w->result->lock, (uint64_t)(s->got - s->asked));
     }
     if (now < w->end) {

@@ -48,13 +48,13 @@ def _row(line):
 def _cells(bench):
     yield "## Measurements"
     yield ""
-    yield "| measurement | pairs/s | pair p50 us | LOCK p99 us | Redis us/pair | rlockd us/pair | commands/pair | off its share |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| measurement | pairs/s | pair p50 us | LOCK p99 us | longest LOCK ms | Redis us/pair | rlockd us/pair | commands/pair | off its share |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for c in bench.cells:
         if not bench.got[c]:
             continue
         some = bench.got[c][0]
-        figures = [rows.rate, rows.p50, rows.wait_p99, rows.redis_cpu if "redis" in some["cpu"] else None,
+        figures = [rows.rate, rows.p50, rows.wait_p99, rows.longest_wait, rows.redis_cpu if "redis" in some["cpu"] else None,
                    rows.daemon_cpu if "rlockd" in some["cpu"] else None, rows.calls if "redis" in some["cpu"] else None, rows.unfair]
         words = [spread(Figure(bench.values(c, f))) if f else "-" for f in figures]
         yield "| %s | %s |" % (rows.label(c), " | ".join(words))

@@ -23,6 +23,11 @@ def wait_p99(m):
     return m["lock_us"]["p99"]
 
 
+def longest_wait(m):
+    """Of a LOCK, in milliseconds; also of one that was granted only behind the window."""
+    return m["lock_us"]["max"] / 1e3
+
+
 def redis_cpu(m):
     """Microseconds of Redis's processor time per pair."""
     return m["cpu"]["redis"] * 1e6 / max(1, m["pair_us"]["n"])
@@ -43,7 +48,7 @@ def unfair(m):
     return max(0, s["max"] - s["mean"] - 1, s["mean"] - s["min"] - 1) / max(1, s["mean"])
 
 
-UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", redis_cpu: "us of Redis's CPU per pair",
+UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", longest_wait: "ms", redis_cpu: "us of Redis's CPU per pair",
          daemon_cpu: "us of rlockd's CPU per pair", calls: "Redis commands per pair", unfair: "off its share"}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py -- `make bench`: everything side by side in one run, round after round, and a report of the ratios.
 
-    run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--small] [--list]
+    run.py [--quick] [--rows PATTERN] [--rounds N] [--seconds S] [--small] [--out DIR] [--list]
 
 Each round runs every cell of the table once, in an order that is turned on from round to round. See README.md.
 """
@@ -102,10 +102,11 @@ class Bench:
 def parse():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--quick", action="store_true", help="one short round of the core rows")
-    p.add_argument("--rows", default="*", help="only rows whose id fits this pattern, or contains it")
+    p.add_argument("--rows", default="*", help="only rows whose id fits one of these patterns, or begins with it")
     p.add_argument("--rounds", type=int, default=0)
     p.add_argument("--seconds", type=float, default=0.0, help="of one measurement")
     p.add_argument("--small", action="store_true", help="scale rows up to 10,000 locks and 1000 sessions only")
+    p.add_argument("--out", default=os.path.join(servers.BUILD, "bench"), help="directory of the report")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     o.rounds = o.rounds or (1 if o.quick else 5)
@@ -116,8 +117,8 @@ def parse():
 
 
 def chosen(pattern, table):
-    """Rows, lines of jobs: all with an id that fits."""
-    return [r for r in table if fnmatch.fnmatchcase(r.id, pattern) or pattern in r.id]
+    """Rows or lines of jobs: all whose id fits one of the patterns, or begins with it."""
+    return [r for r in table if any(fnmatch.fnmatchcase(r.id, p) or r.id.startswith(p) for p in pattern.split())]
 
 
 def plan(options):
@@ -147,7 +148,7 @@ def main():
         bench = Bench(options, stage, table)
         bench.run()
         lines = [bench.line(r) for r in table] + scale.run(stage, jobs, options.small)
-        print(report.write(os.path.join(servers.BUILD, "bench"), bench, lines, machine))
+        print(report.write(options.out, bench, lines, machine))
     finally:
         stage.close()
     return 0

@@ -11,7 +11,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 os.environ.setdefault("RLOCKD_BUILD", os.path.join(TOP, "build"))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "redis"))
+sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 
 import harness  # noqa: E402
 

@@ -4,8 +4,8 @@ import java.io.OutputStream;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.Locale;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
@@ -94,20 +94,23 @@ public final class Peers {
         };
     }
 
-    /** What one thread measured. */
-    private static final class Result {
-        private long[] pairs = new long[1024];
-        private long[] locks = new long[1024];
+    /** Times in nanoseconds. */
+    private static final class Times {
+        private long[] ns = new long[1024];
         private int n;
 
-        void add(long pair, long lock) {
-            if (n == pairs.length) {
-                pairs = Arrays.copyOf(pairs, 2 * n);
-                locks = Arrays.copyOf(locks, 2 * n);
+        void add(long value) {
+            if (n == ns.length) {
+                ns = Arrays.copyOf(ns, 2 * n);
             }
-            pairs[n] = pair;
-            locks[n++] = lock;
+            ns[n++] = value;
         }
+    }
+
+    /** What one thread measured. */
+    private static final class Result {
+        private final Times pairs = new Times();
+        private final Times locks = new Times();
     }
 
     private void run(Lock l, Result r) throws Exception {
@@ -119,14 +122,17 @@ public final class Peers {
             l.unlock();
             now = System.nanoTime();
             if (now >= begin && now < end) {
-                r.add(now - asked, got - asked);
+                r.pairs.add(now - asked);
+            }
+            if (got >= begin) {
+                r.locks.add(got - asked);
             }
         }
     }
 
-    private static String list(Result[] results, boolean pairs) {
-        return Arrays.stream(results).flatMapToLong(r -> Arrays.stream(pairs ? r.pairs : r.locks, 0, r.n))
-            .mapToObj(ns -> String.format(Locale.ROOT, "%.1f", ns / 1e3)).collect(Collectors.joining(","));
+    private static String list(Result[] results, Function<Result, Times> which) {
+        return Arrays.stream(results).map(which).flatMapToLong(t -> Arrays.stream(t.ns, 0, t.n))
+            .mapToObj(ns -> ns / 1000 + "." + ns / 100 % 10).collect(Collectors.joining(","));
     }
 
     public static void main(String[] args) throws Exception {
@@ -159,8 +165,8 @@ public final class Peers {
         for (Thread t : threads) {
             t.join();
         }
-        System.out.println("{\"counts\": [" + Arrays.stream(results).map(r -> "" + r.n).collect(Collectors.joining(","))
-            + "], \"pair_us\": [" + list(results, true) + "], \"lock_us\": [" + list(results, false) + "]}");
+        System.out.println("{\"counts\": [" + Arrays.stream(results).map(r -> "" + r.pairs.n).collect(Collectors.joining(","))
+            + "], \"pair_us\": [" + list(results, r -> r.pairs) + "], \"lock_us\": [" + list(results, r -> r.locks) + "]}");
         System.out.flush();
         Runtime.getRuntime().halt(0);
     }

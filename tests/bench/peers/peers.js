@@ -55,8 +55,8 @@ async function one(number) {
       if (at >= begin && at < end) {
         counts[number]++;
         pairs.push(at - asked);
-        locks.push(got - asked);
       }
+      if (got >= begin) locks.push(got - asked);
     }
   } };
 }

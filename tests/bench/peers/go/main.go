@@ -115,6 +115,8 @@ func (c *client) run(begin, end time.Time) {
 		now = time.Now()
 		if !now.Before(begin) && now.Before(end) {
 			c.pairs = append(c.pairs, us(now.Sub(asked)))
+		}
+		if !got.Before(begin) {
 			c.locks = append(c.locks, us(got.Sub(asked)))
 		}
 	}
