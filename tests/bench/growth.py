@@ -1,4 +1,4 @@
-"""growth.py -- throughput and memory over held locks and over sessions: a table each, and one picture (build/bench/growth.png)."""
+"""growth.py -- throughput and memory over held locks and over sessions: a table each, and one picture (growth.png)."""
 import json
 import os
 import subprocess
@@ -8,11 +8,13 @@ from figures import short
 
 # Table -> (its heading, the column of x, [(column, what it says)]).
 TABLES = {
-    "locks": ("Held locks", "locks", [("taken_per_s", "LOCK/s while taking them"), ("pairs_per_s", "pairs/s of 16 clients"),
-                                      ("lock_p99_us", "p99 of a LOCK, us"), ("bytes_per_lock", "bytes per lock, rlockd"),
-                                      ("redis_bytes_per_lock", "bytes per lock, Redis")]),
-    "sessions": ("Sessions", "sessions", [("bytes_per_session", "bytes per idle session"),
-                                          ("pairs_per_s", "pairs/s with all at work"), ("pair_p99_us", "p99 of a pair, us")]),
+    "locks": ("Held locks", "locks", [
+        ("taken_per_s", "LOCK/s while taking them"), ("pairs_per_s", "pairs/s of 16 clients"),
+        ("lock_p99_us", "p99 of a LOCK, us"), ("bytes_per_lock", "bytes per lock, rlockd"),
+        ("redis_bytes_per_lock", "bytes per lock, Redis")]),
+    "sessions": ("Sessions", "sessions", [
+        ("bytes_per_session", "bytes per idle session"), ("pairs_per_s", "pairs/s with all at work"),
+        ("pair_p99_us", "p99 of a pair, us"), ("refused", "LOCKs refused")]),
 }
 # The four panels of the picture: table, columns, title.
 PANELS = [("locks", ["pairs_per_s", "taken_per_s"], "throughput over held locks"),
@@ -44,7 +46,8 @@ def draw(growth, path):
     for axis, (name, columns, title) in zip(axes[0], panels):
         _, x, said = TABLES[name]
         for column in columns:
-            axis.plot([r[x] for r in growth[name]], [r[column] for r in growth[name]], marker="o", label=dict(said)[column])
+            points = [(r[x], r[column]) for r in growth[name] if column in r]
+            axis.plot(*zip(*points), marker="o", label=dict(said)[column])
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
         axis.set_xlabel(x)

@@ -37,8 +37,9 @@ usage(void)
     char names[128];
 
     proto_names(names, sizeof(names));
-    die("usage: load --proto NAME --at ADDRESS [--clients N] [--pipeline P] [--processes] [--hot] [--seconds S] [--warm S]\n"
-        "            [--retry MS] [--prefix P] [--inline] [--option WORDS] [--redis ADDRESS] [--cpu LABEL=PID]...\n"
+    die("usage: load --proto NAME --at ADDRESS [--clients N] [--pipeline P] [--processes] [--hot] [--seconds S]\n"
+        "            [--warm S] [--retry MS] [--prefix P] [--inline] [--option WORDS] [--redis ADDRESS]\n"
+        "            [--cpu LABEL=PID]...\n"
         "protocols: %s", names);
 }
 
@@ -216,7 +217,8 @@ print_counts(const struct run *run, uint64_t pairs)
         min = run->counts[i] < min ? run->counts[i] : min;
         max = run->counts[i] > max ? run->counts[i] : max;
     }
-    printf("\"share\": {\"min\": %llu, \"mean\": %.3f, \"max\": %llu}, ", (unsigned long long)min, mean, (unsigned long long)max);
+    printf("\"share\": {\"min\": %llu, \"mean\": %.3f, \"max\": %llu}, ", (unsigned long long)min, mean,
+           (unsigned long long)max);
 }
 
 static void
@@ -235,7 +237,7 @@ print_result(const struct run *run)
 {
     const struct options *o = &run->o;
     static struct hist pair, lock;
-    uint64_t requests = 0, pairs = 0;
+    uint64_t requests = 0, pairs = 0, refused = 0;
     unsigned i;
 
     for (i = 0; i < run->workers; i++) {
@@ -243,11 +245,13 @@ print_result(const struct run *run)
         hist_merge(&lock, &run->result[i].lock);
         requests += run->result[i].requests;
         pairs += run->result[i].pairs;
+        refused += run->result[i].refused;
     }
     printf("{\"proto\": \"%s\", \"clients\": %u, \"pipeline\": %u, \"processes\": %u, \"hot\": %s, \"seconds\": %g, ",
            o->proto->name, o->clients, o->pipeline, run->workers, o->hot ? "true" : "false", o->seconds);
-    printf("\"pairs_per_s\": %.1f, \"whole\": {\"pairs\": %llu, \"requests\": %llu}, ", (double)pair.n / o->seconds,
-           (unsigned long long)pairs, (unsigned long long)requests);
+    printf("\"pairs_per_s\": %.1f, \"whole\": {\"pairs\": %llu, \"requests\": %llu, \"refused\": %llu}, ",
+           (double)pair.n / o->seconds, (unsigned long long)pairs, (unsigned long long)requests,
+           (unsigned long long)refused);
     print_counts(run, pair.n);
     print_redis(run);
     printf("\"cpu\": {");

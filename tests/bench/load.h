@@ -1,10 +1,10 @@
 /*
  * load.h -- the parts of the load generator (load.c).
  *
- * A load is N clients, each with a connection of its own. Each client has P slots; a slot locks and unlocks one name in a
- * closed loop, as one thread of an application would. Slots of a connection are answered in the order in which they asked.
- * Clients live in one worker process, or each in its own. Workers share nothing but the memory that `struct board` is:
- * the parent sets the window, workers count what ended inside it.
+ * A load is N clients, each with a connection of its own. Each client has P slots; a slot locks and unlocks one name in
+ * a closed loop, as one thread of an application would. Slots of a connection are answered in the order in which they
+ * asked. Clients live in one worker process, or each in its own. Workers share nothing but the memory that `struct
+ * board` is: the parent sets the window, workers count what ended inside it.
  *
  * Times are CLOCK_MONOTONIC in nanoseconds. What cannot go on ends the process with a line on standard error: a
  * benchmark has no use for half a result.
@@ -67,8 +67,8 @@ void conn_close(struct conn *c);
 void conn_put(struct conn *c, const char *bytes, size_t n);
 /* Writes what it can; true when nothing is left. */
 bool conn_flush(struct conn *c);
-/* Reads once. False when there was nothing to read. */
-bool conn_fill(struct conn *c);
+/* Reads once, and waits for it if told to. False when there was nothing to read. */
+bool conn_fill(struct conn *c, bool wait);
 void conn_took(struct conn *c, size_t n);
 /* The length of the value at the head of p, 0 when it is not whole. */
 size_t reply_parse(const char *p, size_t n, struct reply *r);
@@ -141,6 +141,7 @@ void slot_wake(struct slot *s);
 struct result {
     struct hist pair, lock;
     uint64_t requests, pairs; /* from the first to the last, not only in the window */
+    uint64_t refused;         /* answers -UNAVAILABLE and -LIMIT; the slot begins again */
     pid_t pid;
 };
 
@@ -156,6 +157,7 @@ struct worker {
     uint64_t *counts; /* pairs in the window, of its first client on */
     struct client *clients;
     unsigned n, first, running, sleeping;
+    bool alone; /* one connection: blocking reads do, as in a program that has one lock at a time */
     struct conn **dirty;
     unsigned dirty_n;
     int epoll;
@@ -163,8 +165,10 @@ struct worker {
 };
 
 void worker_send(struct worker *w, struct conn *c, const char *bytes, size_t n);
-/* A slot made a pair. True when it is to make another. */
-bool worker_pair(struct worker *w, struct slot *s, int64_t now);
+/* A slot made a pair. */
+void worker_pair(struct worker *w, struct slot *s, int64_t now);
+/* The window is over, so this slot does nothing more. */
+bool worker_ends(struct worker *w, int64_t now);
 _Noreturn void worker_run(struct worker *w, int start);
 
 /* ---- look.c: what the machine and Redis say ---- */

@@ -84,7 +84,8 @@ redis_counts(int fd, struct redis_counts *out)
         unsigned long long calls, usec;
         char name[64];
 
-        if (sscanf(line, "cmdstat_%63[^:]:calls=%llu,usec=%llu", name, &calls, &usec) == 3 && strcmp(name, "info") != 0) {
+        if (sscanf(line, "cmdstat_%63[^:]:calls=%llu,usec=%llu", name, &calls, &usec) == 3 &&
+            strcmp(name, "info") != 0) {
             out->commands += calls;
             out->scripts += is_script(name) ? calls : 0;
             out->script_us += is_script(name) ? (double)usec : 0;

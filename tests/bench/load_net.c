@@ -160,14 +160,14 @@ conn_flush(struct conn *c)
 }
 
 bool
-conn_fill(struct conn *c)
+conn_fill(struct conn *c, bool wait)
 {
     ssize_t n;
 
     if (c->in_n == c->in_max) {
         die("an answer of more than %zu bytes", c->in_max);
     }
-    n = recv(c->fd, c->in + c->in_n, c->in_max - c->in_n, MSG_DONTWAIT);
+    n = recv(c->fd, c->in + c->in_n, c->in_max - c->in_n, wait ? 0 : MSG_DONTWAIT);
     if (n == 0) {
         die("the server closed the connection");
     }

@@ -1,10 +1,11 @@
 /*
  * load_proto.c -- the protocols: what a slot asks, and what follows from an answer; see load.h.
  *
- * The scripts of `classic` are those of Redisson 3.23.5, those of `redisson` of 4.7.0, byte for byte (test_bench.py compares them
- * with the library's jar where tests/interop has installed it). When a name is taken, both do what the library does: subscribe
- * to the name's channel, try again when that is confirmed, then once for each message, and unsubscribe when it has the lock.
- * What the library also does, and this does not: it tries again when the holder's lease has ended. No lease ends here.
+ * The scripts of `classic` are those of Redisson 3.23.5, those of `redisson` of 4.7.0, byte for byte (test_bench.py
+ * compares them with the library's jar where tests/interop has installed it). When a name is taken, both do what the
+ * library does: subscribe to the name's channel, try again when that is confirmed, then once for each message, and
+ * unsubscribe when it has the lock. What the library also does, and this does not: it tries again when the holder's
+ * lease has ended. No lease ends here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,7 +134,8 @@ init_hash(struct slot *s, const char *name, const char *owner, const struct opti
     char channel[REQUEST_MAX / 2], latch[REQUEST_MAX / 2];
     const char *lock[] = {"EVALSHA", o->lock_sha, "1", name, "30000", owner};
     const char *plain[] = {"EVALSHA", o->unlock_sha, "2", name, channel, "0", "30000", owner, "PUBLISH"};
-    const char *latched[] = {"EVALSHA", o->unlock_sha, "3", name, channel, latch, "0", "30000", owner, "PUBLISH", "17100"};
+    const char *latched[] = {"EVALSHA", o->unlock_sha, "3",   name,      channel, latch,
+                             "0",       "30000",       owner, "PUBLISH", "17100"};
     const char *del[] = {"DEL", latch};
 
     snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", name);
@@ -292,6 +294,27 @@ granted(struct slot *s)
 }
 
 static void
+again(struct slot *s)
+{
+    s->step = IDLE;
+    if (!worker_ends(s->client->worker, now_ns())) {
+        slot_begin(s);
+    }
+}
+
+/* True for an answer that refuses for now: with these, rlockd says that it has more to do than it can. */
+static bool
+refused(struct slot *s, const struct reply *r)
+{
+    if (r->type != '-' || (strncmp(r->text, "UNAVAILABLE", 11) != 0 && strncmp(r->text, "LIMIT", 5) != 0)) {
+        return false;
+    }
+    s->client->worker->result->refused++;
+    again(s);
+    return true;
+}
+
+static void
 freed(struct slot *s)
 {
     struct worker *w = s->client->worker;
@@ -299,10 +322,8 @@ freed(struct slot *s)
     if (w->o->proto->del) {
         ask(s, s->del, s->del_n, false);
     }
-    s->step = IDLE;
-    if (worker_pair(w, s, now_ns())) {
-        slot_begin(s);
-    }
+    worker_pair(w, s, now_ns());
+    again(s);
 }
 
 void
@@ -311,6 +332,9 @@ slot_reply(struct slot *s, const struct reply *r)
     const struct proto *p = s->client->worker->o->proto;
     bool null = r->type == '_' || ((r->type == '$' || r->type == '*') && r->number < 0);
 
+    if (refused(s, r)) {
+        return;
+    }
     if (r->type == '-') {
         die("%s: %.*s", p->name, (int)r->n, r->text);
     }

@@ -39,9 +39,10 @@ struct holder {
 };
 
 static const struct option longs[] = {
-    {"at", required_argument, NULL, 'a'},     {"also", required_argument, NULL, 'b'},   {"clients", required_argument, NULL, 'n'},
-    {"names", required_argument, NULL, 'N'},  {"rounds", required_argument, NULL, 'r'}, {"settle", required_argument, NULL, 's'},
-    {"prefix", required_argument, NULL, 'x'}, {NULL, 0, NULL, 0},
+    {"at", required_argument, NULL, 'a'},      {"also", required_argument, NULL, 'b'},
+    {"clients", required_argument, NULL, 'n'}, {"names", required_argument, NULL, 'N'},
+    {"rounds", required_argument, NULL, 'r'},  {"settle", required_argument, NULL, 's'},
+    {"prefix", required_argument, NULL, 'x'},  {NULL, 0, NULL, 0},
 };
 
 static struct scale
@@ -163,7 +164,7 @@ turn(struct scale *s, void (*answer)(struct scale *s, struct holder *h, const st
         struct holder *h = events[i].data.ptr;
         size_t at = 0, took;
 
-        if (conn_fill(&h->conn)) {
+        if (conn_fill(&h->conn, false)) {
             while ((took = reply_parse(h->conn.in + at, h->conn.in_n - at, &r)) > 0) {
                 if (r.type != ':') {
                     die("an answer was %c%.*s", r.type, (int)r.n, r.text);
@@ -237,18 +238,25 @@ hold_main(struct scale *s)
 
 /* ---- wait ---- */
 
+/* VERB for the k-th owner of this session. */
+static void
+ask_as_owner(struct scale *s, struct holder *h, const char *verb, unsigned k)
+{
+    char line[128];
+    int n = snprintf(line, sizeof(line), "%s bench/%s OWNER w%07u\r\n", verb, s->prefix, h->first + k);
+
+    conn_put(&h->conn, line, (size_t)n);
+}
+
 /* A token is a grant of the next of this session's owners; a 0 tells that one has unlocked. */
 static void
 got_turn(struct scale *s, struct holder *h, const struct reply *r)
 {
-    char line[128];
-
     if (r->number == 0) {
         h->freed++;
-        return;
+    } else {
+        ask_as_owner(s, h, "UNLOCK", h->got++);
     }
-    conn_put(&h->conn, line, (size_t)snprintf(line, sizeof(line), "UNLOCK bench/%s OWNER w%07u\r\n", s->prefix, h->first + h->got));
-    h->got++;
 }
 
 static int
@@ -265,7 +273,7 @@ wait_main(struct scale *s)
     began = now_ns();
     for (i = 0; i < s->clients; i++) {
         for (j = 0; j < h[i].want; j++) {
-            conn_put(&h[i].conn, line, (size_t)snprintf(line, sizeof(line), "LOCK bench/%s OWNER w%07u\r\n", s->prefix, h[i].first + j));
+            ask_as_owner(s, &h[i], "LOCK", j);
         }
         flush(&h[i].conn);
     }
@@ -329,7 +337,7 @@ killed_main(const struct scale *s)
     snprintf(line, sizeof(line), "LOCK %s\r\n", name);
     for (i = 0; i < s->rounds; i++) {
         pid_t pid = holder(s, name);
-        /* By then the waiter is queued, and has heard of it where it comes by another daemon. Never in step with a timer. */
+        /* By then the waiter is queued, and heard where it comes by another daemon. Never in step with a timer. */
         long us = (long)s->settle_ms * 1000 + random() % 3000;
         struct timespec settle = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
         int64_t began;

@@ -10,7 +10,7 @@
 
 #include "load.h"
 
-enum { EVENTS = 256 };
+enum { EVENTS = 256, PATIENCE_MS = 30000 };
 
 void
 worker_send(struct worker *w, struct conn *c, const char *bytes, size_t n)
@@ -50,7 +50,7 @@ flush(struct worker *w)
 }
 
 /* A wait counts also when it ended behind the window: who got nothing in it waited longest. */
-bool
+void
 worker_pair(struct worker *w, struct slot *s, int64_t now)
 {
     w->result->pairs++;
@@ -61,11 +61,16 @@ worker_pair(struct worker *w, struct slot *s, int64_t now)
     if (s->got >= w->begin) {
         hist_add(&w->result->lock, (uint64_t)(s->got - s->asked));
     }
+}
+
+bool
+worker_ends(struct worker *w, int64_t now)
+{
     if (now < w->end) {
-        return true;
+        return false;
     }
     w->running--;
-    return false;
+    return true;
 }
 
 static void
@@ -90,15 +95,12 @@ heard(struct conn *c, const struct reply *r)
 }
 
 static void
-ready(struct worker *w, struct conn *c, uint32_t events)
+take(struct worker *w, struct conn *c, bool wait)
 {
     size_t at = 0, n;
     struct reply r;
 
-    if ((events & EPOLLOUT) != 0 && conn_flush(c)) {
-        watch(w, c, EPOLL_CTL_MOD, EPOLLIN);
-    }
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0 || !conn_fill(c)) {
+    if (!conn_fill(c, wait)) {
         return;
     }
     while ((n = reply_parse(c->in + at, c->in_n - at, &r)) > 0) {
@@ -109,6 +111,27 @@ ready(struct worker *w, struct conn *c, uint32_t events)
     flush(w);
 }
 
+static void
+turn(struct worker *w, int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    int i, n = epoll_wait(w->epoll, events, EVENTS, timeout_ms);
+
+    if (n == 0 && w->sleeping == 0) {
+        die("%s: nothing has come for %d s", w->o->proto->name, timeout_ms / 1000);
+    }
+    for (i = 0; i < n; i++) {
+        struct conn *c = events[i].data.ptr;
+
+        if ((events[i].events & EPOLLOUT) != 0 && conn_flush(c)) {
+            watch(w, c, EPOLL_CTL_MOD, EPOLLIN);
+        }
+        if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+            take(w, c, false);
+        }
+    }
+}
+
 /* Wakes those whose time has come, and says for how many milliseconds nobody else's will. */
 static int
 sleepers(struct worker *w)
@@ -117,7 +140,7 @@ sleepers(struct worker *w)
     unsigned i;
 
     if (w->sleeping == 0) {
-        return 5000;
+        return PATIENCE_MS;
     }
     for (i = 0; i < w->n; i++) {
         struct slot *s = &w->clients[i].slot[0];
@@ -129,7 +152,7 @@ sleepers(struct worker *w)
         }
     }
     flush(w);
-    return next == INT64_MAX ? 5000 : (int)((next - now) / 1000000) + 1;
+    return next == INT64_MAX ? PATIENCE_MS : (int)((next - now) / 1000000) + 1;
 }
 
 static void
@@ -175,10 +198,8 @@ begin(struct worker *w)
 void
 worker_run(struct worker *w, int start)
 {
-    struct epoll_event events[EVENTS];
     char go;
     unsigned i;
-    int n, k;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -187,18 +208,17 @@ worker_run(struct worker *w, int start)
     for (i = 0; i < w->n; i++) {
         client_init(w, &w->clients[i], w->first + i);
     }
+    w->alone = w->n == 1 && w->o->pipeline == 1 && w->clients[0].sub.in == NULL;
     w->board->ready++;
     if (read(start, &go, 1) != 0) {
         die("no start");
     }
     begin(w);
     while (w->running > 0) {
-        n = epoll_wait(w->epoll, events, EVENTS, sleepers(w));
-        if (n == 0 && w->sleeping == 0) {
-            die("%s: nothing has come for 5 s", w->o->proto->name);
-        }
-        for (k = 0; k < n; k++) {
-            ready(w, events[k].data.ptr, events[k].events);
+        if (w->alone && w->sleeping == 0) {
+            take(w, &w->clients[0].conn, true);
+        } else {
+            turn(w, sleepers(w));
         }
     }
     w->board->ended++;

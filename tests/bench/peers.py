@@ -136,17 +136,20 @@ def benchmark(cell, server, seconds):
     key = "bench/__rand_int__"
     words = {"lock": ["LOCK", key, "NOWAIT"],
              "eval": ["EVAL", LOCK_SCRIPT, "1", key, "30000", "da85976b-52b5-4961-8ddf-9d6d01bc6d6b:22"],
-             "set": ["SET", key, "da85976b-52b5-4961-8ddf-9d6d01bc6d6b:22", "NX", "PX", "30000"]}[cell.proto.split("/")[1]]
+             "set": ["SET", key, "da85976b-52b5-4961-8ddf-9d6d01bc6d6b:22", "NX", "PX", "30000"]}
+    words = words[cell.proto.split("/")[1]]
     n = int(20000 * seconds)
     p = subprocess.run(["redis-benchmark", "-s", server.at.split(":", 1)[1], "-n", str(n), "-c", str(cell.clients),
-                        "-r", "1000000000000", "--csv", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                        "-r", "1000000000000", "--csv", *words],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     lines = [line.rsplit('","', 7) for line in p.stdout.decode(errors="replace").splitlines() if line.startswith('"')]
     if p.returncode or len(lines) < 2:
         raise Skip("redis-benchmark: " + p.stderr.decode(errors="replace").strip()[-300:])
     per_s, _, _, p50, _, p99, slowest = [float(x.strip('"')) for x in lines[-1][1:]]
     us = {"n": n, "p50": p50 * 1e3, "p90": 0, "p99": p99 * 1e3, "max": slowest * 1e3}
-    return {"proto": cell.proto, "clients": cell.clients, "hot": False, "seconds": n / per_s, "cpu": {}, "pairs_per_s": per_s,
-            "whole": {"pairs": n, "requests": n}, "share": {"min": 1, "mean": 1, "max": 1}, "pair_us": us, "lock_us": us}
+    return {"proto": cell.proto, "clients": cell.clients, "hot": False, "seconds": n / per_s, "cpu": {},
+            "pairs_per_s": per_s, "whole": {"pairs": n, "requests": n}, "share": {"min": 1, "mean": 1, "max": 1},
+            "pair_us": us, "lock_us": us}
 
 
 LOCK_SCRIPT = ("if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then "
@@ -180,7 +183,8 @@ class Etcd(servers.Server):
         port, peers = harness.free_port(), harness.free_port()
         client, peer = "http://127.0.0.1:%d" % port, "http://127.0.0.1:%d" % peers
         p = stage.keep(harness.Process(
-            ["etcd", "--data-dir", place(stage, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
+            ["etcd", "--data-dir", place(stage, "etcd"),
+             "--listen-client-urls", client, "--advertise-client-urls", client,
              "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer],
             stage.directory, "etcd"))
         harness.until(lambda: opens(port), 30)
@@ -200,7 +204,8 @@ class ZooKeeper(servers.Server):
             f.write("tickTime=2000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
                     "forceSync=no\nadmin.enableServer=false\n" % (data, port))
         p = stage.keep(harness.Process(
-            ["java", "-Xmx1g", "-Dzookeeper.log.dir=" + data, "-cp", jar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", conf], stage.directory, "zookeeper"))
+            ["java", "-Xmx1g", "-Dzookeeper.log.dir=" + data, "-cp", jar,
+             "org.apache.zookeeper.server.quorum.QuorumPeerMain", conf], stage.directory, "zookeeper"))
         harness.until(lambda: opens(port), 30)
         super().__init__("tcp:127.0.0.1:%d" % port, {"zookeeper": p.pid})
         self.tcp = "127.0.0.1:%d" % port
@@ -229,17 +234,18 @@ def _rows():
         twin = kind.split("/")[0] + "/rlockd"
         for n in CLIENTS:
             ours, theirs = Cell("rlockd", twin, clients=n), Cell(server, kind, clients=n)
-            yield Row("peer-%s-own-%d" % (ident, n), "%s: rlockd from the same language / it, own names, %d clients" % (what, n),
-                      rate, ours, theirs, "> 1")
+            title = "%s: rlockd from the same language / it, own names, %d clients" % (what, n)
+            yield Row("peer-%s-own-%d" % (ident, n), title, rate, ours, theirs, "> 1")
             if n > 1:
                 ours, theirs = ours._replace(hot=True), theirs._replace(hot=True)
                 yield Row("peer-%s-hot-%d" % (ident, n), "the same, one name", rate, ours, theirs, "> 1")
-                yield Row("peer-%s-wait-%d" % (ident, n), "the same, the longest wait", longest_wait, ours, theirs, "< 1")
+                title = "the same, the longest wait"
+                yield Row("peer-%s-wait-%d" % (ident, n), title, longest_wait, ours, theirs, "< 1")
     for n in CLIENTS:
         for proto, what in (("eval", "EVAL of the lock script"), ("set", "SET NX PX")):
-            yield Row("peer-benchmark-%s-%d" % (proto, n), "redis-benchmark -c %d: LOCK at rlockd / %s at Redis, requests/s" % (n, what),
-                      rate, Cell("rlockd", "benchmark/lock", clients=n), Cell("direct", "benchmark/" + proto, clients=n),
-                      "> 1" if proto == "eval" else None)
+            title = "redis-benchmark -c %d: LOCK at rlockd / %s at Redis, requests/s" % (n, what)
+            yield Row("peer-benchmark-%s-%d" % (proto, n), title, rate, Cell("rlockd", "benchmark/lock", clients=n),
+                      Cell("direct", "benchmark/" + proto, clients=n), "> 1" if proto == "eval" else None)
 
 
 ROWS = list(_rows())

@@ -14,7 +14,8 @@ def machine():
     """What the figures were taken on."""
     def first(words):
         try:
-            return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode().splitlines()[0]
+            said = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+            return said.decode().splitlines()[0]
         except (OSError, IndexError):
             return "?"
     model = "?"
@@ -24,7 +25,8 @@ def machine():
                 model = line.split(":", 1)[1].strip()
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return {"cores": os.cpu_count(), "processor": model, "kernel": platform.release(), "load_before": os.getloadavg(),
-            "redis": first(["redis-server", "--version"]), "rlockd": first(["git", "-C", top, "describe", "--always", "--dirty"]),
+            "redis": first(["redis-server", "--version"]),
+            "rlockd": first(["git", "-C", top, "describe", "--always", "--dirty"]),
             "time": time.strftime("%Y-%m-%d %H:%M:%S")}
 
 
@@ -38,26 +40,36 @@ def _row(line):
     if "skipped" in line:
         return "| %s | %s | | | %s | skipped: %s |" % (line["id"], line["title"], line["goal"] or "", line["skipped"])
     if "ratio" in line:
-        result, of = spread(line["ratio"]), "%s / %s %s" % (short(line["ours"].median), short(line["theirs"].median), line["unit"])
+        result = spread(line["ratio"])
+        of = "%s / %s %s" % (short(line["ours"].median), short(line["theirs"].median), line["unit"])
     else:
         result, of = spread(line["ours"]), line["unit"]
     met = "" if "met" not in line else "met" if line["met"] else "**missed**"
     return "| %s | %s | %s | %s | %s | %s |" % (line["id"], line["title"], result, of, line["goal"] or "", met)
 
 
+def _cores(rounds):
+    """Who had how much of a core: where this is 1, or all are 2, more does not go."""
+    return ", ".join("%s %.2f" % (name, Figure([m["cpu"][name] / m["seconds"] for m in rounds]).median)
+                     for name in rounds[0]["cpu"])
+
+
 def _cells(bench):
     yield "## Measurements"
     yield ""
-    yield "| measurement | pairs/s | pair p50 us | LOCK p99 us | longest LOCK ms | Redis us/pair | rlockd us/pair | commands/pair | off its share |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    heads = ["measurement", "pairs/s", "pair p50 us", "LOCK p99 us", "longest LOCK ms", "Redis us/pair",
+             "rlockd us/pair", "commands/pair", "off its share", "cores"]
+    yield "| %s |" % " | ".join(heads)
+    yield "|---" * len(heads) + "|"
     for c in bench.cells:
         if not bench.got[c]:
             continue
         some = bench.got[c][0]
-        figures = [rows.rate, rows.p50, rows.wait_p99, rows.longest_wait, rows.redis_cpu if "redis" in some["cpu"] else None,
-                   rows.daemon_cpu if "rlockd" in some["cpu"] else None, rows.calls if "redis" in some["cpu"] else None, rows.unfair]
+        redis, daemon = "redis" in some["cpu"], "rlockd" in some["cpu"]
+        figures = [rows.rate, rows.p50, rows.wait_p99, rows.longest_wait, rows.redis_cpu if redis else None,
+                   rows.daemon_cpu if daemon else None, rows.calls if redis else None, rows.unfair]
         words = [spread(Figure(bench.values(c, f))) if f else "-" for f in figures]
-        yield "| %s | %s |" % (rows.label(c), " | ".join(words))
+        yield "| %s | %s | %s |" % (rows.label(c), " | ".join(words), _cores(bench.got[c]))
 
 
 def text(bench, machine_, lines):
@@ -67,8 +79,8 @@ def text(bench, machine_, lines):
     met = [line["met"] for line in lines if "met" in line]
     skipped = [line for line in lines if "skipped" in line]
     out = ["# Benchmark of %s" % machine_["rlockd"], "",
-           "%s. %d cores, %s, Linux %s; %s." % (machine_["time"], machine_["cores"], machine_["processor"], machine_["kernel"],
-                                                 machine_["redis"]),
+           "%s. %d cores, %s, Linux %s; %s." % tuple(machine_[k] for k in ("time", "cores", "processor", "kernel",
+                                                                           "redis")),
            "Load of the machine before: %s, after: %s; before the rounds something else had %s of it." % (
                " ".join("%.2f" % x for x in machine_["load_before"]), " ".join("%.2f" % x for x in os.getloadavg()),
                ", ".join("%.0f %%" % (100 * b) for b in bench.busy)),
@@ -96,7 +108,8 @@ def write(directory, bench, lines, machine_):
         f.write(out)
     with open(os.path.join(directory, "report.json"), "w") as f:
         json.dump({"machine": machine_, "load_after": os.getloadavg(), "busy_elsewhere": bench.busy,
-                   "rounds": bench.options.rounds, "seconds": bench.options.seconds, "rows": lines, "growth": bench.stage.growth,
+                   "rounds": bench.options.rounds, "seconds": bench.options.seconds, "rows": lines,
+                   "growth": bench.stage.growth,
                    "measurements": [{"cell": c._asdict(), "rounds": bench.got[c]} for c in bench.cells],
                    "skipped": {rows.label(c): why for c, why in bench.skipped.items()}}, f, indent=1, default=_plain)
     return out

@@ -5,7 +5,8 @@ cell, or the ratio of the same figure of two cells, with the goal of the issue w
 """
 import collections
 
-Cell = collections.namedtuple("Cell", "server proto clients pipeline processes hot retry", defaults=(1, 1, False, False, 0))
+Cell = collections.namedtuple("Cell", "server proto clients pipeline processes hot retry",
+                              defaults=(1, 1, False, False, 0))
 Row = collections.namedtuple("Row", "id title figure ours theirs goal", defaults=(None, None))
 
 
@@ -48,8 +49,9 @@ def unfair(m):
     return max(0, s["max"] - s["mean"] - 1, s["mean"] - s["min"] - 1) / max(1, s["mean"])
 
 
-UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", longest_wait: "ms", redis_cpu: "us of Redis's CPU per pair",
-         daemon_cpu: "us of rlockd's CPU per pair", calls: "Redis commands per pair", unfair: "off its share"}
+UNITS = {rate: "pairs/s", p50: "us, median of a pair", wait_p99: "us, p99 of LOCK", longest_wait: "ms",
+         redis_cpu: "us of Redis's CPU per pair", daemon_cpu: "us of rlockd's CPU per pair",
+         calls: "Redis commands per pair", unfair: "off its share"}
 
 
 # ---- cells ----
@@ -79,61 +81,71 @@ def hot_floor(**more):
 
 
 def _own():
-    one, many, deep = {}, {"clients": 64}, {"clients": 16, "pipeline": 16}
-    yield Row("own-64-classic", "64 connections, own names: rlockd / direct, classic scripts", rate, rlockd(**many),
+    many, deep = {"clients": 64}, {"clients": 16, "pipeline": 16}
+    ours = rlockd(**many)
+    yield Row("own-64-classic", "64 connections, own names: rlockd / direct, classic scripts", rate, ours,
               direct("classic", **many), ">= 1.3")
-    yield Row("own-64-redisson", "the same / direct, Redisson 4.7's scripts", rate, rlockd(**many), direct("redisson", **many), ">= 1.7")
-    yield Row("own-64-redisson-del", "the same / and the DEL of the latch that the library sends behind them", rate, rlockd(**many),
-              direct("redisson-del", **many))
-    yield Row("own-64-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, rlockd(**many), direct("setnx", **many))
-    yield Row("own-64-floor", "the same / echo floor", rate, rlockd(**many), echo(**many))
-    yield Row("own-64-cpu", "64 connections, own names: rlockd's processor time", daemon_cpu, rlockd(**many))
-    yield Row("deep-classic", "16 connections x 16 pipelined: rlockd / direct, classic scripts", rate, rlockd(**deep),
+    yield Row("own-64-redisson", "the same / direct, Redisson 4.7's scripts", rate, ours,
+              direct("redisson", **many), ">= 1.7")
+    yield Row("own-64-redisson-del", "the same / and the DEL of the latch that the library sends behind them", rate,
+              ours, direct("redisson-del", **many))
+    yield Row("own-64-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, ours,
+              direct("setnx", **many))
+    yield Row("own-64-floor", "the same / echo floor", rate, ours, echo(**many))
+    yield Row("own-64-cpu", "64 connections, own names: rlockd's processor time", daemon_cpu, ours)
+    ours = rlockd(**deep)
+    yield Row("deep-classic", "16 connections x 16 pipelined: rlockd / direct, classic scripts", rate, ours,
               direct("classic", **deep), ">= 1.6")
-    yield Row("deep-cpu", "the same: Redis's processor time per pair, rlockd / direct classic", redis_cpu, rlockd(**deep),
+    yield Row("deep-cpu", "the same: Redis's processor time per pair, rlockd / direct classic", redis_cpu, ours,
               direct("classic", **deep), "<= 0.6")
-    yield Row("deep-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, rlockd(**deep), direct("setnx", **deep))
-    yield Row("deep-floor", "the same / echo floor", rate, rlockd(**deep), echo(**deep))
+    yield Row("deep-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, ours, direct("setnx", **deep))
+    yield Row("deep-floor", "the same / echo floor", rate, ours, echo(**deep))
+
+
+def _processes():
     for n in (16, 64):
         procs = {"clients": n, "processes": True}
-        yield Row("procs-%d-redisson" % n, "%d client processes, own names: rlockd / direct, Redisson's scripts" % n, rate,
-                  rlockd(**procs), direct("redisson", **procs), ">= 1.0")
-        yield Row("procs-%d-linger" % n, "the same, with linger / direct, Redisson's scripts" % (), rate, linger(**procs),
+        name, title, ours = "procs-%d" % n, "%d client processes, own names: rlockd" % n, rlockd(**procs)
+        yield Row(name + "-redisson", title + " / direct, Redisson's scripts", rate, ours, direct("redisson", **procs),
+                  ">= 1.0")
+        yield Row(name + "-linger", title + " with linger / direct, Redisson's scripts", rate, linger(**procs),
                   direct("redisson", **procs), ">= 1.5")
-        yield Row("procs-%d-classic" % n, "the same: rlockd / direct, classic scripts", rate, rlockd(**procs), direct("classic", **procs))
-    yield Row("one-p50", "1 client, own name, p50 of a pair: rlockd / direct classic", p50, rlockd(**one), direct("classic", **one),
+        yield Row(name + "-classic", title + " / direct, classic scripts", rate, ours, direct("classic", **procs))
+    yield Row("one-p50", "1 client, own name, p50 of a pair: rlockd / direct classic", p50, rlockd(), direct("classic"),
               "<= 1.25")
-    yield Row("one-p50-redisson", "the same / direct, Redisson's scripts", p50, rlockd(**one), direct("redisson", **one))
-    yield Row("one-p50-floor", "the same / echo floor", p50, rlockd(**one), echo(**one))
+    yield Row("one-p50-redisson", "the same / direct, Redisson's scripts", p50, rlockd(), direct("redisson"))
+    yield Row("one-p50-floor", "the same / echo floor", p50, rlockd(), echo())
 
 
 def _hot():
     for n in (16, 64):
-        many = {"clients": n}
-        title = "%d clients, one name, hand-offs/s: rlockd / " % n
-        hot = rlockd(hot=True, **many)
-        yield Row("hot-%d-floor" % n, title + "hot floor", rate, hot, hot_floor(**many), ">= 0.9")
-        yield Row("hot-%d-trip" % n, title + "with a trip to Redis per hand-off", rate, hot, trip(**many), ">= 1.7")
-        yield Row("hot-%d-fair" % n, "the same: how far any client is from its share", unfair, hot, None, "<= 0.05")
-        yield Row("hot-%d-calls" % n, "the same: Redis commands per hand-off", calls, hot, None, "<= 0.1")
-        procs = {"clients": n, "processes": True}
-        title = "%d client processes, one name, hand-offs/s: rlockd / " % n
-        hot = rlockd(hot=True, **procs)
-        yield Row("hot-procs-%d-floor" % n, title + "hot floor", rate, hot, hot_floor(**procs))
-        yield Row("hot-procs-%d-trip" % n, title + "with a trip to Redis per hand-off", rate, hot, trip(**procs))
-        yield Row("hot-procs-%d-fair" % n, "the same: how far any client is from its share", unfair, hot, None, "<= 0.05")
-    for procs in (False, True):
-        many = {"clients": 64, "processes": procs, "hot": True}
-        name, title = ("hot-procs-64", "64 client processes") if procs else ("hot-64", "64 clients")
-        recipe = direct("redisson", **many)
-        yield Row(name + "-recipe", title + ", one name: rlockd / Redisson's recipe in C", rate, rlockd(**many), recipe, ">= 20")
-        yield Row(name + "-recipe-calls", "the same: requests of the recipe per hand-off", calls, recipe)
-        for retry in (0, 1, 10):
-            yield Row("%s-setnx-%d" % (name, retry), "the same / SET NX PX, again %s" % (
-                "after %d ms" % retry if retry else "at once"), rate, rlockd(**many), direct("setnx", retry=retry, **many))
+        for procs in (False, True):
+            many = {"clients": n, "processes": procs}
+            name = "hot-procs-%d" % n if procs else "hot-%d" % n
+            title = "%d client%s, one name, hand-offs/s: rlockd / " % (n, " processes" if procs else "s")
+            hot = rlockd(hot=True, **many)
+            yield Row(name + "-floor", title + "hot floor", rate, hot, hot_floor(**many), None if procs else ">= 0.9")
+            yield Row(name + "-trip", title + "with a trip to Redis per hand-off", rate, hot, trip(**many),
+                      None if procs else ">= 1.7")
+            yield Row(name + "-fair", "the same: how far any client is from its share", unfair, hot, None, "<= 0.05")
+            yield Row(name + "-calls", "the same: Redis commands per hand-off", calls, hot, None, "<= 0.1")
     wide = rlockd(clients=512, hot=True)
     yield Row("hot-512", "one name, 512 clients / 16 clients", rate, wide, rlockd(clients=16, hot=True), ">= 0.9")
     yield Row("hot-512-floor", "the same of the hot floor", rate, hot_floor(clients=512), hot_floor(clients=16))
+
+
+def _contended():
+    """What a hot name costs who has no rlockd."""
+    for procs in (False, True):
+        many = {"clients": 64, "processes": procs, "hot": True}
+        name, title = ("hot-procs-64", "64 client processes") if procs else ("hot-64", "64 clients")
+        ours, recipe = rlockd(**many), direct("redisson", **many)
+        yield Row(name + "-recipe", title + ", one name: rlockd / Redisson's recipe in C", rate, ours, recipe, ">= 20")
+        yield Row(name + "-recipe-calls", "the same: requests of the recipe per hand-off", calls, recipe)
+        for retry in (0, 1, 10):
+            how = "after %d ms" % retry if retry else "at once"
+            yield Row("%s-setnx-%d" % (name, retry), "the same / SET NX PX, again " + how, rate, ours,
+                      direct("setnx", retry=retry, **many))
 
 
 def _linger():
@@ -143,7 +155,8 @@ def _linger():
     yield Row("linger-16-calls", "the same: Redis commands per pair", calls, linger(**many), None, "<= 0.05")
 
 
-CORE = [*_own(), *_hot(), *_linger()]
+CORE = [*_own(), *_processes(), *_hot(), *_contended(), *_linger()]
+
 
 
 def cells(rows):

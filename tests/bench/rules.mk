@@ -15,10 +15,17 @@ $(B)/tests/bench/floor: $(B)/tests/bench/floor.o
 bench-programs: $(BENCH)
 
 # QUICK=1: one short round of the core rows. ROWS=pattern: those rows alone.
-bench: ## the ratios of build/rlockd to Redis itself, its floor and its peers: build/bench/report.md (QUICK=1, ROWS=hot-64)
+bench: ## rlockd beside Redis itself, the floor and what others use: build/bench/report.md (QUICK=1, ROWS=hot-64)
 	@scripts/setup bench || echo "bench: not all of Debian's packages are here; what needs them is skipped"
 	@$(MAKE) --no-print-directory all bench-programs
 	@/usr/bin/python3 tests/bench/run.py $(if $(QUICK),--quick) $(if $(ROWS),--rows '$(ROWS)')
 
+# The machinery of it, in B.
+bench-test: all bench-programs
+	@RLOCKD_BUILD=$(abspath $(B)) /usr/bin/python3 tests/bench/test_bench.py
+
+test-bench:
+	@$(IN_TEST) bench-test
+
 -include $(wildcard $(B)/tests/bench/*.d)
-.PHONY: bench-programs bench
+.PHONY: bench-programs bench bench-test test-bench

@@ -23,8 +23,9 @@ from figures import Figure, Goal, ratio
 
 
 def load_words(cell, server, seconds, warm):
-    words = [servers.LOAD, "--proto", cell.proto, "--at", server.at, "--clients", str(cell.clients), "--pipeline", str(cell.pipeline),
-             "--seconds", str(seconds), "--warm", str(warm), "--retry", str(cell.retry)]
+    words = [servers.LOAD, "--proto", cell.proto, "--at", server.at, "--clients", str(cell.clients),
+             "--pipeline", str(cell.pipeline), "--seconds", str(seconds), "--warm", str(warm),
+             "--retry", str(cell.retry)]
     words += ["--hot"] if cell.hot else []
     words += ["--processes"] if cell.processes else []
     words += ["--redis", server.redis] if server.redis else []
@@ -75,8 +76,8 @@ class Bench:
             turn = i * len(self.cells) // self.options.rounds
             for cell in self.cells[turn:] + self.cells[:turn]:
                 self.one(cell)
-            print("round %d of %d: %d cells in %.0f s; %.0f %% of the machine was busy with something else before it"
-                  % (i + 1, self.options.rounds, len(self.cells), time.monotonic() - began, 100 * self.busy[-1]), flush=True)
+            print("round %d of %d: %d cells in %.0f s; before it, %.0f %% of the machine was busy with other things" % (
+                i + 1, self.options.rounds, len(self.cells), time.monotonic() - began, 100 * self.busy[-1]), flush=True)
 
     def values(self, cell, figure):
         return [figure(m) for m in self.got[cell]]

@@ -88,11 +88,12 @@ class Place:
         self.daemon, self.redis = self.server.daemon, self.server.process
 
     def load(self, clients, seconds=1.0, **more):
-        words = [LOAD, "--proto", "rlockd", "--at", self.server.at, "--clients", clients, "--seconds", seconds, "--warm", "0.25"]
+        words = [LOAD, "--proto", "rlockd", "--at", self.server.at, "--clients", clients, "--seconds", seconds,
+                 "--warm", "0.25"]
         for k, v in more.items():
             words += ["--" + k, v]
-        p = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=harness.die_with_us,
-                           timeout=300)
+        p = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           preexec_fn=harness.die_with_us, timeout=300)
         if p.returncode:
             raise Skip("load: " + p.stderr.decode(errors="replace").strip())
         return json.loads(p.stdout)
@@ -119,24 +120,23 @@ def settle(place, seconds=0.5):
     harness.until(calm, 60)
 
 
-# ---- jobs: each gives {id: values or why not}, and may add to stage.growth ----
+# ---- jobs: each puts values by ids into out, as it goes, and may add to stage.growth ----
 
-def locks(stage, sizes):
+def locks(stage, sizes, out):
     """Held locks in steps, then what it costs to keep the last step."""
     place = Place(stage, "scale-locks")
     idle_p99 = place.p99()
     place.load(64)  # as many sessions as will hold
-    base, table, held, out = rss(place.daemon.pid), [], 0, {}
+    base, table, held = rss(place.daemon.pid), [], 0
     redis_base = rss(place.redis.pid)
-    holders = []
+    holders, stage.growth["locks"] = [], table
     for n in sizes.locks:
         holders.append(place.helper("hold", "--clients", 64, "--names", n - held, "--prefix", "h%d" % n))
         said, held = holders[-1].said, n
         m = place.load(16, prefix="own%d" % n)
-        table.append({"locks": n, "taken_per_s": said["per_s"], "pairs_per_s": m["pairs_per_s"], "lock_p99_us": place.p99(1.0),
-                      "bytes_per_lock": (rss(place.daemon.pid) - base) / n,
+        table.append({"locks": n, "taken_per_s": said["per_s"], "pairs_per_s": m["pairs_per_s"],
+                      "lock_p99_us": place.p99(1.0), "bytes_per_lock": (rss(place.daemon.pid) - base) / n,
                       "redis_bytes_per_lock": (rss(place.redis.pid) - redis_base) / n})
-    stage.growth["locks"] = table
     out["mem-lock"] = [table[-1]["bytes_per_lock"]]
     out["grow-locks"] = [table[-1]["pairs_per_s"] / table[0]["pairs_per_s"]]
     settle(place)
@@ -150,10 +150,9 @@ def locks(stage, sizes):
     for h in holders:
         h.stop()
     place.stop()
-    return out
 
 
-def sessions(stage, sizes):
+def sessions(stage, sizes, out):
     """Sessions in steps: idle ones for memory, then that many at work."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     place = Place(stage, "scale-sessions")
@@ -166,17 +165,18 @@ def sessions(stage, sizes):
     for h in helpers:
         h.stop()
     place.stop()
+    out["mem-session"] = [table[-1]["bytes_per_session"]]
+    stage.growth["sessions"] = table
     place = Place(stage, "scale-busy")
     for row in table:
         m = place.load(row["sessions"], 2.0)
-        row.update(pairs_per_s=m["pairs_per_s"], pair_p99_us=m["pair_us"]["p99"])
+        row.update(pairs_per_s=m["pairs_per_s"], pair_p99_us=m["pair_us"]["p99"], refused=m["whole"]["refused"])
     place.stop()
-    stage.growth["sessions"] = table
-    best = max(r["pairs_per_s"] for r in table)
-    return {"mem-session": [table[-1]["bytes_per_session"]], "grow-sessions": [table[-1]["pairs_per_s"] / best]}
+    out["grow-sessions"] = [table[-1]["pairs_per_s"] / max(r["pairs_per_s"] for r in table)]
+    out["refused-sessions"] = [table[-1]["refused"]]
 
 
-def waiters(stage, sizes):
+def waiters(stage, sizes, out):
     """Owners on 1000 sessions wait for one name; what that does to others; and how fast they are served."""
     place = Place(stage, "scale-waiters")
     idle_p99 = place.p99()
@@ -187,19 +187,17 @@ def waiters(stage, sizes):
         """everyone waits"""
         return int(place.daemon.info("clients").get("blocked_clients", sizes.waiters)) >= sizes.waiters
     harness.until(queued, 120)
-    out = {"wait-bytes": [(rss(place.daemon.pid) - base) / sizes.waiters], "wait-p99": [place.p99() / idle_p99]}
-    done = helper.go_on()
-    out["wait-served"] = [done["per_s"]]
+    out["wait-bytes"] = [(rss(place.daemon.pid) - base) / sizes.waiters]
+    out["wait-p99"] = [place.p99() / idle_p99]
+    out["wait-served"] = [helper.go_on()["per_s"]]
     helper.stop()
     place.stop()
-    return out
 
 
-def killed(stage, sizes):
+def killed(stage, sizes, out):
     """The holder is killed; the waiter comes by the same daemon, and by another."""
     place = Place(stage, "killed")
     other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="killed-other"))
-    out = {}
     for name, at, settle_ms in (("one", place.server.at, 3), ("two", other.addr, 30)):
         p = subprocess.run([LOAD, "killed", "--at", place.server.at, "--also", at, "--rounds", str(sizes.rounds),
                             "--settle", str(settle_ms)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -210,7 +208,6 @@ def killed(stage, sizes):
         out["killed-%s-p50" % name], out["killed-%s" % name] = [us["p50"] / 1e3], [us["p99"] / 1e3]
     other.stop()
     place.stop()
-    return out
 
 
 JOBS = [
@@ -219,7 +216,8 @@ JOBS = [
                  Line("killed-two-p50", "holder killed -> waiter at another daemon has it, p50", "ms"),
                  Line("killed-two", "the same, p99", "ms", "<= 20")], True),
     Job(sessions, [Line("mem-session", "memory per idle session that has locked once", "bytes", "<= 2048"),
-                   Line("grow-sessions", "pairs/s with the most sessions at work / the best of all steps", "")]),
+                   Line("grow-sessions", "pairs/s with the most sessions at work / the best of all steps", ""),
+                   Line("refused-sessions", "the same: LOCKs refused (-UNAVAILABLE, -LIMIT)", "", "<= 0")]),
     Job(locks, [Line("mem-lock", "memory per held lock with a name of 32 bytes", "bytes", "<= 512"),
                 Line("grow-locks", "pairs/s of 16 clients with the most locks held / with 1000", ""),
                 Line("renew-rlockd", "all held locks renewed every 10 s: rlockd's share of a core", "cores", "<= 0.25"),
@@ -247,16 +245,17 @@ def run(stage, jobs, small):
     """Lines for the report."""
     sizes, out = Sizes(small), []
     for job in jobs:
-        began = time.monotonic()
+        began, values, why = time.monotonic(), {}, None
         try:
-            values, why = job.run(stage, sizes), None
-        except (Skip, AssertionError, subprocess.TimeoutExpired, TimeoutError) as e:
-            values, why = {}, str(e)
+            job.run(stage, sizes, values)
+        except (Skip, AssertionError, OSError, subprocess.TimeoutExpired) as e:
+            why = str(e)
         finally:
             for h in stage.helpers:
                 h.stop()
             stage.helpers.clear()
-        print("%s: %.0f s%s" % (job.run.__name__, time.monotonic() - began, ", not done: " + why if why else ""), flush=True)
+        print("%s: %.0f s%s" % (job.run.__name__, time.monotonic() - began, ", not all of it: " + why if why else ""),
+              flush=True)
         for line in job.lines:
             row = {"id": line.id, "title": line.title, "unit": line.unit, "goal": line.goal}
             if line.id in values:

@@ -1,4 +1,5 @@
-"""servers.py -- what is measured, each started when it is first wanted: private, in the bench's directory, ended by pid.
+"""servers.py -- what is measured, each started when it is first wanted: private, in the bench's directory, ended by
+pid.
 
 A server is a name in SERVERS; what cannot be had raises Skip with the reason, and the rows that want it say so.
 """
@@ -27,7 +28,7 @@ class Skip(Exception):
 
 
 class Server:
-    """at: where the load goes; tcp: HOST:PORT of the same; cpu: label -> pid; redis: the Redis behind it, for its counters."""
+    """at: where the load goes; tcp: HOST:PORT of the same; cpu: label -> pid; redis: the Redis behind."""
 
     daemon = tcp = None
 
@@ -63,6 +64,14 @@ class Rlockd(Server):
         super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
         self.tcp = "127.0.0.1:%d" % self.daemon.port
 
+    def rest(self):
+        harness.until(self.is_empty, 60)
+
+    def is_empty(self):
+        """every lock is free again"""
+        told = self.daemon.info("keyspace")
+        return told["locks_held"] == "0" and told["locks_freeing"] == "0"
+
 
 class Floor(Server):
     def __init__(self, stage, how):
@@ -87,7 +96,8 @@ def check(stage, name, conf):
     with open(path, "w") as f:
         f.write(LIMITS + conf)
     os.chmod(path, 0o600)
-    p = subprocess.run([os.path.join(BUILD, "rlockd"), "-t", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p = subprocess.run([os.path.join(BUILD, "rlockd"), "-t", "-c", path], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT)
     if p.returncode:
         words = p.stdout.decode(errors="replace").strip().splitlines()
         raise Skip("rlockd refuses its configuration: " + (words[0].replace(path + ":", "") if words else "?"))
@@ -96,7 +106,7 @@ def check(stage, name, conf):
 SERVERS = {
     "direct": lambda stage: Direct(stage, "direct"),
     "rlockd": lambda stage: Rlockd(stage, "rlockd"),
-    # Every hand-off takes its trip to Redis.
+    # Every hand-off takes its trip to Redis, as between daemons.
     "trip": lambda stage: Rlockd(stage, "trip", "handoff: { max: 0 }\n"),
     "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
     "floor-echo": lambda stage: Floor(stage, "echo"),

@@ -29,7 +29,7 @@ class TwoDaemons(Case):
         return out.stdout.decode().split("\n")[:-1]
 
     def contend(self, name, options=()):
-        contend = os.path.join(harness.TOP, "tests", "bench", "contend.py")
+        contend = os.path.join(harness.TOP, "tests", "redis", "contend.py")
         return [subprocess.Popen([sys.executable, contend, d.path, self.r.path, name, str(SESSIONS), str(ROUNDS // 2)],
                                  stdout=subprocess.PIPE, preexec_fn=harness.die_with_us) for d in (self.a, self.b)]
 

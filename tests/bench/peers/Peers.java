@@ -43,7 +43,8 @@ public final class Peers {
     /** All as it is by default, but for a connection for each thread that asks. */
     private RedissonClient connect(int clients) {
         Config config = new Config();
-        config.useSingleServer().setAddress("redis://" + host + ":" + port).setConnectionPoolSize(Math.max(64, clients));
+        config.useSingleServer().setAddress("redis://" + host + ":" + port)
+              .setConnectionPoolSize(Math.max(64, clients));
         return Redisson.create(config);
     }
 
@@ -51,7 +52,8 @@ public final class Peers {
         Socket socket = new Socket(host, port);
         socket.setTcpNoDelay(true);
         OutputStream out = socket.getOutputStream();
-        BufferedReader in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII), 256);
+        InputStreamReader bytes = new InputStreamReader(socket.getInputStream(), StandardCharsets.US_ASCII);
+        BufferedReader in = new BufferedReader(bytes, 256);
         byte[] lock = ("LOCK " + name + "\r\n").getBytes(StandardCharsets.US_ASCII);
         byte[] unlock = ("UNLOCK " + name + "\r\n").getBytes(StandardCharsets.US_ASCII);
         return new Lock() {
@@ -165,8 +167,9 @@ public final class Peers {
         for (Thread t : threads) {
             t.join();
         }
-        System.out.println("{\"counts\": [" + Arrays.stream(results).map(r -> "" + r.pairs.n).collect(Collectors.joining(","))
-            + "], \"pair_us\": [" + list(results, r -> r.pairs) + "], \"lock_us\": [" + list(results, r -> r.locks) + "]}");
+        String counts = Arrays.stream(results).map(r -> "" + r.pairs.n).collect(Collectors.joining(","));
+        System.out.println("{\"counts\": [" + counts + "], \"pair_us\": [" + list(results, r -> r.pairs)
+            + "], \"lock_us\": [" + list(results, r -> r.locks) + "]}");
         System.out.flush();
         Runtime.getRuntime().halt(0);
     }

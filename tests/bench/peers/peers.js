@@ -24,7 +24,10 @@ const KINDS = {
     let held;
     return {
       lock: () => new Promise((done, failed) => {
-        lib.optimistic(name, 30000, 1000000, 10, (err, unlock) => { held = unlock; if (err) failed(err); else done(); });
+        lib.optimistic(name, 30000, 1000000, 10, (err, unlock) => {
+          held = unlock;
+          if (err) failed(err); else done();
+        });
       }),
       unlock: () => new Promise((done, failed) => { held((err) => (err ? failed(err) : done())); }),
     };

@@ -55,7 +55,8 @@ def main():
     n = int(clients)
     context = multiprocessing.get_context("fork")
     window, barrier, out = mmap.mmap(-1, 16), context.Barrier(n + 1), context.Queue()
-    workers = [context.Process(target=clients_of, args=(kind, where, mode, i, window, barrier, out), daemon=True) for i in range(n)]
+    workers = [context.Process(target=clients_of, args=(kind, where, mode, i, window, barrier, out), daemon=True)
+               for i in range(n)]
     for w in workers:
         w.start()
     barrier.wait(60)
@@ -64,7 +65,8 @@ def main():
     results = [out.get(timeout=60) for _ in workers]
     for w in workers:
         w.join()
-    print(json.dumps({"counts": [len(p) for _, p, _ in sorted(results)], "pair_us": [x for _, p, _ in results for x in p],
+    print(json.dumps({"counts": [len(p) for _, p, _ in sorted(results)],
+                      "pair_us": [x for _, p, _ in results for x in p],
                       "lock_us": [x for _, _, k in results for x in k]}))
 
 

@@ -33,7 +33,9 @@ func (l etcdLock) Lock() error   { return l.m.Lock(context.Background()) }
 func (l etcdLock) Unlock() error { return l.m.Unlock(context.Background()) }
 
 func etcd(where, name string) (lock, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + where}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"http://" + where}, DialTimeout: 10 * time.Second, Logger: zap.NewNop(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,8 @@ func rlockd(where, name string) (lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rlockdLock{conn, bufio.NewReader(conn), []byte("LOCK " + name + "\r\n"), []byte("UNLOCK " + name + "\r\n")}, nil
+	lock, unlock := []byte("LOCK "+name+"\r\n"), []byte("UNLOCK "+name+"\r\n")
+	return &rlockdLock{conn, bufio.NewReader(conn), lock, unlock}, nil
 }
 
 var kinds = map[string]func(where, name string) (lock, error){"etcd": etcd, "zookeeper": zookeeper, "rlockd": rlockd}
