@@ -70,7 +70,10 @@ class Bench:
             self.skipped[cell] = str(e)
 
     def run(self):
-        for i in range(self.options.rounds if self.cells else 0):
+        if not self.cells:
+            self.busy.append(servers.busy_elsewhere())
+            return
+        for i in range(self.options.rounds):
             began = time.monotonic()
             self.busy.append(servers.busy_elsewhere())
             turn = i * len(self.cells) // self.options.rounds
