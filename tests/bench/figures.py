@@ -59,4 +59,7 @@ def short(x):
 
 
 def spread(figure):
+    """The median, and how far the rounds were apart when there was more than one."""
+    if len(figure.values) == 1:
+        return short(figure.median)
     return "%s (%s..%s)" % (short(figure.median), short(figure.low), short(figure.high))

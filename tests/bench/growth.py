@@ -11,7 +11,7 @@ TABLES = {
     "locks": ("Held locks", "locks", [
         ("taken_per_s", "LOCK/s while taking them"), ("pairs_per_s", "pairs/s of 16 clients"),
         ("lock_p99_us", "p99 of a LOCK, us"), ("bytes_per_lock", "bytes per lock, rlockd"),
-        ("redis_bytes_per_lock", "bytes per lock, Redis")]),
+        ("redis_bytes_per_lock", "bytes per lock, Redis"), ("lost", "lost so far")]),
     "sessions": ("Sessions", "sessions", [
         ("bytes_per_session", "bytes per idle session"), ("pairs_per_s", "pairs/s with all at work"),
         ("pair_p99_us", "p99 of a pair, us"), ("refused", "LOCKs refused")]),

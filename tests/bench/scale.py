@@ -102,6 +102,9 @@ class Place:
         """Of a LOCK by one client, in microseconds."""
         return self.load(1, seconds, prefix="probe")["lock_us"]["p99"]
 
+    def stat(self, name):
+        return int(self.daemon.info("stats")[name])
+
     def helper(self, *words):
         return Helper(self.stage, words[0], "--at", self.server.at, *words[1:])
 
@@ -136,17 +139,18 @@ def locks(stage, sizes, out):
         m = place.load(16, prefix="own%d" % n)
         table.append({"locks": n, "taken_per_s": said["per_s"], "pairs_per_s": m["pairs_per_s"],
                       "lock_p99_us": place.p99(1.0), "bytes_per_lock": (rss(place.daemon.pid) - base) / n,
-                      "redis_bytes_per_lock": (rss(place.redis.pid) - redis_base) / n})
+                      "redis_bytes_per_lock": (rss(place.redis.pid) - redis_base) / n, "lost": place.stat("lost")})
     out["mem-lock"] = [table[-1]["bytes_per_lock"]]
     out["grow-locks"] = [table[-1]["pairs_per_s"] / table[0]["pairs_per_s"]]
     settle(place)
-    before = cpu(place.daemon.pid), cpu(place.redis.pid), time.monotonic(), int(place.daemon.info("stats")["renewals"])
+    before = cpu(place.daemon.pid), cpu(place.redis.pid), time.monotonic(), place.stat("renewals")
     time.sleep(sizes.watch_s)  # what is measured is this time
     took = time.monotonic() - before[2]
     out["renew-rlockd"] = [(cpu(place.daemon.pid) - before[0]) / took]
     out["renew-redis"] = [(cpu(place.redis.pid) - before[1]) / took]
-    out["renew-rate"] = [(int(place.daemon.info("stats")["renewals"]) - before[3]) / took / held]
+    out["renew-rate"] = [(place.stat("renewals") - before[3]) / took / held]
     out["renew-p99"] = [place.p99(max(10, sizes.watch_s / 2)) / idle_p99]
+    out["renew-lost"] = [place.stat("lost")]
     for h in holders:
         h.stop()
     place.stop()
@@ -221,7 +225,8 @@ JOBS = [
                 Line("grow-locks", "pairs/s of 16 clients with the most locks held / with 1000", ""),
                 Line("renew-rlockd", "all held locks renewed every 10 s: rlockd's share of a core", "cores", "<= 0.25"),
                 Line("renew-redis", "the same: Redis's share of a core", "cores", "<= 0.4"),
-                Line("renew-rate", "the same: renewals per lock and second", "1/s"),
+                Line("renew-rate", "the same: renewals per lock and second", "1/s", ">= 0.09"),
+                Line("renew-lost", "the same: locks lost since the first was taken", "locks", "<= 0"),
                 Line("renew-p99", "the same: p99 of a LOCK meanwhile / in an idle daemon", "", "<= 3")]),
     Job(waiters, [Line("wait-bytes", "memory per waiter", "bytes"),
                   Line("wait-p99", "p99 of a LOCK of another name while all wait / in an idle daemon", ""),

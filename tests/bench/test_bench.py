@@ -62,7 +62,8 @@ class Figures(unittest.TestCase):
     def test_median_and_spread(self):
         f = figures.Figure([5, 1, 9, 3])
         self.assertEqual((f.median, f.low, f.high), (4, 1, 9))
-        self.assertEqual(figures.spread(figures.Figure([12345.0])), "12.3 k (12.3 k..12.3 k)")
+        self.assertEqual(figures.spread(f), "4.00 (1.00..9.00)")
+        self.assertEqual(figures.spread(figures.Figure([12345.0])), "12.3 k")
 
     def test_a_ratio_is_of_each_round(self):
         # Both drift alike, and the ratio does not see it.
