@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import growth
+import profile
 import rows
 from figures import Figure, Goal, short, spread
 
@@ -72,10 +73,14 @@ def _cells(bench):
         yield "| %s | %s | %s |" % (rows.label(c), " | ".join(words), _cores(bench.got[c]))
 
 
-def text(bench, machine_, lines):
+def judge(lines):
+    """Says of each line with a goal whether it is met."""
     for line in lines:
-        if line["goal"] and "met" not in line and "skipped" not in line:
-            line["met"] = Goal(line["goal"]).met(line["ours"].median)
+        if line["goal"] and "skipped" not in line:
+            line["met"] = Goal(line["goal"]).met(line.get("ratio", line["ours"]).median)
+
+
+def text(bench, machine_, lines):
     met = [line["met"] for line in lines if "met" in line]
     skipped = [line for line in lines if "skipped" in line]
     out = ["# Benchmark of %s" % machine_["rlockd"], "",
@@ -94,6 +99,10 @@ def text(bench, machine_, lines):
         out += ["## Growth", "", *growth.tables(bench.stage.growth), bench.stage.picture, ""]
     if bench.cells:
         out += _cells(bench)
+    if bench.profiled:
+        out += ["", "## Where the time goes in what missed its goal", ""]
+        for label, found in bench.profiled:
+            out += profile.markdown(label, found)
     return "\n".join(out) + "\n"
 
 

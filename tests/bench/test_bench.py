@@ -14,6 +14,7 @@ import zipfile
 
 import figures
 import peers
+import profile
 import rows
 import run
 import scale
@@ -195,6 +196,19 @@ class Counting(unittest.TestCase):
         self.assertEqual((p.returncode, p.stdout), (1, b""))
         self.assertIn(b"/nowhere", p.stderr)
         self.assertRaises(servers.Skip, servers.check, self.stage, "nonsense", "nonsense: 1\n")
+
+
+class Profile(unittest.TestCase):
+    def test_what_perf_says(self):
+        text = """
+     9.10%  [kernel.kallsyms]     [k] finish_task_switch.isra.0
+     5.05%  rlockd                [.] core_step                   -      -
+
+"""
+        found = profile.symbols(text)
+        self.assertEqual(found, [(9.1, "kernel", "finish_task_switch.isra.0"), (5.05, "rlockd", "core_step")])
+        self.assertIn("**x**, rlockd: 9 % in kernel, 5 % in rlockd", list(profile.markdown("x", found)))
+        self.assertIn("| 9.1 | kernel | `finish_task_switch.isra.0` |", list(profile.markdown("x", found)))
 
 
 class Scripts(unittest.TestCase):
