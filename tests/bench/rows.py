@@ -148,6 +148,15 @@ def _contended():
                       direct("setnx", retry=retry, **many))
 
 
+def _spin():
+    """Latency bought with processor time."""
+    spin = Cell("spin", "rlockd")
+    yield Row("spin-one", "1 client, own name, p50 of a pair: with spin: 30us / without", p50, spin, rlockd())
+    spin = spin._replace(clients=16, hot=True)
+    yield Row("spin-hot-16", "16 clients, one name, hand-offs/s: with spin: 30us / without", rate, spin,
+              rlockd(clients=16, hot=True))
+
+
 def _linger():
     many = {"clients": 16}
     yield Row("linger-16", "linger, 16 clients, own names again and again / direct classic", rate, linger(**many),
@@ -155,7 +164,7 @@ def _linger():
     yield Row("linger-16-calls", "the same: Redis commands per pair", calls, linger(**many), None, "<= 0.05")
 
 
-CORE = [*_own(), *_processes(), *_hot(), *_contended(), *_linger()]
+CORE = [*_own(), *_processes(), *_hot(), *_contended(), *_linger(), *_spin()]
 
 
 

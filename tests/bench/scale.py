@@ -31,6 +31,7 @@ class Sizes:
         self.locks = [n for n in LOCKS if not small or n <= 10000]
         self.waiters = 2000 if small else WAITERS
         self.rounds = 20 if small else 200
+        self.remote_s = 1 if small else 5
         self.watch_s = 11 if small else 20  # one round of renewals, or two
 
 
@@ -79,6 +80,15 @@ def cpu(pid):
     return total / 1e9
 
 
+def run_load(*words):
+    """load, to its end: what it prints."""
+    p = subprocess.run([LOAD, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       preexec_fn=harness.die_with_us, timeout=300)
+    if p.returncode:
+        raise Skip("load: " + p.stderr.decode(errors="replace").strip())
+    return json.loads(p.stdout)
+
+
 class Place:
     """A fresh daemon and its Redis, in a directory below the stage's."""
 
@@ -87,16 +97,9 @@ class Place:
         self.server = servers.Rlockd(stage, name)
         self.daemon, self.redis = self.server.daemon, self.server.process
 
-    def load(self, clients, seconds=1.0, **more):
-        words = [LOAD, "--proto", "rlockd", "--at", self.server.at, "--clients", clients, "--seconds", seconds,
-                 "--warm", "0.25"]
-        for k, v in more.items():
-            words += ["--" + k, v]
-        p = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                           preexec_fn=harness.die_with_us, timeout=300)
-        if p.returncode:
-            raise Skip("load: " + p.stderr.decode(errors="replace").strip())
-        return json.loads(p.stdout)
+    def load(self, clients, seconds=1.0, prefix="bench"):
+        return run_load("--proto", "rlockd", "--at", self.server.at, "--clients", clients, "--seconds", seconds,
+                        "--warm", "0.25", "--prefix", prefix)
 
     def p99(self, seconds=2.0):
         """Of a LOCK by one client, in microseconds."""
@@ -202,13 +205,28 @@ def killed(stage, sizes, out):
     place = Place(stage, "killed")
     other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="killed-other"))
     for name, at, settle_ms in (("one", place.server.at, 3), ("two", other.addr, 30)):
-        p = subprocess.run([LOAD, "killed", "--at", place.server.at, "--also", at, "--rounds", str(sizes.rounds),
-                            "--settle", str(settle_ms)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                           preexec_fn=harness.die_with_us, timeout=300)
-        if p.returncode:
-            raise Skip("load: " + p.stderr.decode(errors="replace").strip())
-        us = json.loads(p.stdout)["us"]
+        us = run_load("killed", "--at", place.server.at, "--also", at, "--rounds", sizes.rounds, "--settle",
+                      settle_ms)["us"]
         out["killed-%s-p50" % name], out["killed-%s" % name] = [us["p50"] / 1e3], [us["p99"] / 1e3]
+    other.stop()
+    place.stop()
+
+
+def remote(stage, sizes, out):
+    """16 clients hand a name round at one daemon; one more waits for it at another, or is a Redisson client."""
+    place = Place(stage, "remote")
+    other = stage.keep(harness.Rlockd(stage.directory, redis=place.redis.url, name="remote-other"))
+    for name, proto, at in (("rlockd", "rlockd", other.addr), ("redisson", "redisson", place.redis.url)):
+        busy = subprocess.Popen([LOAD, "--proto", "rlockd", "--at", place.server.at, "--clients", "16", "--hot",
+                                 "--seconds", "60"], stdout=subprocess.DEVNULL, preexec_fn=harness.die_with_us)
+        try:
+            m = run_load("--proto", proto, "--at", at, "--hot", "--warm", "1", "--seconds", sizes.remote_s)
+        finally:
+            busy.terminate()
+            busy.wait()
+        out["remote-" + name] = [m["lock_us"]["p99"] / 1e3]
+        out["remote-%s-max" % name] = [m["lock_us"]["max"] / 1e3]
+        harness.until(place.server.is_empty, 60)
     other.stop()
     place.stop()
 
@@ -218,6 +236,10 @@ JOBS = [
                  Line("killed-one", "the same, p99", "ms", "<= 10"),
                  Line("killed-two-p50", "holder killed -> waiter at another daemon has it, p50", "ms"),
                  Line("killed-two", "the same, p99", "ms", "<= 20")], True),
+    Job(remote, [Line("remote-rlockd", "16 clients hand a name round, one waits at another daemon: its p99", "ms", "<= 12"),
+                 Line("remote-rlockd-max", "the same: its longest wait", "ms"),
+                 Line("remote-redisson", "the same: one more that is a Redisson client (its recipe)", "ms", "<= 12"),
+                 Line("remote-redisson-max", "the same: its longest wait", "ms")], True),
     Job(sessions, [Line("mem-session", "memory per idle session that has locked once", "bytes", "<= 2048"),
                    Line("grow-sessions", "pairs/s with the most sessions at work / the best of all steps", ""),
                    Line("refused-sessions", "the same: LOCKs refused (-UNAVAILABLE, -LIMIT)", "", "<= 0")]),

@@ -109,6 +109,7 @@ SERVERS = {
     # Every hand-off takes its trip to Redis, as between daemons.
     "trip": lambda stage: Rlockd(stage, "trip", "handoff: { max: 0 }\n"),
     "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
+    "spin": lambda stage: Rlockd(stage, "spin", "spin: 30us\n"),
     "floor-echo": lambda stage: Floor(stage, "echo"),
     "floor-hot": lambda stage: Floor(stage, "hot"),
 }
