@@ -15,7 +15,7 @@
  *   L2  nothing is left in Redis that its daemon does not know of (ours.c, left.c)
  *   L3  without a fault no lock is lost
  *   L4  what a process has left is free when the next one has reached Redis (left.c)
- *   R1  nothing is left in a daemon when everybody has gone (left.c)
+ *   R1  a daemon has no more than it was asked for, and nothing is left in it when everybody has gone (left.c)
  *
  * S7 is asserted of strangers. Of two daemons S1 covers it: who takes another's key away lets a third have it while the
  * promise lasts; where nobody comes meanwhile, the next renewal finds it gone, which is L3.
@@ -516,6 +516,7 @@ check_step(struct daemon *d)
             check_holders(w, &w->name[i]);
         }
     }
+    check_caps(d);
     if (w->check_in-- == 0) {
         w->check_in = CORE_CHECK_EVERY;
         core_check(d->core, daemon_clock(d, w->now_us));

@@ -96,6 +96,27 @@ check_freed(struct world *w)
     }
 }
 
+/* R1, after each step: a core has no more than it was asked for and has not answered. */
+void
+check_caps(struct daemon *d)
+{
+    struct core_totals t = core_totals(d->core);
+    size_t sessions = 0, asked = 0;
+
+    for (int i = 0; i < SESSIONS; i++) {
+        const struct session *s = &d->session[i];
+
+        sessions += s->open;
+        for (int k = 0; k < ASKED && s->open; k++) {
+            asked += s->asked[k].id == 0 ? 0 : s->asked[k].n > 0 ? s->asked[k].n : 1;
+        }
+    }
+    if (t.sessions != sessions || t.waiters > asked || t.locks > NAMES) {
+        violated(d->world, "R1", "daemon %d has %d sessions of %d, %d waiters of %d, %d names", d->index,
+                 (int)t.sessions, (int)sessions, (int)t.waiters, (int)asked, (int)t.locks);
+    }
+}
+
 /* R1. Everybody has gone: nothing is left in a core, and nothing on its way to Redis. */
 void
 check_end(struct world *w)

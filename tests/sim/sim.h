@@ -414,6 +414,7 @@ void strangers_lost(struct world *w, bool take);               /* Redis has lost
 bool stranger_has(const struct world *w, const struct name *n);
 void check_freed(struct world *w);                              /* what a process has left, by the one after it */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
+void check_caps(struct daemon *d);
 void check_end(struct world *w);
 int name_find(const struct world *w, struct slice text);
 
