@@ -443,6 +443,15 @@ class Case(unittest.TestCase):
         self.addCleanup(c.close)
         return c
 
+    @staticmethod
+    def reap(p):
+        """The end of a process with pipes, whether it has come by itself or not."""
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+        p.stdout.close()
+        p.stderr.close()
+
     def run_words(self, words, stdin=b"", env=None, timeout=30, cwd=None):
         """Runs a command to its end; (status, stdout, stderr)."""
         full = dict(os.environ)

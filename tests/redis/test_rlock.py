@@ -36,14 +36,6 @@ class Rlock(Case):
         self.addCleanup(self.reap, p)
         return p
 
-    @staticmethod
-    def reap(p):
-        if p.poll() is None:
-            p.kill()
-        p.wait()
-        p.stdout.close()
-        p.stderr.close()
-
     def state(self, name):
         locks = self.c.maps("LOCKS", name)
         return (locks[0]["state"], locks[0]["waiters"]) if locks else None

@@ -132,14 +132,6 @@ class Bad(Case):
         self.assertEqual(p.stdout.readline(), b"ready\n")
         return p
 
-    @staticmethod
-    def reap(p):
-        if p.poll() is None:
-            p.kill()
-        p.wait()
-        p.stdout.close()
-        p.stderr.close()
-
     def assert_lost(self, p, why):
         self.assertEqual(p.wait(harness.DEADLINE), 79)
         self.assertEqual(p.stdout.read(), b"term\n")
