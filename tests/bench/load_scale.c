@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,10 +143,8 @@ holders(struct scale *s)
 static void
 flush(struct conn *c)
 {
-    const struct timespec pause = {.tv_nsec = 100000};
-
     while (!conn_flush(c)) {
-        nanosleep(&pause, NULL);
+        (void)poll(&(struct pollfd){.fd = c->fd, .events = POLLOUT}, 1, -1);
     }
 }
 
