@@ -4,7 +4,7 @@
 -- needs, and the rest of this file. One call is one verb of one kind over N names:
 --
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
---   ARGV   guard, floor, epoch, then for each key the function's parameters behind `key`, in their order
+--   ARGV   guard, floor, epoch, room, then for each key the function's parameters behind `key`, in their order
 --   reply  { TIME in us, then for each key: outcome, a, b }
 --
 -- Only integers go back (an error reply apart). Outcomes, with a and b:
@@ -23,6 +23,7 @@
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
 -- floor: the highest token that the daemon has seen.
+-- room: so many tokens behind each that is given now are given to nobody else: for hand-overs inside the daemon.
 -- epoch: what rlock:epoch has to be, see presence.lua. Who wants a lock names it as it is while Redis grants; so none
 -- is granted in data that has lost locks until their holders have had them again. They name it as it is in the grace.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
@@ -117,7 +118,7 @@ end
 
 local reply = {now}
 local stale = ARGV[1] ~= '0' and now > tonumber(ARGV[1])
-local at, to = 4, 2
+local at, to = 5, 2
 for i = 3, #KEYS do
     local outcome, a, b = STALE
     if takes and not known and not stale then
@@ -138,6 +139,7 @@ for i = 3, #KEYS do
     reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
     at, to = at + columns, to + 3
 end
+last = last and last + tonumber(ARGV[4])
 if last and last > now then
     call('SET', KEYS[1], text(last))
 end

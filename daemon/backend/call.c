@@ -183,6 +183,22 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
     }
 }
 
+/* Tokens for hand-overs: as many as one of them wants. */
+static uint32_t
+token_room(const struct call *c)
+{
+    struct list *pos, *nxt;
+    uint32_t room = 0;
+
+    list_each(pos, nxt, &c->items)
+    {
+        const struct item *it = container_of(pos, struct item, node);
+
+        room = it->op.room > room ? it->op.room : room;
+    }
+    return room;
+}
+
 /* Every token that was given here so far is at most this. */
 static uint64_t
 token_floor(const struct call *c)
@@ -223,6 +239,8 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
     buf_printf(text, "%" PRIu64, token_floor(c));
     ends[made++] = text->n;
     buf_add_slice(text, t->epoch);
+    ends[made++] = text->n;
+    buf_printf(text, "%" PRIu32, token_room(c));
     ends[made++] = text->n;
     list_each(pos, nxt, &c->items)
     {

@@ -14,6 +14,7 @@ enum {
     KIND_F_PLACED = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
+    KIND_F_HANDED = 1 << 5,    /* a hold may pass to who waits here while Redis has it, see core/handoff.c */
 };
 
 enum kind {

@@ -471,6 +471,9 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->place_until_us = 0;
     cl->lost = false;
+    if (cl->state == CLAIM_HELD && claim_hand_over(c, cl, NULL)) {
+        return;
+    }
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {

@@ -227,6 +227,7 @@ struct core_op {
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
+    uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
     int64_t stamp;      /* last stamp of this claim, 0 = none */
     struct core_unsent *unsent; /* borrowed; NULL: WATCH, UNWATCH */
 };

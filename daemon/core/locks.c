@@ -180,8 +180,8 @@ lock_wake(struct core *c, struct lock *l)
 }
 
 /* The first in the queue whom somebody waits for; places kept for nobody are passed over. */
-static struct claim *
-first_wanting(const struct lock *l)
+struct claim *
+lock_next(const struct lock *l)
 {
     struct list *pos, *nxt;
 
@@ -354,7 +354,7 @@ lock_work(struct core *c, struct lock *l)
 
     list_remove(&l->work);
     idle_free(c, l);
-    next = first_wanting(l);
+    next = lock_next(l);
     if (next == NULL) {
         l->retry_us = l->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
     }
@@ -449,6 +449,8 @@ lock_released(struct core *c, struct lock *l, int64_t outsiders)
     if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
         l->run = 0;
     } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
+        c->metrics->handoff_yields++;
+        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
         l->run = 0;
         l->yield_until_us = after_us(c->now_us, YIELD_US);
         l->retry_us = l->yield_until_us;

@@ -55,6 +55,15 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_uns
                             .unsent = unsent};
 }
 
+/* Tokens for hand-overs, where there may be some. */
+static uint32_t
+room_of(const struct core *c, const struct lock *l)
+{
+    uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
+
+    return l->contended && lock_is(l, KIND_F_HANDED) ? most : 0;
+}
+
 /* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
 static void
 send_op(struct core *c, struct claim *cl, struct request *r)
@@ -73,6 +82,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
+    a.op.room = cl->op_room = cl->op_verb == CORE_ACQUIRE ? room_of(c, cl->lock) : 0;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
@@ -158,7 +168,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
             r->again = true;
         }
         claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else {
+    } else if (!claim_hand_over(c, cl, r)) {
         claim_release(c, cl, r);
     }
 }

@@ -69,31 +69,24 @@ unhurry(struct claim *cl)
     }
 }
 
-static void
-grant(struct core *c, struct claim *cl, const struct core_done *d)
+/* Its deadline is known, counted from since_us: whoever waited for it together is answered. */
+void
+claim_grant(struct core *c, struct claim *cl, int64_t since_us)
 {
     struct lock *l = cl->lock;
     struct request *first = container_of(cl->requests.next, struct request, claim_node);
 
-    lose_others(c, l);
-    claim_move(c, cl, CLAIM_HELD);
     cl->holds = !first->shared;
     cl->shared = first->shared;
-    cl->placed = false;
-    cl->renew_op = 0; /* of the place, if at all: what it finds is no news of the hold */
-    cl->token = d->token;
     cl->session = first->peer->id;
     cl->fresh = first->fresh;
     cl->granted_us = c->now_us;
     first->tended = first->bundle != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    plan(c, cl, d->sent_us);
+    plan(c, cl, since_us);
     cl->place_until_us = 0;
     cl->backoff_us = 0;
-    l->trouble = CORE_NOT_GRANTED;
-    l->taken_until_us = 0;
-    l->backoff_us = 0;
     l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
@@ -104,6 +97,23 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
         claim_serve(c, cl);        /* who waited with it: repetitions of it, or who came behind one that outlived it */
     }
     lock_settle_full(c, l);
+}
+
+static void
+grant(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct lock *l = cl->lock;
+
+    lose_others(c, l);
+    claim_move(c, cl, CLAIM_HELD);
+    cl->placed = false;
+    cl->renew_op = 0; /* of the place, if at all: what it finds is no news of the hold */
+    cl->token = d->token;
+    cl->room = cl->op_room;
+    l->trouble = CORE_NOT_GRANTED;
+    l->taken_until_us = 0;
+    l->backoff_us = 0;
+    claim_grant(c, cl, d->sent_us);
 }
 
 static void
@@ -319,7 +329,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
 }
 
 /* A hold that was given back was the last of its claim; of a kind with permits the owner may have other claims. */
-static int64_t
+int64_t
 permits_left(const struct claim *cl)
 {
     struct list *pos, *nxt;
@@ -332,7 +342,7 @@ permits_left(const struct claim *cl)
     {
         const struct claim *other = container_of(pos, struct claim, owner_node);
 
-        n += other->lock == cl->lock && other->state == CLAIM_HELD;
+        n += other != cl && other->lock == cl->lock && other->state == CLAIM_HELD;
     }
     return n;
 }

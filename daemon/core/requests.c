@@ -311,6 +311,7 @@ join_queue(struct core *c, struct request *r)
         claim_enqueue(c, cl);
     }
     list_push_back(&cl->requests, &r->claim_node);
+    cl->lock->contended |= lock_is_full(cl->lock, r->shared) || cl->lock->freeing_n > 0 || !first;
     if (first) {
         lock_wanted(c, cl->lock, r->shared);
     }

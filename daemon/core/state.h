@@ -33,6 +33,7 @@ enum {
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
+    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -134,6 +135,8 @@ struct claim {
 
     uint64_t session;       /* that was granted it */
     uint64_t token;
+    uint32_t room;          /* tokens behind it that Redis gives to nobody: for who it is handed over to */
+    uint32_t op_room;       /* ... of the acquire in flight */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
     bool placed;            /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
@@ -184,6 +187,7 @@ struct lock {
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
     bool foreign_wait, tracking; /* as its rule said last */
+    bool contended;         /* somebody here wanted it while it was held, since the record was made */
     bool unplaced;          /* somebody in the queue may need a place in Redis */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
@@ -289,6 +293,7 @@ void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
+struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 void lock_break(struct core *c, struct request *r);
@@ -349,6 +354,11 @@ void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doub
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
+void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
+int64_t permits_left(const struct claim *cl); /* that its owner holds beside it */
+
+/* handoff.c */
+bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);

@@ -74,9 +74,9 @@ class Scripted(Case):
         s, us = self.c.cmd("TIME")
         return int(s) * 1000000 + int(us)
 
-    def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN):
+    def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN, room=0):
         """One call. names: (key, what differs from the usual columns)."""
-        argv = [guard, floor, epoch]
+        argv = [guard, floor, epoch, room]
         for key, more in names:
             who = more.get("owner", ME)
             columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0,
@@ -95,8 +95,8 @@ class Scripted(Case):
         self.assertTrue(before <= reply[0] <= self.now_us())
         return [tuple(reply[i:i + 3]) for i in range(1, len(reply), 3)]
 
-    def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, **more):
-        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch)[0]
+    def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, room=0, **more):
+        return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, room=room)[0]
 
     def held(self, kind, key="k", who=ME, **more):
         """Held by who; returns its stamp."""

@@ -137,6 +137,19 @@ class Tokens(Scripted):
         self.assertEqual(self.run_one("counter", "clear", "c", floor=far + 20)[1], far + 21)
         self.assertEqual(self.c.cmd("GET", CLOCK), str(far + 21))
 
+    def test_room(self):
+        """So many tokens behind each that is given are given to nobody, whatever clock Redis goes by."""
+        far = self.now_us() + 10 ** 12
+        self.assertEqual(self.run_one("reentrant", "acquire", "a", floor=far, room=50)[1], far + 1)
+        a, b = self.run_all("simple", "acquire", [("b", {}), ("c", {})], room=7)
+        self.assertGreater(a[1], far + 51)
+        self.assertEqual(b[1], a[1] + 1)
+        self.assertGreater(self.run_one("reentrant", "acquire", "d")[1], b[1] + 7)
+        self.flush()
+        token = self.run_one("reentrant", "acquire", "a", room=10 ** 9)[1]  # beyond what time passes meanwhile
+        self.assertGreater(self.run_one("reentrant", "acquire", "b")[1], token + 10 ** 9)
+        self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, room=5)[1], 0)
+
     def test_clock_is_never_left_behind(self):
         """Also when the call ends in an error after a token was drawn."""
         far = self.now_us() + 10 ** 12
@@ -145,7 +158,7 @@ class Tokens(Scripted):
         self.c.cmd("SET", "b", "x")
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "nohgets", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN,
+            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, 0,
                           *[ME, LEASE, 1, 0] * 2)
         self.assertIsInstance(reply, RError)
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)

@@ -176,6 +176,15 @@ free_heard_by(struct world *w, uint64_t s, int64_t listeners)
     expect_reply(w, id, CORE_LEFT);
 }
 
+static void
+open_with_runs(struct world *w, uint32_t most)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = most;
+    world_open_conf(w, &conf);
+}
+
 /* Others hear the channel too: after handoff_max grants in a row here they get a little time before us. */
 START_TEST(turns_by_count)
 {
@@ -184,21 +193,25 @@ START_TEST(turns_by_count)
     struct flight op;
     uint64_t s[N], id[N];
 
-    world_open(&w);
+    open_with_runs(&w, 4);
     crowd(&w, s, id, N);
     for (int i = 1; i < N; i++) {
-        free_heard_by(&w, s[i - 1], 2);
         if (i % 4 == 0) {
+            free_heard_by(&w, s[i - 1], 2);
             hint(&w, w.flights[0].op.lock); /* the echo of our own release */
             pass(&w, MS(5) - 1);
             quiet(&w);
             expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
             pass(&w, 1);
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            redis_says(&w, op, CORE_OK);
+        } else {
+            expect_reply(&w, unlock(&w, s[i - 1], "a"), CORE_LEFT); /* handed over */
         }
-        op = expect_op(&w, CORE_ACQUIRE, "a");
-        redis_says(&w, op, CORE_OK);
         expect_reply(&w, id[i], CORE_GRANTED);
     }
+    ck_assert_uint_eq(w.metrics.handoff_yields, 2);
+    ck_assert_uint_eq(w.metrics.handoff_late, 0);
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);
 }
@@ -209,11 +222,11 @@ START_TEST(turns_by_time)
     struct world w;
     uint64_t s[4], id[4];
 
-    world_open(&w);
+    open_with_runs(&w, 4);
     crowd(&w, s, id, 4);
     pass(&w, MS(10) - 1);
-    free_heard_by(&w, s[0], 2);
-    redis_grants(&w, "a", id[1]);
+    expect_reply(&w, unlock(&w, s[0], "a"), CORE_LEFT);
+    expect_reply(&w, id[1], CORE_GRANTED);
     pass(&w, 1);
     free_heard_by(&w, s[1], 2);
     quiet(&w);
@@ -221,7 +234,10 @@ START_TEST(turns_by_time)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1)); /* they took it: a new run */
     pass(&w, SEC(1) + MS(1));
     redis_grants(&w, "a", id[2]);
-    free_heard_by(&w, s[2], 2);
+    pass(&w, MS(16));
+    free_heard_by(&w, s[2], 2); /* a holder took its time: others waited longer than they should */
+    ck_assert_uint_eq(w.metrics.handoff_late, 1);
+    pass(&w, MS(5));
     redis_grants(&w, "a", id[3]);
     expect_op(&w, CORE_UNWATCH, "a");
     world_close(&w);

@@ -1,0 +1,228 @@
+/*
+ * handoff.c -- a lock goes to the next one here while Redis keeps it for this daemon (lock cohorting).
+ *
+ * Who unlocks has it in Redis under the id of a claim and a number (claim.number). When somebody waits here, neither is
+ * given back: the two owners exchange their claims. The new holder has the one that Redis knows, with the lease that is
+ * left of it and the next token; whoever had it has the other one, which Redis knows nothing of, and a fresh number, for
+ * the old one is in Redis under a name that is not his any more.
+ *
+ * So nothing is sent, nothing is allocated, and nothing can fail half-way; for Redis, and for everything that is done
+ * about it (renewal, reclaim, the table of what Redis has of us), the same claim goes on being held.
+ *
+ * I1  Only what is held beyond doubt is handed over: no operation, or one that may yet run, stands between what we know
+ *     of it and what Redis has.
+ * I2  The new holder is told no deadline behind the one that Redis has confirmed.
+ * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else.
+ * I4  Others get their turn: after handoff.max grants in a row, or handoff.time, the lock goes back to Redis, which says
+ *     whether somebody waits elsewhere (lock_released()).
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+enum { WALK_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
+
+/* Requests in their owner's order that are about the claim; -1: too many to look. */
+static int
+count_in_order(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+    int n = 0, looked = 0;
+
+    list_each(pos, nxt, &cl->owner->fifo)
+    {
+        if (++looked > WALK_MAX) {
+            return -1;
+        }
+        n += container_of(pos, struct request, fifo_node)->claim == cl;
+    }
+    return n;
+}
+
+/* Of those that wait in the claim, or are being served there, the ones that run out of order. */
+static int
+count_out_of_order(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+    int n = 0;
+
+    list_each(pos, nxt, &cl->requests)
+    {
+        n += !list_linked(&container_of(pos, struct request, claim_node)->fifo_node);
+    }
+    return n;
+}
+
+/* Whether all that refers to it can be found: what a bundle has been granted, say, stays where it is. */
+static bool
+is_movable(const struct claim *cl)
+{
+    int n = count_in_order(cl);
+
+    return n >= 0 && (uint32_t)(n + count_out_of_order(cl)) == cl->refs;
+}
+
+/* Nothing that was sent for it can change what Redis has of it. */
+static bool
+is_settled(const struct core *c, const struct claim *cl)
+{
+    return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && cl->zombie_until_us <= c->now_us &&
+           cl->partial_until_us <= c->now_us && cl->shrink_until_us <= c->now_us;
+}
+
+/* HELD, its last hold is being given back by r (NULL: its owner ends). */
+static bool
+may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
+{
+    const struct lock *l = cl->lock;
+    bool in_run = l->run < c->conf.handoff_max && c->now_us - l->run_since_us < c->conf.handoff_time_us;
+    bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
+
+    bool fits = !lock_is(l, KIND_F_PERMITS) || l->held_n <= l->limit;
+
+    /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends that. */
+    return lock_is(l, KIND_F_HANDED) && in_run && cl->room > 0 && claim_holds(cl) == 1 && alone && fits &&
+           !(r != NULL && r->silent) && !cl->jeopardy && l->break_op == 0 && l->trying == NULL && is_settled(c, cl) &&
+           is_movable(cl);
+}
+
+/* The lease that it waits for. */
+static int64_t
+wanted_us(const struct request *r)
+{
+    return r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+}
+
+/* What is left is enough: of a lease that we renew a half, of another one all. */
+static bool
+lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
+{
+    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us && cl->renew_op == 0;
+
+    return r->lease_us != 0 ? whole : cl->deadline_us - c->now_us >= wanted_us(r) / 2;
+}
+
+/* Whose turn it is, if it can have the claim as it is. */
+static struct claim *
+heir_of(const struct core *c, const struct claim *cl)
+{
+    struct claim *next = lock_next(cl->lock);
+    const struct request *first;
+
+    if (next == NULL || next->owner == cl->owner) {
+        return NULL;
+    }
+    assert(next->state == CLAIM_QUEUED && next->op == 0);
+    first = container_of(next->requests.next, struct request, claim_node);
+    if (first->shared != (cl->shared > 0) || !lasts_for(c, cl, first)) {
+        return NULL;
+    }
+    return !next->unsure && is_movable(next) ? next : NULL;
+}
+
+/* What the owner asks for, about this claim, is about that one from now on. */
+static void
+rebind(struct claim *from, struct claim *to)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &from->owner->fifo)
+    {
+        struct request *r = container_of(pos, struct request, fifo_node);
+
+        if (r->claim == from) {
+            r->claim = to;
+        }
+    }
+}
+
+/* Who waits in `from` waits in `to`, in the same order. */
+static void
+rebind_waiting(struct claim *from, struct claim *to)
+{
+    while (!list_empty(&from->requests)) {
+        struct request *r = container_of(from->requests.next, struct request, claim_node);
+
+        list_remove(&r->claim_node);
+        list_push_back(&to->requests, &r->claim_node);
+        r->claim = to;
+    }
+}
+
+static void
+swap_owners(struct claim *a, struct claim *b)
+{
+    struct owner *o = a->owner;
+    int64_t owner_grace_us = a->owner_grace_us, place_grace_us = a->place_grace_us;
+    uint32_t refs = a->refs;
+
+    list_remove(&a->owner_node);
+    list_remove(&b->owner_node);
+    list_push_back(&b->owner->claims, &a->owner_node);
+    list_push_back(&o->claims, &b->owner_node);
+    a->owner = b->owner;
+    b->owner = o;
+    a->refs = b->refs;
+    b->refs = refs;
+    a->owner_grace_us = b->owner_grace_us;
+    a->place_grace_us = b->place_grace_us;
+    b->owner_grace_us = owner_grace_us;
+    b->place_grace_us = place_grace_us;
+}
+
+/* What `held` was, `next` is, and the other way round; next's requests go with it. */
+static void
+exchange(struct core *c, struct claim *held, struct claim *next)
+{
+    struct owner *leaves = held->owner;
+    bool renamed = leaves->name != NULL || next->owner->name != NULL;
+
+    assert(list_empty(&held->requests));
+    if (renamed) {
+        claim_forget(c, held); /* the texts of a record never change: it is kept anew, see claim_grant() */
+    }
+    rebind(held, next);
+    rebind(next, held);
+    rebind_waiting(next, held);
+    swap_owners(held, next);
+    if (leaves->number == held->number) {
+        leaves->number = ++c->serial;
+    }
+    next->number = leaves->number;
+    held->queued_us = next->queued_us;
+    held->tried_us = c->now_us;
+    claim_move(c, next, CLAIM_IDLE);
+    claim_arm(c, next);
+    owner_wake(c, leaves);
+}
+
+/*
+ * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has to
+ * be told that it is free.
+ */
+bool
+claim_hand_over(struct core *c, struct claim *cl, struct request *r)
+{
+    struct claim *next = may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
+    const struct request *first;
+
+    if (next == NULL) {
+        return false;
+    }
+    c->metrics->handoffs++;
+    lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
+    if (r != NULL) {
+        request_finish(c, r, CORE_LEFT, permits_left(cl));
+    }
+    exchange(c, cl, next);
+    first = container_of(cl->requests.next, struct request, claim_node);
+    cl->token++;
+    cl->room--;
+    cl->lease_us = wanted_us(first);
+    if (first->lease_us != 0) {
+        cl->deadline_us = core_deadline_us(c->now_us, cl->lease_us);
+    }
+    c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
+    claim_grant(c, cl, c->now_us);
+    return true;
+}

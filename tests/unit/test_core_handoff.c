@@ -1,0 +1,761 @@
+/*
+ * test_core_handoff.c -- a lock that passes from one owner here to the next, without a word to Redis; and when it must not.
+ */
+#include "tests/unit/core_world.h"
+
+static void
+open_handing(struct world *w)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 8;
+    world_open_conf(w, &conf);
+}
+
+/* s holds "a" and may hand it over; t waits for it (its request). */
+struct pair {
+    uint64_t s, t, waits;
+    struct flight acquired; /* how Redis knows the hold */
+    uint64_t token;
+};
+
+/* As `how` says. The first of them is granted it when the other waits already. */
+static struct pair
+pair(struct world *w, struct ask how, struct ask then)
+{
+    struct pair p = {.s = session(w), .t = session(w)};
+    uint64_t before = session(w), id = lock(w, before, "a", .kind = how.kind, .limit = how.limit);
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert_uint_eq(op.op.room, 0);
+    redis_says(w, op, CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+    id = world_ask(w, CORE_LOCK, p.s, "a", how);
+    p.waits = world_ask(w, CORE_LOCK, p.t, "a", then);
+    give(w, before, "a");
+    p.acquired = expect_op(w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(p.acquired.op.room, w->conf.handoff_max);
+    redis_says(w, p.acquired, CORE_OK);
+    p.token = expect_reply(w, id, CORE_GRANTED)->token;
+    gone(w, before);
+    return p;
+}
+
+#define PAIR(w, ...) pair(w, (struct ask){__VA_ARGS__}, (struct ask){__VA_ARGS__})
+
+START_TEST(handed)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW, KIND_SEMAPHORE};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        struct flight op;
+        struct pair p;
+        const struct core_reply *r;
+        uint64_t id;
+
+        open_handing(&w);
+        p = PAIR(&w, .kind = kinds[i], .limit = 1);
+        ck_assert_int_eq(expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT)->left, 0);
+        r = expect_reply(&w, p.waits, CORE_GRANTED); /* and not a word to Redis */
+        ck_assert_uint_eq(r->token, p.token + 1);
+        ck_assert_uint_eq(r->holds, 1);
+        ck_assert_int_eq(r->lease_us, TOLD_30S);
+        ck_assert_uint_eq(w.metrics.handoffs, 1);
+        expect_news(&w, CORE_NEWS_RELEASED, "a");
+        ck_assert_uint_eq(expect_news(&w, CORE_NEWS_RELEASED, "a")->token, p.token);
+        expect_news(&w, CORE_NEWS_GRANTED, "a");
+        expect_news(&w, CORE_NEWS_GRANTED, "a");
+        ck_assert_uint_eq(expect_news(&w, CORE_NEWS_GRANTED, "a")->session, p.t);
+        expect_reply(&w, unlock(&w, p.s, "a"), CORE_NOT_HELD);
+        expect_reply(&w, lock(&w, p.s, "a", .kind = kinds[i], .limit = 1, .nowait = true), CORE_NOT_GRANTED);
+        ck_assert_uint_eq(look(&w, "a").owner.session, p.t);
+        id = unlock(&w, p.t, "a");
+        op = expect_op(&w, CORE_RELEASE, "a"); /* what Redis knows it by */
+        ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
+        ck_assert_uint_eq(op.op.owner, p.acquired.op.owner);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        id = lock(&w, p.s, "a", .kind = kinds[i], .limit = 1);
+        op = expect_op(&w, CORE_ACQUIRE, "a"); /* by no number that another hold may still have there */
+        ck_assert_uint_ne(op.op.owner, p.acquired.op.owner);
+        ck_assert_uint_ge(op.op.token_floor, p.token + 1);
+        redis_says(&w, op, CORE_OK);
+        ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, p.token + 1);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Those are for Redis: who wins them is known by more than an owner. */
+START_TEST(kinds_that_are_not)
+{
+    static const enum kind kinds[] = {KIND_COUNTER, KIND_FAIR, KIND_FENCED};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        uint64_t s, t, id;
+
+        open_handing(&w);
+        s = session(&w);
+        t = session(&w);
+        id = lock(&w, s, "a", .kind = kinds[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 5);
+        expect_reply(&w, id, CORE_GRANTED);
+        lock(&w, t, "a", .kind = kinds[i]);
+        skip_all(&w);
+        pass(&w, MS(6));
+        unlock(&w, s, "a");
+        expect_op(&w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Its first holder did not know that anybody would wait: Redis has set no tokens aside. */
+START_TEST(no_room)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, token;
+
+    open_handing(&w);
+    s = session(&w);
+    t = session(&w);
+    token = take(&w, s, "a");
+    id = lock(&w, t, "a");
+    unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.room, 8);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, token);
+    id = lock(&w, s, "a");
+    expect_reply(&w, unlock(&w, t, "a"), CORE_LEFT);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Two who pipeline LOCK, UNLOCK: in turns, tokens rise, and after so many grants Redis is asked again. */
+START_TEST(to_and_fro)
+{
+    enum { N = 6 };
+    struct world w;
+    struct pair p;
+    uint64_t u, lock_of[2][N], unlock_of[2][N], last;
+    int turns = 0;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL); /* s holds it, t waits */
+    u = session(&w);
+    for (int i = 0; i < N; i++) {
+        lock_of[0][i] = i == 0 ? p.waits : lock(&w, p.t, "a");
+        unlock_of[0][i] = unlock(&w, p.t, "a");
+        lock_of[1][i] = lock(&w, u, "a");
+        unlock_of[1][i] = unlock(&w, u, "a");
+    }
+    last = p.token;
+    expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT);
+    for (; turns < 7; turns++) {
+        uint64_t token = expect_reply(&w, lock_of[turns % 2][turns / 2], CORE_GRANTED)->token;
+
+        ck_assert_uint_eq(token, last + 1);
+        last = token;
+        if (turns < 6) {
+            expect_reply(&w, unlock_of[turns % 2][turns / 2], CORE_LEFT);
+        }
+    }
+    ck_assert_uint_eq(w.metrics.handoffs, 7);
+    ck_assert_uint_eq(p.acquired.op.room, 8); /* enough for them */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, unlock_of[0][3], CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    for (; turns < 2 * N; turns++) {
+        uint64_t token = expect_reply(&w, lock_of[turns % 2][turns / 2], CORE_GRANTED)->token;
+
+        ck_assert_uint_gt(token, last);
+        last = token;
+        if (turns < 2 * N - 1) {
+            expect_reply(&w, unlock_of[turns % 2][turns / 2], CORE_LEFT);
+        }
+    }
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, unlock_of[1][N - 1], CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Its holder has gone, killed or not: whoever is next has it at once. */
+START_TEST(holder_goes)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    gone(&w, p.s);
+    expect_reply(&w, p.waits, CORE_GRANTED);
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Any session may unlock it by its token; not by the old one. */
+START_TEST(by_token)
+{
+    struct world w;
+    struct pair p;
+    uint64_t u, id;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    u = session(&w);
+    id = lock(&w, u, "a");
+    take(&w, session(&w), "z"); /* with a later token */
+    expect_reply(&w, unlock(&w, u, "a", .token = p.token), CORE_LEFT);
+    expect_reply(&w, p.waits, CORE_GRANTED);
+    expect_reply(&w, unlock(&w, p.s, "a", .token = p.token), CORE_STALE);
+    expect_reply(&w, unlock(&w, p.s, "a", .token = p.token + 1), CORE_LEFT);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* What is kept for the next process says whose it is now. */
+START_TEST(named_owners)
+{
+    static const struct {
+        const char *first, *then;
+    } rows[] = {{"alice", "bob"}, {NULL, "bob"}, {"alice", NULL}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct core_conf conf = world_conf;
+        const struct kept *k;
+        struct world w;
+        struct pair p;
+
+        conf.handoff_max = 8;
+        conf.keeps = true;
+        world_open_conf(&w, &conf);
+        p = pair(&w, (struct ask){.owner = rows[i].first}, (struct ask){.owner = rows[i].then});
+        lock(&w, p.s, "a", .owner = rows[i].first, .once = true); /* behind the UNLOCK: another hold */
+        expect_reply(&w, w.request, CORE_GRANTED);
+        expect_reply(&w, unlock(&w, p.s, "a", .owner = rows[i].first), CORE_LEFT);
+        expect_reply(&w, p.waits, CORE_GRANTED);
+        k = world_kept(&w, p.acquired.op.claim);
+        ck_assert_uint_eq(k->kept.part.number, p.acquired.op.owner);
+        ck_assert_uint_eq(k->kept.part.token, p.token + 1);
+        ck_assert_int_eq(k->kept.part.state, CORE_KEPT_HELD);
+        ck_assert_int_eq(k->kept.part.named, rows[i].then != NULL);
+        if (rows[i].then != NULL) {
+            ck_assert_str_eq(k->owner, rows[i].then);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* With the lease that is left of it: of one that we renew a half is enough, of another one all of it has to be there. */
+START_TEST(lease_left)
+{
+    static const struct {
+        int64_t lease_us, spec_us; /* of who has it; spec: of who waits, too */
+        int64_t then_us, after_us;
+        bool handed;
+    } rows[] = {
+        {0, SEC(30), 0, MS(5), true},
+        {0, SEC(30), SEC(2), MS(5), true},
+        {0, SEC(30), SEC(30), MS(5), false},   /* a little of it is over */
+        {SEC(10), SEC(30), 0, MS(5), false},   /* it has to be renewed at once */
+        {SEC(20), SEC(30), 0, MS(5), true},
+        {SEC(10), SEC(30), SEC(10), MS(5), false},
+        {SEC(10), SEC(30), SEC(9), MS(5), true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t told_us = told(rows[i].then_us != 0 ? rows[i].then_us : rows[i].lease_us != 0 ? rows[i].lease_us : SEC(30));
+        const struct core_reply *r;
+        struct world w;
+        struct pair p;
+
+        open_handing(&w);
+        p = pair(&w, (struct ask){.lease_us = rows[i].lease_us, .spec_lease_us = rows[i].spec_us},
+                 (struct ask){.lease_us = rows[i].then_us, .spec_lease_us = rows[i].spec_us});
+        pass(&w, rows[i].after_us);
+        unlock(&w, p.s, "a");
+        if (!rows[i].handed) {
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            expect_reply(&w, w.request, CORE_LEFT);
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            expect_reply(&w, p.waits, CORE_GRANTED);
+            world_close(&w);
+            continue;
+        }
+        expect_reply(&w, w.request, CORE_LEFT);
+        r = expect_reply(&w, p.waits, CORE_GRANTED);
+        ck_assert_int_eq(r->lease_us, rows[i].then_us != 0 ? told_us : told_us - rows[i].after_us);
+        if (rows[i].then_us != 0) { /* it ends when it was to end */
+            pass(&w, r->lease_us);
+            expect_op(&w, CORE_RELEASE, "a");
+            expect_reply(&w, unlock(&w, p.t, "a"), CORE_WAS_LOST);
+        } else { /* it is renewed before it ends */
+            pass(&w, r->lease_us / 3);
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+            ck_assert_uint_eq(w.metrics.jeopardies, 0);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A renewal that was under way is that of the new holder, whatever comes of it. */
+START_TEST(renewed_meanwhile)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        struct world w;
+        struct flight op;
+        struct pair p;
+
+        open_handing(&w);
+        w.conf.handoff_time_us = SEC(60);
+        core_configure(w.core, &w.conf);
+        p = PAIR(&w, .owner = NULL);
+        pass(&w, TOLD_30S / 3);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT);
+        expect_reply(&w, p.waits, CORE_GRANTED);
+        redis_says(&w, op, gone ? CORE_GONE_IN_REDIS : CORE_OK);
+        if (gone) {
+            expect_reply(&w, unlock(&w, p.t, "a"), CORE_WAS_LOST);
+        } else {
+            ck_assert_int_eq(look(&w, "a").deadline_us - w.now_us, TOLD_30S);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Redis has lost what it had: it is asserted as it was known there, and nothing is handed over meanwhile. */
+START_TEST(reclaimed)
+{
+    struct world w;
+    struct flight op;
+    struct pair p;
+    uint64_t u, id;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    u = session(&w);
+    id = lock(&w, u, "a");
+    expect_reply(&w, unlock(&w, p.s, "a"), CORE_LEFT);
+    expect_reply(&w, p.waits, CORE_GRANTED);
+    reclaims(&w, 7);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.reclaim);
+    ck_assert_uint_eq(op.op.owner, p.acquired.op.owner);
+    ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
+    gone(&w, p.t);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Its last hold is given back, and Redis has to be told. */
+static void
+goes_by_redis(struct world *w, uint64_t id)
+{
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(w, id, CORE_LEFT);
+    ck_assert_uint_eq(w->metrics.handoffs, 0);
+    skip_all(w);
+    world_close(w);
+}
+
+START_TEST(not_while_it_is_broken)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    break_name(&w, p.t, "a");
+    expect_op(&w, CORE_BREAK_KEY, "a");
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+START_TEST(not_to_another_sort)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    p = pair(&w, (struct ask){.kind = KIND_RW}, (struct ask){.kind = KIND_RW, .shared = true});
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+START_TEST(not_through_long_pipelines)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    for (int i = 0; i < 64; i++) {
+        lock(&w, p.t, "b");
+    }
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+/* A release of a hold before the last one may yet run; of a writer that reads as well, at any time. */
+START_TEST(not_while_a_release_may_run)
+{
+    for (int rw = 0; rw < 2; rw++) {
+        enum kind kind = rw ? KIND_RW : KIND_REENTRANT;
+        struct world w;
+        struct pair p;
+        uint64_t id;
+
+        open_handing(&w);
+        p = PAIR(&w, .kind = kind);
+        id = lock(&w, p.s, "a", .kind = kind, .shared = rw);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        id = unlock(&w, p.s, "a", .shared = rw);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + MS(rw ? 1 : 1000));
+        pass(&w, MS(20));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        w.conf.handoff_time_us = SEC(60);
+        core_configure(w.core, &w.conf);
+        goes_by_redis(&w, unlock(&w, p.s, "a"));
+    }
+}
+END_TEST
+
+/* A RENEW to less may yet run. */
+START_TEST(not_while_a_renew_may_run)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    w.conf.handoff_time_us = SEC(60);
+    core_configure(w.core, &w.conf);
+    p = PAIR(&w, .spec_lease_us = SEC(1));
+    renew(&w, p.s, "a", SEC(10));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+/* It was asserted anew, twice: the first time may yet run. */
+START_TEST(not_while_a_reclaim_may_run)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    w.conf.handoff_time_us = SEC(60);
+    core_configure(w.core, &w.conf);
+    p = PAIR(&w, .owner = NULL);
+    reclaims(&w, 7);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+/* Who ends gives back all at once, and all that is still being asked for. */
+START_TEST(not_what_is_more_than_one_hold)
+{
+    for (int done = 0; done < 2; done++) {
+        struct world w;
+        struct flight op;
+        struct pair p;
+        uint64_t id;
+
+        open_handing(&w);
+        p = PAIR(&w, .owner = NULL);
+        id = lock(&w, p.s, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        if (done) {
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, id, CORE_GRANTED);
+        }
+        gone(&w, p.s);
+        expect_op(&w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Somebody else has asked for something by its token, and waits for an answer of Redis. */
+START_TEST(not_while_more_is_asked)
+{
+    for (int ends = 0; ends < 2; ends++) {
+        struct world w;
+        struct flight op;
+        struct pair p;
+        uint64_t u, id, more;
+
+        open_handing(&w);
+        w.conf.handoff_time_us = SEC(60);
+        core_configure(w.core, &w.conf);
+        p = PAIR(&w, .owner = NULL);
+        u = session(&w);
+        if (ends) {
+            pass(&w, TOLD_30S / 3);
+            expect_op(&w, CORE_EXTEND, "a");
+            renew(&w, u, "a", SEC(40), .token = p.token); /* behind the watchdog's */
+            gone(&w, p.s);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            expect_reply(&w, w.request, CORE_NOT_HELD);
+        } else {
+            id = renew(&w, u, "a", SEC(40), .token = p.token);
+            op = expect_op(&w, CORE_EXTEND, "a");
+            more = unlock(&w, p.s, "a");
+            w.request = renew(&w, u, "a", SEC(50), .token = p.token);
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, id, CORE_LEFT);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            expect_reply(&w, more, CORE_LEFT);
+            expect_reply(&w, w.request, CORE_NOT_HELD);
+        }
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, p.waits, CORE_GRANTED);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* For who wants a lease of its own while the watchdog's renewal may make it a longer one. */
+START_TEST(not_a_lease_that_is_being_renewed)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    w.conf.handoff_time_us = SEC(60);
+    core_configure(w.core, &w.conf);
+    p = pair(&w, (struct ask){.owner = NULL}, (struct ask){.lease_us = SEC(1)});
+    pass(&w, TOLD_30S / 3);
+    expect_op(&w, CORE_EXTEND, "a");
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+START_TEST(not_in_jeopardy)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    w.conf.handoff_time_us = SEC(60);
+    core_configure(w.core, &w.conf);
+    p = PAIR(&w, .owner = NULL);
+    pass(&w, TOLD_30S / 3);
+    expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, TOLD_30S / 3 + MS(1));
+    ck_assert_uint_eq(w.metrics.jeopardies, 1);
+    goes_by_redis(&w, unlock(&w, p.s, "a"));
+}
+END_TEST
+
+/* What a bundle was granted is given up as a whole. */
+START_TEST(not_from_within_a_bundle)
+{
+    for (int by = 0; by < 2; by++) {
+        struct world w;
+        uint64_t h, s, t, id, waits, token;
+
+        open_handing(&w);
+        h = session(&w);
+        s = session(&w);
+        t = session(&w);
+        take(&w, h, "b");
+        take(&w, h, "a");
+        id = mlock(&w, s, "a b");
+        waits = lock(&w, t, "a");
+        give(&w, h, "a");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        token = w.token;
+        if (by) {
+            unlock(&w, t, "a", .token = token);
+        } else {
+            gone(&w, s);
+        }
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        if (by) {
+            expect_reply(&w, w.request, CORE_LEFT);
+        }
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, waits, CORE_GRANTED);
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        if (by) { /* of its bundle only when that is whole */
+            give(&w, t, "a");
+            unlock(&w, h, "b");
+            skip_all(&w);
+            (void)id;
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+#define TWO .kind = KIND_SEMAPHORE, .limit = 2
+
+/* h and s have the two permits, that of s may be handed over, t waits; the token of s. */
+static uint64_t
+permits(struct world *w, uint64_t *h, uint64_t *s, uint64_t *t, uint64_t *waits)
+{
+    uint64_t before = session(w), id, token;
+
+    *h = session(w);
+    *s = session(w);
+    *t = session(w);
+    lock(w, before, "a", TWO);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, w->request, CORE_GRANTED);
+    lock(w, *h, "a", TWO);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, w->request, CORE_GRANTED);
+    id = lock(w, *s, "a", TWO);
+    *waits = lock(w, *t, "a", TWO);
+    give(w, before, "a");
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    token = expect_reply(w, id, CORE_GRANTED)->token;
+    gone(w, before);
+    return token;
+}
+
+START_TEST(of_several_permits)
+{
+    struct world w;
+    uint64_t h, s, t, waits, token;
+
+    open_handing(&w);
+    token = permits(&w, &h, &s, &t, &waits);
+    ck_assert_int_eq(expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT)->left, 0);
+    ck_assert_uint_eq(expect_reply(&w, waits, CORE_GRANTED)->token, token + 1);
+    ck_assert_uint_eq(look(&w, "a").holders, 2);
+    unlock(&w, h, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* Not to who has one already, and waits for another: it would be by a token that it gives up. */
+START_TEST(not_to_oneself)
+{
+    struct world w;
+    uint64_t h, s, t, waits, token, id;
+
+    open_handing(&w);
+    token = permits(&w, &h, &s, &t, &waits);
+    gone(&w, t);
+    id = lock(&w, s, "a", TWO);
+    unlock(&w, h, "a", .token = token);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* There are fewer of them now. */
+START_TEST(not_beyond_the_limit)
+{
+    struct world w;
+    uint64_t h, s, t, waits, token;
+
+    open_handing(&w);
+    token = permits(&w, &h, &s, &t, &waits);
+    expect_reply(&w, lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true), CORE_NOT_GRANTED);
+    unlock(&w, s, "a", .token = token);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Who waits has an attempt under way, or one that may have run: what becomes of it is for Redis to say. */
+START_TEST(not_beside_an_attempt)
+{
+    for (int unknown = 0; unknown < 2; unknown++) {
+        struct world w;
+        struct flight op;
+        uint64_t h, s, t, waits, token;
+
+        open_handing(&w);
+        token = permits(&w, &h, &s, &t, &waits);
+        unlock(&w, h, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_LEFT);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        if (unknown) {
+            redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+        }
+        unlock(&w, s, "a", .token = token);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, w.request, CORE_LEFT);
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        handed,
+        kinds_that_are_not,
+        no_room,
+        to_and_fro,
+        holder_goes,
+        by_token,
+        named_owners,
+        lease_left,
+        renewed_meanwhile,
+        reclaimed,
+        not_while_it_is_broken,
+        not_to_another_sort,
+        not_through_long_pipelines,
+        not_while_a_release_may_run,
+        not_while_a_renew_may_run,
+        not_while_a_reclaim_may_run,
+        not_what_is_more_than_one_hold,
+        not_while_more_is_asked,
+        not_a_lease_that_is_being_renewed,
+        not_in_jeopardy,
+        not_from_within_a_bundle,
+        of_several_permits,
+        not_to_oneself,
+        not_beyond_the_limit,
+        not_beside_an_attempt,
+    };
+
+    return world_main("core, hand-over", tests, sizeof(tests) / sizeof(tests[0]));
+}
