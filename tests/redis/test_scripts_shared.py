@@ -520,7 +520,7 @@ class Semaphore(Scripted):
         for verb, keys in (("acquire", ["a{b}c", "a{b}c:timeout"]), ("renew", ["a{b}c", "a{b}c:timeout"]),
                            ("release", [])):
             argv = [columns[c] for c in COLUMNS["semaphore", verb]]
-            reply = self.c.cmd("EVAL", TEXT["semaphore", verb], 3, CLOCK, EPOCH, "a{b}c", 0, 0, OPEN, *argv)
+            reply = self.c.cmd("EVAL", TEXT["semaphore", verb], 3, CLOCK, EPOCH, "a{b}c", 0, 0, OPEN, 0, *argv)
             self.assertEqual(reply[1], OK)
             self.left(*keys)
 
