@@ -757,5 +757,5 @@ main(void)
         not_beside_an_attempt,
     };
 
-    return world_main("core, hand-over", tests, sizeof(tests) / sizeof(tests[0]));
+    return suite_main("core, hand-over", tests, sizeof(tests) / sizeof(tests[0]));
 }
