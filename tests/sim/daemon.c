@@ -99,7 +99,12 @@ daemon_does(struct daemon *d)
 void
 daemon_step(struct daemon *d, const struct core_event *ev)
 {
+    uint64_t handoffs = d->metrics.handoffs;
+
     core_step(d->core, daemon_clock(d, d->world->now_us), ev);
+    for (; handoffs < d->metrics.handoffs; handoffs++) {
+        sight(d->world, SIGHT_HANDED);
+    }
     check_step(d);
 }
 
@@ -219,8 +224,8 @@ daemon_start(struct daemon *d)
     *cc = (struct core_conf){.op_timeout_us = US_PER_S,
                              .max_poll_us = d->world->habit.poll_us,
                              .deadlock_us = 300 * US_PER_MS,
-                             .handoff_time_us = 10 * US_PER_MS,
-                             .handoff_max = 8,
+                             .handoff_time_us = d->world->habit.handoff_us,
+                             .handoff_max = (uint32_t)d->world->habit.handoffs,
                              .waiters_max = 1000,
                              .locks_max = 100,
                              .keeps = d->keeps};
