@@ -139,15 +139,20 @@ world_kept(const struct world *w, uint64_t claim)
 static inline void
 world_keep(struct world *w, const struct core_kept *k)
 {
-    struct kept *r;
+    struct kept *r, now;
+    bool is_new;
 
+    world_text(now.name, k->name);
+    world_text(now.key, k->key);
+    world_text(now.owner, k->owner);
     w->kept = world_room(w->kept, w->kept_n, &w->kept_room, sizeof(*w->kept));
     r = world_kept(w, k->part.claim);
-    w->kept_n += r == &w->kept[w->kept_n];
-    r->kept = *k;
-    world_text(r->name, k->name);
-    world_text(r->key, k->key);
-    world_text(r->owner, k->owner);
+    is_new = r == &w->kept[w->kept_n];
+    w->kept_n += is_new;
+    ck_assert_msg(is_new || !k->part.named || strcmp(r->owner, now.owner) == 0,
+                  "the texts of a record never change: \"%s\" was \"%s\"", now.owner, r->owner);
+    now.kept = *k;
+    *r = now;
 }
 
 static inline void
