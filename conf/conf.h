@@ -62,6 +62,7 @@ struct conf {
     size_t rules_n;
 
     int64_t handoff_max, handoff_time_us;
+    int64_t spin_us;
     int64_t deadlock_us; /* a wait older than that asks other daemons about deadlocks; 0 = never */
     int64_t max_poll_us; /* locks are asked for at least that often while somebody waits */
 

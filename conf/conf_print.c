@@ -214,7 +214,7 @@ conf_print_sample(struct buf *out)
     static const char head[] =
         "# rlockd.yaml -- the configuration of rlockd. Every key stands here, commented out, with its default.\n"
         "#\n"
-        "# Durations: 1500 (milliseconds), 250ms, 5s, 2m, 1h. Sizes: 4096 (bytes), 16KiB, 1MiB, 1GiB.\n"
+        "# Durations: 1500 (milliseconds), 30us, 250ms, 5s, 2m, 1h. Sizes: 4096 (bytes), 16KiB, 1MiB, 1GiB.\n"
         "# `reload`: a new value is taken by `systemctl reload rlockd` (HUP); `restart`: it needs a restart.\n"
         "# `rlockd -t -c FILE` checks a file, `rlockd -T -c FILE` prints what it comes to.\n"
         "# This file is printed from conf/keys.def; a file with passwords must not be readable by everyone.\n";

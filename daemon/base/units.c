@@ -24,6 +24,7 @@ static const struct unit duration_units[] = {
     {"m", 60 * US_PER_S},
     {"s", US_PER_S},
     {"ms", US_PER_MS},
+    {"us", 1},
 };
 
 static const struct unit size_units[] = {

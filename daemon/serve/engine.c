@@ -121,6 +121,7 @@ engine_step(struct engine *e, const struct core_event *ev)
 {
     assert(!e->stepping);
     e->stepping = true;
+    e->steps_n++;
     core_step(e->core, clock_now_us(), ev);
     e->stepping = false;
 }
@@ -446,6 +447,17 @@ ready_session(struct list *node)
     return container_of(node, struct session, ready_node);
 }
 
+/* Something came in this turn, or nothing did, and it is worth while to look for more before the loop sleeps. */
+static bool
+stays_awake(struct engine *e)
+{
+    uint64_t stirs_n = e->metrics.requests + e->steps_n;
+    bool busy = stirs_n != e->stirs_n;
+
+    e->stirs_n = stirs_n;
+    return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
+}
+
 /*
  * Three passes. Input first: nothing leaves engine.ready meanwhile (closed sessions stay on it until they are freed),
  * and who is woken joins at its end. Then Redis is given its work, and only then, while Redis has it, the replies are
@@ -480,7 +492,7 @@ engine_turn_end(struct engine *e)
     reap(e);
     keeper_turn(e);
     arm_timer(e);
-    return !list_empty(&e->ready) || next_us(e) <= clock_now_us();
+    return !list_empty(&e->ready) || next_us(e) <= clock_now_us() || stays_awake(e);
 }
 
 /* ---- the way out ---- */

@@ -22,6 +22,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/metrics.h"
+#include "daemon/base/spin.h"
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
 #include "daemon/serve/keeper.h"
@@ -69,6 +70,8 @@ struct engine {
 
     struct event *timer;      /* owned; armed to the earlier of core_next_us and `due` */
     int64_t timer_at_us;
+    uint64_t steps_n, stirs_n; /* of the core; steps and requests when a turn ended last */
+    struct spin spin;
     bool stepping;            /* inside core_step: nobody may step again */
     bool draining;
     bool redis_up;            /* what the backend said last */
@@ -90,7 +93,7 @@ void engine_spec(struct engine *e, struct slice name, struct core_spec *spec);
 /* The same for the names of all these requests at once. False: out of memory. */
 bool engine_specs(struct engine *e, struct core_request *rq, size_t n);
 
-/* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is more to do. */
+/* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is or may be more to do. */
 bool engine_turn_end(struct engine *e);
 
 /* Takes a new configuration (owned by the caller, who keeps it until the next one). */

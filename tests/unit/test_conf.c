@@ -169,6 +169,8 @@ static const struct {
     {"locks: {foreign: wait}\nrules: [{match: a}]", "rules.0.foreign", "wait"},
     {"deadlock_delay: 0", "deadlock_delay", "0ms"},
     {"deadlock_delay: 1h", "deadlock_delay", "1h"},
+    {"spin: 30us", "spin", "30us"},
+    {"spin: 1ms", "spin", "1ms"},
     {"locks: {key: 'a:{name}:b'}", "locks.key", "a:{name}:b"},
     {"locks: {prefix: 'p {'}", "locks.prefix", "p {"},
     {"locks: {prefix: \"\\u00e9\"}", "locks.prefix", "\xc3\xa9"},

@@ -1,0 +1,21 @@
+/*
+ * spin.c -- an average of quiet spells that forgets half of what it was with every other one, and is capped so that one
+ * long night does not count for more than a few misses.
+ */
+#include "daemon/base/spin.h"
+
+bool
+spin_on(struct spin *s, int64_t limit_us, bool busy, int64_t now_us)
+{
+    int64_t gap_us = now_us - s->quiet_us;
+
+    if (limit_us == 0) {
+        return false;
+    }
+    if (busy) {
+        s->gap_us += ((gap_us < 8 * limit_us ? gap_us : 8 * limit_us) - s->gap_us) / 4;
+        s->quiet_us = now_us;
+        gap_us = 0;
+    }
+    return gap_us < limit_us && s->gap_us < limit_us;
+}
