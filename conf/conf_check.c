@@ -252,15 +252,3 @@ conf_check_key(struct slice text, struct buf *why)
     }
     return true;
 }
-
-bool
-conf_check_linger(struct slice text, struct buf *why)
-{
-    int64_t us = 0;
-
-    if (duration_parse(text, &us) && us != 0) {
-        buf_adds(why, "lingering locks are not built yet: only 0ms");
-        return false;
-    }
-    return true;
-}

@@ -47,7 +47,6 @@ conf_check_fn conf_check_printable; /* UTF-8 without control characters: every t
 conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; empty is left to the length */
 conf_check_fn conf_check_url;     /* of Redis, in a form that is built */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */
-conf_check_fn conf_check_linger;  /* 0 */
 
 /* Where the password in a URL stands; n == 0: it has none. */
 struct slice conf_url_password(struct slice url);

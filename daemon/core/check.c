@@ -37,6 +37,9 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
         assert(armed && now_us < cl->deadline_us && cl->timer.node.at_us <= cl->deadline_us); /* I2, I3 */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
+    case CLAIM_LINGERING:
+        assert(armed && cl->op == 0 && !wanted && cl->lock->lingering == cl); /* I3 */
+        break;
     case CLAIM_FREEING:
         assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
         break;
@@ -114,7 +117,7 @@ check_lock(const struct lock *l)
     check_home(&l->idle, 1u << CLAIM_IDLE);
     check_home(&l->queue, 1u << CLAIM_QUEUED | 1u << CLAIM_TRYING);
     check_home(&l->holders, 1u << CLAIM_HELD);
-    check_home(&l->leaving, 1u << CLAIM_FREEING | 1u << CLAIM_SWEEP);
+    check_home(&l->leaving, 1u << CLAIM_LINGERING | 1u << CLAIM_FREEING | 1u << CLAIM_SWEEP);
     check_home(&l->lost, 1u << CLAIM_LOST);
     list_each(pos, nxt, &l->queue)
     {

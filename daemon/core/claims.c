@@ -24,7 +24,8 @@ static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = MAY(QUEUED),
     [CLAIM_QUEUED] = MAY(TRYING) | MAY(FREEING) | MAY(IDLE),
     [CLAIM_TRYING] = MAY(QUEUED) | MAY(HELD) | MAY(FREEING),
-    [CLAIM_HELD] = MAY(FREEING) | MAY(LOST) | MAY(IDLE),
+    [CLAIM_LINGERING] = MAY(HELD) | MAY(FREEING),
+    [CLAIM_HELD] = MAY(LINGERING) | MAY(FREEING) | MAY(LOST) | MAY(IDLE),
     [CLAIM_FREEING] = MAY(IDLE) | MAY(SWEEP) | MAY(LOST) | MAY(QUEUED),
     [CLAIM_SWEEP] = MAY(QUEUED) | MAY(FREEING),
     [CLAIM_LOST] = MAY(IDLE),
@@ -187,6 +188,7 @@ home_of(struct claim *cl)
         return &cl->lock->queue;
     case CLAIM_HELD:
         return &cl->lock->holders;
+    case CLAIM_LINGERING:
     case CLAIM_FREEING:
     case CLAIM_SWEEP:
         return &cl->lock->leaving;
@@ -207,6 +209,12 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     assert(claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
     count(c, cl, -1);
+    if (cl->state == CLAIM_LINGERING) {
+        cl->lock->lingering = NULL;
+    } else if (to == CLAIM_LINGERING) {
+        assert(cl->lock->lingering == NULL);
+        cl->lock->lingering = cl;
+    }
     cl->state = to;
     count(c, cl, 1);
     if (to == CLAIM_IDLE) {
@@ -299,6 +307,9 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         at_us = held_next_us(c, cl);
+        break;
+    case CLAIM_LINGERING:
+        at_us = cl->linger_until_us;
         break;
     case CLAIM_FREEING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
@@ -471,7 +482,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->place_until_us = 0;
     cl->lost = false;
-    if (cl->state == CLAIM_HELD && claim_hand_over(c, cl, NULL)) {
+    if (cl->state == CLAIM_HELD && (claim_hand_over(c, cl, NULL) || claim_linger(c, cl, NULL))) {
         return;
     }
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
@@ -527,6 +538,9 @@ claim_timer(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         held_timer(c, cl);
+        break;
+    case CLAIM_LINGERING:
+        claim_release(c, cl, NULL);
         break;
     case CLAIM_FREEING:
         claim_release(c, cl, cl->op_request);

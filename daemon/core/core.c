@@ -258,6 +258,7 @@ drain(struct core *c)
     list_each(pos, nxt, &c->locks)
     {
         lock_refuse(c, container_of(pos, struct lock, all), CORE_DRAINING);
+        lock_linger_ends(c, container_of(pos, struct lock, all));
     }
 }
 

@@ -47,6 +47,7 @@ struct core_spec {
     enum kind kind;
     enum value_format value;
     uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
+    int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
     bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */

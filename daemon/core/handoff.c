@@ -15,6 +15,9 @@
  * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else.
  * I4  Others get their turn: after handoff.max grants in a row, or handoff.time, the lock goes back to Redis, which says
  *     whether somebody waits elsewhere (lock_released()).
+ *
+ * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is LINGERING for a
+ * while, nobody's, and whoever asks here next takes it up as if it had been handed over.
  */
 #include <assert.h>
 
@@ -70,18 +73,25 @@ is_settled(const struct core *c, const struct claim *cl)
            cl->partial_until_us <= c->now_us && cl->shrink_until_us <= c->now_us;
 }
 
-/* HELD, its last hold is being given back by r (NULL: its owner ends). */
+/* I3, I4 */
+static bool
+in_run(const struct core *c, const struct claim *cl)
+{
+    const struct lock *l = cl->lock;
+
+    return cl->room > 0 && l->run < c->conf.handoff_max && c->now_us - l->run_since_us < c->conf.handoff_time_us;
+}
+
+/* HELD, its last hold is being given back by r (NULL: its owner ends): whether Redis may keep it for us. */
 static bool
 may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
 {
     const struct lock *l = cl->lock;
-    bool in_run = l->run < c->conf.handoff_max && c->now_us - l->run_since_us < c->conf.handoff_time_us;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
-
     bool fits = !lock_is(l, KIND_F_PERMITS) || l->held_n <= l->limit;
 
     /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends that. */
-    return lock_is(l, KIND_F_HANDED) && in_run && cl->room > 0 && claim_holds(cl) == 1 && alone && fits &&
+    return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone && fits &&
            !(r != NULL && r->silent) && !cl->jeopardy && l->break_op == 0 && l->trying == NULL && is_settled(c, cl) &&
            is_movable(cl);
 }
@@ -196,26 +206,22 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     owner_wake(c, leaves);
 }
 
-/*
- * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has to
- * be told that it is free.
- */
-bool
-claim_hand_over(struct core *c, struct claim *cl, struct request *r)
+/* It is not its owner's any more; r, if there is one, is answered. */
+static void
+given_back(struct core *c, struct claim *cl, struct request *r)
 {
-    struct claim *next = may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
-    const struct request *first;
-
-    if (next == NULL) {
-        return false;
-    }
-    c->metrics->handoffs++;
     lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
         request_finish(c, r, CORE_LEFT, permits_left(cl));
     }
-    exchange(c, cl, next);
-    first = container_of(cl->requests.next, struct request, claim_node);
+}
+
+/* To who waits in it now, with the next token. */
+static void
+pass_on(struct core *c, struct claim *cl)
+{
+    const struct request *first = container_of(cl->requests.next, struct request, claim_node);
+
     cl->token++;
     cl->room--;
     cl->lease_us = wanted_us(first);
@@ -224,5 +230,90 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
     }
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
     claim_grant(c, cl, c->now_us);
+}
+
+/*
+ * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has to
+ * be told that it is free.
+ */
+bool
+claim_hand_over(struct core *c, struct claim *cl, struct request *r)
+{
+    struct claim *next = may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
+
+    if (next == NULL) {
+        return false;
+    }
+    c->metrics->handoffs++;
+    given_back(c, cl, r);
+    exchange(c, cl, next);
+    pass_on(c, cl);
     return true;
+}
+
+/* ---- nobody waits ---- */
+
+/* Its last hold is given back, and nobody wants it now. False: as above. */
+bool
+claim_linger(struct core *c, struct claim *cl, struct request *r)
+{
+    const struct lock *l = cl->lock;
+    bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renew_op == 0;
+    bool wanted = l->linger_us > 0 && !lock_is(l, KIND_F_PERMITS) && cl->shared == 0 && !c->draining;
+
+    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
+        return false;
+    }
+    c->metrics->lingers++;
+    given_back(c, cl, r);
+    cl->news_lost = true; /* that Redis is told later is no news */
+    cl->linger_until_us = after_us(c->now_us, l->linger_us);
+    claim_move(c, cl, CLAIM_LINGERING);
+    claim_arm(c, cl);
+    return true;
+}
+
+static void
+held_again(struct core *c, struct claim *cl)
+{
+    cl->news_lost = false;
+    claim_move(c, cl, CLAIM_HELD);
+    pass_on(c, cl);
+}
+
+/* LINGERING, and who had it last asks for it again. */
+void
+claim_take_up(struct core *c, struct claim *cl, struct request *r)
+{
+    if (in_run(c, cl) && !r->shared && lasts_for(c, cl, r)) {
+        list_push_back(&cl->requests, &r->claim_node);
+        cl->queued_us = cl->tried_us = c->now_us;
+        held_again(c, cl);
+    } else {
+        claim_release(c, cl, NULL);
+        request_run(c, r);
+    }
+}
+
+/* LINGERING, and somebody waits. False: they wait until Redis has been told that it is free. */
+bool
+lock_take_up(struct core *c, struct lock *l)
+{
+    struct claim *cl = l->lingering, *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
+
+    if (next == NULL) {
+        claim_release(c, cl, NULL);
+        return false;
+    }
+    exchange(c, cl, next);
+    held_again(c, cl);
+    return true;
+}
+
+void
+lock_linger_ends(struct core *c, struct lock *l)
+{
+    if (l->lingering != NULL) {
+        claim_release(c, l->lingering, NULL);
+    }
 }

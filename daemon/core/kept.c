@@ -31,6 +31,7 @@ state_of(const struct claim *cl)
         return CORE_KEPT_QUEUED;
     case CLAIM_HELD:
         return CORE_KEPT_HELD;
+    case CLAIM_LINGERING:
     case CLAIM_FREEING:
     case CLAIM_SWEEP:
         return CORE_KEPT_FREEING;

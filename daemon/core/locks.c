@@ -142,6 +142,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
         l->retry_us = l->trouble == CORE_NOT_GRANTED ? l->yield_until_us : l->retry_us;
     }
     l->limit = limit;
+    l->linger_us = spec->linger_us;
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
 }
@@ -333,7 +334,7 @@ go_on(struct core *c, struct lock *l, struct claim *next)
     bool at_once = unplaced != NULL && l->trouble == CORE_NOT_GRANTED;
 
     timer_set(c, &l->timer, CORE_FOREVER);
-    if (next == NULL || l->trying != NULL) {
+    if (next == NULL || l->trying != NULL || (l->lingering != NULL && lock_take_up(c, l))) {
         return;
     }
     if (unplaced == NULL && (lock_is_full(l, claim_wants_shared(next)) || is_freeing(l, claim_wants_shared(next)))) {
@@ -464,6 +465,7 @@ lock_break(struct core *c, struct request *r)
     struct lock *l = r->lock;
     struct core_action a = {.type = CORE_BREAK_KEY};
 
+    lock_linger_ends(c, l);
     list_push_back(&l->breaks, &r->claim_node);
     timer_set(c, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
     if (l->break_op != 0) {

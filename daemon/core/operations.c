@@ -61,7 +61,7 @@ room_of(const struct core *c, const struct lock *l)
 {
     uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
 
-    return l->contended && lock_is(l, KIND_F_HANDED) ? most : 0;
+    return (l->contended || l->linger_us > 0) && lock_is(l, KIND_F_HANDED) ? most : 0;
 }
 
 /* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
@@ -168,7 +168,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
             r->again = true;
         }
         claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else if (!claim_hand_over(c, cl, r)) {
+    } else if (!claim_hand_over(c, cl, r) && !claim_linger(c, cl, r)) {
         claim_release(c, cl, r);
     }
 }

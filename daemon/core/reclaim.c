@@ -60,6 +60,7 @@ excuse_leaving(struct core *c)
 
     list_each(pos, nxt, &c->locks)
     {
+        lock_linger_ends(c, container_of(pos, struct lock, all));
         list_each(at, next, &container_of(pos, struct lock, all)->leaving)
         {
             container_of(at, struct claim, node)->doubtful = true;
@@ -79,7 +80,13 @@ reclaim_begin(struct core *c, uint64_t epoch)
 void
 reclaim_confirm(struct core *c)
 {
+    struct list *pos, *nxt;
+
     doubt_all(c, false);
+    list_each(pos, nxt, &c->locks)
+    {
+        lock_linger_ends(c, container_of(pos, struct lock, all));
+    }
 }
 
 void

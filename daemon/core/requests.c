@@ -391,6 +391,13 @@ request_run(struct core *c, struct request *r)
     case CLAIM_HELD:
         join_holder(c, r);
         return;
+    case CLAIM_LINGERING:
+        if (r->verb == CORE_LOCK) {
+            claim_take_up(c, cl, r);
+        } else {
+            request_finish(c, r, CORE_NOT_HELD, 0);
+        }
+        return;
     case CLAIM_FREEING:
         if (cl->lost) { /* Redis has no say in it */
             cl->lost = false;

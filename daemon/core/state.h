@@ -87,6 +87,7 @@ enum claim_state {
     CLAIM_QUEUED,  /* lock.queue:   waits for its turn; without requests its place is kept for a while */
     CLAIM_TRYING,  /* lock.queue:   its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
+    CLAIM_LINGERING, /* lock.leaving: given back, but Redis keeps it for whoever asks here next, until linger_until */
     CLAIM_FREEING, /* lock.leaving: its release is in flight, or to be tried again */
     CLAIM_SWEEP,   /* lock.leaving: released, but an old attempt may still run until zombie_until */
     CLAIM_LOST,    /* lock.lost:    was held, was lost, its owner does not know yet */
@@ -160,6 +161,7 @@ struct claim {
     int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
+    int64_t linger_until_us;  /* LINGERING */
     int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
     uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
@@ -186,7 +188,8 @@ struct lock {
     uint32_t held_n, freeing_n;   /* claims HELD, FREEING */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
-    bool foreign_wait, tracking; /* as its rule said last */
+    int64_t linger_us;      /* as its rule said last ... */
+    bool foreign_wait, tracking; /* ... these too */
     bool contended;         /* somebody here wanted it while it was held, since the record was made */
     bool unplaced;          /* somebody in the queue may need a place in Redis */
     struct list all;        /* core.locks */
@@ -198,6 +201,7 @@ struct lock {
     struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
     struct claim *trying;   /* the one attempt in flight */
+    struct claim *lingering; /* the one in that state; NULL: none */
     enum watch_state watch;
     uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
     bool again;             /* something moved while the attempt was in flight */
@@ -359,6 +363,10 @@ int64_t permits_left(const struct claim *cl); /* that its owner holds beside it 
 
 /* handoff.c */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
+bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for who comes; false: nothing was done */
+void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* LINGERING: by r, of its own owner */
+bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
+void lock_linger_ends(struct core *c, struct lock *l);
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);

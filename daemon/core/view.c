@@ -50,7 +50,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
     told = told != NULL ? told : first_claim(&l->lost);
     count_waiters(l, now_us, v);
-    if (told != NULL && told->state != CLAIM_SWEEP) {
+    if (told != NULL && told->state != CLAIM_SWEEP && told->state != CLAIM_LINGERING) {
         v->owner = owner_view(told);
         v->token = told->token;
     }
@@ -65,6 +65,8 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->held_us = now_us - holder->granted_us;
     } else if (told != NULL && told->state == CLAIM_FREEING) {
         v->state = "freeing";
+    } else if (l->lingering != NULL) {
+        v->state = "lingering";
     } else if (l->taken_until_us != 0) {
         v->state = "taken";
         v->deadline_us = l->taken_until_us;

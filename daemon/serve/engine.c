@@ -201,6 +201,7 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
         .kind = cl->kind,
         .value = cl->value,
         .limit = (uint32_t)cl->limit,
+        .linger_us = cl->linger_us,
         .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
         .tracking = cl->tracking,
         .waiters_max = (uint32_t)cl->waiters,

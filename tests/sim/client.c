@@ -66,6 +66,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                              .spec = {.kind = n->kind,
                                       .limit = n->limit,
                                       .lease_us = w->habit.lease_us,
+                                      .linger_us = w->habit.linger_us,
                                       .owner_grace_us = w->habit.owner_grace_us,
                                       .place_grace_us = w->habit.place_grace_us,
                                       .key = slice_of(n->text)}};

@@ -99,11 +99,14 @@ daemon_does(struct daemon *d)
 void
 daemon_step(struct daemon *d, const struct core_event *ev)
 {
-    uint64_t handoffs = d->metrics.handoffs;
+    uint64_t handoffs = d->metrics.handoffs, lingers = d->metrics.lingers;
 
     core_step(d->core, daemon_clock(d, d->world->now_us), ev);
     for (; handoffs < d->metrics.handoffs; handoffs++) {
         sight(d->world, SIGHT_HANDED);
+    }
+    for (; lingers < d->metrics.lingers; lingers++) {
+        sight(d->world, SIGHT_LINGERED);
     }
     check_step(d);
 }

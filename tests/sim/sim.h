@@ -250,7 +250,7 @@ struct name {
 /* How busy a seed is. */
 struct habit {
     int daemons, sessions, names, links;
-    int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us, handoff_us;
+    int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us, handoff_us, linger_us;
     int handoffs;
     int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
     bool rates, strict, keeps;

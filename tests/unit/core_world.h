@@ -25,6 +25,7 @@ struct ask {
     uint32_t limit;
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
+    int64_t linger_us;
     bool no_place_grace, no_owner_grace; /* else 2 s, 10 s */
 };
 
@@ -143,6 +144,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
         .spec = {.kind = a->kind,
                  .limit = a->limit,
                  .foreign_wait = a->foreign_wait,
+                 .linger_us = a->linger_us,
                  .waiters_max = a->waiters_max,
                  .lease_us = a->spec_lease_us != 0 ? a->spec_lease_us : SEC(30),
                  .owner_grace_us = a->no_owner_grace ? 0 : SEC(10),

@@ -1,0 +1,260 @@
+/*
+ * test_core_linger.c -- a lock that nobody waits for stays here for a while, and is taken up without a word to Redis.
+ */
+#include "tests/unit/core_world.h"
+
+static struct core_conf
+conf_of(bool keeps)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 8;
+    conf.keeps = keeps;
+    return conf;
+}
+
+static void
+open_lingering(struct world *w)
+{
+    struct core_conf conf = conf_of(false);
+
+    world_open_conf(w, &conf);
+}
+
+#define LINGER .linger_us = MS(5)
+
+/* s has had "a" and given it back: it lingers. How Redis knows it. */
+static struct flight
+lingers(struct world *w, uint64_t s, struct ask how)
+{
+    uint64_t id = world_ask(w, CORE_LOCK, s, "a", how);
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert_uint_eq(op.op.room, 8);
+    redis_says(w, op, CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+    ck_assert_int_eq(expect_reply(w, unlock(w, s, "a", .owner = how.owner), CORE_LEFT)->left, 0);
+    expect_state(w, "a", "lingering");
+    return op;
+}
+
+/* Redis is told now that it is free, by what it knows. */
+static void
+is_freed(struct world *w, struct flight acquired)
+{
+    struct flight op = expect_op(w, CORE_RELEASE, "a");
+
+    ck_assert_uint_eq(op.op.claim, acquired.op.claim);
+    ck_assert_uint_eq(op.op.owner, acquired.op.owner);
+    ck_assert_uint_eq(op.op.holds, 0);
+    redis_says(w, op, CORE_OK);
+    ck_assert(!known(w, "a"));
+}
+
+/* By whoever asks next, him who had it, or another; who does not want to wait, too. */
+START_TEST(taken_up)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, t, token;
+
+        open_lingering(&w);
+        s = session(&w);
+        t = session(&w);
+        op = lingers(&w, s, (struct ask){.kind = kinds[i], LINGER});
+        token = w.token;
+        expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        for (int turn = 0; turn < 3; turn++) {
+            uint64_t who = turn == 0 ? s : t;
+            const struct core_reply *r;
+
+            pass(&w, MS(1));
+            r = expect_reply(&w, lock(&w, who, "a", .kind = kinds[i], LINGER, .nowait = turn == 1), CORE_GRANTED);
+            ck_assert_uint_eq(r->token, ++token);
+            ck_assert_uint_eq(r->holds, 1);
+            ck_assert_int_eq(r->lease_us, TOLD_30S - MS(turn + 1));
+            expect_state(&w, "a", "held");
+            expect_reply(&w, unlock(&w, who, "a"), CORE_LEFT);
+        }
+        ck_assert_uint_eq(w.metrics.lingers, 4);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 4);
+        pass(&w, MS(5) - 1);
+        quiet(&w);
+        pass(&w, 1);
+        is_freed(&w, op);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 4);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Its holder has gone: it is free like one that was unlocked; and nothing is left of him when Redis knows. */
+START_TEST(its_holder_has_gone)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t;
+
+    open_lingering(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", LINGER);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    gone(&w, s);
+    expect_state(&w, "a", "lingering");
+    expect_reply(&w, lock(&w, t, "a", LINGER), CORE_GRANTED);
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    gone(&w, t);
+    pass(&w, MS(5));
+    is_freed(&w, op);
+    ck_assert_uint_eq(core_totals(w.core).owners, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Who cannot have it as it is waits until Redis has been told. */
+START_TEST(not_as_it_is)
+{
+    enum why { LONGER_LEASE, LONGER_LEASE_OF_ITS_OWN, SHARED, LATE, LATE_OF_ITS_OWN, WHYS };
+
+    for (enum why why = 0; why < WHYS; why++) {
+        bool own = why == LONGER_LEASE_OF_ITS_OWN || why == LATE_OF_ITS_OWN;
+        struct world w;
+        uint64_t s, t, id;
+
+        open_lingering(&w);
+        s = session(&w);
+        t = own ? s : session(&w);
+        lingers(&w, s, (struct ask){.kind = KIND_RW, .linger_us = MS(20)});
+        pass(&w, why >= LATE ? w.conf.handoff_time_us : 1);
+        id = lock(&w, t, "a", .kind = KIND_RW, LINGER, .shared = why == SHARED,
+                  .lease_us = why <= LONGER_LEASE_OF_ITS_OWN ? SEC(60) : 0);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        redis_grants(&w, "a", id);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* After so many grants it is Redis's turn. */
+START_TEST(so_many_times)
+{
+    struct world w;
+    uint64_t s;
+
+    open_lingering(&w);
+    s = session(&w);
+    lingers(&w, s, (struct ask){LINGER});
+    for (int i = 1; i < 7; i++) {
+        expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+        expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    }
+    expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+    give(&w, s, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* What happens to Redis, or is to happen to the name, ends it at once. */
+START_TEST(ends)
+{
+    enum why { BREAK, DRAIN, RECLAIM, SUSPECT, WHYS };
+
+    for (enum why why = 0; why < WHYS; why++) {
+        struct world w;
+        struct flight op, broken;
+        uint64_t s;
+
+        open_lingering(&w);
+        s = session(&w);
+        op = lingers(&w, s, (struct ask){LINGER});
+        switch (why) {
+        case BREAK:
+            break_name(&w, s, "a");
+            op = expect_op(&w, CORE_RELEASE, "a");
+            broken = expect_op(&w, CORE_BREAK_KEY, "a");
+            redis_says(&w, op, CORE_OK);
+            redis_says(&w, broken, CORE_OK);
+            expect_reply(&w, w.request, CORE_LEFT);
+            world_close(&w);
+            continue;
+        case DRAIN:
+            drains(&w);
+            break;
+        case RECLAIM:
+            reclaims(&w, 7);
+            break;
+        default:
+            suspects(&w);
+            break;
+        }
+        is_freed(&w, op);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Where it would be of no use, or of doubtful use. */
+START_TEST(does_not)
+{
+    enum why { PERMIT, SHORT_LEASE, READER, RENEWED, DRAINING, WHYS };
+
+    for (enum why why = 0; why < WHYS; why++) {
+        enum kind kind = why == PERMIT ? KIND_SEMAPHORE : why == READER ? KIND_RW : KIND_REENTRANT;
+        struct world w;
+        uint64_t s, id;
+
+        open_lingering(&w);
+        w.conf.handoff_time_us = SEC(60);
+        core_configure(w.core, &w.conf);
+        s = session(&w);
+        id = lock(&w, s, "a", LINGER, .kind = kind, .shared = why == READER, .lease_us = why == SHORT_LEASE ? MS(7) : 0);
+        redis_grants(&w, "a", id);
+        if (why == RENEWED) {
+            pass(&w, TOLD_30S / 3);
+            expect_op(&w, CORE_EXTEND, "a");
+        } else if (why == DRAINING) {
+            drains(&w);
+        }
+        id = unlock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        ck_assert_uint_eq(w.metrics.lingers, 0);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The next process finds something to free, of nobody, or of who takes it up. */
+START_TEST(kept)
+{
+    struct core_conf conf = conf_of(true);
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    op = lingers(&w, s, (struct ask){.owner = "alice", LINGER});
+    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_KEPT_FREEING);
+    expect_reply(&w, lock(&w, s, "a", .owner = "bob", LINGER), CORE_GRANTED);
+    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_KEPT_HELD);
+    ck_assert_str_eq(world_kept(&w, op.op.claim)->owner, "bob");
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {taken_up, its_holder_has_gone, not_as_it_is, so_many_times, ends, does_not, kept};
+
+    return suite_main("core, linger", tests, sizeof(tests) / sizeof(tests[0]));
+}
