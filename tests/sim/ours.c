@@ -165,6 +165,16 @@ look(void *ctx, const struct core_holder_view *v)
     }
 }
 
+/* Free, and kept for whoever asks its daemon next. */
+static bool
+lingers(const struct daemon *d, const struct name *n)
+{
+    struct core_lock_view v;
+
+    return core_lock_info(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), &v) &&
+           strcmp(v.state, "lingering") == 0;
+}
+
 /* For a moment what was done here is on its way there. */
 static void
 compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *odd)
@@ -185,7 +195,7 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
     }
     h.number = number;
     core_each_holder(d->core, daemon_clock(d, w->now_us), slice_of(n->text), look, &h);
-    if (h.holds == count || (h.holds != 0 && n->odd[index].counted == number)) {
+    if (h.holds == count || (h.holds != 0 && n->odd[index].counted == number) || (h.holds == 0 && lingers(d, n))) {
         return;
     }
     odd[index] = true;
