@@ -99,7 +99,7 @@ static const struct {
     /* Out of range. */
     {"locks: {lease: 999}\n", "1:16: locks.lease: \"999\" is out of range: 1s to 24h\n"},
     {"locks: {lease: 25h}\n", "1:16: locks.lease: \"25h\" is out of range: 1s to 24h\n"},
-    {"locks: {linger: 2s}\n", "1:17: locks.linger: must be 0ms to 1s, not '2s'\n"},
+    {"locks: {linger: 2s}\n", "1:17: locks.linger: \"2s\" is out of range: 0ms to 1s\n"},
     {"redis: {links: 17}\n", "1:16: redis.links: \"17\" is out of range: 1 to 16 connections\n"},
     {"limits: {name_bytes: 0}\n", "1:22: limits.name_bytes: \"0\" is out of range: 1 to 4KiB\n"},
     {"socket_mode: 1777\n", "1:14: socket_mode: \"1777\" is out of range: 0000 to 0777\n"},
