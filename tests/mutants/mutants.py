@@ -236,8 +236,9 @@ MUTANTS = [
            "    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us &&", "    bool whole =",
            ["unit:test_core_handoff"]),
     Mutant("H4", "a lock goes round here for ever", CORE + "handoff.c",
-           "    bool in_run = l->run < c->conf.handoff_max && c->now_us - l->run_since_us < c->conf.handoff_time_us;",
-           "    bool in_run = l->run > 0;", ["unit:test_core_handoff", "unit:test_core_queue"]),
+           "    return cl->room > 0 && l->run < c->conf.handoff_max && "
+           "c->now_us - l->run_since_us < c->conf.handoff_time_us;",
+           "    return l->run > 0 && c->now_us > 0;", ["unit:test_core_handoff"]),
     Mutant("H5", "what Redis may have lost is handed over", CORE + "handoff.c",
            "cl->op == 0 && cl->doubt == 0 && ", "", ["unit:test_core_handoff"]),
     Mutant("H6", "a lock is handed over while a release of a hold before may run", CORE + "handoff.c",
