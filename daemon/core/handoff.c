@@ -88,10 +88,9 @@ may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
 {
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
-    bool fits = !lock_is(l, KIND_F_PERMITS) || l->held_n <= l->limit;
 
     /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends that. */
-    return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone && fits &&
+    return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
            !(r != NULL && r->silent) && !cl->jeopardy && l->break_op == 0 && l->trying == NULL && is_settled(c, cl) &&
            is_movable(cl);
 }
@@ -124,7 +123,8 @@ heir_of(const struct core *c, const struct claim *cl)
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
     first = container_of(next->requests.next, struct request, claim_node);
-    if (first->shared != (cl->shared > 0) || !lasts_for(c, cl, first)) {
+    /* Of those who share a name others may have been given later tokens since: the next one only Redis knows. */
+    if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
     return !next->unsure && is_movable(next) ? next : NULL;

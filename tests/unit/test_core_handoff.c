@@ -45,7 +45,7 @@ pair(struct world *w, struct ask how, struct ask then)
 
 START_TEST(handed)
 {
-    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW, KIND_SEMAPHORE};
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_RW};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct world w;
@@ -90,7 +90,7 @@ END_TEST
 /* Those are for Redis: who wins them is known by more than an owner. */
 START_TEST(kinds_that_are_not)
 {
-    static const enum kind kinds[] = {KIND_COUNTER, KIND_FAIR, KIND_FENCED};
+    static const enum kind kinds[] = {KIND_COUNTER, KIND_FAIR, KIND_FENCED, KIND_SEMAPHORE};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct world w;
@@ -619,113 +619,6 @@ START_TEST(not_from_within_a_bundle)
 }
 END_TEST
 
-#define TWO .kind = KIND_SEMAPHORE, .limit = 2
-
-/* h and s have the two permits, that of s may be handed over, t waits; the token of s. */
-static uint64_t
-permits(struct world *w, uint64_t *h, uint64_t *s, uint64_t *t, uint64_t *waits)
-{
-    uint64_t before = session(w), id, token;
-
-    *h = session(w);
-    *s = session(w);
-    *t = session(w);
-    lock(w, before, "a", TWO);
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(w, w->request, CORE_GRANTED);
-    lock(w, *h, "a", TWO);
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(w, w->request, CORE_GRANTED);
-    id = lock(w, *s, "a", TWO);
-    *waits = lock(w, *t, "a", TWO);
-    give(w, before, "a");
-    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
-    token = expect_reply(w, id, CORE_GRANTED)->token;
-    gone(w, before);
-    return token;
-}
-
-START_TEST(of_several_permits)
-{
-    struct world w;
-    uint64_t h, s, t, waits, token;
-
-    open_handing(&w);
-    token = permits(&w, &h, &s, &t, &waits);
-    ck_assert_int_eq(expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT)->left, 0);
-    ck_assert_uint_eq(expect_reply(&w, waits, CORE_GRANTED)->token, token + 1);
-    ck_assert_uint_eq(look(&w, "a").holders, 2);
-    unlock(&w, h, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
-    expect_state(&w, "a", "held");
-    world_close(&w);
-}
-END_TEST
-
-/* Not to who has one already, and waits for another: it would be by a token that it gives up. */
-START_TEST(not_to_oneself)
-{
-    struct world w;
-    uint64_t h, s, t, waits, token, id;
-
-    open_handing(&w);
-    token = permits(&w, &h, &s, &t, &waits);
-    gone(&w, t);
-    id = lock(&w, s, "a", TWO);
-    unlock(&w, h, "a", .token = token);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
-    expect_reply(&w, id, CORE_GRANTED);
-    world_close(&w);
-}
-END_TEST
-
-/* There are fewer of them now. */
-START_TEST(not_beyond_the_limit)
-{
-    struct world w;
-    uint64_t h, s, t, waits, token;
-
-    open_handing(&w);
-    token = permits(&w, &h, &s, &t, &waits);
-    expect_reply(&w, lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true), CORE_NOT_GRANTED);
-    unlock(&w, s, "a", .token = token);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    expect_reply(&w, w.request, CORE_LEFT);
-    ck_assert_uint_eq(w.metrics.handoffs, 0);
-    world_close(&w);
-}
-END_TEST
-
-/* Who waits has an attempt under way, or one that may have run: what becomes of it is for Redis to say. */
-START_TEST(not_beside_an_attempt)
-{
-    for (int unknown = 0; unknown < 2; unknown++) {
-        struct world w;
-        struct flight op;
-        uint64_t h, s, t, waits, token;
-
-        open_handing(&w);
-        token = permits(&w, &h, &s, &t, &waits);
-        unlock(&w, h, "a");
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_LEFT);
-        op = expect_op(&w, CORE_ACQUIRE, "a");
-        if (unknown) {
-            redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
-        }
-        unlock(&w, s, "a", .token = token);
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-        expect_reply(&w, w.request, CORE_LEFT);
-        ck_assert_uint_eq(w.metrics.handoffs, 0);
-        skip_all(&w);
-        world_close(&w);
-    }
-}
-END_TEST
-
 int
 main(void)
 {
@@ -751,10 +644,6 @@ main(void)
         not_a_lease_that_is_being_renewed,
         not_in_jeopardy,
         not_from_within_a_bundle,
-        of_several_permits,
-        not_to_oneself,
-        not_beyond_the_limit,
-        not_beside_an_attempt,
     };
 
     return suite_main("core, hand-over", tests, sizeof(tests) / sizeof(tests[0]));
