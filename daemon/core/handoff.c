@@ -118,10 +118,11 @@ heir_of(const struct core *c, const struct claim *cl)
     struct claim *next = lock_next(cl->lock);
     const struct request *first;
 
-    if (next == NULL || next->owner == cl->owner) {
+    if (next == NULL) {
         return NULL;
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
+    assert(next->owner != cl->owner); /* but of permits, an owner has one claim of a lock */
     first = container_of(next->requests.next, struct request, claim_node);
     /* Of those who share a name others may have been given later tokens since: the next one only Redis knows. */
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
@@ -259,7 +260,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
     const struct lock *l = cl->lock;
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renew_op == 0;
-    bool wanted = l->linger_us > 0 && !lock_is(l, KIND_F_PERMITS) && cl->shared == 0 && !c->draining;
+    bool wanted = l->linger_us > 0 && cl->shared == 0 && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
         return false;

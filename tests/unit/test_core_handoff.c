@@ -479,6 +479,48 @@ START_TEST(not_while_a_reclaim_may_run)
 }
 END_TEST
 
+/* It could not be asserted anew yet. */
+START_TEST(not_in_doubt)
+{
+    struct world w;
+    struct pair p;
+
+    open_handing(&w);
+    p = PAIR(&w, .owner = NULL);
+    reclaims(&w, 7);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
+    gone(&w, p.s);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", p.waits);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* An attempt of who is next was given up, and may yet run. */
+START_TEST(not_to_who_may_have_it)
+{
+    struct world w;
+    uint64_t s, t, before, id;
+
+    open_handing(&w);
+    s = session(&w);
+    t = session(&w);
+    before = session(&w);
+    lock(&w, t, "a", .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(10));
+    expect_reply(&w, w.request, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    take(&w, before, "a");
+    id = lock(&w, s, "a");
+    lock(&w, t, "a");
+    give(&w, before, "a");
+    redis_grants(&w, "a", id);
+    goes_by_redis(&w, unlock(&w, s, "a"));
+}
+END_TEST
+
 /* Who ends gives back all at once, and all that is still being asked for. */
 START_TEST(not_what_is_more_than_one_hold)
 {
@@ -639,6 +681,8 @@ main(void)
         not_while_a_release_may_run,
         not_while_a_renew_may_run,
         not_while_a_reclaim_may_run,
+        not_in_doubt,
+        not_to_who_may_have_it,
         not_what_is_more_than_one_hold,
         not_while_more_is_asked,
         not_a_lease_that_is_being_renewed,

@@ -120,10 +120,10 @@ END_TEST
 /* Who cannot have it as it is waits until Redis has been told. */
 START_TEST(not_as_it_is)
 {
-    enum why { LONGER_LEASE, LONGER_LEASE_OF_ITS_OWN, SHARED, LATE, LATE_OF_ITS_OWN, WHYS };
+    enum why { LONGER_LEASE, LONGER_LEASE_OF_ITS_OWN, SHARED, SHARED_OF_ITS_OWN, LATE, LATE_OF_ITS_OWN, WHYS };
 
     for (enum why why = 0; why < WHYS; why++) {
-        bool own = why == LONGER_LEASE_OF_ITS_OWN || why == LATE_OF_ITS_OWN;
+        bool own = why == LONGER_LEASE_OF_ITS_OWN || why == SHARED_OF_ITS_OWN || why == LATE_OF_ITS_OWN;
         struct world w;
         uint64_t s, t, id;
 
@@ -132,12 +132,54 @@ START_TEST(not_as_it_is)
         t = own ? s : session(&w);
         lingers(&w, s, (struct ask){.kind = KIND_RW, .linger_us = MS(20)});
         pass(&w, why >= LATE ? w.conf.handoff_time_us : 1);
-        id = lock(&w, t, "a", .kind = KIND_RW, LINGER, .shared = why == SHARED,
+        id = lock(&w, t, "a", .kind = KIND_RW, LINGER, .shared = why == SHARED || why == SHARED_OF_ITS_OWN,
                   .lease_us = why <= LONGER_LEASE_OF_ITS_OWN ? SEC(60) : 0);
         redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
         redis_grants(&w, "a", id);
         world_close(&w);
     }
+}
+END_TEST
+
+/* Who had it asks for so much else that one would have to look through all of it. */
+START_TEST(not_through_long_pipelines)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_lingering(&w);
+    s = session(&w);
+    lingers(&w, s, (struct ask){LINGER});
+    lock(&w, s, "b");
+    expect_op(&w, CORE_ACQUIRE, "b");
+    for (int i = 0; i < 64; i++) {
+        lock(&w, s, "b");
+    }
+    id = lock(&w, session(&w), "a", LINGER);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", id);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody waits who cannot have it as it is: neither is it handed over, nor does it linger. */
+START_TEST(not_while_somebody_waits)
+{
+    struct world w;
+    uint64_t s, id, waits;
+
+    open_lingering(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", LINGER);
+    redis_grants(&w, "a", id);
+    waits = lock(&w, session(&w), "a", LINGER, .lease_us = SEC(60));
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_grants(&w, "a", waits);
+    ck_assert_uint_eq(w.metrics.lingers, 0);
+    world_close(&w);
 }
 END_TEST
 
@@ -254,7 +296,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {taken_up, its_holder_has_gone, not_as_it_is, so_many_times, ends, does_not, kept};
+    const TTest *tests[] = {taken_up, its_holder_has_gone, not_as_it_is, not_through_long_pipelines,
+                            not_while_somebody_waits, so_many_times, ends, does_not, kept};
 
     return suite_main("core, linger", tests, sizeof(tests) / sizeof(tests[0]));
 }
