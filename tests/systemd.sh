@@ -110,11 +110,10 @@ passed_socket_serves() {
     systemd-socket-activate --fdname=client -l "$sock" "$root/usr/sbin/rlockd" -c "$root/activated.yaml" \
         >"$root/activated.log" 2>&1 &
     pid=$!
-    for _ in $(seq 500); do
-        [ -S "$sock" ] && break
+    for _ in $(seq 500); do # it is there before it listens
+        answer=$(printf 'PING\n' | timeout 10 nc -N -U "$sock" 2>"$root/nc.log") && break
         sleep 0.01
     done
-    answer=$(printf 'PING\n' | timeout 10 nc -N -U "$sock")
     kill "$pid"
     wait "$pid" 2>/dev/null
     pid=
