@@ -35,15 +35,30 @@
 -- kind says what it does where somebody has put something of another type there.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
-local call, pcall = redis.call, redis.pcall
+local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
-local epoch = pcall('GET', KEYS[2])
-local known = epoch == ARGV[3]
-local reclaiming = known and epoch:find(' %x+ ') ~= nil
-local failed, last
+local now_ms = (now - now % 1000) / 1000
+local room = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
+local failed, last, kept, epoch
+
+-- Whether the data is what the daemon knows: asked where that decides something, and once.
+local function is_known()
+    if epoch == nil then
+        epoch = pcall('GET', KEYS[2])
+    end
+    return epoch == ARGV[3]
+end
+
+-- Whether locks are asserted anew in a grace: nobody asks for anything else then.
+local grace
+local function is_reclaiming()
+    if grace == nil then
+        grace = is_known() and epoch:find(' %x+ ') ~= nil
+    end
+    return grace
+end
 
 -- What a pcall answered, checked: nil when the key is of another type, or when Redis refused (`failed` then says so).
 local function sound(reply)
@@ -80,7 +95,7 @@ end
 
 -- In a grace nobody but who held a name asks for it: whoever else has it in the data, of all daemons, has it no more.
 local function is_ghost(owner)
-    return reclaiming and owner:sub(25, 37) == MARK
+    return owner:sub(25, 37) == MARK and is_reclaiming()
 end
 
 -- Forgets that a full Redis has refused what the verb can do without.
@@ -90,10 +105,12 @@ local function spare()
     end
 end
 
--- The next token: above every token of this Redis and all that the daemon has seen, and not below the time.
+-- The next token: above every token of this Redis and all that the daemon has seen, and not below the time. The clock
+-- is set to the last one that this call may give, as long as time goes on: one write for all its names.
 local function token()
     if not last then
-        last = tonumber(pcall('GETSET', KEYS[1], text(now))) or 0
+        kept = now + #KEYS - 3 + room
+        last = tonumber(pcall('GETSET', KEYS[1], text(kept))) or 0
         if not (last >= 0 and last < 2 ^ 53) then
             last = 0 -- somebody else's
         end
@@ -104,43 +121,50 @@ local function token()
 end
 
 -- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write. pttl: what PTTL says.
+local usual, usual_ms -- mostly all names of a call have the same lease
 local function lengthen(key, lease, pttl)
-    local ms = tonumber(lease)
-    if pttl > ms then
-        ms = pttl
-        lease = text(pttl)
+    if lease ~= usual then
+        usual, usual_ms = lease, tonumber(lease)
+    end
+    if pttl > usual_ms then
+        call('PEXPIRE', key, text(pttl))
+        return now_ms + pttl
     end
     call('PEXPIRE', key, lease)
-    return now_ms + ms
+    return now_ms + usual_ms
 end
 
 -- @verb
 
+-- What goes for all names alike, if the verb is not asked at all.
+local none, wait
+if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then
+    none = STALE
+elseif takes and not is_known() then
+    none = GRACE
+    wait = math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
+end
+
 local reply = {now}
-local stale = ARGV[1] ~= '0' and now > tonumber(ARGV[1])
 local at, to = 5, 2
 for i = 3, #KEYS do
-    local outcome, a, b = STALE
-    if takes and not known and not stale then
-        outcome, a = GRACE, math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
-    elseif not stale then
+    local outcome, a, b = none, wait
+    if not none then
         outcome, a, b = verb(KEYS[i], unpack(ARGV, at, at + columns - 1)) -- which embed spells out
-    end
-    if failed then
-        if not failed.err:find('^-?OOM') then
-            reply = failed
-            break
+        if failed then
+            if not failed.err:find('^-?OOM') then
+                reply = failed
+                break
+            end
+            outcome, a, b, failed = FULL, 0, 0, nil
+        elseif outcome == GONE and not is_known() then
+            outcome = GRACE
         end
-        outcome, a, b, failed = FULL, 0, 0, nil
-    end
-    if outcome == GONE and not known then
-        outcome = GRACE
     end
     reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
     at, to = at + columns, to + 3
 end
-last = last and last + tonumber(ARGV[4])
-if last and last > now then
-    call('SET', KEYS[1], text(last))
+if last and last + room > kept then
+    call('SET', KEYS[1], text(last + room))
 end
 return reply

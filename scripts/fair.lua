@@ -111,7 +111,7 @@ local function leave(list, set, owner)
 end
 
 local function acquire(key, owner, lease, holds, reentry, place, channel)
-    if reentry == '1' or reclaiming then
+    if reentry == '1' or is_reclaiming() then
         return plain_acquire(key, owner, lease, holds, reentry)
     end
     local pttl = call('PTTL', key)

@@ -16,7 +16,7 @@ local function acquire(key, owner, lease, holds, reentry)
     if not count then
         if reentry == '1' then
             return GONE
-        elseif pttl ~= -2 and not (reclaiming and count == false and bury(key)) then
+        elseif pttl ~= -2 and not (is_reclaiming() and count == false and bury(key)) then
             return count == nil and FOREIGN or TAKEN, pttl
         end
         pttl = -2

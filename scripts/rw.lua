@@ -80,7 +80,7 @@ end
 local function acquire(key, owner, lease, holds, reentry, mode)
     local pttl = call('PTTL', key)
     local is = pttl ~= -2 and mode_of(key)
-    if is and reclaiming and (is == 'write' or mode == 'write') and bury(key, owner) then
+    if is and is_reclaiming() and (is == 'write' or mode == 'write') and bury(key, owner) then
         is, pttl = false, -2
     end
     if pttl ~= -2 and not is then

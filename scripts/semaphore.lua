@@ -62,7 +62,7 @@ local function acquire(key, permit, lease, limit, channel)
     local over = call('ZRANGEBYSCORE', set, '-inf', text(now_ms), 'LIMIT', 0, MOST)
     taken = taken - #over
     local now_free = pttl == -1 and free + #over or limit - taken
-    local granted = now_free > 0 and taken < tonumber(limit) or reclaiming
+    local granted = now_free > 0 and taken < tonumber(limit) or is_reclaiming()
     if granted then
         if not sound(pcall('ZADD', set, text(now_ms + lease), permit)) then
             return

@@ -150,6 +150,17 @@ class Tokens(Scripted):
         self.assertGreater(self.run_one("reentrant", "acquire", "b")[1], token + 10 ** 9)
         self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, room=5)[1], 0)
 
+    def test_what_a_call_costs_besides_its_names(self):
+        """The clock is written once, whatever room is wanted; the epoch is read where somebody takes or finds nothing."""
+        names = [("n%d" % i, {}) for i in range(50)]
+        for verb, commands in (("acquire", {"time": 1, "get": 1, "getset": 1}), ("renew", {"time": 1}),
+                               ("release", {"time": 1}), ("release", {"time": 1, "get": 1})):
+            self.c.cmd("CONFIG", "RESETSTAT")
+            self.run_all("reentrant", verb, names, room=9)
+            calls = {k: int(n) for k, n in re.findall(r"cmdstat_(\w+):calls=(\d+)", self.c.cmd("INFO", "commandstats"))}
+            calls["time"] -= 2  # run_all asks before and after
+            self.assertEqual({k: n for k, n in calls.items() if k in ("time", "get", "getset", "set")}, commands, verb)
+
     def test_clock_is_never_left_behind(self):
         """Also when the call ends in an error after a token was drawn."""
         far = self.now_us() + 10 ** 12
