@@ -31,7 +31,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
         assert(cl->op == 0 && (wanted || armed)); /* I3 */
         break;
     case CLAIM_TRYING:
-        assert(cl->op != 0 && cl->lock->trying == cl); /* I3, I5 */
+        assert(cl->op != 0); /* I3 */
         break;
     case CLAIM_HELD:
         assert(armed && now_us < cl->deadline_us && cl->timer.node.at_us <= cl->deadline_us); /* I2, I3 */
@@ -107,6 +107,27 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us)
     return held;
 }
 
+/* I5 */
+static void
+check_attempts(const struct lock *l)
+{
+    bool many = lock_is(l, KIND_F_SHARED) || lock_is(l, KIND_F_PERMITS);
+    struct list *pos, *nxt;
+    uint32_t trying = 0;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->state == CLAIM_TRYING) {
+            trying++;
+            assert(l->trying_n == 1 || (!l->alone && (cl->op_shared || lock_is(l, KIND_F_PERMITS))));
+            assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_PLACED) && !cl->placed));
+        }
+    }
+    assert(trying == l->trying_n && trying <= TOGETHER);
+}
+
 static void
 check_lock(const struct lock *l)
 {
@@ -128,14 +149,9 @@ check_lock(const struct lock *l)
         freeing += container_of(pos, struct claim, node)->state == CLAIM_FREEING;
     }
     assert(freeing == l->freeing_n);
+    check_attempts(l);
     if (wanted) { /* I4 */
-        assert(l->trying != NULL || l->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
-    }
-    if (l->trying != NULL) { /* I5 */
-        bool many = lock_is(l, KIND_F_SHARED) || lock_is(l, KIND_F_PERMITS);
-
-        assert(l->trying->state == CLAIM_TRYING);
-        assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_PLACED) && !l->trying->placed));
+        assert(l->trying_n > 0 || l->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
     }
 }
 

@@ -144,7 +144,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     return cl;
 }
 
-/* A claim that is held, or being freed, counts in its lock and in all. */
+/* A claim that is asked for, held, or being freed, counts in its lock; the last two in all. */
 static void
 count(struct core *c, struct claim *cl, int by)
 {
@@ -153,6 +153,8 @@ count(struct core *c, struct claim *cl, int by)
     if (cl->state == CLAIM_HELD) {
         cl->lock->held_n += n;
         c->held_n += (uint64_t)(int64_t)by;
+    } else if (cl->state == CLAIM_TRYING) {
+        cl->lock->trying_n += n;
     } else if (cl->state == CLAIM_FREEING) {
         cl->lock->freeing_n += n;
         c->freeing_n += (uint64_t)(int64_t)by;

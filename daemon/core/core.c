@@ -13,8 +13,9 @@
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
  *     deadline armed; FREEING has an operation in flight or a retry armed; SWEEP has its timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
- * I5  At most one attempt per name is in flight, and none while those who hold it or are freeing it here are in the
- *     way; but for the one that takes a place in Redis's queue (kinds with places).
+ * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
+ *     while those who hold it or are freeing it here are in the way; but for the one that takes a place in Redis's
+ *     queue (kinds with places).
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
@@ -360,6 +361,12 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     catch_up(c); /* an outcome may have come when its lease was over */
     reclaim_end(c);
     c->stepping = false;
+}
+
+void
+core_sent(struct core *c)
+{
+    c->turn++;
 }
 
 int64_t

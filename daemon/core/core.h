@@ -333,6 +333,12 @@ uint64_t core_session_open(struct core *c);
 /* One event. First everything that is due at now_us happens, then the event. */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
+/*
+ * What the core has asked for until now has left for Redis. Those of a name who may have it together ask together until
+ * then; without this they would still, but who comes later might get it first.
+ */
+void core_sent(struct core *c);
+
 /* When core_step(CORE_TIME) is wanted next; CORE_FOREVER = not at all. */
 int64_t core_next_us(const struct core *c);
 

@@ -97,12 +97,26 @@ request_hurry(struct core *c, struct request *r)
     }
 }
 
-/* The outcome is known, and it is not theirs. */
+/* Another outcome is on its way to it, which is its own. */
+static bool
+is_asked_for(const struct request *r)
+{
+    return r->claim->state == CLAIM_TRYING;
+}
+
+/* An outcome is known, and it is not theirs. */
 void
 lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
 {
-    while (!list_empty(&l->hurried)) {
-        request_finish(c, container_of(l->hurried.next, struct request, hurry_node), answer, 0);
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->hurried)
+    {
+        struct request *r = container_of(pos, struct request, hurry_node);
+
+        if (!is_asked_for(r)) {
+            request_finish(c, r, answer, 0);
+        }
     }
 }
 
@@ -116,7 +130,7 @@ lock_settle_full(struct core *c, struct lock *l)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
-        if (lock_is_full(l, r->shared)) {
+        if (lock_is_full(l, r->shared) && !is_asked_for(r)) {
             request_finish(c, r, CORE_NOT_GRANTED, 0);
         }
     }
@@ -132,7 +146,7 @@ lock_settle_impatient(struct core *c, struct lock *l)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
-        if (wanted_to_wait(r)) {
+        if (wanted_to_wait(r) && !is_asked_for(r)) {
             request_finish(c, r, l->trouble, 0);
         }
     }

@@ -1,14 +1,12 @@
 /*
- * locks.c -- names: the queue here, and when to ask Redis again.
+ * locks.c -- names: the queue here, and what is heard of them.
  *
- * Owns the lock records: finding and making them, who tries next, the watch on
- * the name's channel, the pause after an attempt that failed, fairness towards
- * waiters elsewhere, BREAK. What an owner has of a lock is a claim (claims.c).
+ * Owns the lock records: finding and making them, whose turn it is, the watch on
+ * the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
+ * when Redis is asked for one, and for how many at a time, stands in attempts.c.
  *
- * One attempt is in flight per name, for the first in the queue whom somebody
- * waits for, so Redis sees one asker per daemon however many wait here. While
- * the name is taken elsewhere we hear its channel and have a timer at its PTTL;
- * both only say "try again".
+ * While the name is taken elsewhere we hear its channel and have a timer at its
+ * PTTL; both only say "try again".
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -138,7 +136,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
 
     if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
-        l->again = l->trying != NULL;
+        l->again = l->trying_n > 0;
         l->retry_us = l->trouble == CORE_NOT_GRANTED ? l->yield_until_us : l->retry_us;
     }
     l->limit = limit;
@@ -214,28 +212,6 @@ first_called(const struct lock *l)
     return NULL;
 }
 
-/* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
-static struct claim *
-first_unplaced(struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    assert(l->trying == NULL);
-    if (!l->unplaced) {
-        return NULL;
-    }
-    list_each(pos, nxt, &l->queue)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (!cl->placed && !list_empty(&cl->requests)) {
-            return cl;
-        }
-    }
-    l->unplaced = false;
-    return NULL;
-}
-
 /* The first in this state, of which there is one. If one of them is exclusive, there is no other. */
 static const struct claim *
 first_in(const struct list *home, enum claim_state state)
@@ -259,14 +235,15 @@ lock_is_full(const struct lock *l, bool shared)
     return l->held_n > 0 && !(shared && first_in(&l->holders, CLAIM_HELD)->holds == 0);
 }
 
-/* ... or those who are giving it back; that is for Redis to be told first. */
-static bool
-is_freeing(const struct lock *l, bool shared)
+/* ... or those who hold it, are giving it back (which is for Redis to be told first), or are asking for it. */
+bool
+lock_has_room(const struct lock *l, bool shared)
 {
     if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n + l->freeing_n >= l->limit;
+        return l->held_n + l->freeing_n + l->trying_n < l->limit;
     }
-    return l->freeing_n > 0 && !(shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0);
+    return !lock_is_full(l, shared) &&
+           (l->freeing_n == 0 || (shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0));
 }
 
 static void
@@ -323,30 +300,6 @@ claim_wants_shared(const struct claim *cl)
     return container_of(cl->requests.next, struct request, claim_node)->shared;
 }
 
-/*
- * The next attempt, now or when it is time; none while those who hold it here are in the way. Who needs a place in
- * Redis's queue asks first and at once: that is no question of who holds the lock.
- */
-static void
-go_on(struct core *c, struct lock *l, struct claim *next)
-{
-    struct claim *unplaced = l->trying == NULL ? first_unplaced(l) : NULL;
-    bool at_once = unplaced != NULL && l->trouble == CORE_NOT_GRANTED;
-
-    timer_set(c, &l->timer, CORE_FOREVER);
-    if (next == NULL || l->trying != NULL || (l->lingering != NULL && lock_take_up(c, l))) {
-        return;
-    }
-    if (unplaced == NULL && (lock_is_full(l, claim_wants_shared(next)) || is_freeing(l, claim_wants_shared(next)))) {
-        return;
-    }
-    if (l->retry_us > c->now_us && !at_once) {
-        timer_set(c, &l->timer, l->retry_us);
-    } else {
-        claim_try(c, unplaced != NULL ? unplaced : next);
-    }
-}
-
 /* Goes on with a lock that something happened to: the next attempt, the watch, or its end. */
 void
 lock_work(struct core *c, struct lock *l)
@@ -359,7 +312,7 @@ lock_work(struct core *c, struct lock *l)
     if (next == NULL) {
         l->retry_us = l->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
     }
-    go_on(c, l, next);
+    lock_try(c, l, next);
     if (list_empty(&l->queue)) {
         watch_set(c, l, false, NULL);
         l->taken_until_us = 0;
@@ -404,58 +357,8 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     if (!confirmed) {
         pass_on(c, l);
     }
-    l->again = l->trying != NULL;
+    l->again = l->trying_n > 0;
     l->retry_us = 0;
-    lock_wake(c, l);
-}
-
-/* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
-void
-lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
-{
-    l->run = 0;
-    if (d->outcome == CORE_TAKEN || d->outcome == CORE_FOREIGN) {
-        int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
-
-        c->metrics->attempts_taken++;
-        l->elsewhere_n = (uint32_t)d->holders;
-        l->trouble = CORE_NOT_GRANTED;
-        l->backoff_us = 0;
-        l->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
-        /* Redis drops a key when its millisecond is over. */
-        l->retry_us = l->again ? 0 : after_us(c->now_us, poll_us + US_PER_MS);
-    } else {
-        l->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
-        l->retry_us = after_us(c->now_us, backoff_next(&l->backoff_us));
-    }
-    l->again = false;
-    if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
-        lock_settle_impatient(c, l);
-    } else {
-        lock_settle_hurried(c, l, l->trouble);
-    }
-    lock_wake(c, l);
-}
-
-/*
- * We freed it. When somebody else hears the channel too and we have had our
- * run, we let them try first: our own next attempt would nearly always win.
- */
-void
-lock_released(struct core *c, struct lock *l, int64_t outsiders)
-{
-    int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
-
-    l->retry_us = 0;
-    if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
-        l->run = 0;
-    } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
-        c->metrics->handoff_yields++;
-        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
-        l->run = 0;
-        l->yield_until_us = after_us(c->now_us, YIELD_US);
-        l->retry_us = l->yield_until_us;
-    }
     lock_wake(c, l);
 }
 

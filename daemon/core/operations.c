@@ -82,7 +82,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
-    a.op.room = cl->op_room = cl->op_verb == CORE_ACQUIRE ? room_of(c, cl->lock) : 0;
+    a.op.room = cl->op_room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
@@ -135,16 +135,14 @@ claim_renew(struct core *c, struct claim *cl)
     core_act(c, &a);
 }
 
-/* The head of the queue asks Redis. */
+/* One of those at the head of the queue asks Redis, see attempts.c. */
 void
 claim_try(struct core *c, struct claim *cl)
 {
     const struct request *r = container_of(cl->requests.next, struct request, claim_node);
 
-    assert(cl->lock->trying == NULL && cl->op == 0);
+    assert(cl->op == 0);
     c->metrics->attempts++;
-    cl->lock->trying = cl;
-    cl->lock->again = false;
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
     cl->place_life_us = earlier(r->spec_lease_us, PLACE_MAX_US);

@@ -113,6 +113,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     l->trouble = CORE_NOT_GRANTED;
     l->taken_until_us = 0;
     l->backoff_us = 0;
+    lock_attempt_succeeded(l);
     claim_grant(c, cl, d->sent_us);
 }
 
@@ -125,6 +126,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     redis_has_it(c, cl, cl->op_lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
+        lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
     } else if (c->now_us >= cl->deadline_us) {
@@ -160,8 +162,6 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct lock *l = cl->lock;
 
     cl->op = 0;
-    l->trying = NULL;
-    l->retry_us = 0;
     if (d->outcome == CORE_OK) {
         acquire_ok(c, cl, d);
         return;

@@ -106,7 +106,7 @@ reclaim_wake(struct core *c)
             claim_arm(c, cl);
         }
         if (!list_empty(&l->queue)) {
-            l->again = l->trying != NULL;
+            l->again = l->trying_n > 0;
             l->retry_us = l->yield_until_us;
             l->backoff_us = 0;
             lock_wake(c, l);

@@ -28,6 +28,7 @@
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
+    TOGETHER = 64,               /* attempts of one name under way, at most */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
@@ -200,11 +201,14 @@ struct lock {
     uint64_t break_op;
     struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
-    struct claim *trying;   /* the one attempt in flight */
+    uint32_t trying_n;      /* claims TRYING */
+    bool alone;             /* ... one, beside which no other may */
+    bool failed;            /* ... and one of those that are, or were, under way together has failed */
+    uint64_t turn;          /* ... in which they were sent */
     struct claim *lingering; /* the one in that state; NULL: none */
     enum watch_state watch;
     uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
-    bool again;             /* something moved while the attempt was in flight */
+    bool again;             /* something moved while attempts were in flight */
     enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* somebody elsewhere holds it, at the latest until then; 0 = not that we know */
@@ -252,6 +256,7 @@ struct core {
     struct core_sink sink;
     int64_t now_us;       /* of this step */
     uint64_t serial;      /* ids of everything */
+    uint64_t turn;        /* of the loop, see core_sent() */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
@@ -297,9 +302,8 @@ void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
+bool lock_has_room(const struct lock *l, bool shared);
 struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
-void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
-void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
@@ -307,6 +311,12 @@ bool lock_has_one_token(const struct lock *l);                       /* held, an
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer);
 void lock_free(struct core *c, struct lock *l);
+
+/* attempts.c */
+void lock_try(struct core *c, struct lock *l, struct claim *next);
+void lock_attempt_succeeded(struct lock *l);
+void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
+void lock_released(struct core *c, struct lock *l, int64_t outsiders);
 
 /* claims.c */
 struct claim *claim_find(const struct lock *l, const struct owner *o);
@@ -340,7 +350,7 @@ void adopt_reached(struct core *c);
 
 /* operations.c */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
-void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED */
+void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED, somebody waits */
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_release(struct core *c, struct claim *cl, struct request *r);

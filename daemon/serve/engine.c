@@ -392,6 +392,13 @@ engine_free(struct engine **ep)
 
 /* ---- the turn ---- */
 
+static void
+send_all(struct engine *e)
+{
+    backend_flush(e->backend);
+    core_sent(e->core);
+}
+
 /* I2. After a gap in the clock this is what keeps us from saying "held" too late. */
 static void
 do_due(struct engine *e)
@@ -473,7 +480,7 @@ engine_turn_end(struct engine *e)
     for (node = e->ready.next; node != &e->ready; node = node->next) {
         session_input(ready_session(node));
     }
-    backend_flush(e->backend);
+    send_all(e);
     list_init(&again);
     while (!list_empty(&e->ready)) {
         struct session *s = ready_session(e->ready.next);
@@ -489,7 +496,7 @@ engine_turn_end(struct engine *e)
         list_remove(node);
         list_push_back(&e->ready, node);
     }
-    backend_flush(e->backend); /* what sessions left behind that ended meanwhile */
+    send_all(e); /* what sessions left behind that ended meanwhile */
     reap(e);
     keeper_turn(e);
     arm_timer(e);

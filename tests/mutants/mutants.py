@@ -69,7 +69,7 @@ MUTANTS = [
     Mutant("M14", "the end of a session forgets what is on its way (Redisson #5358)", CORE + "owners.c",
            "            request_drop(c, r);",
            "            if (r->claim != NULL && r->claim->state == CLAIM_TRYING) {\n"
-           "                r->claim->op = 0;\n                r->claim->lock->trying = NULL;\n"
+           "                r->claim->op = 0;\n"
            "                claim_move(c, r->claim, CLAIM_QUEUED);\n            }\n"
            "            request_drop(c, r);",
            ["unit:test_core_owners", "unit:test_core_random"]),
@@ -82,9 +82,9 @@ MUTANTS = [
            "        r->hurried = true;\n        request_reply(c, &(struct core_reply){.session = r->peer->id,"
            " .id = r->id, .answer = CORE_NOT_GRANTED});\n",
            ["unit:test_core_wait", "unit:test_core"]),
-    Mutant("M17", "nobody asks again when no wake-up comes (Redisson #1763, #5761)", CORE + "locks.c",
-           "        l->retry_us = l->again ? 0 : after_us(c->now_us, poll_us + US_PER_MS);",
-           "        l->retry_us = l->again ? 0 : CORE_FOREVER;",
+    Mutant("M17", "nobody asks again when no wake-up comes (Redisson #1763, #5761)", CORE + "attempts.c",
+           "        retry_us = l->again ? l->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);",
+           "        retry_us = l->again ? l->yield_until_us : CORE_FOREVER;",
            ["unit:test_core_wait"]),
     Mutant("M18", "a release takes what somebody else has", "scripts/simple.lua",
            "    if sound(pcall('GET', key)) ~= value then\n        return GONE\n    end\n    call('DEL', key)",
@@ -254,6 +254,16 @@ MUTANTS = [
     Mutant("H10", "what a bundle was granted is handed over from under it", CORE + "handoff.c",
            "    return n >= 0 && (uint32_t)(n + count_out_of_order(cl)) == cl->refs;", "    return n >= 0;",
            ["unit:test_core_handoff"]),
+    Mutant("H11", "who comes later asks beside those who are asking", CORE + "attempts.c",
+           "l->turn == c->turn", "c->turn > 0", ["unit:test_core_permits"]),
+    Mutant("H12", "what one of several is refused is said to all of them", CORE + "hurry.c",
+           "    return r->claim->state == CLAIM_TRYING;", "    return r->claim == NULL;", ["unit:test_core_permits"]),
+    Mutant("H13", "after a refusal all ask again", CORE + "attempts.c",
+           "    return l->taken_until_us == 0 && l->trouble == CORE_NOT_GRANTED;",
+           "    return l->trouble != CORE_ANSWERS;", ["unit:test_core_permits"]),
+    Mutant("H14", "of several that fail together each makes the pause longer", CORE + "attempts.c",
+           "    bool paused = l->failed && l->trouble != CORE_NOT_GRANTED;", "    bool paused = false;",
+           ["unit:test_core_permits"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

@@ -296,6 +296,7 @@ daemon_turn_end(struct daemon *d)
     daemon_begins(d);
     d->dirty = false;
     backend_flush(d->backend);
+    core_sent(d->core);
     state_turn(d);
     arm(d);
     if (d->dying) {

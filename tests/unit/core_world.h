@@ -75,6 +75,9 @@ static inline void
 world_step(struct world *w, const struct core_event *ev)
 {
     core_step(w->core, w->now_us, ev);
+    if (!w->one_turn) {
+        core_sent(w->core);
+    }
     if (!w->unchecked) {
         core_check(w->core, w->now_us);
     }

@@ -40,19 +40,22 @@ expect_holders(const struct world *w, uint32_t n)
 START_TEST(room_for_who_does_not_wait)
 {
     struct world w;
-    struct flight op;
+    struct flight op[3];
     uint64_t id[4];
 
     world_open(&w);
     id[0] = lock(&w, session(&w), "a", THREE, .nowait = true);
-    op = expect_op(&w, CORE_ACQUIRE, "a");
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a");
     for (int i = 1; i < 4; i++) {
         id[i] = lock(&w, session(&w), "a", THREE, .nowait = true);
     }
-    for (int i = 0; i < 3; i++) {
-        redis_says(&w, op, CORE_OK);
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    op[1] = expect_op(&w, CORE_ACQUIRE, "a");
+    op[2] = expect_op(&w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < 3; i++) {
+        redis_says(&w, op[i], CORE_OK);
         expect_reply(&w, id[i], CORE_GRANTED);
-        op = i < 2 ? expect_op(&w, CORE_ACQUIRE, "a") : op;
     }
     expect_reply(&w, id[3], CORE_NOT_GRANTED);
     expect_holders(&w, 3);
@@ -434,6 +437,263 @@ START_TEST(place_is_kept)
 }
 END_TEST
 
+/* ---- several ask together ---- */
+
+/* So many LOCKs arrive in one turn, and as many operations leave as there is room for; returns the first request. */
+static uint64_t
+ask_together(struct world *w, int n, struct ask how, struct flight *op, int ops)
+{
+    uint64_t first = w->request + 1;
+
+    w->one_turn = true;
+    for (int i = 0; i < n; i++) {
+        world_ask(w, CORE_LOCK, session(w), "a", how);
+        if (i < ops) {
+            op[i] = expect_op(w, CORE_ACQUIRE, "a");
+        }
+    }
+    core_sent(w->core);
+    w->one_turn = false;
+    quiet(w);
+    return first;
+}
+
+#define TOGETHER(w, n, op, ops, ...) ask_together(w, n, (struct ask){__VA_ARGS__}, op, ops)
+
+static void
+expect_ops(struct world *w, struct flight *op, int n)
+{
+    for (int i = 0; i < n; i++) {
+        op[i] = expect_op(w, CORE_ACQUIRE, "a");
+    }
+    quiet(w);
+}
+
+/* Who arrives in one turn asks in one turn, as many as there are permits; the rest when one is free again. */
+START_TEST(together)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t id, s;
+
+    world_open(&w);
+    id = TOGETHER(&w, 5, op, 3, THREE);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(i == 0 || op[i].op.claim != op[i - 1].op.claim);
+        redis_says(&w, op[i], CORE_OK);
+        expect_reply(&w, id + (uint64_t)i, CORE_GRANTED);
+        quiet(&w);
+    }
+    s = w.session[0];
+    give(&w, s, "a");
+    redis_grants(&w, "a", id + 3);
+    expect_holders(&w, 3);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis could give to who comes later what it has refused to somebody before him: he asks when that is known. */
+START_TEST(later)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t id;
+
+    world_open(&w);
+    id = TOGETHER(&w, 2, op, 2, THREE);
+    lock(&w, session(&w), "a", THREE);
+    quiet(&w);
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    quiet(&w);
+    redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
+    expect_op(&w, CORE_WATCH, "a");
+    give(&w, w.session[0], "a");
+    redis_grants(&w, "a", id + 1); /* first come, first served */
+    redis_grants(&w, "a", id + 2);
+    expect_op(&w, CORE_UNWATCH, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Some get one, others do not: then one of them asks, when it is time, and when that one gets in the rest follow. */
+START_TEST(some_taken)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t id;
+
+    world_open(&w);
+    id = TOGETHER(&w, 4, op, 3, THREE);
+    redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
+    skip_watches(&w);
+    hint(&w, op[0].op.lock); /* all are heard first */
+    redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
+    quiet(&w);
+    redis_says(&w, op[2], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a"); /* something has moved since */
+    redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
+    pass(&w, SEC(1));
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_grants(&w, "a", id);
+    expect_ops(&w, op, 2);
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, id + 1, CORE_GRANTED);
+    redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
+    quiet(&w);
+    ck_assert_uint_eq(w.metrics.attempts_taken, 5);
+    give(&w, w.session[0], "a");
+    redis_grants(&w, "a", id + 2);
+    redis_grants(&w, "a", id + 3);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Of several that failed together the earliest time to try again counts; one that got in behind them makes it now. */
+START_TEST(earliest_retry)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t id;
+
+    world_open(&w);
+    id = TOGETHER(&w, 3, op, 3, THREE);
+    redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
+    skip_watches(&w);
+    redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 2);
+    redis_says(&w, op[2], CORE_UNKNOWN, .guard_us = w.now_us);
+    pass(&w, MS(20));
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_ops(&w, op, 2);
+    redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
+    skip_watches(&w);
+    quiet(&w);
+    redis_says(&w, op[1], CORE_OK);
+    expect_reply(&w, id + 2, CORE_GRANTED);
+    redis_grants(&w, "a", id + 1);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* All on a link that died: the pause grows once, and the first of them finds out for all. */
+START_TEST(unanswered_together)
+{
+    struct world w;
+    struct flight op[3], again;
+    uint64_t id;
+
+    world_open(&w);
+    id = TOGETHER(&w, 3, op, 3, THREE);
+    for (int i = 0; i < 3; i++) {
+        redis_says(&w, op[i], CORE_UNKNOWN, .guard_us = w.now_us);
+    }
+    pass(&w, MS(19));
+    quiet(&w);
+    pass(&w, MS(1));
+    again = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(again.op.claim, op[0].op.claim);
+    redis_says(&w, again, CORE_DOWN);
+    pass(&w, MS(39));
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_grants(&w, "a", id);
+    expect_ops(&w, op, 2);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, op[i], CORE_OK);
+        expect_reply(&w, id + 1 + (uint64_t)i, CORE_GRANTED);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Who does not want to wait has the answer to its own question, not to another's. */
+START_TEST(each_its_answer)
+{
+    static const enum core_outcome fails[] = {CORE_TAKEN, CORE_DOWN, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < sizeof(fails) / sizeof(fails[0]); i++) {
+        struct world w;
+        struct flight op[3];
+        uint64_t id;
+
+        world_open(&w);
+        id = TOGETHER(&w, 3, op, 3, THREE, .nowait = true);
+        redis_says(&w, op[0], fails[i], .guard_us = w.now_us, .pttl_us = SEC(1), .holders = 3);
+        skip_watches(&w);
+        if (fails[i] == CORE_DOWN) { /* has its patience, see hurry.c */
+            quiet(&w);
+        } else {
+            expect_reply(&w, id, fails[i] == CORE_TAKEN ? CORE_NOT_GRANTED : CORE_UNAVAILABLE);
+        }
+        skip_all(&w);
+        redis_says(&w, op[1], CORE_OK);
+        expect_reply(&w, id + 1, CORE_GRANTED);
+        skip_all(&w);
+        redis_says(&w, op[2], CORE_TAKEN, .pttl_us = SEC(1), .holders = 3);
+        expect_reply(&w, id + 2, CORE_NOT_GRANTED);
+        if (fails[i] == CORE_DOWN) {
+            expect_reply(&w, id, CORE_NOT_GRANTED);
+        }
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ... also when it had wanted to, and its time is over while Redis is asked; and when there are fewer permits now. */
+START_TEST(each_its_answer_late)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t id;
+
+    world_open(&w);
+    id = TOGETHER(&w, 3, op, 3, THREE, .wait_us = MS(10));
+    pass(&w, MS(10));
+    redis_says(&w, op[0], CORE_DOWN);
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .wait_us = MS(1));
+    redis_says(&w, op[1], CORE_OK);
+    expect_reply(&w, id + 1, CORE_GRANTED);
+    redis_says(&w, op[2], CORE_OK);
+    expect_reply(&w, id + 2, CORE_GRANTED);
+    pass(&w, MS(1));
+    expect_reply(&w, id + 3, CORE_NOT_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* So many at a time; who waits behind them goes with the next. */
+START_TEST(so_many_at_a_time)
+{
+    static const int calls[] = {1, 64, 35};
+    struct world w;
+    struct flight op[64];
+
+    world_open(&w);
+    for (int i = 0; i < 100; i++) {
+        lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 100);
+        op[0] = i == 0 ? expect_op(&w, CORE_ACQUIRE, "a") : op[0];
+    }
+    for (size_t i = 0, id = 1; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (i > 0) {
+            expect_ops(&w, op, calls[i]);
+        }
+        for (int k = 0; k < calls[i]; k++, id++) {
+            redis_says(&w, op[k], CORE_OK);
+            expect_reply(&w, id, CORE_GRANTED);
+        }
+    }
+    expect_holders(&w, 100);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -452,6 +712,14 @@ main(void)
         broken,
         unanswered,
         place_is_kept,
+        together,
+        later,
+        some_taken,
+        earliest_retry,
+        unanswered_together,
+        each_its_answer,
+        each_its_answer_late,
+        so_many_at_a_time,
     };
 
     return suite_main("core, permits", tests, sizeof(tests) / sizeof(tests[0]));

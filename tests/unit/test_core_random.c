@@ -285,6 +285,9 @@ step(struct world *w, int d, const struct core_event *ev)
 {
     core_step(w->node[d].core, w->now_us, ev);
     core_check(w->node[d].core, w->now_us);
+    if (chance(w, 500)) {
+        core_sent(w->node[d].core);
+    }
     for (int i = 0; i < BROKEN; i++) {
         check_holders(w, i);
     }

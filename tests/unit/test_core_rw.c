@@ -31,6 +31,22 @@ leaves(struct world *w, uint64_t s)
     ck_assert_int_eq(expect_reply(w, id, CORE_LEFT)->left, 0);
 }
 
+/* Readers whose attempts leave together. */
+static void
+let_in(struct world *w, const uint64_t *id, int n)
+{
+    struct flight op[8];
+
+    for (int i = 0; i < n; i++) {
+        op[i] = expect_op(w, CORE_ACQUIRE, "a");
+        ck_assert(op[i].op.shared && op[i].op.room == 0);
+    }
+    for (int i = 0; i < n; i++) {
+        redis_says(w, op[i], CORE_OK);
+        expect_reply(w, id[i], CORE_GRANTED);
+    }
+}
+
 static struct core_lock_view
 expect_in(const struct world *w, uint32_t holders, bool shared)
 {
@@ -93,9 +109,7 @@ START_TEST(writer_is_not_starved)
     redis_grants(&w, "a", wrote);
     quiet(&w);
     leaves(&w, writer);
-    for (int i = 0; i < 3; i++) { /* one attempt at a time, but they need not wait for each other */
-        redis_grants(&w, "a", read[i]);
-    }
+    let_in(&w, read, 3);
     expect_in(&w, 3, true);
     world_close(&w);
 }
@@ -238,9 +252,7 @@ START_TEST(downgrade_wakes_readers)
     ck_assert(!op.op.shared && op.op.holds == 0 && op.op.rest == 1);
     redis_says(&w, op, CORE_OK);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
-    for (int i = 0; i < 2; i++) {
-        redis_grants(&w, "a", read[i]);
-    }
+    let_in(&w, read, 2);
     expect_in(&w, 3, true);
     leaves(&w, s);
     expect_in(&w, 2, true);
@@ -678,6 +690,101 @@ START_TEST(hurried_into_a_hold)
 }
 END_TEST
 
+/* Readers that arrive in one turn ask in one turn, but not past a writer; a writer asks alone. */
+START_TEST(a_run_of_readers)
+{
+    struct world w;
+    struct flight op[2], wrote;
+    uint64_t s[2], read[4], write[2];
+
+    world_open(&w);
+    w.one_turn = true;
+    for (int i = 0; i < 2; i++) {
+        read[i] = lock(&w, s[i] = session(&w), "a", READS);
+        op[i] = expect_op(&w, CORE_ACQUIRE, "a");
+    }
+    write[0] = lock(&w, session(&w), "a", RW);
+    read[2] = lock(&w, session(&w), "a", READS);
+    core_sent(w.core);
+    w.one_turn = false;
+    write[1] = lock(&w, session(&w), "a", RW);
+    read[3] = lock(&w, session(&w), "a", READS);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, op[i], CORE_OK);
+        expect_reply(&w, read[i], CORE_GRANTED);
+        quiet(&w);
+    }
+    leaves(&w, s[0]);
+    quiet(&w);
+    leaves(&w, s[1]);
+    wrote = expect_op(&w, CORE_ACQUIRE, "a");
+    quiet(&w);
+    redis_says(&w, wrote, CORE_OK);
+    expect_reply(&w, write[0], CORE_GRANTED);
+    quiet(&w);
+    leaves(&w, w.session[2]);
+    let_in(&w, read + 2, 1);
+    expect_reply(&w, lock(&w, session(&w), "a", READS, .nowait = true), CORE_NOT_GRANTED);
+    quiet(&w);
+    leaves(&w, w.session[3]);
+    redis_grants(&w, "a", write[1]);
+    leaves(&w, w.session[4]);
+    let_in(&w, read + 3, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody writes elsewhere: of several readers one finds out that it is over, and the rest follow. */
+START_TEST(readers_of_a_name_that_is_written)
+{
+    struct world w;
+    struct flight op[2];
+    uint64_t read[4];
+
+    world_open(&w);
+    read[0] = lock(&w, session(&w), "a", READS);
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < 4; i++) {
+        read[i] = lock(&w, session(&w), "a", READS);
+    }
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(30));
+        skip_watches(&w);
+        quiet(&w);
+        hint(&w, op[0].op.lock);
+        op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+    }
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, read[0], CORE_GRANTED);
+    let_in(&w, read + 1, 3);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* A reader's attempt is under way: a writer, or a reader behind one, does not go along; nor anybody with a writer's. */
+START_TEST(nobody_goes_along_with_a_writer)
+{
+    static const bool first_reads[] = {true, false};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        struct flight op;
+        uint64_t id;
+
+        world_open(&w);
+        w.one_turn = true;
+        id = lock(&w, session(&w), "a", RW, .shared = first_reads[i]);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        lock(&w, session(&w), "a", RW, .shared = !first_reads[i]);
+        lock(&w, session(&w), "a", READS);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -704,6 +811,9 @@ main(void)
         late_release_of_a_part,
         late_release_of_a_part_overtaken,
         taken_elsewhere,
+        a_run_of_readers,
+        readers_of_a_name_that_is_written,
+        nobody_goes_along_with_a_writer,
     };
 
     return suite_main("core, rw", tests, sizeof(tests) / sizeof(tests[0]));

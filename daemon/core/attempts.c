@@ -1,0 +1,188 @@
+/*
+ * attempts.c -- when Redis is asked for a name, for how many of those who wait here, and what an answer means for the
+ * others.
+ *
+ * Who wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Those who can have it
+ * beside each other (readers, and who wants a permit) ask together, all at the head of the queue who may, in one turn
+ * of the loop: so their attempts leave as names of one call.
+ *
+ * A1  Who asks together are the first in the queue whom somebody waits for, in its order, and in that order Redis does
+ *     it. Who comes later, or has room only later, does not ask before all of them are answered: else Redis could give
+ *     him what it has just refused to somebody before him.
+ * A2  Nobody asks beside who asks for an exclusive hold, or for a place; and nobody behind one who waits for that.
+ * A3  Several ask only while nothing speaks against it: after an attempt that failed it is one, the first in the queue;
+ *     when that one gets in, the rest follow.
+ * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
+ *     and asked for already.
+ * A5  An outcome is that of its own claim: who waits in another one that is TRYING is told nothing before its own is
+ *     there. What it says of the name goes for all: of several that failed together the earliest retry counts, the
+ *     pause grows once, and what moved while any of them was under way (lock.again) has the first one ask again at
+ *     once. A grant behind a failure says that there is room again.
+ */
+#include "daemon/core/state.h"
+
+/* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
+static struct claim *
+first_unplaced(struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    if (!l->unplaced) {
+        return NULL;
+    }
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (!cl->placed && !list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    l->unplaced = false;
+    return NULL;
+}
+
+/* Nothing that was heard speaks against there being room for several. */
+static bool
+is_open(const struct lock *l)
+{
+    return l->taken_until_us == 0 && l->trouble == CORE_NOT_GRANTED;
+}
+
+/* A1: whether somebody may join those who are asking now. */
+static bool
+may_join(const struct core *c, const struct lock *l)
+{
+    return !l->alone && l->turn == c->turn && l->trying_n < TOGETHER && is_open(l);
+}
+
+/* Whether others may have what it wants beside it. */
+static bool
+can_share(const struct claim *cl)
+{
+    return lock_is(cl->lock, KIND_F_PERMITS) || claim_wants_shared(cl);
+}
+
+/* The first attempt, or the only one. */
+static void
+try_first(struct core *c, struct claim *cl, bool alone)
+{
+    struct lock *l = cl->lock;
+
+    l->alone = alone;
+    l->turn = c->turn;
+    l->again = l->failed = false;
+    claim_try(c, cl);
+}
+
+/* The next attempt, and those that may go with it, now or when it is time. */
+static void
+try_queue(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->queue)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (list_empty(&cl->requests) || cl->state == CLAIM_TRYING) {
+            continue;
+        }
+        if ((l->trying_n > 0 && !(may_join(c, l) && can_share(cl))) || !lock_has_room(l, claim_wants_shared(cl))) {
+            return;
+        }
+        if (l->retry_us > c->now_us) {
+            timer_set(c, &l->timer, l->trying_n == 0 ? l->retry_us : CORE_FOREVER);
+            return;
+        }
+        if (l->trying_n == 0) {
+            try_first(c, cl, !is_open(l) || !can_share(cl));
+        } else {
+            claim_try(c, cl);
+        }
+    }
+}
+
+/*
+ * Goes on with those who wait, of whom `next` is the first (NULL: nobody does). Who needs a place in Redis's queue asks
+ * first and at once: that is no question of who holds the lock.
+ */
+void
+lock_try(struct core *c, struct lock *l, struct claim *next)
+{
+    struct claim *unplaced = l->trying_n == 0 ? first_unplaced(l) : NULL;
+
+    timer_set(c, &l->timer, CORE_FOREVER);
+    if (next == NULL || (l->trying_n > 0 && !may_join(c, l)) || (l->lingering != NULL && lock_take_up(c, l))) {
+        return;
+    }
+    if (unplaced == NULL) {
+        try_queue(c, l);
+    } else if (l->retry_us > c->now_us && l->trouble != CORE_NOT_GRANTED) {
+        timer_set(c, &l->timer, l->retry_us);
+    } else {
+        try_first(c, unplaced, true);
+    }
+}
+
+/* Redis had room for it. */
+void
+lock_attempt_succeeded(struct lock *l)
+{
+    l->failed = false;
+    l->retry_us = l->yield_until_us;
+}
+
+/* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
+void
+lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
+{
+    bool paused = l->failed && l->trouble != CORE_NOT_GRANTED;
+    int64_t retry_us;
+
+    l->run = 0;
+    if (d->outcome == CORE_TAKEN || d->outcome == CORE_FOREIGN) {
+        int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
+
+        c->metrics->attempts_taken++;
+        l->elsewhere_n = (uint32_t)d->holders;
+        l->trouble = CORE_NOT_GRANTED;
+        l->backoff_us = 0;
+        l->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
+        /* Redis drops a key when its millisecond is over. */
+        retry_us = l->again ? l->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
+    } else {
+        l->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
+        retry_us = paused ? l->retry_us : after_us(c->now_us, backoff_next(&l->backoff_us));
+    }
+    l->retry_us = l->failed ? earlier(l->retry_us, retry_us) : retry_us;
+    l->failed = true;
+    if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
+        lock_settle_impatient(c, l);
+    } else {
+        lock_settle_hurried(c, l, l->trouble);
+    }
+    lock_wake(c, l);
+}
+
+/*
+ * We freed it. When somebody else hears the channel too and we have had our
+ * run, we let them try first: our own next attempt would nearly always win.
+ */
+void
+lock_released(struct core *c, struct lock *l, int64_t outsiders)
+{
+    int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
+
+    l->retry_us = 0;
+    if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
+        l->run = 0;
+    } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
+        c->metrics->handoff_yields++;
+        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
+        l->run = 0;
+        l->yield_until_us = after_us(c->now_us, YIELD_US);
+        l->retry_us = l->yield_until_us;
+    }
+    lock_wake(c, l);
+}
