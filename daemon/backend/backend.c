@@ -56,6 +56,12 @@ backend_say(struct backend *b, struct slice what)
 }
 
 void
+backend_probe(struct backend *b, const struct core_probe *p)
+{
+    b->ops->probe(b, p);
+}
+
+void
 backend_configure(struct backend *b, int64_t grace_us)
 {
     b->ops->configure(b, grace_us);

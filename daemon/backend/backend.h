@@ -1,5 +1,5 @@
 /*
- * backend.h -- Redis, as the core sees it: verbs in, DONE, HINT and WATCHING events out.
+ * backend.h -- Redis, as the core sees it: verbs in, DONE, HINT, WATCHING and PROBED events out.
  *
  * A backend is a topology (single node; later sentinel, cluster, quorum): it
  * finds the node of a key and hands the verb to one of that node's links. It
@@ -93,6 +93,7 @@ struct backend_ops {
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     bool (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
+    void (*probe)(struct backend *b, const struct core_probe *p);
     void (*configure)(struct backend *b, int64_t grace_us);
     void (*reclaimed)(struct backend *b, uint64_t epoch);
     void (*leave)(struct backend *b);
@@ -119,6 +120,12 @@ bool backend_look(struct backend *b, uint64_t id, struct slice key);
  * away, nor if it is longer than 16 KiB; may get lost. Copied.
  */
 void backend_say(struct backend *b, struct slice what);
+
+/*
+ * Asks Redis how many listen on the channels of these names; ends in one PROBED, or in nothing: while Redis is away, or
+ * refuses it, or another one is in flight. Copied.
+ */
+void backend_probe(struct backend *b, const struct core_probe *p);
 
 /* New settings; the others need a new backend. See backend_conf. A grace only gets longer. */
 void backend_configure(struct backend *b, int64_t grace_us);

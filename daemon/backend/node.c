@@ -4,7 +4,8 @@
  * Links: [0, lock_links) for acquire, release and break, a key always on the
  * same one, so that its commands keep their order; then one for renewals,
  * never behind a queue of attempts; then one for subscriptions. What is
- * neither (LOCKINFO, reads for tracking, what daemons say) goes along on 0.
+ * neither (LOCKINFO, reads for tracking, what daemons say, who listens) goes
+ * along on 0.
  *
  * I1  An item is in exactly one place: a batch of this turn, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
@@ -25,6 +26,7 @@
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/presence.h"
+#include "daemon/backend/probe.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/watch.h"
@@ -47,6 +49,7 @@ struct node {
     struct hello hello;
     struct presence presence;
     struct say say;
+    struct probe probe;
     bool listens; /* to what others say */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
@@ -339,6 +342,12 @@ node_say(struct node *n, struct slice what)
     say_send(&n->say, n->link[0], what);
 }
 
+void
+node_probe(struct node *n, const struct core_probe *p)
+{
+    probe_send(&n->probe, n->link[0], p);
+}
+
 bool
 node_look(struct node *n, uint64_t id, struct slice key)
 {
@@ -396,6 +405,7 @@ on_hello(void *ctx, struct redis_link *l)
     (void)link_send(l, 1, &word, on_time, n);
     presence_hello(&n->presence, l);
     hello_ask(&n->hello, l);
+    n->probe.refused = n->probe.refused && l != n->link[0]; /* its rights may be others now */
 }
 
 static void
@@ -484,6 +494,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->hello.env = env;
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
+    probe_init(&n->probe, env, address);
     buf_init(&n->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < VERBS * KINDS; k++) {
@@ -535,6 +546,7 @@ node_close(struct node **np)
     }
     presence_fini(&n->presence);
     watches_free(&n->watches);
+    probe_fini(&n->probe);
     buf_fini(&n->text);
     address_free(n->address);
     free(n);

@@ -69,6 +69,12 @@ single_say(struct backend *b, struct slice what)
 }
 
 static void
+single_probe(struct backend *b, const struct core_probe *p)
+{
+    node_probe(self(b)->node, p);
+}
+
+static void
 single_configure(struct backend *b, int64_t grace_us)
 {
     node_configure(self(b)->node, grace_us);
@@ -120,6 +126,7 @@ const struct backend_ops single_ops = {
     .perform = single_perform,
     .look = single_look,
     .say = single_say,
+    .probe = single_probe,
     .configure = single_configure,
     .reclaimed = single_reclaimed,
     .leave = single_leave,

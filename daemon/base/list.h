@@ -61,6 +61,20 @@ list_push_front(struct list *head, struct list *node)
     list_insert_before(head->next, node);
 }
 
+/* To the end of `to`, in their order; `from` is empty then. */
+static inline void
+list_move_all(struct list *to, struct list *from)
+{
+    if (list_empty(from)) {
+        return;
+    }
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
 static inline void
 list_remove(struct list *node)
 {

@@ -167,17 +167,21 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 
 /*
  * We freed it. When somebody else hears the channel too and we have had our
- * run, we let them try first: our own next attempt would nearly always win.
+ * run, or freed it for them, we let them try first: our own next attempt would
+ * nearly always win.
  */
 void
 lock_released(struct core *c, struct lock *l, int64_t outsiders)
 {
     int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
+    bool for_them = l->outside;
 
+    l->outside = false;
     l->retry_us = 0;
     if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
         l->run = 0;
-    } else if (l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
+    } else if (for_them || l->run >= c->conf.handoff_max ||
+               c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
         l->run = 0;

@@ -39,6 +39,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
         break;
     case CLAIM_LINGERING:
         assert(armed && cl->op == 0 && !wanted && cl->lock->lingering == cl); /* I3 */
+        assert(list_linked(&cl->lock->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
         break;
     case CLAIM_FREEING:
         assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
@@ -213,4 +214,5 @@ core_check(const struct core *c, int64_t now_us)
         doubts += (cl->doubt & DOUBT_LOST) != 0;
     }
     assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
+    assert((list_empty(&c->probe.todo) && list_empty(&c->probe.seen)) || c->probe.timer.node.pos != 0); /* P1 of probe.c */
 }

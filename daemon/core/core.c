@@ -81,6 +81,13 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     list_init(&c->locks);
     list_init(&c->lock_work);
     list_init(&c->owner_work);
+    list_init(&c->probe.todo);
+    list_init(&c->probe.seen);
+    if (!timer_init(c, &c->probe.timer, TIMER_PROBE)) {
+        heap_fini(&c->timers);
+        free(c);
+        return NULL;
+    }
     return c;
 }
 
@@ -117,6 +124,7 @@ core_free(struct core **cp)
     while (!list_empty(&c->owner_work)) {
         owner_work(c, container_of(c->owner_work.next, struct owner, work));
     }
+    timer_fini(c, &c->probe.timer);
     heap_fini(&c->timers);
     free(c);
     *cp = NULL;
@@ -182,6 +190,9 @@ timer_fire(struct core *c, struct timer *t)
         break;
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));
+        break;
+    case TIMER_PROBE:
+        probe_timer(c);
         break;
     }
 }
@@ -319,6 +330,9 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_MUNLOCK:
     case CORE_MRENEW:
         bundle_arrive(c, ev);
+        break;
+    case CORE_PROBED:
+        probe_done(c, &ev->probed);
         break;
     case CORE_HEARD:
         deadlock_heard(c, ev->heard);

@@ -27,6 +27,7 @@
 
 #define CORE_FOREVER INT64_MAX
 #define CORE_MANY_MAX 64 /* names in one MLOCK */
+#define CORE_PROBE_MAX 128 /* names in one PROBE */
 
 struct core; /* opaque; one per daemon */
 
@@ -70,6 +71,7 @@ enum core_event_type {
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
+    CORE_PROBED,   /* how many listen, see core_probed */
     CORE_HEARD,    /* another daemon (or we) said something about deadlocks */
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
@@ -118,6 +120,13 @@ struct core_done {
     int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
+};
+
+/* The answer to a PROBE. There may be none: nothing waits for it. */
+struct core_probed {
+    uint64_t op;                /* of the PROBE */
+    const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
+    size_t n;                   /* as many as there were names */
 };
 
 enum core_kept_state { CORE_KEPT_NOTHING, CORE_KEPT_QUEUED, CORE_KEPT_HELD, CORE_KEPT_FREEING, CORE_KEPT_LOST };
@@ -176,6 +185,7 @@ struct core_event {
         uint64_t lock;               /* HINT WATCHING */
         uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
+        struct core_probed probed;   /* PROBED */
         struct core_adoption *adopt; /* ADOPT */
     };
 };
@@ -187,6 +197,7 @@ enum core_action_type {
     CORE_BREAK_KEY,
     CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, until UNWATCH */
     CORE_UNWATCH,
+    CORE_PROBE, /* how many listen on the channels of these? No DONE: PROBED when it is known */
     CORE_REPLY,
     CORE_PUBLISH,
     CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
@@ -195,7 +206,6 @@ enum core_action_type {
     CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
 };
 
-/* A verb for the backend. */
 /*
  * Where an operation waits to be told DOWN that the backend has no memory to write down. It lies in the claim (or the
  * name's record) and leaves the list with it; a newer operation of the same claim may take it over, for then the older
@@ -206,6 +216,7 @@ struct core_unsent {
     uint64_t claim, op;
 };
 
+/* A verb for the backend. */
 struct core_op {
     uint64_t op;      /* serial of this operation */
     uint64_t lock;    /* id of the name's record */
@@ -231,6 +242,17 @@ struct core_op {
     uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
     int64_t stamp;      /* last stamp of this claim, 0 = none */
     struct core_unsent *unsent; /* borrowed; NULL: WATCH, UNWATCH */
+};
+
+struct core_probe_name {
+    struct slice key; /* in Redis */
+    enum kind kind;
+};
+
+struct core_probe {
+    uint64_t op; /* serial of this one; one at a time is asked for */
+    const struct core_probe_name *name;
+    size_t n;    /* 1 .. CORE_PROBE_MAX */
 };
 
 enum core_answer {
@@ -304,6 +326,7 @@ struct core_action {
     enum core_action_type type;
     union {
         struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
+        struct core_probe probe; /* PROBE */
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */

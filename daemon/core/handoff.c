@@ -13,11 +13,13 @@
  *     of it and what Redis has.
  * I2  The new holder is told no deadline behind the one that Redis has confirmed.
  * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else.
- * I4  Others get their turn: after handoff.max grants in a row, or handoff.time, the lock goes back to Redis, which says
- *     whether somebody waits elsewhere (lock_released()).
+ * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
+ *     elsewhere (probe.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
+ *     (lock_released()).
  *
  * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is LINGERING for a
- * while, nobody's, and whoever asks here next takes it up as if it had been handed over.
+ * while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds somebody
+ * who waits elsewhere.
  */
 #include <assert.h>
 
@@ -248,6 +250,7 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
     c->metrics->handoffs++;
     given_back(c, cl, r);
     exchange(c, cl, next);
+    probe_join(c, cl->lock);
     pass_on(c, cl);
     return true;
 }
@@ -258,9 +261,9 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 bool
 claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
-    const struct lock *l = cl->lock;
+    struct lock *l = cl->lock;
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renew_op == 0;
-    bool wanted = l->linger_us > 0 && cl->shared == 0 && !c->draining;
+    bool wanted = l->linger_us > 0 && cl->shared == 0 && !l->outside && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
         return false;
@@ -271,6 +274,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     cl->linger_until_us = after_us(c->now_us, l->linger_us);
     claim_move(c, cl, CLAIM_LINGERING);
     claim_arm(c, cl);
+    probe_join(c, l);
     return true;
 }
 

@@ -72,6 +72,7 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->lost);
     list_init(&l->hurried);
     list_init(&l->breaks);
+    list_init(&l->probe_node);
     list_init(&l->break_unsent.node);
     l->trouble = CORE_NOT_GRANTED;
     if (!lock_set_names(l, name, spec->key)) {
@@ -122,6 +123,7 @@ lock_free(struct core *c, struct lock *l)
     HASH_DELETE(id_hh, c->by_id, l);
     list_remove(&l->all);
     list_remove(&l->work);
+    list_remove(&l->probe_node);
     list_remove(&l->break_unsent.node);
     timer_fini(c, &l->timer);
     c->locks_n--;

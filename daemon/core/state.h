@@ -41,7 +41,7 @@ enum {
     REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
 };
 
-enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER };
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
 
 struct timer {
     struct heap_node node; /* core.timers */
@@ -215,7 +215,10 @@ struct lock {
     int64_t yield_until_us; /* we let it go to others: wake-ups are ignored until then */
     int64_t backoff_us;
     uint32_t run;           /* grants here in a row ... */
-    int64_t run_since_us;   /* ... since */
+    int64_t run_since_us;   /* ... since; or since Redis said that nobody waits elsewhere */
+    struct list probe_node; /* probe.todo, probe.seen */
+    bool heard_itself;      /* our ear was on its channel when that was asked last */
+    bool outside;           /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
     UT_hash_handle hh;      /* core.by_name */
     UT_hash_handle id_hh;   /* core.by_id */
 };
@@ -249,6 +252,18 @@ struct request {
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 
+/* Whether somebody waits elsewhere for what stays here, see probe.c. */
+struct probe {
+    struct timer timer; /* the next one; or that the one in flight is not answered any more */
+    struct list todo;   /* lock.probe_node: to be asked about in this round, the first one next ... */
+    struct list seen;   /* ... and in the next one */
+    uint64_t op;        /* in flight; 0 = none */
+    uint64_t lock[CORE_PROBE_MAX]; /* ids; that it is asked about */
+    size_t n;
+    int64_t sent_us;    /* the last one */
+    uint64_t grants;    /* made here before it */
+};
+
 struct core {
     struct core_conf conf;
     struct hash_key key;
@@ -269,6 +284,7 @@ struct core {
     struct lock *by_name, *by_id;
     struct list locks;      /* lock.all, in order of creation */
     struct list lock_work, owner_work;
+    struct probe probe;
     uint64_t searches;
     char say[SAY_BYTES];
     uint32_t waiting_n;     /* LOCK requests not answered */
@@ -377,6 +393,11 @@ bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for w
 void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* LINGERING: by r, of its own owner */
 bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
 void lock_linger_ends(struct core *c, struct lock *l);
+
+/* probe.c */
+void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
+void probe_timer(struct core *c);
+void probe_done(struct core *c, const struct core_probed *d);
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);

@@ -94,6 +94,9 @@ sink(void *ctx, const struct core_action *a)
     case CORE_UNWATCH:
         backend_perform(e->backend, &a->op, a->type);
         break;
+    case CORE_PROBE:
+        backend_probe(e->backend, &a->probe);
+        break;
     case CORE_REPLY:
         note_reply(e, &a->reply);
         break;

@@ -37,6 +37,7 @@ struct world {
     struct core_conf conf;
     int64_t now_us;
     uint64_t last_op, last_request, token;
+    struct core_probe probe;    /* the last one, without its names; op 0: none */
     uint64_t session[SESSIONS]; /* 0 = none */
     struct asked asked[ASKED_MAX];
     struct flight flight[FLIGHTS_MAX];
@@ -128,6 +129,13 @@ act(void *ctx, const struct core_action *a)
         memcpy(w->said[w->said_n % SAID_MAX].p, a->say.p, a->say.n);
         w->said[w->said_n++ % SAID_MAX].n = a->say.n;
         break;
+    case CORE_PROBE:
+        CHECK(a->probe.op > w->probe.op && a->probe.n > 0 && a->probe.n <= CORE_PROBE_MAX);
+        for (size_t i = 0; i < a->probe.n; i++) {
+            CHECK(a->probe.name[i].key.n > 0);
+        }
+        w->probe = a->probe;
+        break;
     case CORE_RECLAIMED: /* once, and of the last one only */
         CHECK(a->epoch == w->epoch && a->epoch > w->reclaimed);
         w->reclaimed = a->epoch;
@@ -181,6 +189,7 @@ take_request(struct world *w, struct choices *c, uint64_t session, enum core_eve
     r.spec.owner_grace_us = how_long & 32 ? 0 : 10 * US_PER_S;
     r.spec.place_grace_us = how_long & 16 ? 0 : 2 * US_PER_S;
     r.spec.waiters_max = how_long & 128 ? 2 : 0;
+    r.spec.linger_us = how_long & 128 ? 0 : 20 * US_PER_MS;
     r.spec.foreign_wait = (how_long & 8) != 0;
     r.spec.tracking = (how_long & 4) != 0;
     r.wait_us = (how & 3) == 0 ? 0 : (how & 3) == 1 ? CORE_FOREVER : take_duration(c);
@@ -265,6 +274,19 @@ redis(struct world *w, struct choices *c)
         d.outsiders = how >> 4 & 3;
     }
     answer(w, which % w->flights_n, d);
+}
+
+/* So many listen, to each name another number; late, perhaps, or for the second time. */
+static void
+probed(struct world *w, unsigned how)
+{
+    int64_t subscribers[CORE_PROBE_MAX];
+    struct core_event ev = {.type = CORE_PROBED, .probed = {w->probe.op - (how >> 6 == 3), subscribers, w->probe.n}};
+
+    for (size_t i = 0; i < w->probe.n; i++) {
+        subscribers[i] = (how >> (i % 4)) & 1;
+    }
+    step(w, &ev);
 }
 
 /* ---- what else happens ---- */
@@ -385,7 +407,11 @@ happens(struct world *w, struct choices *c)
         hear(w, c);
         break;
     case 3:
-        look(w);
+        if (what & 32) {
+            probed(w, take_byte(c));
+        } else {
+            look(w);
+        }
         break;
     case 4: /* late, and of some lock or none */
     case 5:

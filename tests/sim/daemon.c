@@ -51,6 +51,9 @@ sink(void *ctx, const struct core_action *a)
         check_op(d, &a->op, a->type);
         backend_perform(d->backend, &a->op, a->type);
         break;
+    case CORE_PROBE:
+        backend_probe(d->backend, &a->probe);
+        break;
     case CORE_REPLY:
         if (d->dying) {
             break; /* sockets are written to at the end of a turn */
@@ -100,6 +103,7 @@ void
 daemon_step(struct daemon *d, const struct core_event *ev)
 {
     uint64_t handoffs = d->metrics.handoffs, lingers = d->metrics.lingers;
+    uint64_t yields = d->metrics.linger_yields;
 
     core_step(d->core, daemon_clock(d, d->world->now_us), ev);
     for (; handoffs < d->metrics.handoffs; handoffs++) {
@@ -107,6 +111,9 @@ daemon_step(struct daemon *d, const struct core_event *ev)
     }
     for (; lingers < d->metrics.lingers; lingers++) {
         sight(d->world, SIGHT_LINGERED);
+    }
+    for (; yields < d->metrics.linger_yields; yields++) {
+        sight(d->world, SIGHT_YIELDED);
     }
     check_step(d);
 }

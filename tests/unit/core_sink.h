@@ -59,6 +59,14 @@ struct kept {
     char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
 };
 
+/* Redis is asked who listens. */
+struct probed {
+    uint64_t op;
+    size_t n;
+    char key[CORE_PROBE_MAX][WORLD_TEXT];
+    int64_t at_us;
+};
+
 struct world {
     struct core *core;
     struct metrics metrics;
@@ -73,6 +81,8 @@ struct world {
     size_t kept_n, kept_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
+    struct probed probe;               /* the last one */
+    unsigned probes_n;                 /* how many there were */
     uint64_t reclaimed;                /* epoch of the last RECLAIMED */
     unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
@@ -188,6 +198,15 @@ world_sink(void *ctx, const struct core_action *a)
         *s = (struct said){malloc(a->say.n), a->say.n};
         ck_assert_ptr_nonnull(s->p);
         memcpy(s->p, a->say.p, a->say.n);
+        break;
+    case CORE_PROBE:
+        ck_assert_uint_ge(a->probe.n, 1);
+        ck_assert_uint_le(a->probe.n, CORE_PROBE_MAX);
+        w->probe = (struct probed){.op = a->probe.op, .n = a->probe.n, .at_us = w->now_us};
+        for (size_t i = 0; i < a->probe.n; i++) {
+            world_text(w->probe.key[i], a->probe.name[i].key);
+        }
+        w->probes_n++;
         break;
     case CORE_RECLAIMED:
         w->reclaimed = a->epoch;

@@ -20,7 +20,7 @@ struct ask {
     bool nowait;
     int64_t lease_us;
     uint64_t token;
-    bool once, full, fresh, shared, foreign_wait;
+    bool once, full, fresh, shared, foreign_wait, tracking;
     enum kind kind;
     uint32_t limit;
     uint32_t waiters_max;
@@ -147,6 +147,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
         .spec = {.kind = a->kind,
                  .limit = a->limit,
                  .foreign_wait = a->foreign_wait,
+                 .tracking = a->tracking,
                  .linger_us = a->linger_us,
                  .waiters_max = a->waiters_max,
                  .lease_us = a->spec_lease_us != 0 ? a->spec_lease_us : SEC(30),

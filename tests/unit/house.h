@@ -82,6 +82,14 @@ backend_say(struct backend *b, struct slice what)
     (void)what;
 }
 
+/* Nor does anybody listen; that is not even said. */
+void
+backend_probe(struct backend *b, const struct core_probe *p)
+{
+    (void)b;
+    (void)p;
+}
+
 void
 backend_configure(struct backend *b, int64_t grace_us)
 {

@@ -50,6 +50,7 @@ static struct {
     bool keeps_quiet;       /* that it has been is not said */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
+    void (*probed)(const struct core_event *ev); /* a PROBED was posted */
     unsigned heard_n;       /* HEARDs posted */
     char heard[20000];      /* what the last one said, NUL behind */
     size_t heard_bytes;
@@ -80,6 +81,10 @@ on_post(void *ctx, const struct core_event *ev)
     ck_assert(!w.inside);
     if (ev->type == CORE_HEARD) {
         keep_heard(ev->heard);
+        return;
+    }
+    if (ev->type == CORE_PROBED) {
+        w.probed(ev);
         return;
     }
     w.reclaim = ev->type == CORE_RECLAIM ? ev->epoch : w.reclaim;

@@ -35,32 +35,33 @@ enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
 enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
 enum fault {
     LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, SAY_LOST, SAID_TWICE,
-    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, FAULTS
+    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, FAULTS
 };
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
                                                 "say lost",  "said twice",   "one called", "crashed",
-                                                "crashed inside a step", "data lost"};
+                                                "crashed inside a step", "data lost",    "probe lost"};
 
 /* Situations that must have come about. */
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
     DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
-    SIGHTS
+    PROBED_OTHERS, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
     "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
-    "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end"};
+    "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
+    "others found by a probe"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                          [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break"};
 
 struct world;
 
-enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS };
+enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, PROBED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS };
 
 /* Something on its way between a daemon and Redis. */
 struct flight {
@@ -650,6 +651,41 @@ hear_say(struct world *w, int d, struct slice text)
     }
 }
 
+/* The names go along; who listens is counted when it arrives. */
+static void
+probe(struct node *n, const struct core_probe *p)
+{
+    struct world *w = n->world;
+    struct flight f = {.what = PROBED, .daemon = (int)(n - w->node), .said = malloc(p->n), .said_n = p->n, .link = n->link};
+
+    assert(f.said != NULL);
+    for (size_t i = 0; i < p->n; i++) {
+        f.said[i] = (char)model_name(p->name[i].key);
+    }
+    f.op.op = p->op;
+    if (!n->up || fault(w, PROBE_LOST, 100)) {
+        free(f.said);
+    } else {
+        launch(w, &f, w->now_us + 40 + upto(w, 2000));
+    }
+}
+
+static void
+probed(struct world *w, const struct flight *f)
+{
+    int64_t subscribers[CORE_PROBE_MAX];
+    struct core_event ev = {.type = CORE_PROBED, .probed = {f->op.op, subscribers, f->said_n}};
+
+    if (f->link != w->node[f->daemon].link) {
+        return;
+    }
+    for (size_t i = 0; i < f->said_n; i++) {
+        subscribers[i] = (int64_t)listeners(w, f->said[i]);
+        w->sights[PROBED_OTHERS] += subscribers[i] > 0;
+    }
+    step(w, f->daemon, &ev);
+}
+
 static void
 watch(struct node *n, const struct core_action *a)
 {
@@ -788,6 +824,9 @@ sink(void *ctx, const struct core_action *a)
         launch(n->world, &(struct flight){.what = ALL_ASSERTED, .daemon = d, .epoch = a->epoch},
                n->world->now_us + 20 + upto(n->world, 500));
         break;
+    case CORE_PROBE:
+        probe(n, &a->probe);
+        break;
     case CORE_WATCH:
     case CORE_UNWATCH:
         watch(n, a);
@@ -848,6 +887,9 @@ flight_lands(struct world *w, struct flight *f)
         ev.type = f->what == HINTED ? CORE_HINT : CORE_WATCHING;
         ev.lock = f->lock;
         break;
+    case PROBED:
+        probed(w, f);
+        return;
     case SAID:
         ev.type = CORE_HEARD;
         ev.heard = (struct slice){f->said, f->said_n};
@@ -901,6 +943,7 @@ draw_request(struct world *w, struct session *s, enum core_event_type type, int 
                                  .shared = name_has(name, KIND_F_SHARED) && chance(w, type == CORE_UNLOCK ? 300 : 650),
                                  .spec = {.kind = kinds[name],
                                           .limit = LIMIT,
+                                          .linger_us = name % 3 == 0 ? 40 * US_PER_MS : 0,
                                           .lease_us = 3 * US_PER_S,
                                           .owner_grace_us = US_PER_S,
                                           .place_grace_us = US_PER_S / 2,

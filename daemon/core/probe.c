@@ -1,0 +1,184 @@
+/*
+ * probe.c -- what stays here while Redis keeps it for us: does anybody wait for it elsewhere?
+ *
+ * Who waits elsewhere, at another daemon or with Redisson, listens on the lock's channel, and tells nobody. So Redis is
+ * asked how many listen: by one PROBE at a time for all locks that linger or are in a run of hand-overs, not a word for
+ * each. If others than we do, what lingers is given back at once, and what is held does not linger again; if nobody
+ * does, the run's time begins anew: who comes later waits no longer than without.
+ *
+ * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
+ * P2  Two probes are PROBE_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another one
+ *     leaves only for what was not asked about in this round, or for enough grants to pay for it.
+ * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+enum {
+    PROBE_GAP_US = 1000,
+    PROBE_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a run can go on */
+    PROBE_GRANTS = 32,        /* made here since the one before */
+    LOOK_MAX = 4 * CORE_PROBE_MAX, /* locks that are looked at for one */
+};
+
+static uint64_t
+grants(const struct core *c)
+{
+    return c->metrics->handoffs + c->metrics->lingers;
+}
+
+static int64_t
+pause_us(const struct core *c)
+{
+    bool soon = !list_empty(&c->probe.todo) || grants(c) - c->probe.grants >= PROBE_GRANTS;
+
+    return soon ? PROBE_GAP_US : later(PROBE_GAP_US, earlier(PROBE_LAZY_US, c->conf.handoff_time_us / 4 * 3));
+}
+
+void
+probe_join(struct core *c, struct lock *l)
+{
+    struct probe *p = &c->probe;
+
+    if (list_linked(&l->probe_node)) {
+        return;
+    }
+    list_push_back(&p->todo, &l->probe_node);
+    if (p->op == 0) { /* not at once: many come back sooner, and others join */
+        timer_set(c, &p->timer, earlier(p->timer.node.pos != 0 ? p->timer.node.at_us : CORE_FOREVER,
+                                        after_us(c->now_us, PROBE_GAP_US)));
+    }
+}
+
+/* Lingers, or is handed around; who holds it for long has ended the run. */
+static bool
+stays_here(const struct core *c, const struct lock *l)
+{
+    if (l->lingering != NULL) {
+        return true;
+    }
+    return l->held_n == 1 && l->run > 1 &&
+           c->now_us - container_of(l->holders.next, struct claim, node)->granted_us < c->conf.handoff_time_us;
+}
+
+/* A run of hand-overs that ends by their number needs no more time. */
+static bool
+is_asked_about(const struct core *c, const struct lock *l)
+{
+    return l->linger_us > 0 || c->now_us - l->run_since_us >= c->conf.handoff_time_us / 2;
+}
+
+static bool
+is_idle(const struct probe *p)
+{
+    return list_empty(&p->todo) && list_empty(&p->seen);
+}
+
+/* From there, as many as there is room for; whoever was looked at is in `looked`, or stays here no more. */
+static void
+choose_from(struct core *c, struct list *from, struct list *looked, struct core_probe_name *name)
+{
+    struct probe *p = &c->probe;
+
+    for (unsigned i = 0; i < LOOK_MAX && p->n < CORE_PROBE_MAX && !list_empty(from); i++) {
+        struct lock *l = container_of(from->next, struct lock, probe_node);
+
+        list_remove(&l->probe_node);
+        if (!stays_here(c, l)) {
+            continue;
+        }
+        list_push_back(looked, &l->probe_node);
+        if (is_asked_about(c, l)) {
+            name[p->n] = (struct core_probe_name){{l->key, l->key_n}, l->kind};
+            p->lock[p->n++] = l->id;
+            l->heard_itself = l->watch == WATCH_ON;
+        }
+    }
+}
+
+/* Those whose turn it is in this round, and if there is room, others; or the next round begins. */
+static void
+choose(struct core *c, struct core_probe_name *name)
+{
+    struct probe *p = &c->probe;
+    struct list looked;
+
+    if (list_empty(&p->todo)) {
+        list_move_all(&p->todo, &p->seen);
+    }
+    list_init(&looked);
+    p->n = 0;
+    choose_from(c, &p->todo, &looked, name);
+    choose_from(c, &p->seen, &looked, name);
+    list_move_all(&p->seen, &looked);
+}
+
+static void
+ask(struct core *c)
+{
+    struct core_probe_name name[CORE_PROBE_MAX];
+    struct core_action a = {.type = CORE_PROBE};
+    struct probe *p = &c->probe;
+
+    choose(c, name);
+    if (p->n == 0) {
+        timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : after_us(c->now_us, PROBE_GAP_US));
+        return;
+    }
+    c->metrics->probes++;
+    p->op = ++c->serial;
+    p->sent_us = c->now_us;
+    p->grants = grants(c);
+    a.probe = (struct core_probe){.op = p->op, .name = name, .n = p->n};
+    timer_set(c, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
+    core_act(c, &a);
+}
+
+void
+probe_timer(struct core *c)
+{
+    struct probe *p = &c->probe;
+
+    p->op = 0; /* no answer came, if it was asked */
+    if (c->now_us - p->sent_us >= pause_us(c)) {
+        ask(c);
+    } else {
+        timer_set(c, &p->timer, p->sent_us + pause_us(c));
+    }
+}
+
+/* So many listen to it, the daemon's own ear among them. */
+static void
+heard(struct core *c, struct lock *l, int64_t subscribers)
+{
+    bool ours = l->heard_itself && l->watch == WATCH_ON;
+
+    l->outside = subscribers > ours;
+    if (l->outside && l->lingering != NULL) {
+        c->metrics->linger_yields++;
+        lock_linger_ends(c, l);
+    } else if (!l->outside && !l->tracking) { /* those who ask now and then are not counted, and must find it free */
+        l->run_since_us = later(l->run_since_us, c->probe.sent_us);
+    }
+}
+
+void
+probe_done(struct core *c, const struct core_probed *d)
+{
+    struct probe *p = &c->probe;
+
+    if (d->op != p->op || d->op == 0) {
+        return; /* too late */
+    }
+    assert(d->n == p->n);
+    p->op = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        struct lock *l = lock_by_id(c, p->lock[i]);
+
+        if (l != NULL) {
+            heard(c, l, d->subscribers[i]);
+        }
+    }
+    timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + PROBE_GAP_US));
+}
