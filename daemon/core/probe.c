@@ -7,7 +7,7 @@
  * does, the run's time begins anew: who comes later waits no longer than without.
  *
  * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
- * P2  Two probes are PROBE_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another one
+ * P2  Two probes are PROBE_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another
  *     leaves only for what was not asked about in this round, or for enough grants to pay for it.
  * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
  */

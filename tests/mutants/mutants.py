@@ -264,6 +264,18 @@ MUTANTS = [
     Mutant("H14", "of several that fail together each makes the pause longer", CORE + "attempts.c",
            "    bool paused = l->failed && l->trouble != CORE_NOT_GRANTED;", "    bool paused = false;",
            ["unit:test_core_permits"]),
+    Mutant("L1", "who waits elsewhere is seen, and the lock lingers on", CORE + "probe.c",
+           "    if (l->outside && l->lingering != NULL) {",
+           "    l->outside = l->outside && l->lingering == NULL;\n    if (false) {",
+           ["unit:test_core_probe", "redis:test_linger.py Linger.test_a_subscriber"]),
+    Mutant("L2", "nobody waited when it was asked; who came before the answer waits twice as long", CORE + "probe.c",
+           "later(l->run_since_us, c->probe.sent_us)", "c->now_us", ["unit:test_core_probe"]),
+    Mutant("L3", "what was given back for somebody elsewhere is taken again before they can", CORE + "attempts.c",
+           "    } else if (for_them || l->run", "    } else if ((for_them && false) || l->run",
+           ["unit:test_core_probe"]),
+    Mutant("L4", "our own ear is taken for somebody elsewhere", CORE + "probe.c",
+           "    l->outside = subscribers > ours;", "    l->outside = subscribers > 0;\n    (void)ours;",
+           ["unit:test_core_probe"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

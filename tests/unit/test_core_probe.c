@@ -410,8 +410,8 @@ hands(struct world *w, uint64_t s, uint64_t next)
 }
 
 /*
- * A run that ends by the number of its grants is none of its business. One that takes time goes on, unless somebody else
- * listens than we do.
+ * A run that ends by the number of its grants is none of its business. One that takes time goes on, unless somebody
+ * else listens than we do.
  */
 START_TEST(run_of_hand_overs)
 {
