@@ -214,5 +214,6 @@ core_check(const struct core *c, int64_t now_us)
         doubts += (cl->doubt & DOUBT_LOST) != 0;
     }
     assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
-    assert((list_empty(&c->probe.todo) && list_empty(&c->probe.seen)) || c->probe.timer.node.pos != 0); /* P1 of probe.c */
+    /* P1 of probe.c */
+    assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
 }

@@ -202,7 +202,8 @@ START_TEST(errors_of_the_moment)
     log_keep();
     redisAppendCommand(busy, "EVAL %s 0", "while true do end");
     ck_assert_int_eq(redisBufferWrite(busy, NULL), REDIS_OK);
-    redis_until("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "GET %s", "x");
+    redis_until("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "GET %s",
+                "x");
     probe_one(1, "a");
     turn_until(is_quiet, NULL);
     redis("SCRIPT KILL");

@@ -586,22 +586,10 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {asked_while_it_lingers,
-                            ended_for_who_waits_elsewhere,
-                            nobody_listens_any_more,
-                            held_when_that_is_heard,
-                            time_begins_anew,
-                            a_later_run_has_its_own_time,
-                            not_where_others_poll,
-                            more_often_when_there_is_much_to_do,
-                            going_round,
-                            one_at_a_time,
-                            unanswered,
-                            hasty,
-                            run_of_hand_overs,
-                            many_runs,
-                            not_for_long_holders,
-                            not_without_a_run,
+    const TTest *tests[] = {asked_while_it_lingers, ended_for_who_waits_elsewhere, nobody_listens_any_more,
+                            held_when_that_is_heard, time_begins_anew, a_later_run_has_its_own_time,
+                            not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
+                            unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
                             our_own_ear};
 
     return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));

@@ -656,8 +656,10 @@ static void
 probe(struct node *n, const struct core_probe *p)
 {
     struct world *w = n->world;
-    struct flight f = {.what = PROBED, .daemon = (int)(n - w->node), .said = malloc(p->n), .said_n = p->n, .link = n->link};
+    struct flight f = {.what = PROBED, .daemon = (int)(n - w->node), .link = n->link};
 
+    f.said = malloc(p->n);
+    f.said_n = p->n;
     assert(f.said != NULL);
     for (size_t i = 0; i < p->n; i++) {
         f.said[i] = (char)model_name(p->name[i].key);
