@@ -36,11 +36,23 @@ reader_init(struct reader *r, const struct reader_limits *limits)
     buf_init(&r->in, 0);
 }
 
+/* Nothing is pending, and no memory is held. */
+static void
+let_go(struct reader *r)
+{
+    if (r->lent) {
+        buf_init(&r->in, 0);
+        r->lent = false;
+    } else {
+        buf_fini(&r->in);
+    }
+    r->at = r->scanned = 0;
+}
+
 void
 reader_fini(struct reader *r)
 {
-    buf_fini(&r->in);
-    r->at = r->scanned = 0;
+    let_go(r);
 }
 
 size_t
@@ -61,6 +73,7 @@ compact(struct reader *r)
 bool
 reader_feed(struct reader *r, const void *p, size_t n)
 {
+    assert(!r->lent);
     if (r->error != NULL) {
         return true;
     }
@@ -72,12 +85,38 @@ reader_feed(struct reader *r, const void *p, size_t n)
     return !r->in.failed;
 }
 
+void
+reader_lend(struct reader *r, char *p, size_t n)
+{
+    assert(reader_pending(r) == 0 && !r->lent);
+    let_go(r);
+    if (r->error == NULL) {
+        r->in.p = p;
+        r->in.n = r->in.room = n;
+        r->lent = true;
+    }
+}
+
+bool
+reader_keep(struct reader *r)
+{
+    struct slice rest = {r->in.p + r->at, r->in.n - r->at};
+
+    if (r->lent) {
+        buf_init(&r->in, 0);
+        r->lent = false;
+        r->scanned -= r->at;
+        r->at = 0;
+        buf_add_slice(&r->in, rest);
+    }
+    return !r->in.failed;
+}
+
 static enum reader_result
 bad(struct reader *r, const char *error)
 {
     r->error = error;
-    r->at = r->scanned = 0;
-    buf_clear(&r->in, 0);
+    let_go(r);
     return READER_BAD;
 }
 
@@ -377,9 +416,10 @@ reader_next(struct reader *r, struct words *out)
     if (res == READER_BAD || out->n > 0) {
         return res;
     }
-    compact(r);
-    if (r->in.n == 0) {
-        buf_clear(&r->in, 0);
+    if (reader_pending(r) == 0) {
+        let_go(r);
+    } else {
+        compact(r);
     }
     return READER_MORE;
 }

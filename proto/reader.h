@@ -25,6 +25,7 @@ struct reader_limits {
 
 struct reader {
     struct buf in;               /* what came and is not consumed yet */
+    bool lent;                   /* ... in memory that is not ours */
     size_t at;                   /* start of the current request in `in` */
     size_t scanned;              /* looked at so far, so that 1 byte at a time stays linear */
     const struct reader_limits *limits; /* borrowed; may be exchanged between requests */
@@ -54,6 +55,13 @@ void reader_fini(struct reader *r);
 
 /* Takes n more bytes; false when out of memory. */
 bool reader_feed(struct reader *r, const void *p, size_t n);
+
+/*
+ * The same without a copy, between requests: reads in p itself, and may change what is there. Before p is used again
+ * reader_keep() copies what is not consumed; false when out of memory. It does nothing when nothing is lent.
+ */
+void reader_lend(struct reader *r, char *p, size_t n);
+bool reader_keep(struct reader *r);
 
 /* The next whole request. Blank lines and empty arrays are skipped. */
 enum reader_result reader_next(struct reader *r, struct words *out);

@@ -83,10 +83,15 @@ read_all(struct slice in, const struct reader_limits *l, size_t step, unsigned c
         }
         n = n < in.n - at ? n : in.n - at;
         piece = exact_copy((struct slice){in.p + at, n}, false);
-        CHECK(reader_feed(&r, piece, n));
-        free(piece);
+        if (cuts % 2 == 0 && reader_pending(&r) == 0) {
+            reader_lend(&r, piece, n);
+        } else {
+            CHECK(reader_feed(&r, piece, n));
+        }
         at += n;
         bad = bad || drain(&r, told, in.n, &consumed);
+        CHECK(reader_keep(&r));
+        free(piece);
     }
     if (!bad) {
         CHECK(consumed + reader_pending(&r) <= in.n);

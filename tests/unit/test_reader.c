@@ -58,7 +58,10 @@ finish(struct reader *r, struct buf *transcript)
     buf_add(transcript, "", 1);
 }
 
-/* Feeds the bytes in chunks of at most `most` (0: in one), of random length when `rng` is given. */
+/*
+ * Feeds the bytes in chunks of at most `most` (0: in one); when `rng` is given, of random length, and some are lent
+ * instead.
+ */
 static void
 transcribe(const struct reader_limits *limits, const char *p, size_t n, size_t most, struct rng *rng, struct buf *out)
 {
@@ -77,11 +80,16 @@ transcribe(const struct reader_limits *limits, const char *p, size_t n, size_t m
         chunk = chunk < n ? chunk : n;
         copy = malloc(chunk); /* its own block, so that ASan sees a read past it */
         memcpy(copy, p, chunk);
-        if (!reader_feed(&r, copy, chunk)) {
+        if (rng != NULL && reader_pending(&r) == 0 && rng_below(rng, 2) == 0) {
+            reader_lend(&r, copy, chunk);
+        } else if (!reader_feed(&r, copy, chunk)) {
+            ck_abort_msg("out of memory");
+        }
+        good = take_all(&r, out);
+        if (!reader_keep(&r)) {
             ck_abort_msg("out of memory");
         }
         free(copy);
-        good = take_all(&r, out);
         p += chunk;
         n -= chunk;
     }
@@ -289,6 +297,39 @@ START_TEST(bad_stays_bad)
     ck_assert_ptr_null(r.in.p);
     ck_assert_int_eq(reader_next(&r, &w), READER_BAD);
     ck_assert_str_eq(r.error, "invalid multibulk length");
+    reader_fini(&r);
+}
+END_TEST
+
+START_TEST(what_is_lent_is_not_copied)
+{
+    char bytes[] = "PING\nLOCK a\nUNLO", more[] = "CK a\n";
+    struct reader r;
+    struct words w;
+
+    reader_init(&r, &usual);
+    reader_lend(&r, bytes, sizeof(bytes) - 1);
+    ck_assert_int_eq(reader_next(&r, &w), READER_READY);
+    ck_assert_ptr_eq(w.word[0].p, bytes);
+    ck_assert(reader_keep(&r)); /* in the middle: a request and a half */
+    memset(bytes, 'x', sizeof(bytes));
+    ck_assert_int_eq(reader_next(&r, &w), READER_READY);
+    ck_assert(slice_is(w.word[0], "LOCK"));
+    ck_assert_int_eq(reader_next(&r, &w), READER_MORE);
+    ck_assert(reader_keep(&r));
+    feed(&r, "CK a\n");
+    ck_assert_int_eq(reader_next(&r, &w), READER_READY);
+    ck_assert(slice_is(w.word[0], "UNLOCK"));
+    ck_assert_int_eq(reader_next(&r, &w), READER_MORE);
+    ck_assert_ptr_null(r.in.p);
+    reader_lend(&r, more, sizeof(more) - 1);
+    reader_fini(&r); /* frees nothing of it */
+    reader_init(&r, &usual);
+    feed(&r, "*x\r\n");
+    ck_assert_int_eq(reader_next(&r, &w), READER_BAD);
+    reader_lend(&r, more, sizeof(more) - 1); /* not looked at */
+    ck_assert_int_eq(reader_next(&r, &w), READER_BAD);
+    ck_assert(reader_keep(&r));
     reader_fini(&r);
 }
 END_TEST
@@ -583,6 +624,7 @@ main(void)
     tcase_add_loop_test(tc, small_limits, 0, sizeof(limited) / sizeof(limited[0]));
     tcase_add_test(tc, bytes_on_the_wire);
     tcase_add_test(tc, bad_stays_bad);
+    tcase_add_test(tc, what_is_lent_is_not_copied);
     tcase_add_test(tc, limits_are_exchanged);
     tcase_add_test(tc, most_words);
     tcase_add_loop_test(tc, linear_byte_by_byte, 0, 3);
