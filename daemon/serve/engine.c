@@ -25,7 +25,12 @@
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session.h"
 
-#define REPLY_KEEP_BYTES 4096
+#define LOOK_AGAIN_US (2 * US_PER_MS)
+
+/* Of all sessions together, in one turn; a share of it is within these bounds. */
+#define REQUESTS_PER_TURN 1024
+#define SHARE_MIN 16
+#define SHARE_MAX 256
 
 /* ---- what the core wants: noted, never acted upon inside the step ---- */
 
@@ -33,18 +38,15 @@ static void
 note_reply(struct engine *e, const struct core_reply *r)
 {
     struct session *s = session_find(e, r->session);
+    enum reply_form form;
+    struct buf *out = s != NULL ? session_reply(s, r->id, &form) : NULL;
     struct writer w;
 
-    if (s == NULL) {
-        return;
+    if (out != NULL) {
+        w = (struct writer){.out = out, .proto = s->proto};
+        form_write(e, &w, form, r);
+        session_replied(s, r->id);
     }
-    buf_clear(&e->reply, REPLY_KEEP_BYTES);
-    w = (struct writer){.out = &e->reply, .proto = s->proto};
-    form_write(e, &w, session_form(s, r->id), r);
-    if (e->reply.failed) {
-        s->out.failed = true; /* closed for want of memory at the end of the turn */
-    }
-    session_answer(e, r->session, r->id, buf_slice(&e->reply));
 }
 
 static const struct {
@@ -323,8 +325,10 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->ready);
     list_init(&e->dying);
     list_init(&e->monitors);
+    list_init(&e->unseen[0]);
+    list_init(&e->unseen[1]);
+    e->look_us = CORE_FOREVER;
     heap_init(&e->due);
-    buf_init(&e->reply, 0);
     buf_init(&e->key, 0);
     set_limits(e, conf);
     if (!keeper_open(e, error)) {
@@ -386,7 +390,7 @@ engine_free(struct engine **ep)
     keeper_close(&e->keeper);
     look_forget(e);
     heap_fini(&e->due);
-    buf_fini(&e->reply);
+    pool_fini(&e->pool);
     buf_fini(&e->key);
     free(e->scratch);
     free(e);
@@ -402,6 +406,41 @@ send_all(struct engine *e)
     core_sent(e->core);
 }
 
+static void
+splice(struct list *to, struct list *from)
+{
+    while (!list_empty(from)) {
+        struct list *node = from->next;
+
+        list_remove(node);
+        list_push_back(to, node);
+    }
+}
+
+void
+engine_look_again(struct engine *e, struct session *s)
+{
+    list_push_back(&e->unseen[1], &s->unseen_node);
+    if (e->look_us == CORE_FOREVER) {
+        e->look_us = clock_now_us() + LOOK_AGAIN_US;
+    }
+}
+
+/* Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. */
+static void
+look_again(struct engine *e, int64_t now_us)
+{
+    while (!list_empty(&e->unseen[0])) {
+        struct session *s = container_of(e->unseen[0].next, struct session, unseen_node);
+
+        list_remove(&s->unseen_node);
+        s->readable = true;
+        session_wake(s);
+    }
+    splice(&e->unseen[0], &e->unseen[1]);
+    e->look_us = list_empty(&e->unseen[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
+}
+
 /* I2. After a gap in the clock this is what keeps us from saying "held" too late. */
 static void
 do_due(struct engine *e)
@@ -415,6 +454,9 @@ do_due(struct engine *e)
     for (n = heap_min(&e->due); n != NULL && n->at_us <= now_us; n = heap_min(&e->due)) {
         session_overdue(container_of(n, struct session, due));
     }
+    if (e->look_us <= now_us) {
+        look_again(e, now_us);
+    }
 }
 
 static int64_t
@@ -423,9 +465,11 @@ next_us(const struct engine *e)
     const struct heap_node *n = heap_min(&e->due);
     int64_t at_us = core_next_us(e->core);
 
+    at_us = e->look_us < at_us ? e->look_us : at_us;
     return n != NULL && n->at_us < at_us ? n->at_us : at_us;
 }
 
+/* What is due may move away in every turn: the timer then comes too early once, and is set anew. */
 static void
 arm_timer(struct engine *e)
 {
@@ -433,16 +477,12 @@ arm_timer(struct engine *e)
     struct timeval tv;
 
 #ifdef RLOCKD_TEST_CLOCK
-    e->timer_at_us = -1; /* the clock may have been moved since: arm anew */
+    e->timer_at_us = CORE_FOREVER; /* the clock may have been moved since: arm anew */
 #endif
-    if (at_us == e->timer_at_us) {
+    if (at_us >= e->timer_at_us) {
         return;
     }
     e->timer_at_us = at_us;
-    if (at_us == CORE_FOREVER) {
-        event_del(e->timer);
-        return;
-    }
     in_us = at_us - clock_now_us();
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
@@ -469,6 +509,20 @@ stays_awake(struct engine *e)
     return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
 }
 
+/* The more sessions want to go on, the less may each of them, so that none waits long for all the others. */
+static void
+deal(struct engine *e)
+{
+    const struct list *node;
+    unsigned n = 0;
+
+    for (node = e->ready.next; node != &e->ready; node = node->next) {
+        n++;
+    }
+    e->share = n > 0 ? REQUESTS_PER_TURN / n : SHARE_MAX;
+    e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
+}
+
 /*
  * Three passes. Input first: nothing leaves engine.ready meanwhile (closed sessions stay on it until they are freed),
  * and who is woken joins at its end. Then Redis is given its work, and only then, while Redis has it, the replies are
@@ -480,6 +534,7 @@ engine_turn_end(struct engine *e)
     struct list again, *node;
 
     do_due(e);
+    deal(e);
     for (node = e->ready.next; node != &e->ready; node = node->next) {
         session_input(ready_session(node));
     }
@@ -494,11 +549,7 @@ engine_turn_end(struct engine *e)
             list_push_back(&again, &s->ready_node);
         }
     }
-    while (!list_empty(&again)) {
-        node = again.next;
-        list_remove(node);
-        list_push_back(&e->ready, node);
-    }
+    splice(&e->ready, &again);
     send_all(e); /* what sessions left behind that ended meanwhile */
     reap(e);
     keeper_turn(e);

@@ -26,6 +26,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
 #include "daemon/serve/keeper.h"
+#include "daemon/serve/pool.h"
 #include "proto/reader.h"
 
 #define ENGINE_SCRATCH_BYTES (64 * 1024)
@@ -58,18 +59,21 @@ struct engine {
     struct list ready;        /* session.ready_node: something to run or to write this turn */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
+    struct list unseen[2];    /* session.unseen_node: who may have ended unseen: to be looked at next; after that */
+    int64_t look_us;          /* the next look */
+    unsigned share;           /* so many requests may a session hand in in this turn */
 
     struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
-    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: where what a session reads in one turn goes */
-    struct buf reply;         /* scratch: one reply of the core */
+    char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: what a session read in this turn, while it runs */
+    struct pool pool;         /* owned: memory for what sessions are about to say */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 
-    struct event *timer;      /* owned; armed to the earlier of core_next_us and `due` */
-    int64_t timer_at_us;
+    struct event *timer;      /* owned */
+    int64_t timer_at_us;      /* it is set to: the earliest of what is due, or before that */
     uint64_t steps_n, stirs_n; /* of the core; steps and requests when a turn ended last */
     struct spin spin;
     bool stepping;            /* inside core_step: nobody may step again */
@@ -83,6 +87,9 @@ void engine_free(struct engine **e);
 
 /* One event into the core, at the time it is now. */
 void engine_step(struct engine *e, const struct core_event *ev);
+
+/* The session may have ended unseen: unless it is off engine.unseen by then, it is read again in some milliseconds. */
+void engine_look_again(struct engine *e, struct session *s);
 
 /*
  * Fills the spec of a name from the rules; its key is in engine.key until the next of these calls. Memory that runs out

@@ -8,6 +8,13 @@
  * deleted while a session is held up, and the end of the peer is heard even
  * then, so that the locks of a killed client never wait for its own backlog.
  *
+ * A read that brings less than was asked for has emptied the socket, and another
+ * edge tells of what comes then. One end alone can be missed: of a connection that
+ * broke, and whose last bytes came with the same edge (libevent makes plain
+ * readiness of an error, whatever else there is). Who has read so little stands
+ * in engine.unseen until something could be sent to the peer, which shows that
+ * it was still there, or until it has been read again, a few milliseconds later.
+ *
  * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
  * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.
  * I3  No buffer is held while nothing is half read, half written or unanswered.
@@ -29,8 +36,8 @@
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/slots.h"
 
-#define REQUESTS_PER_TURN 256 /* of one session: the others want their turn too */
-#define DRAIN_READS 16        /* of SCRATCH bytes, before a socket with unread input is closed */
+#define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
+#define DRAIN_READS 64          /* ... and so often, before a socket with unread input is closed */
 
 static const char *const reason_text[CLOSE_REASONS] = {
 #define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
@@ -136,9 +143,10 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     s->opened_us = s->active_us = clock_now_us();
     list_init(&s->node);
     list_init(&s->ready_node);
+    list_init(&s->unseen_node);
     list_init(&s->monitor_node);
     list_init(&s->process_node);
-    list_init(&s->slots);
+    slots_init(s);
     buf_init(&s->out, 0);
     session_give_roles(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
@@ -188,10 +196,11 @@ session_wake(struct session *s)
 static void
 discard_input(struct session *s)
 {
+    char bin[DRAIN_BYTES]; /* not engine.scratch: the requests of who said KILL may still lie there */
     int i;
 
     for (i = 0; i < DRAIN_READS; i++) {
-        if (recv(s->fd, s->engine->scratch, ENGINE_SCRATCH_BYTES, MSG_DONTWAIT) <= 0) {
+        if (recv(s->fd, bin, sizeof(bin), MSG_DONTWAIT) <= 0) {
             return;
         }
     }
@@ -223,6 +232,7 @@ session_close(struct session *s, enum close_reason reason)
     s->fd = -1;
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
+    list_remove(&s->unseen_node);
     peer_forget(s);
     pubsub_drop(e->pubsub, s);
     HASH_DEL(e->by_id, s);
@@ -343,10 +353,22 @@ session_orphan(struct session *s)
     lose_peer(s);
 }
 
-/*
- * Reads what is there, as much as scratch takes. A short read alone does not tell that the socket is empty: the end of
- * a connection that broke is told by the same edge as its last bytes, without EV_CLOSED, and never again.
- */
+/* Hands what came to the reader; it stays in engine.scratch until reader_keep(). */
+static void
+feed(struct session *s, char *p, size_t n)
+{
+    if (n == 0) {
+        return;
+    }
+    s->buffered = true;
+    if (reader_pending(&s->reader) == 0) {
+        reader_lend(&s->reader, p, n);
+    } else if (!reader_feed(&s->reader, p, n)) {
+        session_close(s, CLOSE_MEMORY);
+    }
+}
+
+/* One recv(), as much as scratch takes; who is known to have hung up is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -354,11 +376,15 @@ receive(struct session *s)
     size_t got = 0;
     ssize_t n;
 
+    list_remove(&s->unseen_node);
     do {
         n = recv(s->fd, scratch + got, ENGINE_SCRATCH_BYTES - got, MSG_DONTWAIT);
         got += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && got < ENGINE_SCRATCH_BYTES);
-    if (n == 0) {
+    } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hangup);
+    if (n > 0 && got < ENGINE_SCRATCH_BYTES) {
+        s->readable = false;
+        engine_look_again(s->engine, s);
+    } else if (n == 0) {
         s->readable = false;
         s->eof = true;
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -368,12 +394,7 @@ receive(struct session *s)
         s->readable = false;
         s->eof = s->mute = true;
     }
-    if (got > 0) {
-        s->buffered = true;
-        if (!reader_feed(&s->reader, scratch, got)) {
-            session_close(s, CLOSE_MEMORY);
-        }
-    }
+    feed(s, scratch, got);
 }
 
 /* Nothing more will be asked: everything that came is handed in. */
@@ -409,7 +430,7 @@ tell_eof(struct session *s)
 void
 session_input(struct session *s)
 {
-    unsigned budget = REQUESTS_PER_TURN;
+    unsigned budget = s->engine->share;
 
     if (s->closed) {
         return;
@@ -419,6 +440,9 @@ session_input(struct session *s)
     if (budget > 0 && s->readable && !s->buffered && !s->eof && may_run(s)) {
         receive(s);
         (void)run_requests(s, budget);
+        if (!reader_keep(&s->reader)) {
+            session_close(s, CLOSE_MEMORY);
+        }
     }
     if (!s->closed && s->readable && !s->mute && held_up(s) && broken(s)) {
         lose_peer(s);
@@ -456,6 +480,7 @@ write_out(struct session *s)
         return false;
     }
     if (s->out.n == 0) {
+        pool_take_back(&s->engine->pool, &s->out);
         return false;
     }
     do { /* an interrupted one must not wait for an edge: the socket may be writable already */
@@ -467,9 +492,10 @@ write_out(struct session *s)
     }
     if (n > 0) {
         buf_drop(&s->out, (size_t)n);
+        list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
     }
     if (s->out.n == 0) {
-        buf_clear(&s->out, 0);
+        pool_take_back(&s->engine->pool, &s->out);
     }
     if (!want_writable(s, s->out.n > 0)) {
         session_close(s, CLOSE_MEMORY);
@@ -531,6 +557,7 @@ session_push(struct session *s, struct slice bytes)
     if (over_limit(s)) {
         s->overflow = true;
     } else {
+        pool_lend(&s->engine->pool, &s->out);
         buf_add_slice(&s->out, bytes);
     }
     session_wake(s);

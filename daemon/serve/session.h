@@ -27,13 +27,11 @@
 enum slot_state { SLOT_WAITING, SLOT_READY, SLOT_DEFERRED };
 
 struct slot {
-    struct list node;     /* in session.slots */
-    uint64_t id;          /* the request's number within the session; core_request.id */
     enum slot_state state;
     enum command_id cmd;
     enum reply_form form; /* WAITING for the core: how its reply is to be written */
-    struct buf bytes;     /* READY: the reply; DEFERRED: the words, packed */
     unsigned words_n;     /* DEFERRED */
+    struct buf bytes;     /* READY: the reply; DEFERRED: the words, packed */
 };
 
 struct peer_process;
@@ -51,10 +49,12 @@ struct session {
     UT_hash_handle hh;         /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready */
+    struct list unseen_node;   /* engine.unseen */
     struct list monitor_node;  /* engine.monitors */
-    struct list slots;         /* slot.node, oldest first */
-    uint32_t slots_n;
-    uint64_t next_slot;
+    struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
+    uint32_t slots_n, slots_room; /* in use; a power of two */
+    uint64_t next_slot;        /* number of the next request; core_request.id */
+    struct slot first;         /* all the slots that a client needs who does not pipeline */
 
     int fd;
     struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
@@ -78,7 +78,7 @@ struct session {
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
     struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
 
-    char peer[96];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
+    char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
     bool is_unix;
     pid_t pid;                 /* Unix peers; 0 = unknown */
@@ -112,10 +112,11 @@ void session_orphan(struct session *s);
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
 
-/* How a reply of the core to slot `id` is to be written; native for one that is unknown. */
-enum reply_form session_form(const struct session *s, uint64_t id);
+/* Where the reply of slot `id` is to be written, and how; session_replied() when all of it is. NULL: nobody waits. */
+struct buf *session_reply(struct session *s, uint64_t id, enum reply_form *form);
+void session_replied(struct session *s, uint64_t id);
 
-/* The reply of slot `id` is complete: the bytes are copied. Unknown ids (a closed session's) are ignored. */
+/* The whole reply of slot `id`: the bytes are copied. Unknown ids (a closed session's) are ignored. */
 void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes);
 
 /* A push for a subscriber or monitor: whole frames only. */

@@ -4,7 +4,9 @@
  * Owns session.slots. Does not touch the socket. A slot is opened for every
  * request before it runs, so that a reply which the core gives at once finds
  * its place; the reply of the oldest slot goes straight to session.out, any
- * other waits in its slot.
+ * other waits in its slot. Requests are numbered as they come, so slots are a ring
+ * in which a number is found at once. It is a single one, in the session itself,
+ * as long as nobody pipelines.
  *
  * I1  The oldest slot is WAITING or DEFERRED once a function here returns: READY ones have left.
  * I2  A WHEN_TURN command runs only as the oldest slot, and writes only to session.out.
@@ -20,51 +22,100 @@
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
 
+#define RING 16 /* slots of the first ring; those of that size come from the pool */
+
 /* What a deferred request keeps: this, then each word as its length and its bytes. */
 struct packed {
     size_t bytes;
     bool inline_form;
 };
 
+/* ---- the ring ---- */
+
 static struct slot *
-slot_of(struct list *node)
+slot_at(const struct session *s, uint64_t id)
 {
-    return container_of(node, struct slot, node);
+    return &s->slot[id & (s->slots_room - 1)];
+}
+
+static uint64_t
+head_id(const struct session *s)
+{
+    return s->next_slot - s->slots_n;
 }
 
 static struct slot *
 head_of(const struct session *s)
 {
-    return list_empty(&s->slots) ? NULL : slot_of(s->slots.next);
+    return s->slots_n == 0 ? NULL : slot_at(s, head_id(s));
+}
+
+void
+slots_init(struct session *s)
+{
+    s->slot = &s->first;
+    s->slots_room = 1;
+}
+
+static void
+drop_ring(struct session *s)
+{
+    if (s->slots_room == RING) {
+        pool_take_ring(&s->engine->pool, s->slot);
+    } else if (s->slots_room > RING) {
+        free(s->slot);
+    }
+    slots_init(s);
+}
+
+/* Slots move. False when out of memory. */
+static bool
+widen(struct session *s)
+{
+    uint32_t room = s->slots_room < RING ? RING : 2 * s->slots_room;
+    struct slot *ring = room == RING ? pool_ring(&s->engine->pool) : NULL;
+    uint64_t id;
+
+    ring = ring != NULL ? ring : malloc(room * sizeof(*ring));
+    if (ring == NULL) {
+        return false;
+    }
+    for (id = head_id(s); id != s->next_slot; id++) {
+        ring[id & (room - 1)] = *slot_at(s, id);
+    }
+    drop_ring(s);
+    s->slot = ring;
+    s->slots_room = room;
+    return true;
 }
 
 /* NULL when out of memory; the session is closed then. */
 static struct slot *
 open_slot(struct session *s)
 {
-    struct slot *sl = calloc(1, sizeof(*sl));
+    struct slot *sl;
 
-    if (sl == NULL) {
+    if (s->slots_n == s->slots_room && !widen(s)) {
         session_close(s, CLOSE_MEMORY);
         return NULL;
     }
-    sl->id = s->next_slot++;
-    sl->state = SLOT_WAITING;
-    buf_init(&sl->bytes, 0);
-    list_push_back(&s->slots, &sl->node);
+    sl = slot_at(s, s->next_slot++);
     s->slots_n++;
+    *sl = (struct slot){.state = SLOT_WAITING};
     return sl;
 }
 
 static void
-drop_slot(struct session *s, struct slot *sl)
+drop_head(struct session *s)
 {
-    assert(s->slots_n > 0);
-    list_remove(&sl->node);
+    buf_fini(&head_of(s)->bytes);
     s->slots_n--;
-    buf_fini(&sl->bytes);
-    free(sl);
+    if (s->slots_n == 0) {
+        drop_ring(s);
+    }
 }
+
+/* ---- requests and replies ---- */
 
 /* Restores I1: the replies that nothing holds up any more go out. */
 static void
@@ -75,7 +126,7 @@ send_ready(struct session *s)
     for (sl = head_of(s); sl != NULL && sl->state == SLOT_READY; sl = head_of(s)) {
         buf_add_slice(&s->out, buf_slice(&sl->bytes));
         s->out.failed = s->out.failed || sl->bytes.failed;
-        drop_slot(s, sl);
+        drop_head(s);
     }
     session_wake(s);
 }
@@ -92,7 +143,11 @@ done_slot(struct session *s, struct slot *sl)
 static struct buf *
 reply_buf(struct session *s, struct slot *sl)
 {
-    return sl == head_of(s) ? &s->out : &sl->bytes;
+    if (sl != head_of(s)) {
+        return &sl->bytes;
+    }
+    pool_lend(&s->engine->pool, &s->out);
+    return &s->out;
 }
 
 /* The role may have changed: other limits and another deadline apply. */
@@ -114,15 +169,16 @@ follow_auth(struct session *s)
 }
 
 /*
- * Runs an admitted command. The slot may be gone afterwards (answered at once),
+ * Runs an admitted command, which is request `slot`. The slot may be gone afterwards (answered at once),
  * and the session may be closed (KILL of itself).
  */
 static void
-run(struct session *s, struct slot *sl, const struct words *w, int id)
+run(struct session *s, uint64_t slot, const struct words *w, int id)
 {
+    struct slot *sl = slot_at(s, slot);
     struct buf *out = reply_buf(s, sl);
     struct writer writer = {.out = out, .proto = s->proto};
-    struct cmd c = {.session = s, .words = w, .slot = sl->id, .id = (enum command_id)id, .out = &writer,
+    struct cmd c = {.session = s, .words = w, .slot = slot, .id = (enum command_id)id, .out = &writer,
                     .form = &sl->form};
     enum cmd_result res;
 
@@ -235,7 +291,7 @@ slots_take(struct session *s, const struct words *w)
     if (sl != head_of(s) && waits_its_turn((enum command_id)id, w)) {
         defer(s, sl, w);
     } else {
-        run(s, sl, w, id);
+        run(s, s->next_slot - 1, w, id);
     }
 }
 
@@ -262,7 +318,7 @@ slots_settle(struct session *s)
         unpack(&packed, sl->words_n, &w);
         id = admit(s, sl, &w);
         if (id != CMD_NONE) {
-            run(s, sl, &w, id);
+            run(s, head_id(s), &w, id);
         }
         buf_fini(&packed);
     }
@@ -285,16 +341,16 @@ slots_protocol_error(struct session *s, const char *why)
 bool
 slots_ending(const struct session *s)
 {
-    const struct slot *sl = list_empty(&s->slots) ? NULL : slot_of(s->slots.prev);
+    const struct slot *sl = slot_at(s, s->next_slot - 1);
 
-    return sl != NULL && sl->state == SLOT_DEFERRED && sl->cmd == CMD_QUIT;
+    return s->slots_n > 0 && sl->state == SLOT_DEFERRED && sl->cmd == CMD_QUIT;
 }
 
 void
 slots_fini(struct session *s)
 {
-    while (!list_empty(&s->slots)) {
-        drop_slot(s, head_of(s));
+    while (s->slots_n > 0) {
+        drop_head(s);
     }
 }
 
@@ -302,34 +358,38 @@ slots_fini(struct session *s)
 static struct slot *
 find_waiting(const struct session *s, uint64_t id)
 {
-    struct list *node, *next;
+    struct slot *sl = slot_at(s, id);
 
-    list_each(node, next, &s->slots) {
-        struct slot *sl = slot_of(node);
-
-        if (sl->id == id && sl->state == SLOT_WAITING) {
-            return sl;
-        }
-    }
-    return NULL;
+    return id - head_id(s) < s->slots_n && sl->state == SLOT_WAITING ? sl : NULL;
 }
 
-enum reply_form
-session_form(const struct session *s, uint64_t id)
+struct buf *
+session_reply(struct session *s, uint64_t id, enum reply_form *form)
 {
-    const struct slot *sl = find_waiting(s, id);
+    struct slot *sl = find_waiting(s, id);
 
-    return sl != NULL ? sl->form : FORM_NATIVE;
+    if (sl == NULL) {
+        return NULL;
+    }
+    *form = sl->form;
+    return reply_buf(s, sl);
+}
+
+void
+session_replied(struct session *s, uint64_t id)
+{
+    done_slot(s, slot_at(s, id));
 }
 
 void
 session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes)
 {
     struct session *s = session_find(e, session);
-    struct slot *sl = s != NULL ? find_waiting(s, id) : NULL;
+    enum reply_form form;
+    struct buf *out = s != NULL ? session_reply(s, id, &form) : NULL;
 
-    if (sl != NULL) {
-        buf_add_slice(reply_buf(s, sl), bytes);
-        done_slot(s, sl);
+    if (out != NULL) {
+        buf_add_slice(out, bytes);
+        session_replied(s, id);
     }
 }

@@ -6,6 +6,8 @@
 
 #include "daemon/serve/session.h"
 
+void slots_init(struct session *s);
+
 /* Takes one request that was read: runs it, or notes it for its turn. The session may be closed afterwards. */
 void slots_take(struct session *s, const struct words *w);
 

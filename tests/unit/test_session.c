@@ -238,32 +238,6 @@ START_TEST(what_a_vanished_peer_asked_is_still_done)
 }
 END_TEST
 
-/*
- * It dies with a reply unread, and the last that it sent arrives together with the news of its death: the kernel then
- * tells of the error once, as something to read, and what was read was not the error.
- */
-START_TEST(a_holder_that_dies_saying_something_frees_at_once)
-{
-    static const char *const last_words[] = {"UNLOC", "LOCK b\n"}; /* nothing to be answered, that would find out */
-    struct client other = come();
-
-    say(&other, "LOCK b\n");
-    settle();
-    for (size_t i = 0; i < sizeof(last_words) / sizeof(last_words[0]); i++) {
-        struct client c = come();
-
-        say(&c, "LOCK a\n");
-        settle();
-        say(&c, last_words[i]); /* and it has not read the token */
-        close(c.fd);
-        settle();
-        ck_assert_ptr_null(session_find(engine, c.id));
-        ck_assert_uint_eq(redis->releases, i + 1);
-    }
-    leave(&other);
-}
-END_TEST
-
 START_TEST(a_grant_for_nobody_is_released)
 {
     struct client c = come();
@@ -383,7 +357,6 @@ main(void)
         eof_cancels_what_waits,
         a_dead_holder_frees_at_once,
         what_a_vanished_peer_asked_is_still_done,
-        a_holder_that_dies_saying_something_frees_at_once,
         a_grant_for_nobody_is_released,
         quit_ends_it_and_what_follows_is_not_run,
         draining_sends_waiters_away_and_ends_idle,

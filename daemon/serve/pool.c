@@ -1,0 +1,55 @@
+/*
+ * pool.c -- two stacks: what came back last is warm, and goes out first.
+ */
+#include "daemon/serve/pool.h"
+
+#include <stdlib.h>
+
+void
+pool_lend(struct pool *p, struct buf *b)
+{
+    if (b->p == NULL && p->bufs_n > 0) {
+        const struct buf *from = &p->buf[--p->bufs_n];
+
+        b->p = from->p;
+        b->room = from->room;
+    }
+}
+
+void
+pool_take_back(struct pool *p, struct buf *b)
+{
+    if (b->p == NULL || b->room > POOL_BUF_BYTES || p->bufs_n == POOL_BUFS) {
+        buf_clear(b, 0);
+        return;
+    }
+    p->buf[p->bufs_n++] = (struct buf){.p = b->p, .room = b->room};
+    *b = (struct buf){.max = b->max};
+}
+
+void *
+pool_ring(struct pool *p)
+{
+    return p->rings_n > 0 ? p->ring[--p->rings_n] : NULL;
+}
+
+void
+pool_take_ring(struct pool *p, void *ring)
+{
+    if (p->rings_n < POOL_RINGS) {
+        p->ring[p->rings_n++] = ring;
+    } else {
+        free(ring);
+    }
+}
+
+void
+pool_fini(struct pool *p)
+{
+    while (p->bufs_n > 0) {
+        buf_fini(&p->buf[--p->bufs_n]);
+    }
+    while (p->rings_n > 0) {
+        free(p->ring[--p->rings_n]);
+    }
+}

@@ -1,0 +1,323 @@
+/*
+ * test_session_turn.c -- what a session costs in a turn: one read, one write, its share; and that nothing is missed by it.
+ */
+#include <check.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/unit/house.h"
+
+/* ---- what the daemon asks of the kernel for one of its sockets ---- */
+
+static int counted = -1; /* the socket */
+static unsigned reads, writes;
+
+ssize_t
+recv(int fd, void *p, size_t n, int flags)
+{
+    reads += fd == counted;
+    return syscall(SYS_recvfrom, fd, p, n, flags, NULL, NULL);
+}
+
+ssize_t
+send(int fd, const void *p, size_t n, int flags)
+{
+    writes += fd == counted;
+    return syscall(SYS_sendto, fd, p, n, flags, NULL, 0);
+}
+
+static void
+count(const struct client *c)
+{
+    counted = c->s->fd;
+    reads = writes = 0;
+}
+
+static bool
+all_seen(void)
+{
+    return engine->look_us == CORE_FOREVER;
+}
+
+START_TEST(one_read_and_one_write_for_a_request)
+{
+    struct client c = come();
+
+    settle();
+    count(&c);
+    for (unsigned i = 1; i <= 10; i++) {
+        say(&c, "PING\n");
+        settle();
+        expect(&c, "+PONG\r\n");
+        ck_assert_uint_eq(reads, i);
+        ck_assert_uint_eq(writes, i);
+    }
+    say(&c, "LOCK a\n"); /* answered in a later turn */
+    settle();
+    expect(&c, ":101\r\n");
+    ck_assert_uint_eq(reads, 11);
+    ck_assert_uint_eq(writes, 11);
+    ck_assert(wait_for(all_seen)); /* who was answered was there: it is not looked at again */
+    ck_assert_uint_eq(reads, 11);
+    counted = -1;
+    leave(&c);
+}
+END_TEST
+
+START_TEST(what_is_answered_in_a_turn_leaves_in_one_write)
+{
+    struct client c = come();
+    struct buf b;
+
+    settle();
+    count(&c);
+    say_times(&c, "PING\n", 100);
+    settle();
+    ck_assert_uint_eq(reads, 1);
+    ck_assert_uint_eq(writes, 1);
+    say(&c, "LOCK a\nLOCK b OWNER x\nLOCK c OWNER y\nUNLOCK a\n");
+    settle();
+    ck_assert_uint_eq(reads, 2);
+    ck_assert_uint_le(writes, 3); /* the LOCKs in one, and UNLOCK when Redis has answered that */
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_ptr_nonnull(strstr(b.p, "+PONG\r\n:101\r\n:102\r\n:103\r\n:0\r\n"));
+    buf_fini(&b);
+    counted = -1;
+    leave(&c);
+}
+END_TEST
+
+/* Nothing is sent to it, so it is read once more, and then it costs nothing. */
+START_TEST(who_waits_is_looked_at_once)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\n");
+    settle();
+    count(&c);
+    say(&c, "LOCK a\n");
+    settle();
+    ck_assert_uint_eq(reads, 1);
+    ck_assert(wait_for(all_seen));
+    ck_assert_uint_eq(reads, 2);
+    settle();
+    ck_assert_uint_eq(reads, 2);
+    ck_assert_ptr_nonnull(session_find(engine, c.id));
+    counted = -1;
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* ---- the end ---- */
+
+static uint64_t dying;
+
+static bool
+has_died(void)
+{
+    return session_find(engine, dying) == NULL;
+}
+
+/*
+ * It dies with a reply unread, and the last that it sent arrives together with the news of its death: the kernel then
+ * tells of the error once, as something to read, and what was read was not the error.
+ */
+START_TEST(a_holder_that_dies_saying_something_frees_in_no_time)
+{
+    static const char *const last_words[] = {"UNLOC", "LOCK b\n"}; /* nothing to be answered, that would find out */
+    struct client other = come();
+
+    say(&other, "LOCK b\n");
+    settle();
+    for (size_t i = 0; i < sizeof(last_words) / sizeof(last_words[0]); i++) {
+        struct client c = come();
+
+        say(&c, "LOCK a\n");
+        settle();
+        say(&c, last_words[i]); /* and it has not read the token */
+        close(c.fd);
+        dying = c.id;
+        ck_assert(wait_for(has_died));
+        ck_assert_uint_eq(redis->releases, i + 1);
+    }
+    leave(&other);
+}
+END_TEST
+
+/* The same, but what it said is answered: the answer finds out, in the same turn. */
+START_TEST(an_answer_finds_out_that_nobody_is_there)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a\n");
+    settle();
+    say(&c, "PING\n");
+    close(c.fd);
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert_uint_eq(redis->releases, 1);
+}
+END_TEST
+
+/* ---- shares ---- */
+
+enum { FLOODERS = 100 };
+
+START_TEST(the_more_want_to_go_on_the_smaller_the_share)
+{
+    struct client flooder[FLOODERS], other;
+    uint64_t before = 0, n;
+    unsigned turns = 0, i;
+
+    for (i = 0; i < FLOODERS; i++) {
+        flooder[i] = come();
+        say_times(&flooder[i], "PING\n", 2000);
+    }
+    other = come();
+    say(&other, "PING\n");
+    for (bool more = true; more; turns++) {
+        event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        more = engine_turn_end(engine);
+        n = engine->metrics.requests;
+        ck_assert_uint_le(n - before, FLOODERS * 16 + 1); /* what the others can do while one waits for its turn */
+        before = n;
+        if (turns == 3) { /* the loop hears of 32 sockets in its first turn, of 64 more in the second */
+            expect(&other, "+PONG\r\n");
+        }
+        for (i = 0; i < FLOODERS; i++) { /* none is ahead of another by more than a share */
+            ck_assert_uint_le(flooder[i].s->requests_n, (uint64_t)32 + 16 * turns);
+        }
+    }
+    ck_assert_uint_eq(before, (uint64_t)FLOODERS * 2000 + 1);
+    for (i = 0; i < FLOODERS; i++) {
+        leave(&flooder[i]);
+    }
+    leave(&other);
+}
+END_TEST
+
+/* Attempts that go to Redis: of one session at most a share stands before another's. */
+START_TEST(a_flood_of_locks_lets_others_through)
+{
+    struct client flooder = come(), other = come();
+    struct buf b;
+    char line[64];
+    int i;
+
+    buf_init(&b, 0);
+    for (i = 0; i < 1000; i++) {
+        snprintf(line, sizeof(line), "LOCK n%d WAIT 0 OWNER o%d\n", i, i);
+        buf_adds(&b, line);
+    }
+    ck_assert_int_eq(send(flooder.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
+    say(&other, "LOCK mine\nPING\n");
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    ck_assert(engine_turn_end(engine));
+    ck_assert_uint_le(redis->acquires, 256 + 1);
+    ck_assert_uint_eq(other.s->requests_n, 2); /* in the same turn */
+    settle();
+    buf_clear(&b, SIZE_MAX);
+    hear(&other, &b);
+    ck_assert_int_le(strtol(b.p + 1, NULL, 10), 100 + 256 + 1); /* tokens come in the order in which Redis is asked */
+    ck_assert_ptr_nonnull(strstr(b.p, "+PONG"));
+    buf_fini(&b);
+    leave(&flooder);
+    leave(&other);
+}
+END_TEST
+
+/* ---- many requests without an answer ---- */
+
+START_TEST(a_long_pipeline_goes_round_and_keeps_its_order)
+{
+    enum { AT_ONCE = 20, ALL = 200 };
+    struct client holder = come(), c = come();
+    char line[64];
+    struct buf b;
+    int i;
+
+    for (i = 0; i < ALL; i++) {
+        snprintf(line, sizeof(line), "LOCK n%d OWNER h%d\n", i, i);
+        say(&holder, line);
+    }
+    settle();
+    ck_assert_uint_eq(c.s->slots_room, 1);
+    for (i = 0; i < ALL + AT_ONCE; i++) {
+        if (i < ALL) {
+            snprintf(line, sizeof(line), "LOCK n%d OWNER o%d FULL\n", i, i);
+            say(&c, line);
+            settle();
+        }
+        if (i >= AT_ONCE) {
+            int n = i % 2 == 0 ? i - AT_ONCE + 1 : i - AT_ONCE - 1; /* by twos, the later one first */
+
+            snprintf(line, sizeof(line), "UNLOCK n%d OWNER h%d\n", n, n);
+            say(&holder, line);
+            settle();
+        }
+    }
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_uint_eq(c.s->slots_n, 0);
+    ck_assert_uint_eq(c.s->slots_room, 1);
+    for (i = 0; i < ALL; i++) {
+        const char *at;
+
+        snprintf(line, sizeof(line), "name\r\n$%d\r\nn%d\r\n", 1 + (i < 10 ? 1 : i < 100 ? 2 : 3), i);
+        at = strstr(b.p, line);
+        ck_assert_ptr_nonnull(at);
+        ck_assert_int_lt(at - b.p, 50); /* it is the next one */
+        buf_drop(&b, (size_t)(at - b.p));
+        at = strstr(b.p, "waited_ms");
+        ck_assert_ptr_nonnull(at);
+        buf_drop(&b, (size_t)(at - b.p));
+    }
+    buf_fini(&b);
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* Who says KILL has more in the place that sessions read into; the end of the other one must not touch it. */
+START_TEST(requests_behind_a_kill_are_still_there)
+{
+    struct client c = come(), victim = come();
+    char text[128];
+
+    settle();
+    say(&victim, "PING this is read and thrown away, but not into our requests\n");
+    snprintf(text, sizeof(text), "KILL %llu\nPING one\nPING two\n", (unsigned long long)victim.id);
+    say(&c, text);
+    settle();
+    expect(&c, "+OK\r\n$3\r\none\r\n$3\r\ntwo\r\n");
+    close(victim.fd);
+    leave(&c);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        one_read_and_one_write_for_a_request,
+        what_is_answered_in_a_turn_leaves_in_one_write,
+        who_waits_is_looked_at_once,
+        a_holder_that_dies_saying_something_frees_in_no_time,
+        an_answer_finds_out_that_nobody_is_there,
+        the_more_want_to_go_on_the_smaller_the_share,
+        a_flood_of_locks_lets_others_through,
+        a_long_pipeline_goes_round_and_keeps_its_order,
+        requests_behind_a_kill_are_still_there,
+    };
+    TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
+
+    return house_run("session turn", tc);
+}
