@@ -1,5 +1,5 @@
 /*
- * test_session_turn.c -- what a session costs in a turn: one read, one write, its share; and that nothing is missed by it.
+ * test_session_turn.c -- what a session costs in a turn: one read, one write, a share; and that no end of it is missed.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Back-pressure: who asks for more than Redis does is not read any more, so what is asked costs no memory here."""
+import re
+import signal
+import socket
+
+import harness
+from harness import Case, until
+
+SESSIONS = 8
+PIPELINE = 64
+PUSHED = 4 << 20  # bytes that each of them would like to send
+
+
+class Flood:
+    """A session that sends LOCKs of its own names as long as the kernel takes them."""
+
+    def __init__(self, d, number, words):
+        self.c = d.conn()
+        self.c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
+        self.c.sock.setblocking(False)
+        lines = ["LOCK flood:%d:%07d OWNER %0100d %s\r\n" % (number, i, i, words) for i in range(PUSHED // 128)]
+        self.left = "".join(lines).encode()
+
+    def push(self):
+        """How many bytes the kernel took."""
+        before = len(self.left)
+        try:
+            while self.left:
+                self.left = self.left[self.c.sock.send(self.left[:1 << 16]):]
+        except BlockingIOError:
+            pass
+        return before - len(self.left)
+
+
+class SlowRedis(Case):
+    def start(self):
+        self.r = self.redis()
+        self.d = self.rlockd(redis=self.r.url, conf="limits: { pipeline: %d }\n" % PIPELINE)
+
+    def stop_redis(self):
+        self.r.signal(signal.SIGSTOP)
+        self.addCleanup(lambda: self.r.running() and self.r.signal(signal.SIGCONT))
+
+    def used(self):
+        return int(self.d.info("memory")["used_memory"])
+
+    def flood(self, words):
+        floods = [Flood(self.d, i, words) for i in range(SESSIONS)]
+        for f in floods:
+            self.addCleanup(f.c.close)
+
+        def full():
+            """nobody's bytes are taken any more"""
+            return sum(f.push() for f in floods) == 0
+        until(full)
+        return floods
+
+    def test_a_flood_is_not_read_while_redis_stands_still(self):
+        self.start()
+        asked = int(self.d.info("stats")["requests"])
+        used = self.used()
+        self.stop_redis()
+        floods = self.flood("WAIT 1h")
+        self.assertTrue(all(f.left for f in floods), "the kernel holds them up")
+        with self.d.conn() as other:
+            self.assertEqual(other.cmd("PING"), "PONG")
+            stats = other.cmd("INFO", "stats")
+            asked = int(re.search(r"^requests:(\d+)", stats, re.M)[1]) - asked
+            self.assertLess(asked, SESSIONS * PIPELINE + 50)
+            self.assertGreaterEqual(asked, SESSIONS * PIPELINE)
+            # A request that waits has its records, and a session one read of 64 KiB that it has not gone through.
+            self.assertLess(self.used() - used, SESSIONS * (PIPELINE * 4096 + (160 << 10)))
+            for f in floods:
+                f.c.close()
+            self.r.signal(signal.SIGCONT)
+            self.assertGreater(other.cmd("LOCK", "mine"), 0)
+        until(lambda: int(self.d.info("clients")["connected_clients"]) == 1)
+
+    def test_a_flood_that_does_not_wait(self):
+        """They are answered -UNAVAILABLE one share after the other, but nobody reads it: that holds them up as well."""
+        self.start()
+        used = self.used()
+        self.stop_redis()
+        floods = self.flood("WAIT 0")
+        # As above, and limits.output_bytes of answers.
+        self.assertLess(self.used() - used, SESSIONS * (PIPELINE * 4096 + (160 << 10) + (300 << 10)))
+        self.assertEqual(self.d.cmd("PING"), "PONG")
+        self.assertRegex(self.d.cmd("LOCK", "mine", "WAIT", "0"), "^UNAVAILABLE ")
+        for f in floods:
+            f.c.close()
+        self.r.signal(signal.SIGCONT)
+        self.assertGreater(self.d.cmd("LOCK", "mine", "WAIT", "10s"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
