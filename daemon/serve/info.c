@@ -17,7 +17,7 @@
 #include "daemon/base/units.h"
 #include "daemon/version.h"
 
-#define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all */
+#define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all. Also looked at for a mean */
 
 struct info {
     struct engine *engine;
@@ -108,6 +108,50 @@ info_persistence(struct info *in)
     line(in, "state_lost:%zu", k->lost);
 }
 
+static size_t
+block(void *p)
+{
+    return p != NULL ? malloc_usable_size(p) + sizeof(size_t) : 0;
+}
+
+/* All that is there because of it while it is idle; see PROTOCOL.md. */
+static size_t
+weigh_session(struct engine *e, struct session *s)
+{
+    return block(s) + block(s->read_ev) + block(s->write_ev) + block(s->reader.in.p) + block(s->out.p) +
+           block(s->name) + block(s->lib_name) + block(s->lib_ver) +
+           s->hh.tbl->num_buckets * sizeof(UT_hash_bucket) / s->hh.tbl->num_items +
+           e->due.room * sizeof(struct heap_node *) / e->sessions_n + core_weigh_session(e->core, s->id);
+}
+
+static size_t
+idle_session_bytes(struct engine *e)
+{
+    size_t bytes = 0, n = 0, looked = 0;
+    struct list *node, *next;
+
+    list_each(node, next, &e->sessions) {
+        struct session *s = container_of(node, struct session, node);
+
+        if (looked++ == ROWS_MAX) {
+            break;
+        }
+        if (s->slots_n == 0) {
+            bytes += weigh_session(e, s);
+            n++;
+        }
+    }
+    return n > 0 ? bytes / n : 0;
+}
+
+static size_t
+held_lock_bytes(const struct engine *e)
+{
+    struct core_weight w = core_weigh_locks(e->core, ROWS_MAX);
+
+    return w.n > 0 ? w.bytes / w.n : 0;
+}
+
 static void
 info_stats(struct info *in)
 {
@@ -118,6 +162,8 @@ info_stats(struct info *in)
 #define METRIC(id, help) line(in, #id ":%" PRIu64, m->id);
 #include "daemon/base/metrics.def"
 #undef METRIC
+    line(in, "session_bytes:%zu", idle_session_bytes(in->engine));
+    line(in, "lock_bytes:%zu", held_lock_bytes(in->engine));
 }
 
 static void

@@ -58,6 +58,32 @@ class Info(Case):
         self.assertGreater(len(lines), 40)
         self.assertEqual([n for n in lines if n not in sample and not n.startswith("rules")], [])
 
+    def test_memory_is_told_as_it_is(self):
+        """The figures of INFO stats, against what the daemon has allocated in all."""
+        d = self.rlockd(conf="limits: { sessions: 1000 }\n")
+
+        def read(line):
+            return int(re.search(r"^%s:(\d+)" % line, d.cmd("INFO"), re.M)[1])
+        used = read("used_memory")
+        if used == 0:
+            self.skipTest("an allocator that does not count")
+        self.assertEqual((read("session_bytes"), read("lock_bytes")), (0, 0))
+        conns = [d.conn() for _ in range(500)]
+        for c in conns:
+            self.addCleanup(c.close)
+            self.assertEqual(c.cmd("PING"), "PONG")
+        used, before = read("used_memory"), used
+        told = read("session_bytes")
+        self.assertLessEqual(told, 2048)
+        self.assertAlmostEqual(told, (used - before) / 500, delta=told / 5)
+        for i in range(20):
+            conns[i].send("".join("LOCK %032d\r\n" % (100 * i + j) for j in range(100)))
+        for c in conns[:20]:
+            self.assertTrue(all(c.read() > 0 for _ in range(100)))
+        used, before = read("used_memory"), used
+        told = read("lock_bytes")
+        self.assertAlmostEqual(told, (used - before) / 2000, delta=told / 5)
+
     def test_metrics_are_described(self):
         path = os.path.join(self.dir, "http.sock")
         self.rlockd(conf='http: { listen: "unix:%s" }\n' % path)

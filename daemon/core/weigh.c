@@ -1,0 +1,79 @@
+/*
+ * weigh.c -- what the records of a lock and of a session take, as the allocator says. It looks, and changes nothing.
+ *
+ * Counted are the blocks that records lie in, with what the allocator adds to each, and their share of the tables that
+ * lead to them: those grow by doubling, and all of an array is counted.
+ */
+#include "daemon/core/view.h"
+
+#include <malloc.h>
+
+#include "daemon/core/state.h"
+
+static size_t
+block(void *p)
+{
+    return malloc_usable_size(p) + sizeof(size_t);
+}
+
+/* Of one of the records that are in the table. */
+static size_t
+share(const UT_hash_table *t)
+{
+    return t->num_buckets * sizeof(UT_hash_bucket) / t->num_items;
+}
+
+/* Of one record with a timer. */
+static size_t
+timer_share(const struct core *c)
+{
+    return c->timers.room * sizeof(struct heap_node *) / c->timers_n;
+}
+
+static size_t
+weigh_claim(const struct core *c, struct claim *cl)
+{
+    return block(cl) + share(c->claims->hh.tbl) + timer_share(c);
+}
+
+static size_t
+weigh_lock(const struct core *c, struct lock *l)
+{
+    size_t n = block(l) + block(l->name) + share(c->by_name->hh.tbl) + share(c->by_id->id_hh.tbl) + timer_share(c);
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        n += weigh_claim(c, container_of(pos, struct claim, node));
+    }
+    return n;
+}
+
+struct core_weight
+core_weigh_locks(const struct core *c, size_t most)
+{
+    struct core_weight w = {0, 0};
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->locks)
+    {
+        struct lock *l = container_of(pos, struct lock, all);
+
+        if (most-- == 0) {
+            break;
+        }
+        if (l->held_n > 0) {
+            w.n++;
+            w.bytes += weigh_lock(c, l);
+        }
+    }
+    return w;
+}
+
+size_t
+core_weigh_session(struct core *c, uint64_t session)
+{
+    struct peer *p = peer_find(c, session);
+
+    return p != NULL ? block(p) + block(p->owner) + share(c->peers->hh.tbl) + timer_share(c) : 0;
+}
