@@ -73,7 +73,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     s->hangup = s->hangup || (what & EV_CLOSED) != 0;
-    s->readable = true;
+    s->readable = s->stirred = true;
     session_wake(s);
 }
 
@@ -377,6 +377,7 @@ receive(struct session *s)
     ssize_t n;
 
     list_remove(&s->unseen_node);
+    s->stirred = false;
     do {
         n = recv(s->fd, scratch + got, ENGINE_SCRATCH_BYTES - got, MSG_DONTWAIT);
         got += n > 0 ? (size_t)n : 0;
@@ -404,13 +405,14 @@ input_ended(const struct session *s)
     return s->bad || (s->eof && !s->buffered);
 }
 
-/* The connection is broken, and unread input keeps recv() from telling. */
+/* The connection is broken, and unread input keeps recv() from telling. Asked once for each edge. */
 static bool
-broken(const struct session *s)
+broken(struct session *s)
 {
     int error = 0;
     socklen_t n = sizeof(error);
 
+    s->stirred = false;
     return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error != 0;
 }
 
@@ -444,7 +446,7 @@ session_input(struct session *s)
             session_close(s, CLOSE_MEMORY);
         }
     }
-    if (!s->closed && s->readable && !s->mute && held_up(s) && broken(s)) {
+    if (!s->closed && s->stirred && !s->mute && held_up(s) && broken(s)) {
         lose_peer(s);
     }
     if (!s->closed) {

@@ -68,6 +68,7 @@ struct session {
     bool closed;               /* on engine.dying */
     bool reading;              /* false while too many requests wait for their replies */
     bool readable;             /* the socket may have more for us */
+    bool stirred;              /* the loop told of it since it was read last, or asked whether it is broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
     bool mute;                 /* the peer hears nothing any more: what it asked is still done, replies are dropped */

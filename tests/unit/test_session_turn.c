@@ -16,7 +16,7 @@
 /* ---- what the daemon asks of the kernel for one of its sockets ---- */
 
 static int counted = -1; /* the socket */
-static unsigned reads, writes;
+static unsigned reads, writes, asked;
 
 ssize_t
 recv(int fd, void *p, size_t n, int flags)
@@ -32,11 +32,18 @@ send(int fd, const void *p, size_t n, int flags)
     return syscall(SYS_sendto, fd, p, n, flags, NULL, 0);
 }
 
+int
+getsockopt(int fd, int level, int name, void *value, socklen_t *n)
+{
+    asked += fd == counted;
+    return (int)syscall(SYS_getsockopt, fd, level, name, value, n);
+}
+
 static void
 count(const struct client *c)
 {
     counted = c->s->fd;
-    reads = writes = 0;
+    reads = writes = asked = 0;
 }
 
 static bool
@@ -164,6 +171,34 @@ START_TEST(an_answer_finds_out_that_nobody_is_there)
     settle();
     ck_assert_ptr_null(session_find(engine, c.id));
     ck_assert_uint_eq(redis->releases, 1);
+}
+END_TEST
+
+/* Held up with more to say, so that nothing is read that could tell: each edge is asked about, and nothing else. */
+START_TEST(the_end_of_who_is_held_up_is_seen)
+{
+    struct client holder = come(), c = come();
+
+    conf->limit_pipeline = 4;
+    say(&holder, "LOCK b\nLOCK d\n");
+    say(&c, "LOCK a\n");
+    settle();
+    count(&c);
+    say(&c, "LOCK b OWNER o1\nLOCK d OWNER o2\nLOCK d OWNER o3\nLOCK d OWNER o4\nLOCK d OWNER o5\n");
+    settle();
+    ck_assert_uint_eq(c.s->requests_n, 5); /* one more has been read */
+    say(&c, "PING\n");                     /* ... and this is not */
+    settle();
+    ck_assert_uint_eq(asked, 1);
+    say(&holder, "UNLOCK b\n");
+    settle();
+    ck_assert_uint_eq(c.s->slots_n, 3);
+    ck_assert_uint_eq(asked, 1);
+    counted = -1;
+    close(c.fd); /* and it has read nothing: the connection breaks */
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    leave(&holder);
 }
 END_TEST
 
@@ -312,6 +347,7 @@ main(void)
         who_waits_is_looked_at_once,
         a_holder_that_dies_saying_something_frees_in_no_time,
         an_answer_finds_out_that_nobody_is_there,
+        the_end_of_who_is_held_up_is_seen,
         the_more_want_to_go_on_the_smaller_the_share,
         a_flood_of_locks_lets_others_through,
         a_long_pipeline_goes_round_and_keeps_its_order,
