@@ -1,0 +1,76 @@
+/*
+ * test_pool.c -- memory that goes round: what came back is given out again, and what does not fit is freed.
+ */
+#include "daemon/serve/pool.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "tests/unit/suite.h"
+
+START_TEST(bufs_go_round)
+{
+    struct pool p = {.bufs_n = 0};
+    struct buf a, b;
+    const char *memory;
+
+    buf_init(&a, 0);
+    buf_init(&b, 100);
+    pool_lend(&p, &a); /* there is none yet */
+    ck_assert_ptr_null(a.p);
+    buf_adds(&a, "text");
+    memory = a.p;
+    pool_lend(&p, &a); /* it has some */
+    ck_assert_ptr_eq(a.p, memory);
+    pool_take_back(&p, &a);
+    ck_assert(a.p == NULL && a.n == 0 && a.room == 0);
+    pool_take_back(&p, &a); /* nothing to take */
+    ck_assert_uint_eq(p.bufs_n, 1);
+    pool_lend(&p, &b);
+    ck_assert_ptr_eq(b.p, memory);
+    ck_assert(b.n == 0 && b.room > 0 && b.max == 100);
+    buf_adds(&b, "other text");
+    ck_assert_ptr_eq(b.p, memory);
+    b.failed = true;
+    pool_take_back(&p, &b);
+    ck_assert(b.p == NULL && !b.failed && b.max == 100);
+    pool_fini(&p);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_freed)
+{
+    struct pool p = {.bufs_n = 0};
+    struct buf b;
+    int i;
+
+    buf_init(&b, 0);
+    ck_assert_ptr_nonnull(buf_space(&b, POOL_BUF_BYTES + 1));
+    pool_take_back(&p, &b); /* too large */
+    ck_assert(b.p == NULL && p.bufs_n == 0);
+    ck_assert_ptr_null(pool_ring(&p));
+    for (i = 0; i < POOL_BUFS + 10; i++) {
+        buf_init(&b, 0);
+        buf_adds(&b, "text");
+        pool_take_back(&p, &b);
+        ck_assert_ptr_null(b.p);
+    }
+    ck_assert_uint_eq(p.bufs_n, POOL_BUFS);
+    for (i = 0; i < POOL_RINGS + 10; i++) {
+        pool_take_ring(&p, malloc(1)); /* the sanitizer finds those that are lost */
+    }
+    ck_assert_uint_eq(p.rings_n, POOL_RINGS);
+    free(pool_ring(&p));
+    ck_assert_uint_eq(p.rings_n, POOL_RINGS - 1);
+    pool_fini(&p);
+    ck_assert(p.bufs_n == 0 && p.rings_n == 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {bufs_go_round, what_does_not_fit_is_freed};
+
+    return suite_main("pool", tests, sizeof(tests) / sizeof(tests[0]));
+}
