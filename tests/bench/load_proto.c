@@ -162,18 +162,20 @@ init_setnx(struct slot *s, const char *name, const char *owner, const struct opt
     s->unlock = keep(5, unlock, &s->unlock_n);
 }
 
+/* Several on one connection are an owner each, as they are in the scripts: one owner's requests run in order. */
 static void
-init_rlockd(struct slot *s, const char *name, const struct options *o)
+init_rlockd(struct slot *s, const char *name, const char *owner, const struct options *o)
 {
-    const char *lock[] = {"LOCK", name}, *unlock[] = {"UNLOCK", name};
+    const char *lock[] = {"LOCK", name, "OWNER", owner}, *unlock[] = {"UNLOCK", name, "OWNER", owner};
+    size_t words = o->pipeline > 1 ? 4 : 2;
 
     if (o->inlined || o->option[0] != '\0') {
         s->lock = keep_line("LOCK", name, o->option, &s->lock_n);
         s->unlock = keep_line("UNLOCK", name, "", &s->unlock_n);
         return;
     }
-    s->lock = keep(2, lock, &s->lock_n);
-    s->unlock = keep(2, unlock, &s->unlock_n);
+    s->lock = keep(words, lock, &s->lock_n);
+    s->unlock = keep(words, unlock, &s->unlock_n);
 }
 
 void
@@ -194,7 +196,7 @@ slot_init(struct slot *s, struct client *c, const struct options *o, unsigned nu
     } else if (o->proto->redis) {
         init_setnx(s, name, owner, o);
     } else {
-        init_rlockd(s, name, o);
+        init_rlockd(s, name, owner, o);
     }
 }
 
