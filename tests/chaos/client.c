@@ -3,6 +3,7 @@
  *
  *   id=c1 tag=A daemon=unix:PATH history=FILE resource=unix:PATH seed=1 names=re:0,si:1
  *   mode=mix    locks and unlocks: waiting or not, re-entering, looking, renewing, adding one under the lock
+ *   mode=hot    locks and unlocks without a pause between: where several do, the name goes round in runs of hand-overs
  *   mode=etcd   reads, is stopped for pause=MS, writes: what Jepsen did to etcd
  *   mode=fifo   see client_fifo.c
  *   mode=listen hears what is lost (PSUBSCRIBE), and writes that down
@@ -279,6 +280,26 @@ mix_once(struct client *c, struct session *s)
     unlock(c, s, &w);
 }
 
+/* Now and then it ends in the middle of a run, or holds for so long that the lease is renewed in it. */
+static void
+hot_once(struct client *c, struct session *s)
+{
+    char name[64], more[64];
+    struct work w = {.name = pick_name(c, name, sizeof(name))};
+    unsigned dice = rng_below(&c->rng, 2000);
+
+    work_words(c, &w, c->conns);
+    snprintf(more, sizeof(more), " WAIT %ld", c->o.wait);
+    if (!lock(c, s, &w, "LOCK", more, (int64_t)c->o.wait * 1000 + MARGIN_US)) {
+        return;
+    }
+    add_one(c, &w, dice == 0 ? (int64_t)c->o.watchdog * 1200 : 1000 + rng_below(&c->rng, 4000), NULL);
+    if (dice > 0 && dice < 40) {
+        session_close(c, s);
+    }
+    unlock(c, s, &w);
+}
+
 static void
 etcd_once(struct client *c, struct session *s)
 {
@@ -378,6 +399,10 @@ main(int argc, char **argv)
         }
         if (strcmp(c.o.mode, "listen") == 0) {
             listen_once(&c, &s);
+            continue;
+        }
+        if (strcmp(c.o.mode, "hot") == 0) {
+            hot_once(&c, &s);
             continue;
         }
         (strcmp(c.o.mode, "etcd") == 0 ? etcd_once : mix_once)(&c, &s);

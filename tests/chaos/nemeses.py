@@ -430,7 +430,7 @@ for sides, word in (("there", "from clients to their daemon"), ("here", "from a 
 def turn(w):
     """The replica is the one now: connections go there, and those to the old one end."""
     w.redis, w.replica = w.replica, w.redis
-    for t in "AB":
+    for t in "ABP":
         w.proxy.say("target", "vip-" + t, "unix:" + w.redis.path)
         w.proxy.say("reset", "vip-" + t)
 

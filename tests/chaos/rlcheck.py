@@ -16,6 +16,9 @@ What a client may believe. It holds a name from the moment it is told so until t
 its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry,
 RENEW) proves that it did until it asked.
 
+PLAIN is a lock that was taken without rlockd: it has no token, and stands with a number below zero, its own. It excludes
+the others, and nothing else is said of it.
+
 Checked, per name:
     answers     one answer to each question, none unasked, nothing granted to a connection that has ended
     exclusion   no two that exclude each other hold it at a time (a sweep over the intervals)
@@ -34,7 +37,7 @@ import heapq
 import sys
 
 INF = float("inf")
-GRANTING = ("LOCK", "AGAIN", "CHECK")
+GRANTING = ("LOCK", "AGAIN", "CHECK", "PLAIN")
 
 
 class Violation(collections.namedtuple("Violation", "kind name text at")):
@@ -170,7 +173,9 @@ class Name:
         self.ops = sorted(ops, key=lambda o: (o.inv, o.ret))
         self.limit = history.limits.get(name, 1)
         self.bad = []
-        self.grants = self.build()
+        grants = self.build()
+        self.grants = [g for g in grants if g.op.op != "PLAIN"]
+        self.plain = [g for g in grants if g.op.op == "PLAIN"]
 
     def wrong(self, kind, text, at):
         self.bad.append(Violation(kind, self.name, text, at))
@@ -236,7 +241,7 @@ class Name:
     # One sweep over the intervals, by their beginning.
     def exclusion(self):
         active = []
-        for g in sorted(self.grants, key=lambda g: g.start):
+        for g in sorted(self.grants + self.plain, key=lambda g: g.start):
             while active and active[0][0] <= g.start:
                 heapq.heappop(active)
             if g.end <= g.start:
@@ -359,6 +364,7 @@ def linearizable(steps, limit=1):
 class Verdict:
     def __init__(self):
         self.violations, self.ops, self.grants, self.names, self.windows, self.lost = [], 0, 0, 0, 0, 0
+        self.plain = 0
 
     def of(self, kind):
         return [v for v in self.violations if v.kind == kind]
@@ -391,6 +397,7 @@ def check(lines, most_windows=INF):
         v.violations += n.bad
         v.ops += len(ops)
         v.grants += len(n.grants)
+        v.plain += len(n.plain)
     v.names, v.lost = len(names), len(h.told)
     v.violations += [Violation("leak", key, "was still there at the end", 0)
                      for key in h.left if not key.startswith(HOUSE)]

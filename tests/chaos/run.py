@@ -67,6 +67,10 @@ def strike(world, group, report):
     wrong = None
     try:
         seen = [0] * len(group)
+        if any(n.loses for n in group):
+            world.plain_ends()
+        world.beside += world.plain is not None
+        world.until_in_runs()
 
         def watched(i, n):
             seen[i] = int((yield from n.run(world)) or 0)
@@ -78,6 +82,9 @@ def strike(world, group, report):
             if times <= 0:
                 wrong = "%s did not happen" % n.name
         wrong = wrong or world.lives()
+        world.until_in_runs()
+        if world.plain is None:
+            world.plain_begins()
     except Exception as e:
         wrong = "%s: %s" % (type(e).__name__, e)
         world.bad.append(traceback.format_exc())
@@ -102,6 +109,12 @@ def judge(world, report, is_strict):
     report.say("     %s: %s" % (world.title, verdict))
     report.say("     %s: lost updates: %d of %d unfenced, %d of %d fenced (%d refused)" % (
         world.title, lost["plain"], writes["plain"], lost["fenced"], writes["fenced"], refused))
+    turns = world.turns() or [0]
+    report.say("     %s: %d hand-overs; the plain client had it %d times, and waited %.1f ms for it (median; 9 of 10 times "
+               "less than %.1f)" % (world.title, sum(world.handed.values()), verdict.plain, turns[len(turns) // 2],
+                                    turns[len(turns) * 9 // 10]))
+    report.test("%s: the plain client has its turn" % world.title,
+                None if verdict.plain * 4 >= world.beside else "%d times" % verdict.plain)
     double = [v for v in verdict.violations if v.kind in ("exclusion", "model")]
     other = [v for v in verdict.violations if v.kind not in ("exclusion", "model")]
     blame = collections.Counter(during(world, v.at) for v in double if v.kind == "exclusion")
@@ -129,6 +142,8 @@ def play(title, part, rows, is_strict, args, report, end=0):
     try:
         world.listeners()
         world.fifo_clients()
+        world.hot_clients()
+        world.plain_begins()
         until(world.at_work)
         fine = all([strike(world, [n], report) for n in rows])
         while fine and time.monotonic() < end:

@@ -6,6 +6,7 @@ between each of them, and the history of it all.
 
 One directory; everything is started here and ended here by its pid.
 """
+import glob
 import os
 import random
 import re
@@ -43,6 +44,8 @@ rules:
   - { match: "fe:*", kind: fenced }
 """
 NAMES = "re:0,re:1,si:0,co:0,fa:0,fe:0,rw:0,se:0"
+HOT = ("re:hot", 3), ("si:hot", 2)  # names that go round all the time, and how many want each at each daemon
+PLAIN = "re:hot"
 FAULTS = ("delay", "jitter", "slice", "cut", "swallow", "hole", "bandwidth")
 
 
@@ -168,6 +171,7 @@ class World:
             self.set_clock(0)
             redis_env = {"LD_PRELOAD": os.path.join(PROGRAMS, "clock.so"), "RLOCKD_CLOCK": self.clock}
         self.clients, self.born = {}, 0
+        self.plain, self.beside, self.handed = None, 0, {}
         self.log = open(os.path.join(self.dir, "world.history"), "a", buffering=1)
         try:
             self.build(replica, clients, redis_env, redis_args)
@@ -200,6 +204,7 @@ class World:
             self.daemons[tag] = Daemon(self, tag, vip)
             keep(self.daemons[tag])
             until(self.daemons[tag].ready)
+        self.proxy.say("route", "vip-P", "unix:%s/vip-P" % self.dir, "unix:" + self.redis.path)
         a, b = self.daemons["A"], self.daemons["B"]
         self.proxy.say("route", "via-A", "unix:%s/via-A" % self.dir, "unix:" + a.path)
         port = self.proxy.say("route", "tcp-B", "tcp:127.0.0.1:0", "tcp:127.0.0.1:%d" % b.listen)[0]
@@ -273,11 +278,57 @@ class World:
             self.client(tag, "mode=fifo", "names=re:fifo-" + tag)
             self.client(tag, "mode=fifo", "names=fe:fifo-" + tag)
 
+    def hot_clients(self):
+        """So many at each daemon that want the same name all the time, so that it is handed over there."""
+        for tag in "AB":
+            for name, many in HOT:
+                for i in range(many):
+                    self.client(tag + "/p" * (i == 1), "mode=hot", "names=" + name)
+
+    def plain_begins(self):
+        """A client of Redis that locks as Redisson does, beside the daemons and their hand-overs."""
+        name = "p%d" % self.born
+        self.born += 1
+        self.plain = Process([sys.executable, os.path.join(HERE, "plain.py"), self.dir + "/vip-P", PLAIN, name,
+                              "%s/%s.history" % (self.dir, name)], self.dir, name)
+
+    def plain_ends(self):
+        """Before Redis loses something: this one knows of no grace."""
+        if self.plain is not None:
+            self.plain.signal(signal.SIGTERM)
+            if self.plain.wait() not in (0, -signal.SIGTERM):  # the latter: it had not begun yet
+                self.bad.append("the plain client: %s" % self.plain.log()[-1000:])
+            self.plain.log_file.close()
+            self.plain = None
+
+    def turns(self):
+        """How long the plain client had to wait for each of its turns, in ms."""
+        out = []
+        for path in glob.glob(self.dir + "/p*.history"):
+            with open(path) as f:
+                out += [int(line.split()[4]) / 1000 for line in f if line.split()[2] == "turn"]
+        return sorted(out)
+
+    def handoffs(self):
+        """How often the daemons have handed a lock over, in all of their lives."""
+        for tag, d in self.daemons.items():
+            self.handed[tag, d.lives] = int(d.info("stats")["handoffs"])
+        return sum(self.handed.values())
+
+    def until_in_runs(self):
+        """Returns while locks are being handed over."""
+        before = self.handoffs()
+
+        def handed():
+            """locks are handed over"""
+            return self.handoffs() > before
+        until(handed)
+
     def at_work(self):
         """each client has been granted something, and the listeners are heard by the daemons"""
-        for name in self.clients:
+        for path in ["%s/%s.history" % (self.dir, name) for name in self.clients] + glob.glob(self.dir + "/p*.history"):
             try:
-                with open("%s/%s.history" % (self.dir, name)) as f:
+                with open(path) as f:
                     if " OK token=" not in f.read():
                         return False
             except FileNotFoundError:
@@ -317,6 +368,7 @@ class World:
 
     def leaks(self):
         """Ends the clients; what is there a lease later is a leak."""
+        self.plain_ends()
         for c in self.clients.values():
             c.signal(signal.SIGCONT)
             c.signal(signal.SIGTERM)
@@ -346,7 +398,7 @@ class World:
                 keys.append("%s/%s" % (tag, type(e).__name__))
         return keys
 
-    def numbers(self, names=NAMES):
+    def numbers(self, names=",".join([NAMES] + [name for name, _ in HOT])):
         """Lost updates, unfenced and fenced, and how many writes were refused: what the resource says."""
         lost, writes, refused = {"plain": 0, "fenced": 0}, {"plain": 0, "fenced": 0}, 0
         with socket.socket(socket.AF_UNIX) as s:
@@ -369,7 +421,8 @@ class World:
         return rlcheck.check(rlcheck.read_files(paths), most_windows)
 
     def end(self, keep=False):
-        for c in list(self.clients.values()) + self.parts[::-1]:
+        plain = [self.plain] if self.plain is not None else []
+        for c in plain + list(self.clients.values()) + self.parts[::-1]:
             try:
                 c.signal(signal.SIGCONT)
                 c.stop()
