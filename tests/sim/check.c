@@ -15,6 +15,7 @@
  *   L2  nothing is left in Redis that its daemon does not know of (ours.c, left.c)
  *   L3  without a fault no lock is lost
  *   L4  what a process has left is free when the next one has reached Redis (left.c)
+ *   L5  who waits at one daemon gets his turn while others hand the name round at another (turns.c)
  *   R1  a daemon has no more than it was asked for, and nothing is left in it when everybody has gone (left.c)
  *
  * S7 is asserted of strangers. Of two daemons S1 covers it: who takes another's key away lets a third have it while the
@@ -172,7 +173,7 @@ still_waits(const struct world *w, const struct asked *a, int name)
     bool in_time = a->wait_us == CORE_FOREVER || a->at_us + a->wait_us > w->now_us + 50 * US_PER_MS;
 
     return a->id != 0 && a->type == CORE_LOCK && a->name[0] == name && a->wait_us != 0 && in_time && !a->once &&
-           a->first && a->owner.n == 0;
+           a->first && a->owner.n == 0 && !a->lingered;
 }
 
 static bool
@@ -184,7 +185,8 @@ was_refused(const struct session *s, const struct asked *a, int name)
 /*
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
  * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that; or
- * whose attempt, which was answered for them too early, is still under way: they have its place.
+ * whose attempt, which was answered for them too early, is still under way: they have its place; or who had it last and
+ * ask for it while it lingers, but for more than is left of it: it is given back, and they come in behind that.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -410,6 +412,7 @@ check_news(struct daemon *d, const struct core_publish *p)
     if (p->news == CORE_NEWS_GRANTED) {
         n->granted = true;
         check_token(d, n, p->token);
+        turns_granted(d, n);
         if (stranger_has(w, n)) {
             violated(w, "S1", "%s was granted, and a stranger has it", n->text);
         }

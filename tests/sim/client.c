@@ -105,8 +105,8 @@ note_asked(struct asked *a, const struct core_request *r)
 }
 
 /* owner n == 0: as the habits have it. */
-static void
-ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
+void
+clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
 {
     struct world *w = d->world;
     struct core_event ev = {.type = type};
@@ -117,6 +117,7 @@ ask(struct daemon *d, struct session *s, enum core_event_type type, int name, st
     }
     begin_asking(w, s, a, type);
     a->name[0] = name;
+    a->lingered = lingers(d, &w->name[name]);
     ev.request = draw_request(w, s, type, &w->name[name]);
     ev.request.owner = owner.n > 0 ? owner : ev.request.owner;
     note_asked(a, &ev.request);
@@ -270,8 +271,8 @@ ends_input(struct daemon *d, struct session *s)
     daemon_step(d, &ev);
 }
 
-static void
-open_session(struct daemon *d, struct session *s)
+void
+clients_open(struct daemon *d, struct session *s)
 {
     if (!d->draining) {
         s->id = core_session_open(d->core);
@@ -289,7 +290,7 @@ session_acts(struct daemon *d, struct session *s)
     enum core_event_type many;
 
     if (!s->open) {
-        open_session(d, s);
+        clients_open(d, s);
     } else if (chance(w, (uint32_t)w->habit.gone)) {
         session_ends(d, s);
     } else if (!s->eof && chance(w, (uint32_t)w->habit.eof)) {
@@ -298,17 +299,17 @@ session_acts(struct daemon *d, struct session *s)
         many = chance(w, 60000) ? CORE_MLOCK : chance(w, 80000) ? CORE_MUNLOCK : CORE_MRENEW;
         ask_many(d, s, many);
     } else if (chance(w, (uint32_t)w->habit.renew)) {
-        ask(d, s, CORE_RENEW, held >= 0 ? held : name, nobody);
+        clients_ask(d, s, CORE_RENEW, held >= 0 ? held : name, nobody);
     } else if (held >= 0 && chance(w, (uint32_t)w->habit.unlock)) {
         s->held[held]--;
-        ask(d, s, CORE_UNLOCK, held, nobody);
+        clients_ask(d, s, CORE_UNLOCK, held, nobody);
     } else if (w->name[name].broken && chance(w, 5000)) {
         sight(w, SIGHT_BROKEN);
-        ask(d, s, CORE_BREAK, name, nobody);
+        clients_ask(d, s, CORE_BREAK, name, nobody);
     } else if (chance(w, 3000)) {
-        ask(d, s, CORE_UNLOCK, name, nobody);
+        clients_ask(d, s, CORE_UNLOCK, name, nobody);
     } else if (chance(w, (uint32_t)w->habit.lock)) {
-        ask(d, s, CORE_LOCK, name, nobody);
+        clients_ask(d, s, CORE_LOCK, name, nobody);
     }
 }
 
@@ -331,10 +332,10 @@ named_ones_return(struct daemon *d)
             }
             daemon_begins(d);
             if (!s->open) {
-                open_session(d, s);
+                clients_open(d, s);
             }
             if (s->open && chance(w, 80000)) {
-                ask(d, s, CORE_LOCK, k, p->owner_name);
+                clients_ask(d, s, CORE_LOCK, k, p->owner_name);
                 break; /* promises may have moved */
             }
         }

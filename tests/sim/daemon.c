@@ -49,6 +49,7 @@ sink(void *ctx, const struct core_action *a)
         }
         note(d->world, a->op.op, a->op.lock);
         check_op(d, &a->op, a->type);
+        turns_op(d, &a->op, a->type);
         backend_perform(d->backend, &a->op, a->type);
         break;
     case CORE_PROBE:
@@ -104,6 +105,7 @@ daemon_step(struct daemon *d, const struct core_event *ev)
 {
     uint64_t handoffs = d->metrics.handoffs, lingers = d->metrics.lingers;
     uint64_t yields = d->metrics.linger_yields;
+    uint64_t ended = d->metrics.handoff_yields;
 
     core_step(d->core, daemon_clock(d, d->world->now_us), ev);
     for (; handoffs < d->metrics.handoffs; handoffs++) {
@@ -112,10 +114,14 @@ daemon_step(struct daemon *d, const struct core_event *ev)
     for (; lingers < d->metrics.lingers; lingers++) {
         sight(d->world, SIGHT_LINGERED);
     }
+    for (; ended < d->metrics.handoff_yields; ended++) {
+        sight(d->world, SIGHT_RUN_ENDED);
+    }
     for (; yields < d->metrics.linger_yields; yields++) {
         sight(d->world, SIGHT_YIELDED);
     }
     check_step(d);
+    turns_step(d);
 }
 
 static void
@@ -134,6 +140,7 @@ on_post(void *ctx, const struct core_event *ev)
         if (d->world->options->control == CONTROL_LEASE_FROM_REPLY) {
             changed.done.sent_us = daemon_clock(d, d->world->now_us);
         }
+        turns_done(d, &ev->done);
         daemon_step(d, &changed);
         return;
     }
@@ -145,6 +152,8 @@ on_post(void *ctx, const struct core_event *ev)
         sight(d->world, SIGHT_GRACE_OVER);
     } else if (ev->type == CORE_SUSPECT) {
         sight(d->world, SIGHT_SUSPECT);
+    } else if (ev->type == CORE_WATCHING) {
+        turns_watching(d, ev->lock);
     }
     daemon_step(d, ev);
 }
@@ -242,6 +251,10 @@ daemon_start(struct daemon *d)
     if (d->world->options->control == CONTROL_NO_POLL) {
         cc->max_poll_us = 3600 * US_PER_S;
     }
+    if (d->world->options->control == CONTROL_NO_TURNS) {
+        cc->handoff_time_us = 3600 * US_PER_S;
+        cc->handoff_max = 1000000;
+    }
     snprintf(cc->daemon, sizeof(cc->daemon), "%s", uuid);
     d->core = core_new(cc, &key, &d->metrics, (struct core_sink){sink, d});
     if (d->core == NULL) {
@@ -263,6 +276,7 @@ daemon_stop(struct daemon *d)
     trace(d->world, who(d), "stops");
     loop_enter(d);
     clients_lost(d);
+    turns_stop(d);
     backend_close(&d->backend);
     core_free(&d->core);
     unschedule(d->world, &d->timer);

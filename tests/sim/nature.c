@@ -79,6 +79,7 @@ cut_some_link(struct world *w)
     {
         if (which-- == 0) {
             trouble(w, 0);
+            turns_harm(w, container_of(pos, struct conn, node)->daemon, SIGHT_CUT_IN_RUN);
             conn_cut(container_of(pos, struct conn, node), chance(w, 70000));
             return;
         }
@@ -173,6 +174,7 @@ void
 nature_lost(struct world *w)
 {
     w->ghosts_us = w->now_us + longest_lease_us(w);
+    turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
     strangers_lost(w, fault(w, FAULT_LOST_TO_STRANGER));
     lose_again(w);
 }
@@ -222,6 +224,7 @@ nature_crash(struct daemon *d)
     struct world *w = d->world;
 
     if (d->alive) {
+        turns_harm(w, d, SIGHT_CRASH_IN_RUN);
         d->back_us = w->now_us + draw_while(w, 5000);
         trouble(w, d->back_us - w->now_us);
         daemon_stop(d);
@@ -287,10 +290,10 @@ loses_now(struct world *w, enum fault f)
     }
 }
 
-static void
-happens_now(struct world *w, enum fault f)
+void
+nature_strikes(struct daemon *d, enum fault f)
 {
-    struct daemon *d = some_daemon(w);
+    struct world *w = d->world;
     int64_t us = draw_while(w, 6000);
 
     trace(w, "nature", "%s", fault_rows[f].name);
@@ -312,10 +315,12 @@ happens_now(struct world *w, enum fault f)
         trouble(w, 2 * us + 2 * US_PER_S);
         break;
     case FAULT_REDIS_PAUSE:
+        turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
         w->server.paused_until_us = w->now_us + us;
         trouble(w, us);
         break;
     case FAULT_DAEMON_PAUSE:
+        turns_harm(w, d, SIGHT_PAUSE_IN_RUN);
         d->paused_until_us = w->now_us + 2 * us;
         trouble(w, 2 * us);
         break;
@@ -408,7 +413,7 @@ nature_ticks(struct world *w)
     }
     for (int f = 0; f < FAULTS; f++) {
         if (fault_rows[f].drawn == DRAWN_TICK && fault(w, (enum fault)f)) {
-            happens_now(w, (enum fault)f);
+            nature_strikes(some_daemon(w), (enum fault)f);
         }
     }
 }

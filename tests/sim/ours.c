@@ -83,6 +83,7 @@ stranger_takes(struct world *w, struct name *n)
     (void)redis(w, 3, (struct slice[]){SLICE_LIT("PEXPIRE"), key, lease});
     n->stranger = (struct stranger){.has = true, .since_us = w->now_us,
                                     .until_us = server_clock(w) / US_PER_MS * US_PER_MS + lease_ms * US_PER_MS};
+    turns_taken(n);
     sight(w, SIGHT_STRANGER);
     trace(w, "stranger", "takes %s for %lld ms", n->text, (long long)lease_ms);
 }
@@ -165,8 +166,7 @@ look(void *ctx, const struct core_holder_view *v)
     }
 }
 
-/* Free, and kept for whoever asks its daemon next. */
-static bool
+bool
 lingers(const struct daemon *d, const struct name *n)
 {
     struct core_lock_view v;

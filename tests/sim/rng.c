@@ -59,6 +59,7 @@ fault(struct world *w, enum fault f)
     bool hit = w->faults_on && chance(w, w->rate[f]);
 
     w->totals->faults[f] += hit;
+    w->harm_us = hit ? w->now_us : w->harm_us;
     return hit;
 }
 
@@ -107,6 +108,26 @@ draw_people(struct world *w)
     h->strangers = chance(w, 30000) || w->rate[FAULT_LOST_TO_STRANGER] > 0 ? (int)between(w, 10, 1000) : 0;
 }
 
+/*
+ * A seed with rushes is mostly as it is by default, with a network that answers before a turn that was left to others is
+ * over. By dice of its own: all other seeds stay what they were.
+ */
+static void
+draw_rushes(struct world *w)
+{
+    struct habit *h = &w->habit;
+    uint64_t usual = w->rng;
+
+    w->rng = ~w->seed;
+    h->rush = chance(w, 25000) ? (int)between(w, 500, 3000) : 0;
+    if (h->rush > 0) {
+        h->handoff_us = chance(w, 60000) ? 10 * US_PER_MS : h->handoff_us;
+        h->handoffs = chance(w, 60000) ? 64 : h->handoffs;
+        h->delay_us = chance(w, 70000) ? between(w, 30, 500) : h->delay_us;
+    }
+    w->rng = usual;
+}
+
 void
 draw_habits(struct world *w)
 {
@@ -128,6 +149,7 @@ draw_habits(struct world *w)
     h->linger_us = chance(w, 30000) ? between(w, 1, 2000) * US_PER_MS : 0;
     h->handoffs = chance(w, 20000) ? 0 : (int)between(w, 2, 64);
     draw_people(w);
+    draw_rushes(w);
     h->strict = w->options->losses || chance(w, 30000);
     h->keeps = chance(w, 65000);
     h->rates = fault(w, FAULT_CLOCK_RATE);

@@ -505,6 +505,7 @@ server_restart(struct world *w, struct sim_redis *data, bool promote)
     char run_id[41], replid[41];
 
     s->life++;
+    turns_harm(w, NULL, promote ? SIGHT_FAILOVER_IN_RUN : SIGHT_RESTART_IN_RUN);
     hex_id(w, run_id, 1);
     hex_id(w, replid, 2);
     sim_redis_restart(s->redis, data, run_id, replid);

@@ -86,7 +86,7 @@ struct options {
 /* ---- what happens ---- */
 
 enum happening_type { HAPPENS_EVENT, HAPPENS_CONNECT, HAPPENS_THERE, HAPPENS_BACK, HAPPENS_CORE, HAPPENS_ACT,
-                      HAPPENS_TICK, HAPPENS_LOSS, HAPPENS_DOOM };
+                      HAPPENS_TICK, HAPPENS_LOSS, HAPPENS_DOOM, HAPPENS_RUSH };
 
 /* In the heap of the world. A daemon that is paused sees it when it goes on. */
 struct happening {
@@ -157,6 +157,7 @@ struct asked {
     struct slice owner; /* n == 0: the session's own; lives for ever */
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
+    bool lingered; /* the name did, when it was asked for: it may have to be given back first, and that for him */
 };
 
 struct session {
@@ -190,6 +191,7 @@ struct daemon {
     bool keeps;                  /* has a state directory */
     bool freeing;                /* not all is free yet that the process before this one has left */
     int64_t reached_us;          /* Redis, for the first time; 0 = not yet */
+    uint64_t handed_seen;        /* of metrics.handoffs */
     bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
     uint64_t life;               /* of its processes */
@@ -231,6 +233,24 @@ struct odd {
     uint64_t counted; /* owner who has had it more than once */
 };
 
+/* One daemon and one name, see turns.c. */
+struct ear {
+    uint64_t lock;    /* whose channel it has asked to hear; 0 = none */
+    bool heard;       /* it hears it */
+    int64_t since_us; /* and somebody has waited there all the time; 0 = nobody */
+    uint64_t acquire, renew, release; /* operations under way: the last of each */
+};
+
+/* Grants in a row at one daemon. */
+struct row {
+    const struct daemon *daemon; /* NULL: others had it since, or may have had it */
+    uint64_t life;
+    int64_t since_us;
+    uint32_t handed;  /* since Redis has granted it */
+    int64_t freed_us; /* Redis has said that it is free, and it was nobody's since; 0 = not so */
+    int64_t was_freed_us; /* until Redis has just granted it */
+};
+
 enum { PROMISES = 64 };
 
 struct name {
@@ -245,15 +265,27 @@ struct name {
     int64_t free_since_us;   /* somebody waits, and nobody has it; 0 = no */
     struct stranger stranger;
     struct odd odd[DAEMONS];
+    struct ear ear[DAEMONS];
+    struct row row;
 };
 
 /* How busy a seed is. */
 struct habit {
     int daemons, sessions, names, links;
     int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us, handoff_us, linger_us;
-    int handoffs;
+    int handoffs, rush;
     int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
     bool rates, strict, keeps;
+};
+
+/* Many want one name as often as they can get it; in the middle of it something may happen. */
+struct rush {
+    struct happening h;
+    struct daemon *daemon;      /* where most of them are */
+    int name, here, elsewhere;  /* sessions there, and at each other daemon */
+    bool plain;                 /* they want nothing but the lock */
+    int64_t until_us, pace_us, strike_us;
+    enum fault strike;          /* FAULTS: nothing */
 };
 
 struct world {
@@ -269,6 +301,7 @@ struct world {
     struct habit habit;
     uint32_t rate[FAULTS];
     struct happening act, tick;
+    struct rush rush;
     struct happening loss, doom;
     struct sim_redis *loss_old;      /* what will be there after the loss; owned; NULL: nothing */
     enum fault loss_as, loss_why;
@@ -281,6 +314,7 @@ struct world {
     uint64_t check_in;
     int64_t ours_us;     /* when Redis is compared with the daemons next */
     int64_t trouble_us;  /* the last effect of a fault that may cost a lock */
+    int64_t harm_us;     /* the last fault of any sort */
     int64_t excused_us;  /* until then somebody may rely on what Redis has dropped too early: of S1 */
     int64_t ghosts_us;   /* until then Redis may have what was given back: its data went back to before that; of L2 */
     int64_t late_guards_us; /* until then a guard may be too late: of G1 */
@@ -381,6 +415,13 @@ void clients_doom(struct world *w);                            /* who is in the 
 void clients_leave(struct daemon *d);                          /* all its sessions end */
 struct slice clients_owner(struct slice name);                 /* the same, for ever */
 void clients_lost(struct daemon *d);                           /* their daemon has gone */
+void clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner);
+void clients_open(struct daemon *d, struct session *s);
+
+/* ---- rush.c ---- */
+
+void rush_ticks(struct world *w);                              /* one may begin */
+void rush_goes_on(struct world *w);
 
 /* ---- nature.c ---- */
 
@@ -393,6 +434,7 @@ void nature_loses_behind(struct world *w);                     /* what Redis has
 void nature_loses(struct world *w);                            /* Redis loses data now, as was drawn */
 void nature_lost(struct world *w);                             /* it has */
 void nature_starts(struct daemon *d);                          /* a daemon has started */
+void nature_strikes(struct daemon *d, enum fault f);           /* it happens now, to this daemon if to one */
 
 /* ---- check.c ---- */
 
@@ -406,6 +448,17 @@ void check_zombie(const struct conn *c, int script, const struct reply *r); /* a
 void check_step(struct daemon *d);                             /* after each step */
 void check_calm(struct world *w);                              /* now and then, when no faults happen */
 
+/* ---- turns.c ---- */
+
+void turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
+void turns_done(struct daemon *d, const struct core_done *done);
+void turns_watching(struct daemon *d, uint64_t lock);
+void turns_granted(struct daemon *d, struct name *n);
+void turns_step(struct daemon *d);                             /* after each step */
+void turns_taken(struct name *n);                              /* by somebody who is no daemon */
+void turns_stop(struct daemon *d);                             /* its process ends */
+void turns_harm(struct world *w, const struct daemon *d, enum sight s); /* NULL: all of them; s: if a run was under way */
+
 /* ---- left.c, ours.c ---- */
 
 void check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
@@ -413,6 +466,7 @@ void check_ours(struct world *w);                               /* now and then,
 void strangers_act(struct world *w);
 void strangers_lost(struct world *w, bool take);               /* Redis has lost data; and what is free is theirs */
 bool stranger_has(const struct world *w, const struct name *n);
+bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for whoever asks its daemon next */
 void check_freed(struct world *w);                              /* what a process has left, by the one after it */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
 void check_caps(struct daemon *d);

@@ -146,6 +146,7 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
     w->tick = (struct happening){.type = HAPPENS_TICK};
     w->loss = (struct happening){.type = HAPPENS_LOSS};
     w->doom = (struct happening){.type = HAPPENS_DOOM};
+    w->rush.h = (struct happening){.type = HAPPENS_RUSH};
     server_open(w);
     nature_begin(w);
     for (int d = 0; d < DAEMONS; d++) {
@@ -175,6 +176,7 @@ end(struct world *w)
     unschedule(w, &w->tick);
     unschedule(w, &w->loss);
     unschedule(w, &w->doom);
+    unschedule(w, &w->rush.h);
     if (heap_min(&w->heap) != NULL && !w->failed) {
         violated(w, "R1", "something is left in the heap of a world that has ended");
     }
@@ -205,6 +207,7 @@ tick(struct world *w)
     strangers_act(w);
     check_ours(w);
     check_freed(w);
+    rush_ticks(w);
     schedule(w, &w->tick, w->now_us + TICK_US);
 }
 
@@ -243,6 +246,9 @@ happens(struct world *w, struct happening *h)
         break;
     case HAPPENS_DOOM:
         clients_doom(w);
+        break;
+    case HAPPENS_RUSH:
+        rush_goes_on(w);
         break;
     }
 }

@@ -1,0 +1,246 @@
+/*
+ * turns.c -- L5: while a name goes round at one daemon, who waits at another one gets his turn; and what harmed a run.
+ *
+ *   L5  once somebody waits elsewhere and is heard by Redis to wait (the channel is subscribed), a daemon grants the
+ *       name to its own for no longer than handoff.time; and when it is free, who waits there has it at once: a turn of
+ *       others (YIELD_US of the core) and some round trips later.
+ *
+ * So in all he waits for handoff.time, the hold that is just then, and some round trips. Asserted while nothing is
+ * wrong, where the network answers within the turn that is left to others: who is slower than that asks when it is
+ * over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
+ *
+ * A row of grants ends also when an attempt of its daemon finds the name taken: others had it then, and perhaps gave it
+ * back without telling anybody.
+ */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
+
+static bool
+has_turns(const struct name *n)
+{
+    return !n->broken && (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_PLACED)) == 0;
+}
+
+/* The last thing that went wrong has been got over. */
+static int64_t
+quiet_since(const struct world *w)
+{
+    int64_t us = w->harm_us > w->trouble_us ? w->harm_us : w->trouble_us;
+
+    return us + QUIET_US;
+}
+
+/* ---- who listens ---- */
+
+void
+turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
+{
+    struct ear *e = &d->world->name[name_find(d->world, op->key)].ear[d->index];
+
+    switch (verb) {
+    case CORE_WATCH:
+    case CORE_UNWATCH:
+        e->lock = verb == CORE_WATCH ? op->lock : 0;
+        e->heard = false;
+        e->since_us = 0;
+        break;
+    case CORE_ACQUIRE:
+        e->acquire = op->op;
+        break;
+    case CORE_EXTEND:
+        e->renew = op->exact || op->place ? e->renew : op->op;
+        break;
+    case CORE_RELEASE:
+        e->release = op->holds == 0 && op->rest == 0 ? op->op : e->release;
+        break;
+    default:
+        break;
+    }
+}
+
+void
+turns_watching(struct daemon *d, uint64_t lock)
+{
+    for (int i = 0; i < NAMES; i++) {
+        struct ear *e = &d->world->name[i].ear[d->index];
+
+        if (e->lock == lock) {
+            e->heard = true;
+            e->since_us = 0; /* counted from now on */
+        }
+    }
+}
+
+static void
+note_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    *(bool *)ctx = *(bool *)ctx || !v->kept;
+}
+
+static bool
+is_waited_for(const struct daemon *d, const struct name *n)
+{
+    bool waits = false;
+
+    core_each_waiter(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), note_waiter, &waits);
+    return waits;
+}
+
+void
+turns_step(struct daemon *d)
+{
+    for (int i = 0; i < d->world->habit.names; i++) {
+        struct ear *e = &d->world->name[i].ear[d->index];
+
+        if (!e->heard || !is_waited_for(d, &d->world->name[i])) {
+            e->since_us = 0;
+        } else if (e->since_us == 0) {
+            e->since_us = d->world->now_us;
+        }
+    }
+}
+
+void
+turns_stop(struct daemon *d)
+{
+    for (int i = 0; i < NAMES; i++) {
+        memset(&d->world->name[i].ear[d->index], 0, sizeof(d->world->name[i].ear[d->index]));
+    }
+}
+
+/* ---- whose turn it is ---- */
+
+/* It has been handed over, Redis knows nothing of it, and somebody waits to have it next. */
+static bool
+in_run(const struct daemon *d, const struct name *n)
+{
+    const struct row *r = &n->row;
+    struct core_lock_view v;
+
+    return d->alive && r->daemon == d && r->life == d->life && r->handed > 0 &&
+           core_lock_info(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), &v) &&
+           strcmp(v.state, "held") == 0 && v.waiters > 0;
+}
+
+void
+turns_taken(struct name *n)
+{
+    n->row.daemon = NULL;
+    n->row.freed_us = n->row.was_freed_us = 0;
+}
+
+/* Before the core hears of it. */
+static void
+acquire_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
+{
+    if (outcome == CORE_TAKEN && n->row.daemon == d) {
+        n->row.daemon = NULL;
+    }
+    if (outcome != CORE_TAKEN) {
+        n->row.was_freed_us = outcome == CORE_OK ? n->row.freed_us : 0;
+        n->row.freed_us = 0;
+    }
+}
+
+/* Of what was granted last; what others give back was nobody's, or is over. */
+static void
+release_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
+{
+    if (n->row.daemon == d && n->row.life == d->life) {
+        n->row.freed_us = outcome == CORE_OK ? d->world->now_us : 0;
+    }
+}
+
+void
+turns_done(struct daemon *d, const struct core_done *done)
+{
+    for (int i = 0; i < NAMES && done->op != 0; i++) {
+        struct name *n = &d->world->name[i];
+        struct ear *e = &n->ear[d->index];
+
+        if (e->acquire == done->op) {
+            acquire_done(d, n, done->outcome);
+        } else if (e->release == done->op) {
+            release_done(d, n, done->outcome);
+        } else if (e->renew == done->op && done->outcome != CORE_OK && in_run(d, n)) {
+            sight(d->world, SIGHT_RENEWAL_LOST_IN_RUN);
+        }
+    }
+}
+
+/* L5, of those who wait elsewhere while d grants it once more. */
+static void
+check_elsewhere(struct daemon *d, const struct name *n)
+{
+    struct world *w = d->world;
+
+    for (int i = 0; i < w->habit.daemons; i++) {
+        int64_t from_us = n->ear[i].since_us > n->row.since_us ? n->ear[i].since_us : n->row.since_us;
+
+        if (i == d->index || !w->daemon[i].alive || n->ear[i].since_us == 0) {
+            continue;
+        }
+        sight(w, SIGHT_TURNS);
+        from_us = from_us > quiet_since(w) ? from_us : quiet_since(w);
+        if (w->now_us - from_us > w->habit.handoff_us + SLACK_US && w->habit.delay_us <= DELAY_MAX_US) {
+            violated(w, "L5", "%s goes round at daemon %d for %.3f s, and is waited for at daemon %d", n->text,
+                     d->index, (double)(w->now_us - from_us) / 1e6, i);
+        }
+    }
+}
+
+/* L5, of d, which has been granted it by Redis. */
+static void
+check_in_time(const struct daemon *d, struct name *n)
+{
+    struct world *w = d->world;
+    int64_t freed_us = n->row.was_freed_us, since_us = n->ear[d->index].since_us;
+
+    n->row.was_freed_us = 0;
+    if (freed_us == 0 || since_us == 0 || freed_us < since_us || freed_us < quiet_since(w)) {
+        return;
+    }
+    sight(w, SIGHT_TURN_CAME);
+    if (w->now_us - freed_us > FREE_US && w->habit.delay_us <= DELAY_MAX_US) {
+        violated(w, "L5", "%s was free for %.3f s while daemon %d waited for it", n->text,
+                 (double)(w->now_us - freed_us) / 1e6, d->index);
+    }
+}
+
+void
+turns_granted(struct daemon *d, struct name *n)
+{
+    struct world *w = d->world;
+    bool handed = d->metrics.handoffs != d->handed_seen;
+
+    d->handed_seen = d->metrics.handoffs;
+    n->row.handed = handed ? n->row.handed + 1 : 0;
+    if (has_turns(n) && !handed) {
+        check_in_time(d, n);
+    }
+    if (n->row.daemon != d || n->row.life != d->life) {
+        n->row.daemon = d;
+        n->row.life = d->life;
+        n->row.since_us = w->now_us;
+    } else if (has_turns(n)) {
+        check_elsewhere(d, n);
+    }
+}
+
+/* ---- runs that are harmed ---- */
+
+void
+turns_harm(struct world *w, const struct daemon *d, enum sight s)
+{
+    for (int i = 0; i < w->habit.daemons * w->habit.names; i++) {
+        const struct daemon *other = &w->daemon[i / w->habit.names];
+
+        if ((d == NULL || d == other) && in_run(other, &w->name[i % w->habit.names])) {
+            sight(w, s);
+            return;
+        }
+    }
+}
