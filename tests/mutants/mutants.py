@@ -276,6 +276,12 @@ MUTANTS = [
     Mutant("L4", "our own ear is taken for somebody elsewhere", CORE + "probe.c",
            "    l->outside = subscribers > ours;", "    l->outside = subscribers > 0;\n    (void)ours;",
            ["unit:test_core_probe"]),
+    Mutant("H15", "who has let a lock go to others takes it again at once", CORE + "attempts.c",
+           "        l->yield_until_us = after_us(c->now_us, YIELD_US);\n        l->retry_us = l->yield_until_us;\n", "",
+           ["sim:--seed 1 --seeds 100"]),
+    Mutant("H16", "a run that was too long is not counted", CORE + "attempts.c",
+           "        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;\n", "",
+           ["unit:test_core_queue", "redis:test_turns.py Turns.test_an_unfair_run_is_counted"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.
