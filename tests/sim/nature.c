@@ -285,6 +285,14 @@ loses_now(struct world *w, enum fault f)
     case FAULT_EVICTION:
         evict(w);
         break;
+    case FAULT_FAILBACK:
+        if (w->server.former != NULL) {
+            server_back(w);
+            nature_lost(w);
+        } else {
+            w->totals->faults[f]--; /* there was no failover */
+        }
+        break;
     default:
         abort();
     }

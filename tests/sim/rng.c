@@ -78,7 +78,7 @@ draw_rates(struct world *w)
 {
     bool calm = chance(w, 5000), losses = w->options->losses && chance(w, 50000), few = chance(w, 15000);
 
-    for (int f = 0; f < FAULTS; f++) {
+    for (int f = 0; f < FAULT_FAILBACK; f++) { /* for that see draw_apart() */
         const struct fault_row *row = &fault_rows[f];
         int64_t rate = row->rate > 0 ? between(w, 1, row->rate) : 0;
         bool on = chance(w, few ? 4000 : 40000);
@@ -109,14 +109,15 @@ draw_people(struct world *w)
 }
 
 /*
- * A seed with rushes is mostly as it is by default, with a network that answers before a turn that was left to others is
- * over. By dice of its own: all other seeds stay what they were.
+ * By dice of their own, so that all other seeds stay what they were. A seed with rushes is mostly as it is by default,
+ * with a network that answers before a turn that was left to others is over.
  */
 static void
-draw_rushes(struct world *w)
+draw_apart(struct world *w)
 {
     struct habit *h = &w->habit;
     uint64_t usual = w->rng;
+    bool fails_over = w->rate[FAULT_FAILOVER_CLEAN] > 0 || w->rate[FAULT_FAILOVER_LOSSY] > 0;
 
     w->rng = ~w->seed;
     h->rush = chance(w, 25000) ? (int)between(w, 500, 3000) : 0;
@@ -124,6 +125,9 @@ draw_rushes(struct world *w)
         h->handoff_us = chance(w, 60000) ? 10 * US_PER_MS : h->handoff_us;
         h->handoffs = chance(w, 60000) ? 64 : h->handoffs;
         h->delay_us = chance(w, 70000) ? between(w, 30, 500) : h->delay_us;
+    }
+    if (w->options->losses && fails_over && chance(w, 25000)) {
+        w->rate[FAULT_FAILBACK] = (uint32_t)between(w, 100, 2000);
     }
     w->rng = usual;
 }
@@ -149,7 +153,7 @@ draw_habits(struct world *w)
     h->linger_us = chance(w, 30000) ? between(w, 1, 2000) * US_PER_MS : 0;
     h->handoffs = chance(w, 20000) ? 0 : (int)between(w, 2, 64);
     draw_people(w);
-    draw_rushes(w);
+    draw_apart(w);
     h->strict = w->options->losses || chance(w, 30000);
     h->keeps = chance(w, 65000);
     h->rates = fault(w, FAULT_CLOCK_RATE);

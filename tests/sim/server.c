@@ -491,28 +491,28 @@ server_late(struct world *w, int64_t for_us)
 }
 
 static void
-hex_id(struct world *w, char out[41], uint64_t what)
+hex_id(struct world *w, char out[41], uint64_t life, uint64_t what)
 {
-    snprintf(out, 41, "%016" PRIx64 "%016" PRIx64 "%08" PRIx64, w->seed, w->server.life, what);
+    snprintf(out, 41, "%016" PRIx64 "%016" PRIx64 "%08" PRIx64, w->seed, life, what);
 }
 
-/* data NULL: empty. All connections end; a promoted replica is another process that has lived on. */
-void
-server_restart(struct world *w, struct sim_redis *data, bool promote)
+/* All connections end. */
+static void
+begin_life(struct world *w, uint64_t life, struct sim_redis *data, bool promote)
 {
     struct server *s = &w->server;
     struct list *pos, *nxt;
     char run_id[41], replid[41];
 
-    s->life++;
     turns_harm(w, NULL, promote ? SIGHT_FAILOVER_IN_RUN : SIGHT_RESTART_IN_RUN);
-    hex_id(w, run_id, 1);
-    hex_id(w, replid, 2);
+    hex_id(w, run_id, life, 1);
+    hex_id(w, replid, life, 2);
     sim_redis_restart(s->redis, data, run_id, replid);
     if (promote) {
-        hex_id(w, replid, 3);
+        hex_id(w, replid, life, 3);
         sim_redis_promote(s->redis, replid);
     }
+    s->promoted = promote;
     memset(s->loaded, 0, sizeof(s->loaded));
     s->down_until_us = w->now_us + between(w, 1, 2000) * US_PER_MS;
     trouble(w, s->down_until_us - w->now_us);
@@ -520,6 +520,32 @@ server_restart(struct world *w, struct sim_redis *data, bool promote)
     {
         conn_cut(container_of(pos, struct conn, node), !promote || chance(w, 50000));
     }
+}
+
+/* data NULL: empty. A promoted replica is another process that has lived on; the one before it may come back. */
+void
+server_restart(struct world *w, struct sim_redis *data, bool promote)
+{
+    struct server *s = &w->server;
+
+    if (promote && w->rate[FAULT_FAILBACK] > 0) {
+        if (s->former != NULL) {
+            sim_redis_free(&s->former);
+        }
+        s->former = sim_redis_copy(s->redis);
+        s->former_life = s->life;
+        s->former_promoted = s->promoted;
+    }
+    begin_life(w, ++s->life, data, promote);
+}
+
+void
+server_back(struct world *w)
+{
+    struct server *s = &w->server;
+
+    begin_life(w, s->former_life, s->former, s->former_promoted);
+    sim_redis_free(&s->former);
 }
 
 void
@@ -530,8 +556,8 @@ server_open(struct world *w)
 
     list_init(&s->conns);
     s->life = 1;
-    hex_id(w, run_id, 1);
-    hex_id(w, replid, 2);
+    hex_id(w, run_id, s->life, 1);
+    hex_id(w, replid, s->life, 2);
     s->wall_us = INT64_C(1700000000) * US_PER_S;
     s->redis = sim_redis_new(run_id, replid);
     sim_redis_on_publish(s->redis, published, w);
@@ -546,6 +572,9 @@ server_close(struct world *w)
     }
     if (w->loss_old != NULL) {
         sim_redis_free(&w->loss_old);
+    }
+    if (w->server.former != NULL) {
+        sim_redis_free(&w->server.former);
     }
     sim_redis_free(&w->server.redis);
 }

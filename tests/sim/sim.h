@@ -136,6 +136,9 @@ struct conn {
 struct server {
     struct sim_redis *redis;
     struct sim_redis *old;       /* its data some writes ago; owned */
+    struct sim_redis *former;    /* as it was when another one was promoted in its stead; owned; NULL: none was */
+    uint64_t former_life;
+    bool promoted, former_promoted;
     unsigned old_in;             /* commands until `old` comes back */
     enum fault old_how;
     struct list conns;
@@ -376,6 +379,7 @@ void server_hangs_up(struct conn *c);
 void server_restart(struct world *w, struct sim_redis *data, bool promote);
 void server_late(struct world *w, int64_t for_us);              /* what is on its way back comes so much later */
 bool server_has(struct world *w, const char *key);
+void server_back(struct world *w);                              /* the one before the last failover */
 
 /* ---- known.c ---- */
 
