@@ -352,6 +352,11 @@ nature_strikes(struct daemon *d, enum fault f)
         sim_redis_full(w->server.redis, true);
         trouble(w, us);
         break;
+    case FAULT_DENIED:
+        w->server.denied = (int)below(w, 4);
+        w->server.denied_until_us = w->now_us + us;
+        trouble(w, us + 2 * US_PER_S);
+        break;
     case FAULT_RESTART_CLEAN:
     case FAULT_FAILOVER_CLEAN:
         restart(w, f == FAULT_FAILOVER_CLEAN);
@@ -364,6 +369,22 @@ nature_strikes(struct daemon *d, enum fault f)
         loses_now(w, f);
         break;
     }
+}
+
+/* Somebody has changed the rights of our user; a little later they are as they were. */
+bool
+nature_denies(const struct world *w, struct slice verb)
+{
+    static const char *const sorts[][3] = {
+        {"SUBSCRIBE", "UNSUBSCRIBE", "SUBSCRIBE"}, {"EVAL", "EVALSHA", "SCRIPT"}, {"INFO", "CLIENT", "PING"},
+        {"EVALSHA", "EVALSHA", "EVALSHA"}};
+
+    for (int i = 0; i < 3 && w->now_us < w->server.denied_until_us; i++) {
+        if (slice_is(verb, sorts[w->server.denied][i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- what comes to its end ---- */
@@ -438,6 +459,7 @@ nature_rests(struct world *w)
     w->server.paused_until_us = w->now_us;
     w->server.down_until_us = w->now_us;
     w->server.full_until_us = w->now_us;
+    w->server.denied_until_us = w->now_us;
     if (w->server.old != NULL) {
         sim_redis_free(&w->server.old);
     }

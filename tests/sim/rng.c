@@ -78,7 +78,7 @@ draw_rates(struct world *w)
 {
     bool calm = chance(w, 5000), losses = w->options->losses && chance(w, 50000), few = chance(w, 15000);
 
-    for (int f = 0; f < FAULT_FAILBACK; f++) { /* for that see draw_apart() */
+    for (int f = 0; f < FAULT_DENIED; f++) { /* for the others see draw_apart() */
         const struct fault_row *row = &fault_rows[f];
         int64_t rate = row->rate > 0 ? between(w, 1, row->rate) : 0;
         bool on = chance(w, few ? 4000 : 40000);
@@ -129,6 +129,8 @@ draw_apart(struct world *w)
     if (w->options->losses && fails_over && chance(w, 25000)) {
         w->rate[FAULT_FAILBACK] = (uint32_t)between(w, 100, 2000);
     }
+    h->monitors = chance(w, 5000) ? (int)between(w, 1, 2) : 0;
+    w->rate[FAULT_DENIED] = chance(w, 5000) ? (uint32_t)between(w, 100, 1000) : 0;
     w->rng = usual;
 }
 

@@ -35,7 +35,7 @@ draw_strike(struct world *w)
                                       FAULT_FAILOVER_CLEAN, FAULT_FAILOVER_LOSSY, FAULT_RESTART_EMPTY,
                                       FAULT_FLUSHALL};
     bool any = chance(w, 30000);
-    int n = any ? FAULT_FAILBACK : (int)(sizeof(hard) / sizeof(hard[0])), from = (int)below(w, n);
+    int n = any ? FAULT_DENIED : (int)(sizeof(hard) / sizeof(hard[0])), from = (int)below(w, n);
 
     for (int i = 0; i < n; i++) {
         enum fault f = any ? (enum fault)((from + i) % n) : hard[(from + i) % n];

@@ -143,6 +143,10 @@ published(void *ctx, struct slice channel, struct slice message)
         conn_reply(c, out.p, out.n, true);
     }
     buf_fini(&out);
+    if (message.p != NULL && w->habit.monitors > 0) {
+        sight(w, SIGHT_MONITORED);
+        heard += w->habit.monitors;
+    }
     return heard;
 }
 
@@ -399,6 +403,10 @@ run_words(struct conn *c, int words, struct slice *word, const char *instead)
     int script = -1;
     char id[32];
 
+    if (nature_denies(c->world, word[0])) {
+        say(c, "-NOPERM this user has no permissions to run the command\r\n");
+        return;
+    }
     if (slice_is(word[0], "EVALSHA")) {
         script = scripts_by_sha(word[1]);
     } else if (slice_is(word[0], "EVAL")) {

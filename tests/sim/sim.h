@@ -146,6 +146,8 @@ struct server {
     bool loaded[SCRIPTS];        /* known.c knows them by these numbers */
     int64_t wall_us, ppm;        /* its clock at true time 0, and how much it goes ahead in a second */
     int64_t down_until_us, paused_until_us, full_until_us;
+    int64_t denied_until_us;     /* commands of this sort: see nature_denies() */
+    int denied;
 };
 
 /* ---- daemons and their clients ---- */
@@ -277,6 +279,7 @@ struct habit {
     int daemons, sessions, names, links;
     int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us, handoff_us, linger_us;
     int handoffs, rush;
+    int monitors; /* who hear every channel, by a pattern, and want nothing */
     int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
     bool rates, strict, keeps;
 };
@@ -438,6 +441,7 @@ void nature_loses_behind(struct world *w);                     /* what Redis has
 void nature_loses(struct world *w);                            /* Redis loses data now, as was drawn */
 void nature_lost(struct world *w);                             /* it has */
 void nature_starts(struct daemon *d);                          /* a daemon has started */
+bool nature_denies(const struct world *w, struct slice verb);  /* our user may not do it just now */
 void nature_strikes(struct daemon *d, enum fault f);           /* it happens now, to this daemon if to one */
 
 /* ---- check.c ---- */
