@@ -56,7 +56,7 @@ MUTANTS = [
            ["redis:test_scripts.py Renew.test_gone"]),
     Mutant("M11", "what may be in Redis after a failure is left there (Redisson #4706)", CORE + "outcomes.c",
            "        c->metrics->unknowns++;\n        cl->unsure = true;\n", "        c->metrics->unknowns++;\n",
-           ["unit:test_core_redis"]),
+           ["unit:test_core_redis", "sim:--seed 1 --seeds 600"]),
     Mutant("M12", "acquire asked again does not find itself", "scripts/reentrant.lua",
            "    if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then",
            "    if count and reentry ~= '1' then\n        return TAKEN, pttl\n    end\n"
@@ -156,7 +156,7 @@ MUTANTS = [
            ["redis:test_scripts_presence.py WhoIsThere.test_twin"]),
     Mutant("R9", "who may hold locks is forgotten in the grace that asks for them", BACKEND + "epoch.c",
            "        e->blind = false;\n        e->peers_n = 0;\n    }\n", "        e->blind = false;\n    }\n    e->peers_n = 0;\n",
-           ["unit:test_epoch"]),
+           ["unit:test_epoch", "sim:--seed 1 --seeds 600"]),
     Mutant("R10", "a grace waits for nobody", "scripts/presence.lua",
            "            waits = true\n", "            waits = false\n",
            ["redis:test_scripts_presence.py Epochs.test_flushed"]),
