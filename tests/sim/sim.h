@@ -172,7 +172,7 @@ struct session {
     struct asked asked[ASKED];
     int asked_n;
     int held[NAMES];
-    int64_t unavailable_us[NAMES]; /* the last time it was answered so */
+    int64_t unavailable_us[NAMES]; /* the last time it was answered so, or that it was lost */
 };
 
 /*
@@ -321,6 +321,7 @@ struct world {
     int64_t ours_us;     /* when Redis is compared with the daemons next */
     int64_t trouble_us;  /* the last effect of a fault that may cost a lock */
     int64_t harm_us;     /* the last fault of any sort */
+    int64_t failback_us; /* until then: of S1, for counters */
     int64_t excused_us;  /* until then somebody may rely on what Redis has dropped too early: of S1 */
     int64_t ghosts_us;   /* until then Redis may have what was given back: its data went back to before that; of L2 */
     int64_t late_guards_us; /* until then a guard may be too late: of G1 */
@@ -465,7 +466,7 @@ void turns_granted(struct daemon *d, struct name *n);
 void turns_step(struct daemon *d);                             /* after each step */
 void turns_taken(struct name *n);                              /* by somebody who is no daemon */
 void turns_stop(struct daemon *d);                             /* its process ends */
-void turns_harm(struct world *w, const struct daemon *d, enum sight s); /* NULL: all of them; s: if a run was under way */
+void turns_harm(struct world *w, const struct daemon *d, enum sight s); /* NULL: all of them; s, if one was in a run */
 
 /* ---- left.c, ours.c ---- */
 
