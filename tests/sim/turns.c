@@ -171,6 +171,23 @@ turns_done(struct daemon *d, const struct core_done *done)
     }
 }
 
+/* A link that was cut without a word is not one that Redis hears it by, though the daemon does not know it yet. */
+static bool
+is_subscribed(const struct world *w, const struct daemon *d)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &w->server.conns)
+    {
+        const struct conn *c = container_of(pos, struct conn, node);
+
+        if (c->daemon == d && c->open && !c->mute && c->bev != NULL && c->channels_n > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* L5, of those who wait elsewhere while d grants it once more. */
 static void
 check_elsewhere(struct daemon *d, const struct name *n)
@@ -180,7 +197,7 @@ check_elsewhere(struct daemon *d, const struct name *n)
     for (int i = 0; i < w->habit.daemons; i++) {
         int64_t from_us = n->ear[i].since_us > n->row.since_us ? n->ear[i].since_us : n->row.since_us;
 
-        if (i == d->index || !w->daemon[i].alive || n->ear[i].since_us == 0) {
+        if (i == d->index || !w->daemon[i].alive || n->ear[i].since_us == 0 || !is_subscribed(w, &w->daemon[i])) {
             continue;
         }
         sight(w, SIGHT_TURNS);
@@ -200,7 +217,7 @@ check_in_time(const struct daemon *d, struct name *n)
     int64_t freed_us = n->row.was_freed_us, since_us = n->ear[d->index].since_us;
 
     n->row.was_freed_us = 0;
-    if (freed_us == 0 || since_us == 0 || freed_us < since_us || freed_us < quiet_since(w)) {
+    if (freed_us == 0 || since_us == 0 || freed_us < since_us || freed_us < quiet_since(w) || !is_subscribed(w, d)) {
         return;
     }
     sight(w, SIGHT_TURN_CAME);
