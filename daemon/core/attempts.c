@@ -18,6 +18,12 @@
  *     there. What it says of the name goes for all: of several that failed together the earliest retry counts, the
  *     pause grows once, and what moved while any of them was under way (lock.again) has the first one ask again at
  *     once. A grant behind a failure says that there is room again.
+ * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one trip does
+ *     for both. Redis decides as ever, so nothing is believed of a release before it is answered; if it did not run,
+ *     the attempt is TAKEN or unanswered, like any other, and its end has the first one ask again. But not when our run
+ *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (probe.c): then Redis says first
+ *     whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of its
+ *     own, or knows an owner by the time alone.
  */
 #include "daemon/core/state.h"
 
@@ -56,6 +62,15 @@ may_join(const struct core *c, const struct lock *l)
     return !l->alone && l->turn == c->turn && l->trying_n < TOGETHER && is_open(l);
 }
 
+/* A6 */
+static bool
+may_leave_behind(const struct core *c, const struct lock *l)
+{
+    bool in_run = l->run == 0 || c->now_us - l->run_since_us < c->conf.handoff_time_us;
+
+    return l->run < c->conf.handoff_max && in_run && !l->outside && !lock_is(l, KIND_F_PLACED | KIND_F_STAMPED);
+}
+
 /* Whether others may have what it wants beside it. */
 static bool
 can_share(const struct claim *cl)
@@ -79,6 +94,7 @@ try_first(struct core *c, struct claim *cl, bool alone)
 static void
 try_queue(struct core *c, struct lock *l)
 {
+    bool behind = may_leave_behind(c, l);
     struct list *pos, *nxt;
 
     list_each(pos, nxt, &l->queue)
@@ -88,7 +104,8 @@ try_queue(struct core *c, struct lock *l)
         if (list_empty(&cl->requests) || cl->state == CLAIM_TRYING) {
             continue;
         }
-        if ((l->trying_n > 0 && !(may_join(c, l) && can_share(cl))) || !lock_has_room(l, claim_wants_shared(cl))) {
+        if ((l->trying_n > 0 && !(may_join(c, l) && can_share(cl))) ||
+            !lock_has_room(l, claim_wants_shared(cl), behind)) {
             return;
         }
         if (l->retry_us > c->now_us) {
@@ -165,20 +182,32 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     lock_wake(c, l);
 }
 
+/* Others of ours had it beside who has just given it back: then Redis does not say who listens. */
+static bool
+is_still_ours(const struct lock *l)
+{
+    return lock_is(l, KIND_F_SHARED) && l->held_n + l->freeing_n > 1;
+}
+
 /*
  * We freed it. When somebody else hears the channel too and we have had our
  * run, or freed it for them, we let them try first: our own next attempt would
- * nearly always win.
+ * nearly always win. One that has left behind this release already is the last
+ * of the run, and its own release is the one.
  */
 void
 lock_released(struct core *c, struct lock *l, int64_t outsiders)
 {
-    int64_t others = outsiders - (l->watch == WATCH_ON ? 1 : 0);
+    bool others = outsiders > (l->watch == WATCH_ON) && !lock_is(l, KIND_F_PLACED); /* whose turn it is, Redis knows */
     bool for_them = l->outside;
 
-    l->outside = false;
     l->retry_us = 0;
-    if (others <= 0 || lock_is(l, KIND_F_PLACED)) { /* where Redis has a queue, it knows whose turn it is */
+    lock_wake(c, l);
+    if (is_still_ours(l) || (others && l->trying_n > 0 && !lock_is(l, KIND_F_PERMITS))) {
+        return;
+    }
+    l->outside = false;
+    if (!others) {
         l->run = 0;
     } else if (for_them || l->run >= c->conf.handoff_max ||
                c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
@@ -188,5 +217,4 @@ lock_released(struct core *c, struct lock *l, int64_t outsiders)
         l->yield_until_us = after_us(c->now_us, YIELD_US);
         l->retry_us = l->yield_until_us;
     }
-    lock_wake(c, l);
 }

@@ -134,7 +134,7 @@ check_lock(const struct lock *l)
 {
     struct list *pos, *nxt;
     bool wanted = false;
-    uint32_t freeing = 0;
+    uint32_t freeing = 0, releasing = 0;
 
     check_home(&l->idle, 1u << CLAIM_IDLE);
     check_home(&l->queue, 1u << CLAIM_QUEUED | 1u << CLAIM_TRYING);
@@ -147,9 +147,12 @@ check_lock(const struct lock *l)
     }
     list_each(pos, nxt, &l->leaving)
     {
-        freeing += container_of(pos, struct claim, node)->state == CLAIM_FREEING;
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        freeing += cl->state == CLAIM_FREEING;
+        releasing += cl->state == CLAIM_FREEING && cl->op != 0;
     }
-    assert(freeing == l->freeing_n);
+    assert(freeing == l->freeing_n && releasing == l->releasing_n);
     check_attempts(l);
     if (wanted) { /* I4 */
         assert(l->trying_n > 0 || l->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));

@@ -237,15 +237,19 @@ lock_is_full(const struct lock *l, bool shared)
     return l->held_n > 0 && !(shared && first_in(&l->holders, CLAIM_HELD)->holds == 0);
 }
 
-/* ... or those who hold it, are giving it back (which is for Redis to be told first), or are asking for it. */
+/*
+ * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way only
+ * until Redis is being told.
+ */
 bool
-lock_has_room(const struct lock *l, bool shared)
+lock_has_room(const struct lock *l, bool shared, bool behind)
 {
+    uint32_t leaving = l->freeing_n - (behind ? l->releasing_n : 0);
+
     if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n + l->freeing_n + l->trying_n < l->limit;
+        return l->held_n + leaving + l->trying_n < l->limit;
     }
-    return !lock_is_full(l, shared) &&
-           (l->freeing_n == 0 || (shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0));
+    return !lock_is_full(l, shared) && (leaving == 0 || (shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0));
 }
 
 static void

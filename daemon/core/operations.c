@@ -268,5 +268,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return;
     }
+    cl->lock->releasing_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
+    lock_wake(c, cl->lock); /* who is next may ask behind it */
 }

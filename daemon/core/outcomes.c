@@ -355,6 +355,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
 
     cl->op = 0;
+    cl->lock->releasing_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
         cl->doubtful = true; /* also if its lease is over: it may yet run */

@@ -201,6 +201,7 @@ struct lock {
     uint64_t break_op;
     struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
+    uint32_t releasing_n;   /* claims FREEING whose release is under way */
     uint32_t trying_n;      /* claims TRYING */
     bool alone;             /* ... one, beside which no other may */
     bool failed;            /* ... and one of those that are, or were, under way together has failed */
@@ -318,7 +319,7 @@ void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, struct lock *l);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
-bool lock_has_room(const struct lock *l, bool shared);
+bool lock_has_room(const struct lock *l, bool shared, bool behind);
 struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);

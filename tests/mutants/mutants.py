@@ -282,6 +282,15 @@ MUTANTS = [
     Mutant("H16", "a run that was too long is not counted", CORE + "attempts.c",
            "        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;\n", "",
            ["unit:test_core_queue", "redis:test_turns.py Turns.test_an_unfair_run_is_counted"]),
+    Mutant("H17", "who is next asks before Redis is told that it is given back", CORE + "locks.c",
+           "(behind ? l->releasing_n : 0)", "(behind ? l->freeing_n : 0)", ["unit:test_core_behind"]),
+    Mutant("H18", "who waits elsewhere has no turn: ours is in before Redis has named anybody", CORE + "attempts.c",
+           "    return l->run < c->conf.handoff_max && in_run &&",
+           "    return c->conf.handoff_max > 0 && l->run < 1000000 + (uint32_t)in_run &&", ["unit:test_core_behind"]),
+    Mutant("H19", "the turn of others ends when one of ours gets in that was on its way", CORE + "attempts.c",
+           "    l->failed = false;\n    l->retry_us = l->yield_until_us;",
+           "    l->failed = false;\n    l->retry_us = 0;",
+           ["unit:test_core_behind"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

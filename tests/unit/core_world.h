@@ -424,6 +424,16 @@ redis_does(struct world *w, enum core_action_type verb, const char *key, uint64_
 #define redis_renews(w, key, id) redis_does(w, CORE_EXTEND, key, id, CORE_LEFT)
 #define redis_frees(w, key, id) redis_does(w, CORE_RELEASE, key, id, CORE_LEFT)
 
+/* It is given back, and the attempt of who is next leaves behind that. Redis does the first; returns the other one. */
+static inline struct flight
+redis_frees_for_next(struct world *w, const char *key)
+{
+    struct flight gives = expect_op(w, CORE_RELEASE, key), next = expect_op(w, CORE_ACQUIRE, key);
+
+    redis_says(w, gives, CORE_OK);
+    return next;
+}
+
 /* s takes a free name; returns the token. */
 static inline uint64_t
 take(struct world *w, uint64_t s, const char *name)

@@ -24,7 +24,7 @@ static struct pair
 pair(struct world *w, struct ask how, struct ask then)
 {
     struct pair p = {.s = session(w), .t = session(w)};
-    uint64_t before = session(w), id = lock(w, before, "a", .kind = how.kind, .limit = how.limit);
+    uint64_t before = session(w), id = lock(w, before, "a", .kind = how.kind, .limit = how.limit), gives;
     struct flight op = expect_op(w, CORE_ACQUIRE, "a");
 
     ck_assert_uint_eq(op.op.room, 0);
@@ -32,8 +32,9 @@ pair(struct world *w, struct ask how, struct ask then)
     expect_reply(w, id, CORE_GRANTED);
     id = world_ask(w, CORE_LOCK, p.s, "a", how);
     p.waits = world_ask(w, CORE_LOCK, p.t, "a", then);
-    give(w, before, "a");
-    p.acquired = expect_op(w, CORE_ACQUIRE, "a");
+    gives = unlock(w, before, "a");
+    p.acquired = redis_frees_for_next(w, "a");
+    expect_reply(w, gives, CORE_LEFT);
     ck_assert_uint_eq(p.acquired.op.room, w->conf.handoff_max);
     redis_says(w, p.acquired, CORE_OK);
     p.token = expect_reply(w, id, CORE_GRANTED)->token;
@@ -127,9 +128,8 @@ START_TEST(no_room)
     token = take(&w, s, "a");
     id = lock(&w, t, "a");
     unlock(&w, s, "a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    op = redis_frees_for_next(&w, "a");
     expect_reply(&w, w.request, CORE_LEFT);
-    op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_eq(op.op.room, 8);
     redis_says(&w, op, CORE_OK);
     ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, token);
@@ -288,9 +288,9 @@ START_TEST(lease_left)
         pass(&w, rows[i].after_us);
         unlock(&w, p.s, "a");
         if (!rows[i].handed) {
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            p.acquired = redis_frees_for_next(&w, "a");
             expect_reply(&w, w.request, CORE_LEFT);
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            redis_says(&w, p.acquired, CORE_OK);
             expect_reply(&w, p.waits, CORE_GRANTED);
             world_close(&w);
             continue;
@@ -359,8 +359,7 @@ START_TEST(reclaimed)
     ck_assert_uint_eq(op.op.owner, p.acquired.op.owner);
     ck_assert_uint_eq(op.op.claim, p.acquired.op.claim);
     gone(&w, p.t);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     redis_says(&w, op, CORE_OK);
     world_close(&w);
@@ -371,7 +370,7 @@ END_TEST
 static void
 goes_by_redis(struct world *w, uint64_t id)
 {
-    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK);
+    redis_frees_for_next(w, "a");
     expect_reply(w, id, CORE_LEFT);
     ck_assert_uint_eq(w->metrics.handoffs, 0);
     skip_all(w);
@@ -490,8 +489,8 @@ START_TEST(not_in_doubt)
     reclaims(&w, 7);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_DOWN);
     gone(&w, p.s);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    redis_grants(&w, "a", p.waits);
+    redis_says(&w, redis_frees_for_next(&w, "a"), CORE_OK);
+    expect_reply(&w, p.waits, CORE_GRANTED);
     ck_assert_uint_eq(w.metrics.handoffs, 0);
     world_close(&w);
 }
@@ -501,7 +500,8 @@ END_TEST
 START_TEST(not_to_who_may_have_it)
 {
     struct world w;
-    uint64_t s, t, before, id;
+    struct flight op;
+    uint64_t s, t, before, id, gives;
 
     open_handing(&w);
     s = session(&w);
@@ -515,8 +515,11 @@ START_TEST(not_to_who_may_have_it)
     take(&w, before, "a");
     id = lock(&w, s, "a");
     lock(&w, t, "a");
-    give(&w, before, "a");
-    redis_grants(&w, "a", id);
+    gives = unlock(&w, before, "a");
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, gives, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
     goes_by_redis(&w, unlock(&w, s, "a"));
 }
 END_TEST
@@ -539,7 +542,7 @@ START_TEST(not_what_is_more_than_one_hold)
             expect_reply(&w, id, CORE_GRANTED);
         }
         gone(&w, p.s);
-        expect_op(&w, CORE_RELEASE, "a");
+        redis_frees_for_next(&w, "a");
         ck_assert_uint_eq(w.metrics.handoffs, 0);
         world_close(&w);
     }
@@ -565,7 +568,7 @@ START_TEST(not_while_more_is_asked)
             expect_op(&w, CORE_EXTEND, "a");
             renew(&w, u, "a", SEC(40), .token = p.token); /* behind the watchdog's */
             gone(&w, p.s);
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            op = redis_frees_for_next(&w, "a");
             expect_reply(&w, w.request, CORE_NOT_HELD);
         } else {
             id = renew(&w, u, "a", SEC(40), .token = p.token);
@@ -574,12 +577,12 @@ START_TEST(not_while_more_is_asked)
             w.request = renew(&w, u, "a", SEC(50), .token = p.token);
             redis_says(&w, op, CORE_OK);
             expect_reply(&w, id, CORE_LEFT);
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            op = redis_frees_for_next(&w, "a");
             expect_reply(&w, more, CORE_LEFT);
             expect_reply(&w, w.request, CORE_NOT_HELD);
         }
         ck_assert_uint_eq(w.metrics.handoffs, 0);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        redis_says(&w, op, CORE_OK);
         expect_reply(&w, p.waits, CORE_GRANTED);
         skip_all(&w);
         world_close(&w);
@@ -625,6 +628,7 @@ START_TEST(not_from_within_a_bundle)
 {
     for (int by = 0; by < 2; by++) {
         struct world w;
+        struct flight op;
         uint64_t h, s, t, id, waits, token;
 
         open_handing(&w);
@@ -635,19 +639,21 @@ START_TEST(not_from_within_a_bundle)
         take(&w, h, "a");
         id = mlock(&w, s, "a b");
         waits = lock(&w, t, "a");
-        give(&w, h, "a");
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        unlock(&w, h, "a");
+        op = redis_frees_for_next(&w, "a");
+        expect_reply(&w, w.request, CORE_LEFT);
+        redis_says(&w, op, CORE_OK);
         token = w.token;
         if (by) {
             unlock(&w, t, "a", .token = token);
         } else {
             gone(&w, s);
         }
-        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        op = redis_frees_for_next(&w, "a");
         if (by) {
             expect_reply(&w, w.request, CORE_LEFT);
         }
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        redis_says(&w, op, CORE_OK);
         expect_reply(&w, waits, CORE_GRANTED);
         ck_assert_uint_eq(w.metrics.handoffs, 0);
         if (by) { /* of its bundle only when that is whole */

@@ -474,8 +474,11 @@ START_TEST(many_runs)
         id[2] = lock(&w, s[2], name, .owner = "o");
         redis_says(&w, op, CORE_OK);
         expect_reply(&w, id[0], CORE_GRANTED);
-        give(&w, s[0], name);
-        redis_grants(&w, name, id[1]);
+        id[0] = unlock(&w, s[0], name);
+        op = redis_frees_for_next(&w, name);
+        expect_reply(&w, id[0], CORE_LEFT);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[1], CORE_GRANTED);
         expect_reply(&w, unlock(&w, s[1], name, .owner = name), CORE_LEFT);
         expect_reply(&w, id[2], CORE_GRANTED);
     }
@@ -491,6 +494,51 @@ START_TEST(many_runs)
         listen(&w, 0);
     }
     world_close(&w);
+}
+END_TEST
+
+/*
+ * Somebody waits elsewhere: who is next here, and cannot have it handed over, asks when Redis has said so, and after
+ * them. One that had left before that was known is the last of the run.
+ */
+START_TEST(nobody_behind_when_others_wait)
+{
+    for (int late = 0; late < 2; late++) {
+        struct world w;
+        struct flight gives, op;
+        uint64_t s, t, next[2], id;
+
+        s = LINGERING(&w, .kind = KIND_REENTRANT);
+        t = session(&w);
+        expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+        pass(&w, GAP_US);
+        ck_assert_uint_eq(w.probes_n, 1);
+        next[0] = lock(&w, t, "a", LINGER, .lease_us = SEC(60));
+        next[1] = lock(&w, session(&w), "a", LINGER, .lease_us = SEC(90));
+        if (late) {
+            id = unlock(&w, s, "a");
+            gives = expect_op(&w, CORE_RELEASE, "a");
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            listen(&w, 1);
+            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            expect_reply(&w, id, CORE_LEFT);
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, next[0], CORE_GRANTED);
+            ck_assert_uint_eq(w.metrics.handoff_yields, 0);
+        } else {
+            listen(&w, 1);
+        }
+        id = unlock(&w, late ? t : s, "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        quiet(&w);
+        redis_says(&w, gives, CORE_OK, .outsiders = 1);
+        expect_reply(&w, id, CORE_LEFT);
+        quiet(&w);
+        ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+        pass(&w, MS(5));
+        redis_grants(&w, "a", next[late]);
+        world_close(&w);
+    }
 }
 END_TEST
 
@@ -590,7 +638,7 @@ main(void)
                             held_when_that_is_heard, time_begins_anew, a_later_run_has_its_own_time,
                             not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
                             unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
-                            our_own_ear};
+                            our_own_ear, nobody_behind_when_others_wait};
 
     return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -47,14 +47,14 @@ enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
     DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
-    PROBED_OTHERS, SIGHTS
+    PROBED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
     "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
     "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
-    "others found by a probe"};
+    "others found by a probe", "asked together", "asked behind a release"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                          [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break"};
@@ -703,6 +703,24 @@ watch(struct node *n, const struct core_action *a)
     }
 }
 
+/* Beside what else of this name is on its way from here. */
+static void
+note_attempt(struct world *w, int d, const struct core_action *a)
+{
+    bool together = false, behind = false;
+
+    for (size_t i = 0; i < w->flights.count; i++) {
+        const struct flight *f = container_of(w->flights.node[i], struct flight, node);
+
+        if (f->daemon == d && f->what == OP_RUNS && !f->zombie && slice_eq(slice_of(f->key), a->op.key)) {
+            together |= f->verb == CORE_ACQUIRE && !f->op.reentry && !f->op.reclaim;
+            behind |= f->verb == CORE_RELEASE;
+        }
+    }
+    w->sights[ASKED_TOGETHER] += together;
+    w->sights[ASKED_BEHIND] += behind;
+}
+
 static void
 note_operation(struct world *w, int d, const struct core_action *a)
 {
@@ -710,6 +728,9 @@ note_operation(struct world *w, int d, const struct core_action *a)
     struct slice name = slice_of(name_texts[model_name(a->op.key)]);
     bool held = core_lock_info(w->node[d].core, w->now_us, name, &v) && v.holders > 0;
 
+    if (a->type == CORE_ACQUIRE && !a->op.reentry && !a->op.reclaim) {
+        note_attempt(w, d, a);
+    }
     w->sights[DOWNGRADED] += a->type == CORE_RELEASE && !a->op.shared && a->op.holds == 0 && a->op.rest > 0;
     w->sights[PLACE_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.place && held;
     w->sights[PLACE_RENEWED] += a->type == CORE_EXTEND && a->op.place;

@@ -1,0 +1,401 @@
+/*
+ * test_core_behind.c -- what is given back, and the attempts of who is next right behind it: one trip to Redis for
+ * both; and what becomes of them when the release did not run, or somebody waits elsewhere.
+ */
+#include "tests/unit/core_world.h"
+
+#define THREE .kind = KIND_SEMAPHORE, .limit = 3
+#define RW .kind = KIND_RW
+#define READS RW, .shared = true
+
+static void
+open_behind(struct world *w, uint32_t handoff_max)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = handoff_max;
+    world_open_conf(w, &conf);
+}
+
+/* A new session has "a". */
+static uint64_t
+has(struct world *w, struct ask how)
+{
+    uint64_t s = session(w), id = world_ask(w, CORE_LOCK, s, "a", how);
+
+    redis_grants(w, "a", id);
+    return s;
+}
+
+#define HAS(w, ...) has(w, (struct ask){__VA_ARGS__})
+
+/* Another one waits for it; returns its request. */
+static uint64_t
+waits(struct world *w, struct ask how)
+{
+    uint64_t id = world_ask(w, CORE_LOCK, session(w), "a", how);
+
+    quiet(w);
+    return id;
+}
+
+#define WAITS(w, ...) waits(w, (struct ask){__VA_ARGS__})
+
+START_TEST(permits)
+{
+    struct world w;
+    struct flight gives[2], op[2];
+    uint64_t s[3], next[3], id[2];
+
+    open_behind(&w, 8);
+    for (int i = 0; i < 3; i++) {
+        s[i] = HAS(&w, THREE);
+    }
+    for (int i = 0; i < 3; i++) {
+        next[i] = WAITS(&w, THREE);
+    }
+    w.one_turn = true;
+    for (int i = 0; i < 2; i++) { /* as many as there are releases */
+        id[i] = unlock(&w, s[i], "a");
+        gives[i] = expect_op(&w, CORE_RELEASE, "a");
+        op[i] = expect_op(&w, CORE_ACQUIRE, "a");
+        quiet(&w);
+    }
+    w.one_turn = false;
+    core_sent(w.core);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, gives[i], CORE_OK);
+        expect_reply(&w, id[i], CORE_LEFT);
+        quiet(&w);
+    }
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, op[i], CORE_OK);
+        expect_reply(&w, next[i], CORE_GRANTED);
+    }
+    quiet(&w);
+    ck_assert_uint_eq(look(&w, "a").holders, 3);
+    world_close(&w);
+}
+END_TEST
+
+/* A run of readers behind a writer; a writer behind the last of several readers. */
+START_TEST(readers_and_writers)
+{
+    struct world w;
+    struct flight gives, op[2];
+    uint64_t writer, reader[2], read[2], wrote, id;
+
+    open_behind(&w, 8);
+    writer = HAS(&w, RW);
+    for (int i = 0; i < 2; i++) {
+        reader[i] = session(&w);
+        read[i] = lock(&w, reader[i], "a", READS);
+    }
+    wrote = WAITS(&w, RW);
+    id = unlock(&w, writer, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+    op[1] = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, op[i], CORE_OK);
+        expect_reply(&w, read[i], CORE_GRANTED);
+    }
+    id = unlock(&w, reader[0], "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    quiet(&w); /* the other one goes on reading */
+    op[0] = (unlock(&w, reader[1], "a"), redis_frees_for_next(&w, "a"));
+    expect_reply(&w, id + 1, CORE_LEFT);
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op[0], CORE_OK);
+    expect_reply(&w, wrote, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis has a queue, or knows its owner by the time: then it is told first. And nowhere if that is not wanted. */
+START_TEST(not_there)
+{
+    static const struct {
+        enum kind kind;
+        uint32_t max;
+    } rows[] = {{KIND_COUNTER, 8}, {KIND_FAIR, 8}, {KIND_REENTRANT, 0}, {KIND_SEMAPHORE, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w;
+        struct flight gives;
+        uint64_t s, id;
+
+        open_behind(&w, rows[i].max);
+        s = HAS(&w, .kind = rows[i].kind);
+        pass(&w, MS(6));
+        lock(&w, session(&w), "a", .kind = rows[i].kind);
+        skip_all(&w); /* a place is taken at once */
+        if (rows[i].kind == KIND_FAIR) {
+            redis_says(&w, w.flights[w.flights_n - 1], CORE_TAKEN, .pttl_us = SEC(20), .placed = true);
+            skip_all(&w);
+        }
+        id = unlock(&w, s, "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        quiet(&w);
+        redis_says(&w, gives, CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        expect_op(&w, CORE_ACQUIRE, "a");
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The release did not run, or nobody knows; so the attempt is TAKEN, or was granted. Redis decides. */
+START_TEST(release_failed)
+{
+    static const enum core_outcome ends[] = {CORE_DOWN, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < 4; i++) {
+        bool ran = i / 2 == 1;
+        struct world w;
+        struct flight gives, op;
+        uint64_t s, next, id;
+
+        open_behind(&w, 8);
+        s = HAS(&w, .kind = KIND_FENCED);
+        next = WAITS(&w, .kind = KIND_FENCED);
+        WAITS(&w, .kind = KIND_FENCED);
+        id = unlock(&w, s, "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, gives, ends[i % 2], .guard_us = w.now_us);
+        quiet(&w);
+        if (ran) {
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, next, CORE_GRANTED);
+        } else {
+            redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+            skip_watches(&w);
+        }
+        pass(&w, MS(20));
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        if (!ran) { /* this one is still to be heard of */
+            quiet(&w);
+        }
+        redis_says(&w, gives, ran ? CORE_GONE_IN_REDIS : CORE_OK);
+        expect_reply(&w, id, ran && ends[i % 2] == CORE_DOWN ? CORE_WAS_LOST : CORE_LEFT);
+        if (!ran) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+            expect_reply(&w, next, CORE_GRANTED);
+        }
+        skip_watches(&w);
+        quiet(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It is to be tried again, some time: until then there is nothing to be behind of. */
+START_TEST(release_put_off)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, next, id;
+
+    open_behind(&w, 8);
+    w.conf.handoff_time_us = SEC(60);
+    core_configure(w.core, &w.conf);
+    s = HAS(&w, .kind = KIND_FENCED);
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    next = WAITS(&w, .kind = KIND_FENCED);
+    pass(&w, MS(20) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, next, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A release that had to be sent once more (its script was not loaded) comes behind the attempt. */
+START_TEST(overtaken)
+{
+    struct world w;
+    struct flight gives, op;
+    uint64_t s, next, id;
+
+    open_behind(&w, 8);
+    s = HAS(&w, RW);
+    next = WAITS(&w, RW, .lease_us = SEC(60));
+    id = unlock(&w, s, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    skip_watches(&w);
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_grants(&w, "a", next);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody waits elsewhere. Who is let in as our run ends is the last of it: then they have their turn. */
+START_TEST(last_of_a_run)
+{
+    struct world w;
+    struct flight gives, op;
+    uint64_t s, t, next[2], id;
+
+    open_behind(&w, 8);
+    s = HAS(&w, .kind = KIND_FENCED);
+    t = session(&w);
+    next[0] = lock(&w, t, "a", .kind = KIND_FENCED);
+    next[1] = WAITS(&w, .kind = KIND_FENCED);
+    pass(&w, MS(9));
+    id = unlock(&w, s, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(2));
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, next[0], CORE_GRANTED);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 0);
+    pass(&w, MS(1));
+    id = unlock(&w, t, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    quiet(&w); /* what Redis says comes first */
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    pass(&w, MS(5) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    redis_grants(&w, "a", next[1]);
+    world_close(&w);
+}
+END_TEST
+
+/* After so many grants, too. */
+START_TEST(so_many)
+{
+    struct world w;
+    struct flight gives;
+    uint64_t s[4], id;
+
+    open_behind(&w, 3);
+    s[0] = HAS(&w, .kind = KIND_FENCED);
+    for (int i = 1; i < 4; i++) {
+        s[i] = session(&w);
+        lock(&w, s[i], "a", .kind = KIND_FENCED);
+    }
+    for (int i = 0; i < 3; i++) {
+        id = unlock(&w, s[i], "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        if (i == 2) {
+            quiet(&w);
+            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            expect_reply(&w, id, CORE_LEFT);
+            quiet(&w);
+            pass(&w, MS(5));
+            redis_grants(&w, "a", (uint64_t)i + 2);
+        } else {
+            struct flight op = expect_op(&w, CORE_ACQUIRE, "a");
+
+            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            expect_reply(&w, id, CORE_LEFT);
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, (uint64_t)i + 2, CORE_GRANTED);
+        }
+    }
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Of permits one may be on its way when the others' turn begins: it is granted, and nobody follows it. */
+START_TEST(their_turn_stays)
+{
+    struct world w;
+    struct flight gives, op;
+    uint64_t s[3], next[2], id;
+
+    open_behind(&w, 8);
+    for (int i = 0; i < 3; i++) {
+        s[i] = HAS(&w, THREE);
+    }
+    next[0] = WAITS(&w, THREE);
+    next[1] = WAITS(&w, THREE);
+    pass(&w, MS(9));
+    unlock(&w, s[0], "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(1));
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, w.request, CORE_LEFT);
+    id = unlock(&w, s[1], "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, next[0], CORE_GRANTED);
+    quiet(&w);
+    pass(&w, MS(5) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, next[1], CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* Readers leave one after the other: that Redis names nobody before the last has left does not begin a new run. */
+START_TEST(a_run_of_readers)
+{
+    struct world w;
+    struct flight gives;
+    uint64_t s[2], next, id;
+
+    open_behind(&w, 2);
+    s[0] = HAS(&w, READS);
+    s[1] = HAS(&w, READS);
+    next = WAITS(&w, RW);
+    id = unlock(&w, s[0], "a");
+    redis_frees(&w, "a", id);
+    id = unlock(&w, s[1], "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    quiet(&w);
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    quiet(&w);
+    pass(&w, MS(5));
+    redis_grants(&w, "a", next);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        permits,
+        readers_and_writers,
+        not_there,
+        release_failed,
+        release_put_off,
+        overtaken,
+        last_of_a_run,
+        so_many,
+        their_turn_stays,
+        a_run_of_readers,
+    };
+
+    return suite_main("core, behind a release", tests, sizeof(tests) / sizeof(tests[0]));
+}
