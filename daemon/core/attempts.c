@@ -109,7 +109,7 @@ try_queue(struct core *c, struct lock *l)
             return;
         }
         if (l->retry_us > c->now_us) {
-            timer_set(c, &l->timer, l->trying_n == 0 ? l->retry_us : CORE_FOREVER);
+            timer_set(c, &l->timer, l->retry_us);
             return;
         }
         if (l->trying_n == 0) {

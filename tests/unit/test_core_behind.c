@@ -281,6 +281,26 @@ START_TEST(last_of_a_run)
 }
 END_TEST
 
+/* Our run is not over yet: who waits elsewhere is not waited for. */
+START_TEST(in_a_run)
+{
+    struct world w;
+    struct flight gives;
+    uint64_t s, id;
+
+    open_behind(&w, 8);
+    s = HAS(&w, .kind = KIND_FENCED);
+    id = unlock(&w, s, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    lock(&w, s, "a", .kind = KIND_FENCED); /* its own claim has to be free first */
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_grants(&w, "a", w.request);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 0);
+    world_close(&w);
+}
+END_TEST
+
 /* After so many grants, too. */
 START_TEST(so_many)
 {
@@ -392,6 +412,7 @@ main(void)
         release_put_off,
         overtaken,
         last_of_a_run,
+        in_a_run,
         so_many,
         their_turn_stays,
         a_run_of_readers,

@@ -516,6 +516,38 @@ START_TEST(later)
 }
 END_TEST
 
+/* ... also when that is known within the turn, or it is others' turn. */
+START_TEST(later_in_the_same_turn)
+{
+    for (int yields = 0; yields < 2; yields++) {
+        struct world w;
+        struct flight op[2], gives;
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        gets(&w, s, NULL);
+        w.one_turn = true;
+        lock(&w, session(&w), "a", THREE);
+        op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+        lock(&w, session(&w), "a", THREE);
+        op[1] = expect_op(&w, CORE_ACQUIRE, "a");
+        if (yields) {
+            unlock(&w, s, "a");
+            gives = expect_op(&w, CORE_RELEASE, "a");
+            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            expect_reply(&w, w.request, CORE_LEFT);
+        } else {
+            redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
+            expect_op(&w, CORE_WATCH, "a");
+        }
+        lock(&w, session(&w), "a", THREE);
+        quiet(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* Some get one, others do not: then one of them asks, when it is time, and when that one gets in the rest follow. */
 START_TEST(some_taken)
 {
@@ -714,6 +746,7 @@ main(void)
         place_is_kept,
         together,
         later,
+        later_in_the_same_turn,
         some_taken,
         earliest_retry,
         unanswered_together,
