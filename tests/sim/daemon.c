@@ -28,6 +28,23 @@ tell_op(const struct daemon *d, const struct core_action *a)
           a->op.exact ? " exact" : "");
 }
 
+/* Whether it leaves in one turn with others of its name, see core/attempts.c. */
+static void
+see_attempt(struct daemon *d, const struct core_action *a)
+{
+    if (a->type == CORE_RELEASE) {
+        d->freed = a->op.lock;
+    } else if (a->type == CORE_ACQUIRE && !a->op.reentry && !a->op.reclaim) {
+        if (d->asked == a->op.lock) {
+            sight(d->world, SIGHT_TOGETHER);
+        }
+        if (d->freed == a->op.lock) {
+            sight(d->world, SIGHT_BEHIND);
+        }
+        d->asked = a->op.lock;
+    }
+}
+
 static void
 sink(void *ctx, const struct core_action *a)
 {
@@ -48,6 +65,7 @@ sink(void *ctx, const struct core_action *a)
             tell_op(d, a);
         }
         note(d->world, a->op.op, a->op.lock);
+        see_attempt(d, a);
         check_op(d, &a->op, a->type);
         turns_op(d, &a->op, a->type);
         backend_perform(d->backend, &a->op, a->type);
@@ -318,6 +336,7 @@ daemon_turn_end(struct daemon *d)
     d->dirty = false;
     backend_flush(d->backend);
     core_sent(d->core);
+    d->asked = d->freed = 0;
     state_turn(d);
     arm(d);
     if (d->dying) {

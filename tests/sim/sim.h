@@ -199,6 +199,7 @@ struct daemon {
     uint64_t handed_seen;        /* of metrics.handoffs */
     bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
+    uint64_t asked, freed;       /* names' records: the last attempt, and the last release, of this turn; 0 = none */
     uint64_t life;               /* of its processes */
     struct state state;
     struct core *core;
