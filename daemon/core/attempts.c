@@ -66,7 +66,7 @@ may_join(const struct core *c, const struct lock *l)
 static bool
 may_leave_behind(const struct core *c, const struct lock *l)
 {
-    bool in_run = l->run == 0 || c->now_us - l->run_since_us < c->conf.handoff_time_us;
+    bool in_run = c->now_us - l->run_since_us < c->conf.handoff_time_us;
 
     return l->run < c->conf.handoff_max && in_run && !l->outside && !lock_is(l, KIND_F_PLACED | KIND_F_STAMPED);
 }
@@ -196,19 +196,24 @@ is_still_ours(const struct lock *l)
  * of the run, and its own release is the one.
  */
 void
-lock_released(struct core *c, struct lock *l, int64_t outsiders)
+lock_released(struct core *c, struct lock *l, const struct core_done *d)
 {
-    bool others = outsiders > (l->watch == WATCH_ON) && !lock_is(l, KIND_F_PLACED); /* whose turn it is, Redis knows */
+    bool queue = lock_is(l, KIND_F_PLACED); /* in Redis, which knows whose turn it is */
+    bool others = d->outsiders > (l->watch == WATCH_ON) && !queue;
     bool for_them = l->outside;
 
     l->retry_us = 0;
     lock_wake(c, l);
-    if (is_still_ours(l) || (others && l->trying_n > 0 && !lock_is(l, KIND_F_PERMITS))) {
+    if (d->outcome != CORE_OK || is_still_ours(l)) { /* nothing was said of who listens */
+        return;
+    }
+    if (others && l->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
         return;
     }
     l->outside = false;
     if (!others) {
         l->run = 0;
+        l->run_since_us = d->sent_us;
     } else if (for_them || l->run >= c->conf.handoff_max ||
                c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
         c->metrics->handoff_yields++;

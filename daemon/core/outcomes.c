@@ -376,7 +376,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         if (r != NULL) {
             request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(cl));
         }
-        lock_released(c, cl->lock, d->outcome == CORE_OK ? d->outsiders : 0);
+        lock_released(c, cl->lock, d);
         claim_freed(c, cl, !lost);
         return;
     }

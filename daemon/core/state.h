@@ -333,7 +333,7 @@ void lock_free(struct core *c, struct lock *l);
 void lock_try(struct core *c, struct lock *l, struct claim *next);
 void lock_attempt_succeeded(struct lock *l);
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
-void lock_released(struct core *c, struct lock *l, int64_t outsiders);
+void lock_released(struct core *c, struct lock *l, const struct core_done *d);
 
 /* claims.c */
 struct claim *claim_find(const struct lock *l, const struct owner *o);

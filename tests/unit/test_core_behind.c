@@ -301,6 +301,35 @@ START_TEST(in_a_run)
 }
 END_TEST
 
+/* What an attempt may have left that was given up is swept up, and was not there: that says nothing of who listens. */
+START_TEST(swept_up_meanwhile)
+{
+    struct world w;
+    struct flight gives;
+    uint64_t s, next, id;
+
+    open_behind(&w, 8);
+    lock(&w, session(&w), "a", .kind = KIND_FENCED, .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(10));
+    expect_reply(&w, w.request, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    s = HAS(&w, .kind = KIND_FENCED);
+    next = WAITS(&w, .kind = KIND_FENCED);
+    pass(&w, SEC(1) - MS(10));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    id = unlock(&w, s, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    quiet(&w); /* he has held it for long: others come first */
+    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    quiet(&w);
+    pass(&w, MS(5));
+    redis_grants(&w, "a", next);
+    world_close(&w);
+}
+END_TEST
+
 /* After so many grants, too. */
 START_TEST(so_many)
 {
@@ -413,6 +442,7 @@ main(void)
         overtaken,
         last_of_a_run,
         in_a_run,
+        swept_up_meanwhile,
         so_many,
         their_turn_stays,
         a_run_of_readers,
