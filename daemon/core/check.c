@@ -23,6 +23,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
 
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
     claim_check_kept(c, cl); /* I13 */
+    assert(cl->renew_op != 0 || !list_linked(&cl->renew_unsent.node) || cl->state == CLAIM_HELD ||
+           cl->state == CLAIM_QUEUED); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
@@ -180,7 +182,7 @@ core_check(const struct core *c, int64_t now_us)
     struct list *pos, *nxt;
     struct peer *p, *next_p;
     struct owner *o, *next_o;
-    uint64_t held = 0, locks = 0, doubts = 0;
+    uint64_t held = 0, locks = 0, doubts = 0, renewing = 0;
     uint32_t waiting = 0;
     struct claim *cl, *next_cl;
 
@@ -215,8 +217,10 @@ core_check(const struct core *c, int64_t now_us)
     HASH_ITER(hh, c->claims, cl, next_cl)
     {
         doubts += (cl->doubt & DOUBT_LOST) != 0;
+        renewing += cl->renew_op != 0;
     }
     assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
+    assert(renewing == c->renewing_n && (renewing >= RENEW_WINDOW || list_empty(&c->renewals))); /* I14 */
     /* P1 of probe.c */
     assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
 }

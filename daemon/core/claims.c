@@ -171,7 +171,7 @@ claim_free(struct core *c, struct claim *cl)
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
     list_remove(&cl->op_unsent.node);
-    list_remove(&cl->renew_unsent.node);
+    claim_renew_over(c, cl);
     cl->lock->claims_n--;
     cl->owner->claims_n--;
     owner_wake(c, cl->owner);
@@ -219,6 +219,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     }
     cl->state = to;
     count(c, cl, 1);
+    if (cl->renew_op == 0) {
+        list_remove(&cl->renew_unsent.node); /* it waited to be renewed as what it was */
+    }
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
     }
@@ -282,9 +285,9 @@ held_next_us(const struct core *c, const struct claim *cl)
         return at_us;
     }
     if (cl->doubt != 0) {
-        return cl->renew_op == 0 ? earlier(at_us, later(cl->retry_us, c->now_us)) : at_us;
+        return claim_is_renewing(cl) ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
-    if (cl->watchdog && cl->renew_op == 0) {
+    if (cl->watchdog && !claim_is_renewing(cl)) {
         at_us = earlier(at_us, cl->renew_us);
     }
     if (cl->retry_us != 0 && !list_empty(&cl->requests)) {
@@ -303,7 +306,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
-        if (cl->placed && cl->renew_op == 0 && cl->state == CLAIM_QUEUED) { /* an attempt renews the place as well */
+        if (cl->placed && !claim_is_renewing(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews the place as well */
             at_us = earlier(at_us, cl->renew_us);
         }
         break;
@@ -334,7 +337,7 @@ claim_renew_is_next(const struct claim *cl)
     bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->placed);
 
-    return renews && cl->renew_op == 0 && cl->timer.node.at_us == cl->renew_us;
+    return renews && !claim_is_renewing(cl) && cl->timer.node.at_us == cl->renew_us;
 }
 
 void
@@ -416,7 +419,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->op = 0;
     cl->op_request = NULL;
-    cl->renew_op = 0; /* what it finds is no news of a later hold */
+    claim_renew_over(c, cl); /* what it finds is no news of a later hold */
     cl->unsure = cl->placed = false;
     cl->holds = cl->shared = 0;
     cl->stamp = 0;
@@ -519,7 +522,7 @@ held_timer(struct core *c, struct claim *cl)
     } else {
         assert(cl->watchdog);
         if (cl->renew_op == 0 && !claim_busy(cl)) {
-            claim_renew(c, cl);
+            claim_renew_in_turn(c, cl);
         }
     }
     claim_arm(c, cl);
@@ -534,7 +537,7 @@ claim_timer(struct core *c, struct claim *cl)
             claim_desert(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
             assert(cl->placed && cl->renew_op == 0);
-            claim_renew(c, cl);
+            claim_renew_in_turn(c, cl);
         }
         claim_arm(c, cl);
         break;

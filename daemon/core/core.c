@@ -26,6 +26,7 @@
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
+ * I14 A renewal waits for its turn only while RENEW_WINDOW of them are in flight.
  */
 #include "daemon/core/core.h"
 
@@ -79,6 +80,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->sink = sink;
     heap_init(&c->timers);
     list_init(&c->locks);
+    list_init(&c->renewals);
     list_init(&c->lock_work);
     list_init(&c->owner_work);
     list_init(&c->probe.todo);
@@ -197,7 +199,10 @@ timer_fire(struct core *c, struct timer *t)
     }
 }
 
-/* A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. */
+/*
+ * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more than
+ * one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
+ */
 static int64_t
 renew_slack_us(struct timer *t)
 {
@@ -212,20 +217,40 @@ renew_slack_us(struct timer *t)
     return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
 }
 
+static bool
+may_renew(const struct core *c)
+{
+    return c->renewing_n < RENEW_WINDOW && !list_empty(&c->renewals);
+}
+
+/* Renewals that had to wait: as many as there is room for now have their timers due once more. */
+static void
+renew_in_turn(struct core *c)
+{
+    for (uint32_t n = c->renewing_n; n < RENEW_WINDOW && !list_empty(&c->renewals); n++) {
+        struct claim *cl = container_of(c->renewals.next, struct claim, renew_unsent.node);
+
+        list_remove(&cl->renew_unsent.node);
+        claim_arm(c, cl);
+    }
+}
+
 static void
 fire_due(struct core *c)
 {
-    bool renewing = false;
     struct heap_node *n;
+    int renewed = 0;
 
+    renew_in_turn(c);
     while ((n = heap_min(&c->timers)) != NULL) {
         struct timer *t = container_of(n, struct timer, node);
         int64_t slack_us = renew_slack_us(t);
+        bool early = renewed > 0 && renewed < RENEW_TOGETHER && n->at_us <= c->now_us + slack_us;
 
-        if (n->at_us > c->now_us && !(renewing && n->at_us <= c->now_us + slack_us)) {
+        if (n->at_us > c->now_us && !early) {
             return;
         }
-        renewing = renewing || slack_us > 0;
+        renewed += slack_us > 0;
         timer_fire(c, t);
     }
 }
@@ -258,7 +283,7 @@ catch_up(struct core *c)
     do {
         fire_due(c);
         work_off(c);
-    } while (core_next_us(c) <= c->now_us);
+    } while (core_next_us(c) <= c->now_us || may_renew(c));
 }
 
 static void

@@ -126,6 +126,9 @@ claim_renew(struct core *c, struct claim *cl)
 {
     struct core_action a = {.type = CORE_EXTEND};
 
+    assert(cl->renew_op == 0);
+    list_remove(&cl->renew_unsent.node); /* of core.renewals */
+    c->renewing_n++;
     cl->renew_op = ++c->serial;
     a.op = op_of(c, cl, cl->renew_op, &cl->renew_unsent);
     a.op.holds = cl->holds;
@@ -133,6 +136,29 @@ claim_renew(struct core *c, struct claim *cl)
     a.op.reentry = !a.op.place;
     a.op.lease_us = cl->renew_lease_us = a.op.place ? cl->place_life_us : claim_left_us(c, cl);
     core_act(c, &a);
+}
+
+/*
+ * However many are due: those in flight are no more than Redis answers in time. If all were sent at once, the last ones
+ * would be given up unanswered, and be sent again on top of that, until their leases are over. Who has to wait is no
+ * longer armed for it; fire_due() goes on with them in order.
+ */
+void
+claim_renew_in_turn(struct core *c, struct claim *cl)
+{
+    if (c->renewing_n < RENEW_WINDOW) {
+        claim_renew(c, cl);
+    } else if (!claim_is_renewing(cl)) {
+        list_push_back(&c->renewals, &cl->renew_unsent.node);
+    }
+}
+
+void
+claim_renew_over(struct core *c, struct claim *cl)
+{
+    c->renewing_n -= cl->renew_op != 0;
+    cl->renew_op = 0;
+    list_remove(&cl->renew_unsent.node);
 }
 
 /* One of those at the head of the queue asks Redis, see attempts.c. */

@@ -107,7 +107,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
     cl->placed = false;
-    cl->renew_op = 0; /* of the place, if at all: what it finds is no news of the hold */
+    claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
     cl->room = cl->op_room;
     l->trouble = CORE_NOT_GRANTED;
@@ -148,7 +148,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
         claim_put_placed(cl);
-        cl->renew_op = 0; /* of the place before, if at all: what it finds is no news of this one */
+        claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
         cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;
@@ -404,7 +404,7 @@ place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    cl->renew_op = 0;
+    claim_renew_over(c, cl);
     if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
         take_stamp(c, cl, d);
         claim_release(c, cl, cl->op_request); /* it waited for this */

@@ -28,7 +28,7 @@ claim_settle(struct core *c, struct claim *cl)
     if (cl->doubt & DOUBT_LOST) {
         claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
     } else if (cl->renew_op == 0) {
-        claim_renew(c, cl);
+        claim_renew_in_turn(c, cl);
     }
 }
 

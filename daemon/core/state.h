@@ -39,6 +39,8 @@ enum {
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
     REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
+    RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
+    RENEW_WINDOW = 8 * 1024,     /* so many are in flight at a time: Redis answers them long before its time is over */
 };
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
@@ -127,7 +129,8 @@ struct claim {
     int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
     int64_t renew_lease_us; /* ... to so much */
-    struct core_unsent op_unsent, renew_unsent;
+    struct core_unsent op_unsent;
+    struct core_unsent renew_unsent; /* without a renew_op: its node in core.renewals, it waits for its turn */
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -277,6 +280,8 @@ struct core {
     bool stepping, draining;
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
     uint64_t doubts_n;    /* claims with DOUBT_LOST */
+    uint32_t renewing_n;  /* claims with a renew_op */
+    struct list renewals; /* claim.renew_unsent.node: to be renewed as soon as there is room in the window */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
@@ -370,6 +375,8 @@ bool claim_busy(const struct claim *cl);                 /* no operation may be 
 void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; QUEUED, somebody waits */
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
+void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
+void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
@@ -437,6 +444,13 @@ static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */
 {
     return (kind_rows[l->kind].flags & flags) != 0;
+}
+
+/* Its renewal is in flight, or waits for its turn. */
+static inline bool
+claim_is_renewing(const struct claim *cl)
+{
+    return cl->renew_op != 0 || list_linked(&cl->renew_unsent.node);
 }
 
 /* Holds of either sort. */

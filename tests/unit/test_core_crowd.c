@@ -1,0 +1,229 @@
+/*
+ * test_core_crowd.c -- renewals by the ten thousand: as many at a time as Redis can answer, the others in their turn.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+#include "daemon/core/state.h"
+
+enum { CROWD_N = RENEW_WINDOW + 1000 };
+
+/* So many names held by one session, all granted at once. The core is checked where a test says so. */
+static uint64_t
+crowd_of(struct world *w, int n, int64_t apart_us)
+{
+    struct core_conf conf = world_conf;
+    char name[WORLD_TEXT];
+    uint64_t s;
+
+    conf.locks_max = CROWD_N;
+    world_open_conf(w, &conf);
+    w->unchecked = true;
+    s = session(w);
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof(name), "n%05d", i);
+        redis_grants(w, name, lock(w, s, name));
+        pass(w, apart_us);
+    }
+    core_check(w->core, w->now_us);
+    return s;
+}
+
+/* Renewals that were asked for since the last time; where they begin. */
+static size_t
+count_asked(struct world *w, size_t *from)
+{
+    size_t n = 0;
+
+    *from = w->flights_seen;
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        n += w->flights[i].verb == CORE_EXTEND && !w->flights[i].seen;
+    }
+    skip_all(w);
+    return n;
+}
+
+static void
+answer_from(struct world *w, size_t from, size_t n, enum core_outcome outcome)
+{
+    for (size_t i = from; i < from + n; i++) {
+        skip_all(w);
+        redis_says(w, w->flights[i], outcome, .guard_us = w->now_us);
+    }
+}
+
+static void
+crowd_goes(struct world *w)
+{
+    core_check(w->core, w->now_us);
+    skip_all(w);
+    world_close(w);
+}
+
+/* What is not due yet fills a batch, and no more. */
+START_TEST(early_by_the_batch)
+{
+    struct world w;
+    size_t from;
+
+    crowd_of(&w, 200, MS(1));
+    pass(&w, SEC(1000) + TOLD_30S / 3 - w.now_us);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_TOGETHER);
+    pass(&w, MS(RENEW_TOGETHER) - 1);
+    ck_assert_uint_eq(count_asked(&w, &from), 0);
+    pass(&w, 1);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_TOGETHER);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* All are due; those who have to wait are renewed as the others are answered, in order, and nothing is lost. */
+START_TEST(in_turn)
+{
+    struct world w;
+    size_t from, more;
+
+    crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    core_check(w.core, w.now_us);
+    ck_assert_int_gt(core_next_us(w.core), w.now_us); /* nobody is busy waiting */
+    redis_says(&w, w.flights[from], CORE_OK);
+    ck_assert_str_eq(expect_op(&w, CORE_EXTEND, "n08192").key, "n08192");
+    quiet(&w);
+    core_check(w.core, w.now_us);
+    answer_from(&w, from + 1, RENEW_WINDOW - 1, CORE_OK);
+    core_check(w.core, w.now_us);
+    answer_from(&w, from + RENEW_WINDOW, CROWD_N - RENEW_WINDOW, CORE_OK);
+    ck_assert_uint_eq(w.metrics.renewals, CROWD_N);
+    pass(&w, TOLD_30S / 3 - 1);
+    ck_assert_uint_eq(count_asked(&w, &more), 0);
+    pass(&w, 1);
+    ck_assert_uint_eq(count_asked(&w, &more), RENEW_WINDOW);
+    ck_assert_uint_eq(w.metrics.lost + w.metrics.jeopardies, 0);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Who failed comes behind who has not had a turn yet. */
+START_TEST(failed_behind_the_others)
+{
+    struct world w;
+    size_t from;
+
+    crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    pass(&w, SEC(1));
+    answer_from(&w, from, CROWD_N - RENEW_WINDOW, CORE_UNKNOWN);
+    skip_all(&w);
+    for (size_t i = from + RENEW_WINDOW; i < from + CROWD_N; i++) {
+        ck_assert_int_eq(atoi(w.flights[i].key + 1), (int)(i - from));
+    }
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Redis does not answer: who waits for his turn is warned and loses at his deadline, as all the others. */
+START_TEST(waiting_does_not_outlast_the_lease)
+{
+    struct world w;
+    size_t from;
+
+    crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(w.metrics.jeopardies, CROWD_N);
+    core_check(w.core, w.now_us);
+    pass(&w, TOLD_30S - TOLD_30S / 3 * 2 - 1);
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    ck_assert_uint_eq(count_asked(&w, &from), 0);
+    pass(&w, 1);
+    ck_assert_uint_eq(w.metrics.lost, CROWD_N);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* What is given back while it waits is not renewed any more; and what was asked for makes room when it is. */
+START_TEST(given_back_meanwhile)
+{
+    struct world w;
+    size_t from;
+    uint64_t s, id;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    id = unlock(&w, s, "n08192");
+    redis_does(&w, CORE_RELEASE, "n08192", id, CORE_LEFT);
+    core_check(w.core, w.now_us);
+    id = unlock(&w, s, "n00000");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "n00000"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    expect_op(&w, CORE_EXTEND, "n08193");
+    quiet(&w);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* A clock has jumped: nothing is said of what waits before it is confirmed. */
+START_TEST(doubts_in_turn)
+{
+    struct world w;
+    struct flight op;
+    size_t from;
+    uint64_t s, id;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    suspects(&w);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    id = lock(&w, s, "n08192");
+    suspects(&w);
+    quiet(&w);
+    core_check(w.core, w.now_us);
+    redis_says(&w, w.flights[from], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "n08192"), CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "n08192");
+    expect_op(&w, CORE_EXTEND, "n08193");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* A RENEW counts as one: who waits is looked at anew when his turn comes. */
+START_TEST(renewed_by_hand_meanwhile)
+{
+    struct world w;
+    size_t from;
+    uint64_t s, id;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    id = renew(&w, s, "n08192", SEC(60));
+    redis_renews(&w, "n08192", id);
+    redis_says(&w, w.flights[from], CORE_OK);
+    expect_op(&w, CORE_EXTEND, "n08193");
+    quiet(&w);
+    crowd_goes(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        early_by_the_batch,
+        in_turn,
+        failed_behind_the_others,
+        waiting_does_not_outlast_the_lease,
+        given_back_meanwhile,
+        doubts_in_turn,
+        renewed_by_hand_meanwhile,
+    };
+
+    return suite_main("core, crowd", tests, sizeof(tests) / sizeof(tests[0]));
+}
