@@ -1,0 +1,133 @@
+/*
+ * map.c -- linear hashing (Litwin 1980): with each record that needs it the table grows by one chain, which takes its
+ * share of one other. So no insertion ever moves all records, and a million of them do not stop the daemon.
+ *
+ * Owns the array of chains, never the nodes. It does not shrink. Invariants:
+ *
+ * M1  A node is in the chain home() names.
+ * M2  count <= chains <= room, and half <= chains < 2 * half; or there is nothing at all.
+ */
+#include "daemon/base/map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { ROOM_MIN = 16 };
+
+void
+map_init(struct map *m)
+{
+    *m = (struct map){.chain = NULL};
+}
+
+void
+map_fini(struct map *m)
+{
+    free(m->chain);
+    map_init(m);
+}
+
+/* Ids count up: without this, those that are given out together would lie together. */
+static size_t
+spread(uint64_t number)
+{
+    number *= UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(number ^ number >> 32);
+}
+
+/* By as many bits as there are chains for; one that is not there yet is still in the chain that it will come from. */
+static struct map_node **
+home(const struct map *m, uint64_t number)
+{
+    size_t i = spread(number) & (2 * m->half - 1);
+
+    return &m->chain[i < m->chains ? i : i - m->half];
+}
+
+/* One chain more. */
+static bool
+grow(struct map *m)
+{
+    struct map_node **from, **to;
+
+    if (m->chains == m->room) {
+        size_t room = m->room == 0 ? ROOM_MIN : m->room * 2;
+        struct map_node **chain = realloc(m->chain, room * sizeof(*chain));
+
+        if (chain == NULL) {
+            return false;
+        }
+        m->chain = chain;
+        m->room = room;
+    }
+    m->chain[m->chains++] = NULL;
+    if (m->chains == 1) {
+        m->half = 1;
+        return true;
+    }
+    from = &m->chain[m->chains - 1 - m->half];
+    to = &m->chain[m->chains - 1];
+    while (*from != NULL) {
+        struct map_node *n = *from;
+
+        if (home(m, n->number) == to) {
+            *from = n->next;
+            n->next = *to;
+            *to = n;
+        } else {
+            from = &n->next;
+        }
+    }
+    m->half = m->chains == 2 * m->half ? m->chains : m->half;
+    return true;
+}
+
+bool
+map_add(struct map *m, struct map_node *n, uint64_t number)
+{
+    struct map_node **chain;
+
+    if (m->count == m->chains && !grow(m)) {
+        return false;
+    }
+    chain = home(m, number);
+    n->number = number;
+    n->next = *chain;
+    *chain = n;
+    m->count++;
+    return true;
+}
+
+void
+map_remove(struct map *m, struct map_node *n)
+{
+    struct map_node **at = home(m, n->number);
+
+    while (*at != n) {
+        assert(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = n->next;
+    m->count--;
+}
+
+static struct map_node *
+first_from(struct map_node *n, uint64_t number)
+{
+    while (n != NULL && n->number != number) {
+        n = n->next;
+    }
+    return n;
+}
+
+struct map_node *
+map_find(const struct map *m, uint64_t number)
+{
+    return m->count > 0 ? first_from(*home(m, number), number) : NULL;
+}
+
+struct map_node *
+map_next(const struct map_node *n)
+{
+    return first_from(n->next, n->number);
+}

@@ -1,0 +1,44 @@
+/*
+ * map.h -- intrusive hash table of records by a number of 64 bits.
+ *
+ * The number is an id of our own, or a keyed hash of a name (hash.h): nobody outside can choose many that fall
+ * together. Several records may have the same one (of two names once in 2^64); who looks for a name compares it.
+ *
+ * A record pays 16 bytes, its number among them, and 8 in the table, for there are as many chains as there have been
+ * records at a time. The map owns only that array; nodes live in their records.
+ */
+#ifndef RLOCKD_BASE_MAP_H
+#define RLOCKD_BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct map_node {
+    struct map_node *next; /* of its chain */
+    uint64_t number;
+};
+
+struct map {
+    struct map_node **chain; /* owned array; the nodes are borrowed */
+    size_t chains, room;
+    size_t half;             /* the largest power of two that is not above `chains`; see map.c */
+    size_t count;            /* records in it */
+};
+
+void map_init(struct map *m);
+void map_fini(struct map *m);
+
+/* False when out of memory (nothing changed). */
+bool map_add(struct map *m, struct map_node *n, uint64_t number);
+
+/* It must be in the map. */
+void map_remove(struct map *m, struct map_node *n);
+
+/* One with this number, or NULL. */
+struct map_node *map_find(const struct map *m, uint64_t number);
+
+/* Another one with the same number, or NULL. */
+struct map_node *map_next(const struct map_node *n);
+
+#endif
