@@ -54,7 +54,7 @@ lock_of(struct core *c, const struct core_kept *k)
     struct lock *l;
 
     if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != k->value ||
-        !slice_eq(k->key, (struct slice){l->key, l->key_n})) {
+        !slice_eq(k->key, lock_key(l))) {
         return NULL;
     }
     return l;

@@ -16,8 +16,14 @@ check_home(const struct list *home, unsigned states)
     }
 }
 
-static uint32_t
-check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
+/* What core keeps count of, counted. */
+struct tally {
+    uint64_t locks, claims, held, doubts;
+    uint32_t waiting, renewing;
+};
+
+static void
+check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct tally *t)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
@@ -55,7 +61,10 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us)
     case CLAIM_STATES:
         assert(false);
     }
-    return cl->state == CLAIM_HELD;
+    t->claims++;
+    t->held += cl->state == CLAIM_HELD;
+    t->doubts += (cl->doubt & DOUBT_LOST) != 0;
+    t->renewing += cl->renew_op != 0;
 }
 
 /* I1; a limit that was lowered since is no matter of the holders. */
@@ -77,11 +86,11 @@ check_holders(const struct lock *l)
 }
 
 /* Claims, and the order of places in the queue. */
-static uint32_t
-check_claims(const struct core *c, const struct lock *l, int64_t now_us)
+static void
+check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct tally *t)
 {
     const struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
-    uint32_t held = 0, n = 0;
+    uint64_t held = t->held, n = t->claims;
     struct list *pos, *nxt;
     uint64_t place = 0;
     bool placed = true;
@@ -92,11 +101,10 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us)
             const struct claim *cl = container_of(pos, struct claim, node);
 
             assert(cl->lock == l);
-            held += check_claim(c, cl, now_us);
-            n++;
+            check_claim(c, cl, now_us, t);
         }
     }
-    assert(n == l->claims_n && n > 0 && held == l->held_n);
+    assert(t->claims - n == l->claims_n && l->claims_n > 0 && t->held - held == l->held_n);
     check_holders(l);
     list_each(pos, nxt, &l->queue)
     {
@@ -107,7 +115,6 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us)
         place = cl->place;
         placed = cl->placed;
     }
-    return held;
 }
 
 /* I5 */
@@ -182,9 +189,7 @@ core_check(const struct core *c, int64_t now_us)
     struct list *pos, *nxt;
     struct peer *p, *next_p;
     struct owner *o, *next_o;
-    uint64_t held = 0, locks = 0, doubts = 0, renewing = 0;
-    uint32_t waiting = 0;
-    struct claim *cl, *next_cl;
+    struct tally t = {0};
 
     assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
     assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
@@ -193,34 +198,30 @@ core_check(const struct core *c, int64_t now_us)
         const struct lock *l = container_of(pos, struct lock, all);
 
         if (l->claims_n > 0) {
-            held += check_claims(c, l, now_us);
+            check_claims(c, l, now_us, &t);
             check_lock(l);
         } else {
             assert(!list_empty(&l->breaks));
         }
-        locks++;
+        t.locks++;
     }
-    assert(held == c->held_n && locks == c->locks_n);
+    assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
+    assert(c->by_name.count == c->locks_n && c->by_id.count == c->locks_n);
     HASH_ITER(hh, c->peers, p, next_p)
     {
         check_order(p->owner);
         list_each(pos, nxt, &p->requests)
         {
-            waiting += container_of(pos, struct request, peer_node)->waits;
+            t.waiting += container_of(pos, struct request, peer_node)->waits;
         }
     }
     HASH_ITER(hh, c->owners, o, next_o)
     {
         check_order(o);
     }
-    assert(waiting == c->waiting_n);
-    HASH_ITER(hh, c->claims, cl, next_cl)
-    {
-        doubts += (cl->doubt & DOUBT_LOST) != 0;
-        renewing += cl->renew_op != 0;
-    }
-    assert(doubts == c->doubts_n && (c->epoch == 0 || doubts > 0)); /* I12 */
-    assert(renewing == c->renewing_n && (renewing >= RENEW_WINDOW || list_empty(&c->renewals))); /* I14 */
+    assert(t.waiting == c->waiting_n);
+    assert(t.doubts == c->doubts_n && (c->epoch == 0 || t.doubts > 0)); /* I12 */
+    assert(t.renewing == c->renewing_n && (t.renewing >= RENEW_WINDOW || list_empty(&c->renewals))); /* I14 */
     /* P1 of probe.c */
     assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
 }

@@ -122,9 +122,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
         free(cl);
         return NULL;
     }
-    cl->id = ++c->serial;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->claims, &cl->id, sizeof(cl->id), hash_id(cl->id), cl);
-    if (cl->hh.tbl == NULL) {
+    if (!map_add(&c->claims, &cl->by_id, ++c->serial)) {
         timer_fini(c, &cl->timer);
         free(cl);
         return NULL;
@@ -167,7 +165,7 @@ claim_free(struct core *c, struct claim *cl)
     assert(list_empty(&cl->requests) && cl->refs == 0);
     claim_forget(c, cl);
     count(c, cl, -1);
-    HASH_DELETE(hh, c->claims, cl);
+    map_remove(&c->claims, &cl->by_id);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
     list_remove(&cl->op_unsent.node);

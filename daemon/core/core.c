@@ -79,6 +79,9 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->metrics = metrics;
     c->sink = sink;
     heap_init(&c->timers);
+    map_init(&c->claims);
+    map_init(&c->by_name);
+    map_init(&c->by_id);
     list_init(&c->locks);
     list_init(&c->renewals);
     list_init(&c->lock_work);
@@ -128,6 +131,9 @@ core_free(struct core **cp)
     }
     timer_fini(c, &c->probe.timer);
     heap_fini(&c->timers);
+    map_fini(&c->claims);
+    map_fini(&c->by_name);
+    map_fini(&c->by_id);
     free(c);
     *cp = NULL;
 }
@@ -302,15 +308,14 @@ drain(struct core *c)
 static void
 done(struct core *c, const struct core_done *d)
 {
-    struct claim *cl = NULL;
+    struct map_node *found = map_find(&c->claims, d->claim);
     struct lock *l;
 
     if (d->token > c->token_max) {
         c->token_max = d->token;
     }
-    HASH_FIND_BYHASHVALUE(hh, c->claims, &d->claim, sizeof(d->claim), hash_id(d->claim), cl);
-    if (cl != NULL) {
-        claim_done(c, cl, d);
+    if (found != NULL) {
+        claim_done(c, container_of(found, struct claim, by_id), d);
         return;
     }
     l = lock_by_id(c, d->claim);

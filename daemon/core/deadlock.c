@@ -524,7 +524,7 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
         return;
     }
     l = r->claim->lock;
-    t.stop[t.n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), {l->key, l->key_n}};
+    t.stop[t.n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
     if (waits_for_holders(l, r->shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
@@ -583,7 +583,7 @@ deadlock_heard(struct core *c, struct slice what)
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (what.p[0] == 'W' && l != NULL && slice_eq((struct slice){l->key, l->key_n}, last->key) && may_follow(l) &&
+    if (what.p[0] == 'W' && l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) &&
         waits_for_holders(l, last->shared != 0)) {
         branch(c, &t, l, &steps);
     }

@@ -68,7 +68,7 @@ describe(const struct claim *cl, enum core_kept_state state, struct core_kept_pa
     bool attempted = cl->zombie_until_us != 0 || cl->state == CLAIM_TRYING || asserting;
 
     memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
-    p->claim = cl->id;
+    p->claim = claim_id(cl);
     p->number = cl->number;
     p->state = (uint8_t)state;
     p->named = is_named(cl);
@@ -108,7 +108,7 @@ claim_forget(struct core *c, struct claim *cl)
     if (cl->kept != 0) {
         cl->kept = 0;
         cl->kept_rank = KEPT_UNRANKED;
-        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = cl->id});
+        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
     }
 }
 
@@ -137,7 +137,7 @@ claim_keep(struct core *c, struct claim *cl)
     }
     cl->kept = sum;
     a.keep.name = lock_name(l);
-    a.keep.key = (struct slice){l->key, l->key_n};
+    a.keep.key = lock_key(l);
     a.keep.owner = (struct slice){cl->owner->name, cl->owner->name_n};
     a.keep.kind = l->kind;
     a.keep.value = l->value;

@@ -16,54 +16,51 @@
 struct lock *
 lock_find(const struct core *c, struct slice name)
 {
-    struct lock *l = NULL;
-    unsigned hash = hash_name(&c->key, name.p, name.n);
+    struct map_node *n = map_find(&c->by_name, hash_bytes(&c->key, name.p, name.n));
 
-    HASH_FIND_BYHASHVALUE(hh, c->by_name, name.p, name.n, hash, l);
-    return l;
+    while (n != NULL && !slice_eq(lock_name(container_of(n, struct lock, by_name)), name)) {
+        n = map_next(n);
+    }
+    return n != NULL ? container_of(n, struct lock, by_name) : NULL;
 }
 
 struct lock *
 lock_by_id(struct core *c, uint64_t id)
 {
-    struct lock *l = NULL;
+    struct map_node *n = map_find(&c->by_id, id);
 
-    HASH_FIND_BYHASHVALUE(id_hh, c->by_id, &id, sizeof(id), hash_id(id), l);
-    return l;
+    return n != NULL ? container_of(n, struct lock, by_id) : NULL;
 }
 
-/* The key shares the name's memory when they are equal, and follows it otherwise. */
-static bool
-lock_set_names(struct lock *l, struct slice name, struct slice key)
+/* Zeroed, with its name and its key; NULL: no memory. */
+static struct lock *
+lock_alloc(struct slice name, struct slice key)
 {
-    bool same = slice_eq(name, key);
+    uint32_t key_at = slice_eq(name, key) ? 0 : (uint32_t)name.n;
+    size_t bytes = key_at + key.n > name.n ? key_at + key.n : name.n;
+    struct lock *l = calloc(1, sizeof(*l) + bytes);
 
-    l->name = malloc(name.n + (same ? 0 : key.n));
-    if (l->name == NULL) {
-        return false;
+    if (l == NULL) {
+        return NULL;
     }
-    memcpy(l->name, name.p, name.n);
-    l->name_n = name.n;
-    l->key = l->name + (same ? 0 : name.n);
-    l->key_n = key.n;
-    if (!same) {
-        memcpy(l->key, key.p, key.n);
-    }
-    return true;
+    l->name_n = (uint32_t)name.n;
+    l->key_n = (uint32_t)key.n;
+    l->key_at = key_at;
+    memcpy(l->text, name.p, name.n);
+    memcpy(l->text + key_at, key.p, key.n);
+    return l;
 }
 
 static struct lock *
 lock_new(struct core *c, struct slice name, const struct core_spec *spec)
 {
-    struct lock *l = calloc(1, sizeof(*l));
+    struct lock *l = lock_alloc(name, spec->key);
 
     if (l == NULL) {
         return NULL;
     }
-    l->id = ++c->serial;
     l->kind = spec->kind;
     l->value = spec->value;
-    l->hash = hash_name(&c->key, name.p, name.n);
     list_init(&l->work);
     list_init(&l->idle);
     list_init(&l->queue);
@@ -75,30 +72,23 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->probe_node);
     list_init(&l->break_unsent.node);
     l->trouble = CORE_NOT_GRANTED;
-    if (!lock_set_names(l, name, spec->key)) {
+    if (!timer_init(c, &l->timer, TIMER_LOCK)) {
         goto fail;
     }
-    if (!timer_init(c, &l->timer, TIMER_LOCK)) {
-        goto fail_names;
-    }
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->by_name, l->name, l->name_n, l->hash, l);
-    if (l->hh.tbl == NULL) {
+    if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
         goto fail_timer;
     }
-    HASH_ADD_KEYPTR_BYHASHVALUE(id_hh, c->by_id, &l->id, sizeof(l->id), hash_id(l->id), l);
-    if (l->id_hh.tbl == NULL) {
-        goto fail_hash;
+    if (!map_add(&c->by_id, &l->by_id, ++c->serial)) {
+        goto fail_name;
     }
     list_push_back(&c->locks, &l->all);
     c->locks_n++;
     return l;
 
-fail_hash:
-    HASH_DELETE(hh, c->by_name, l);
+fail_name:
+    map_remove(&c->by_name, &l->by_name);
 fail_timer:
     timer_fini(c, &l->timer);
-fail_names:
-    free(l->name);
 fail:
     free(l);
     return NULL;
@@ -119,15 +109,14 @@ lock_free(struct core *c, struct lock *l)
             claim_free(c, cl);
         }
     }
-    HASH_DELETE(hh, c->by_name, l);
-    HASH_DELETE(id_hh, c->by_id, l);
+    map_remove(&c->by_name, &l->by_name);
+    map_remove(&c->by_id, &l->by_id);
     list_remove(&l->all);
     list_remove(&l->work);
     list_remove(&l->probe_node);
     list_remove(&l->break_unsent.node);
     timer_fini(c, &l->timer);
     c->locks_n--;
-    free(l->name);
     free(l);
 }
 
@@ -257,8 +246,8 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 {
     struct core_action a = {.type = type};
 
-    a.op = (struct core_op){.lock = l->id,
-                            .key = {l->key, l->key_n},
+    a.op = (struct core_op){.lock = lock_id(l),
+                            .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
                             .owner = l->watch_owner,
@@ -382,9 +371,9 @@ lock_break(struct core *c, struct request *r)
     }
     l->break_op = ++c->serial;
     a.op = (struct core_op){.op = l->break_op,
-                            .lock = l->id,
-                            .claim = l->id,
-                            .key = {l->key, l->key_n},
+                            .lock = lock_id(l),
+                            .claim = lock_id(l),
+                            .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
                             .token_floor = c->token_max,

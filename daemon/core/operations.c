@@ -43,9 +43,9 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_uns
     const struct lock *l = cl->lock;
 
     return (struct core_op){.op = op,
-                            .lock = l->id,
-                            .claim = cl->id,
-                            .key = {l->key, l->key_n},
+                            .lock = lock_id(l),
+                            .claim = claim_id(cl),
+                            .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
                             .owner = cl->number,

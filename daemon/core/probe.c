@@ -90,8 +90,8 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
         }
         list_push_back(looked, &l->probe_node);
         if (is_asked_about(c, l)) {
-            name[p->n] = (struct core_probe_name){{l->key, l->key_n}, l->kind};
-            p->lock[p->n++] = l->id;
+            name[p->n] = (struct core_probe_name){lock_key(l), l->kind};
+            p->lock[p->n++] = lock_id(l);
             l->heard_itself = l->watch == WATCH_ON;
         }
     }

@@ -23,6 +23,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
+#include "daemon/base/map.h"
 #include "daemon/core/core.h"
 
 enum {
@@ -106,7 +107,7 @@ enum {
 };
 
 struct claim {
-    uint64_t id;
+    struct map_node by_id;  /* core.claims; its number is the claim's id */
     struct lock *lock;
     struct owner *owner;
     uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
@@ -174,18 +175,13 @@ struct claim {
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
     uint64_t kept_order;    /* its place as it was kept */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* ... among which */
-    UT_hash_handle hh;      /* core.claims */
 };
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
 struct lock {
-    uint64_t id;
-    char *name;             /* owned; the key follows it unless they are equal */
-    size_t name_n;
-    char *key;              /* inside name's memory */
-    size_t key_n;
-    unsigned hash;
+    struct map_node by_id;  /* core.by_id; its number is the lock's id */
+    struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     enum kind kind;
     enum value_format value;
     uint32_t claims_n, waiting_n; /* claims on it; LOCK requests that wait for it */
@@ -223,8 +219,9 @@ struct lock {
     struct list probe_node; /* probe.todo, probe.seen */
     bool heard_itself;      /* our ear was on its channel when that was asked last */
     bool outside;           /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
-    UT_hash_handle hh;      /* core.by_name */
-    UT_hash_handle id_hh;   /* core.by_id */
+    uint32_t name_n, key_n; /* bytes ... */
+    uint32_t key_at;        /* ... and where the key begins: behind the name, or with it when they are equal */
+    char text[];            /* the name, and the key */
 };
 
 struct request {
@@ -286,8 +283,8 @@ struct core {
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
     struct owner *owners;
-    struct claim *claims;
-    struct lock *by_name, *by_id;
+    struct map claims;
+    struct map by_name, by_id; /* locks */
     struct list locks;      /* lock.all, in order of creation */
     struct list lock_work, owner_work;
     struct probe probe;
@@ -475,7 +472,25 @@ later(int64_t a_us, int64_t b_us)
 static inline struct slice
 lock_name(const struct lock *l)
 {
-    return (struct slice){l->name, l->name_n};
+    return (struct slice){l->text, l->name_n};
+}
+
+static inline struct slice
+lock_key(const struct lock *l)
+{
+    return (struct slice){l->text + l->key_at, l->key_n};
+}
+
+static inline uint64_t
+lock_id(const struct lock *l)
+{
+    return l->by_id.number;
+}
+
+static inline uint64_t
+claim_id(const struct claim *cl)
+{
+    return cl->by_id.number;
 }
 
 #endif

@@ -46,7 +46,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     const struct claim *told = holder != NULL ? holder : first_claim(&l->leaving);
 
     *v = (struct core_lock_view){
-        .name = {l->name, l->name_n}, .key = {l->key, l->key_n}, .kind = l->kind, .state = "idle"};
+        .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
     told = told != NULL ? told : first_claim(&l->lost);
     count_waiters(l, now_us, v);
@@ -103,7 +103,7 @@ waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
     list_each(pos, nxt, &l->queue)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
-        struct core_waiter_view v = {.name = {l->name, l->name_n},
+        struct core_waiter_view v = {.name = lock_name(l),
                                      .owner = owner_view(cl),
                                      .position = ++position,
                                      .waited_us = now_us - cl->queued_us,

@@ -23,6 +23,13 @@ share(const UT_hash_table *t)
     return t->num_buckets * sizeof(UT_hash_bucket) / t->num_items;
 }
 
+/* The same of one of our own tables. */
+static size_t
+map_share(const struct map *m)
+{
+    return m->room * sizeof(struct map_node *) / m->count;
+}
+
 /* Of one record with a timer. */
 static size_t
 timer_share(const struct core *c)
@@ -33,13 +40,13 @@ timer_share(const struct core *c)
 static size_t
 weigh_claim(const struct core *c, struct claim *cl)
 {
-    return block(cl) + share(c->claims->hh.tbl) + timer_share(c);
+    return block(cl) + map_share(&c->claims) + timer_share(c);
 }
 
 static size_t
 weigh_lock(const struct core *c, struct lock *l)
 {
-    size_t n = block(l) + block(l->name) + share(c->by_name->hh.tbl) + share(c->by_id->id_hh.tbl) + timer_share(c);
+    size_t n = block(l) + map_share(&c->by_name) + map_share(&c->by_id) + timer_share(c);
     struct list *pos, *nxt;
 
     list_each(pos, nxt, &l->holders)
