@@ -394,12 +394,12 @@ model_release_rw(struct model *m, struct model_key *k, int name, struct model_ca
     whole = (h->reads > 0 || reads == 0) && (h->writes > 0 || writes == 0);
     h->reads = h->reads > 0 ? reads : 0;
     h->writes = h->writes > 0 ? writes : 0;
+    c->d->outcome = whole ? CORE_OK : CORE_GONE_IN_REDIS;
     if (h->reads + h->writes > 0) {
         model_lengthen(c, &k->expires_us);
         if (h->reads > 0 && h->until_us < c->now_us + c->op.lease_us) {
             h->until_us = c->now_us + c->op.lease_us;
         }
-        c->d->outcome = whole ? CORE_OK : CORE_GONE_IN_REDIS;
         c->d->stamp = k->expires_us;
     } else {
         model_exit(k, h);
