@@ -1,10 +1,11 @@
 /*
- * heap.c -- intrusive binary min-heap of deadlines.
+ * heap.c -- intrusive min-heap of deadlines, four children to a node: half as deep as a binary one, and the children lie
+ * side by side.
  *
  * Owns the array, never the nodes. Invariants:
  *
- * H1  node[i]->pos == i + 1 for every i < count; pos == 0 for nodes that are out.
- * H2  No node is due before its parent: (at_us, seq) rises from root to leaf.
+ * H1  slot[i].node->pos == i + 1, and both have the same at_us, for every i < count; pos == 0 for nodes that are out.
+ * H2  No slot is due before its parent: (at_us, seq) rises from root to leaf.
  * H3  seq is never used twice, so the order is total.
  */
 #include "daemon/base/heap.h"
@@ -12,10 +13,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { CHILDREN = 4 };
+
 void
 heap_init(struct heap *h)
 {
-    *h = (struct heap){.node = NULL};
+    *h = (struct heap){.slot = NULL};
 }
 
 void
@@ -24,9 +27,9 @@ heap_fini(struct heap *h)
     size_t i;
 
     for (i = 0; i < h->count; i++) {
-        h->node[i]->pos = 0;
+        h->slot[i].node->pos = 0;
     }
-    free(h->node);
+    free(h->slot);
     heap_init(h);
 }
 
@@ -34,96 +37,102 @@ bool
 heap_reserve(struct heap *h, size_t room)
 {
     size_t want = h->room > 0 ? h->room : 16;
-    struct heap_node **node;
+    struct heap_slot *slot;
 
     if (room <= h->room) {
         return true;
     }
-    if (room > SIZE_MAX / sizeof(*node) / 2) {
+    if (room > UINT32_MAX / 2) {
         return false;
     }
     while (want < room) {
         want *= 2;
     }
-    node = realloc(h->node, want * sizeof(*node));
-    if (node == NULL) {
+    slot = realloc(h->slot, want * sizeof(*slot));
+    if (slot == NULL) {
         return false;
     }
-    h->node = node;
+    h->slot = slot;
     h->room = want;
     return true;
 }
 
 static bool
-before(const struct heap_node *a, const struct heap_node *b)
+before(const struct heap_slot *a, const struct heap_slot *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
 
 static void
-put(struct heap *h, size_t i, struct heap_node *n)
+put(struct heap *h, size_t i, const struct heap_slot *s)
 {
-    h->node[i] = n;
-    n->pos = i + 1;
+    h->slot[i] = *s;
+    s->node->pos = (uint32_t)i + 1;
 }
 
-/* Moves n, now at i, to where H2 holds again. */
+/* The earliest child of i; `count` when there is none. */
+static size_t
+first_child(const struct heap *h, size_t i)
+{
+    size_t first = CHILDREN * i + 1, last = first + CHILDREN < h->count ? first + CHILDREN : h->count;
+
+    if (first >= h->count) {
+        return h->count;
+    }
+    for (size_t k = first + 1; k < last; k++) {
+        first = before(&h->slot[k], &h->slot[first]) ? k : first;
+    }
+    return first;
+}
+
+/* Puts s where H2 holds again; what is at i now is overwritten. */
 static void
-settle(struct heap *h, size_t i, struct heap_node *n)
+settle(struct heap *h, size_t i, struct heap_slot s)
 {
     size_t child;
 
-    while (i > 0 && before(n, h->node[(i - 1) / 2])) {
-        put(h, i, h->node[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    while (i > 0 && before(&s, &h->slot[(i - 1) / CHILDREN])) {
+        put(h, i, &h->slot[(i - 1) / CHILDREN]);
+        i = (i - 1) / CHILDREN;
     }
-    while ((child = 2 * i + 1) < h->count) {
-        if (child + 1 < h->count && before(h->node[child + 1], h->node[child])) {
-            child++;
-        }
-        if (!before(h->node[child], n)) {
-            break;
-        }
-        put(h, i, h->node[child]);
+    while ((child = first_child(h, i)) < h->count && before(&h->slot[child], &s)) {
+        put(h, i, &h->slot[child]);
         i = child;
     }
-    put(h, i, n);
+    put(h, i, &s);
 }
 
 void
 heap_set(struct heap *h, struct heap_node *n, int64_t at_us)
 {
     n->at_us = at_us;
-    n->seq = ++h->seq;
     if (n->pos == 0) {
         assert(h->count < h->room);
-        h->count++;
-        put(h, h->count - 1, n);
+        n->pos = (uint32_t)++h->count;
+    } else {
+        assert(n->pos <= h->count && h->slot[n->pos - 1].node == n);
     }
-    assert(n->pos <= h->count && h->node[n->pos - 1] == n);
-    settle(h, n->pos - 1, n);
+    settle(h, n->pos - 1, (struct heap_slot){at_us, ++h->seq, n});
 }
 
 void
 heap_remove(struct heap *h, struct heap_node *n)
 {
     size_t i;
-    struct heap_node *last;
 
     if (n->pos == 0) {
         return;
     }
-    assert(n->pos <= h->count && h->node[n->pos - 1] == n);
+    assert(n->pos <= h->count && h->slot[n->pos - 1].node == n);
     i = n->pos - 1;
     n->pos = 0;
-    last = h->node[--h->count];
-    if (last != n) {
-        settle(h, i, last);
+    if (i != --h->count) {
+        settle(h, i, h->slot[h->count]);
     }
 }
 
 struct heap_node *
 heap_min(const struct heap *h)
 {
-    return h->count > 0 ? h->node[0] : NULL;
+    return h->count > 0 ? h->slot[0].node : NULL;
 }

@@ -2,7 +2,7 @@
  * heap.h -- intrusive min-heap of deadlines.
  *
  * Ties are broken by the order of arming, so that the same events always fire
- * in the same order. The heap owns only its array of pointers; nodes live in
+ * in the same order. The heap owns only its array of slots; nodes live in
  * their records.
  */
 #ifndef RLOCKD_BASE_HEAP_H
@@ -14,12 +14,19 @@
 
 struct heap_node {
     int64_t at_us; /* when it is due */
-    uint64_t seq;  /* order of arming, breaks ties */
-    size_t pos;    /* 1-based place in the array; 0 = not in the heap */
+    uint32_t pos;  /* 1-based place in the array; 0 = not in the heap */
+    uint32_t what; /* of use to who owns the record: the heap does not look at it */
+};
+
+/* What the order depends on lies in the array, so that no record is looked at to find the place of another. */
+struct heap_slot {
+    int64_t at_us;
+    uint64_t seq; /* order of arming, breaks ties */
+    struct heap_node *node;
 };
 
 struct heap {
-    struct heap_node **node; /* owned array; the nodes are borrowed */
+    struct heap_slot *slot; /* owned array; the nodes are borrowed */
     size_t count, room;
     uint64_t seq;
 };

@@ -155,7 +155,7 @@ core_act(struct core *c, const struct core_action *a)
 bool
 timer_init(struct core *c, struct timer *t, enum timer_kind kind)
 {
-    t->kind = kind;
+    t->node.what = kind;
     t->node.pos = 0;
     if (!heap_reserve(&c->timers, c->timers_n + 1)) {
         return false;
@@ -186,7 +186,7 @@ static void
 timer_fire(struct core *c, struct timer *t)
 {
     heap_remove(&c->timers, &t->node);
-    switch (t->kind) {
+    switch ((enum timer_kind)t->node.what) {
     case TIMER_REQUEST:
         request_timer(c, container_of(t, struct request, timer));
         break;
@@ -215,7 +215,7 @@ renew_slack_us(struct timer *t)
     struct claim *cl;
     int64_t slack_us;
 
-    if (t->kind != TIMER_CLAIM) {
+    if (t->node.what != TIMER_CLAIM) {
         return 0;
     }
     cl = container_of(t, struct claim, timer);

@@ -47,8 +47,7 @@ enum {
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
 
 struct timer {
-    struct heap_node node; /* core.timers */
-    enum timer_kind kind;
+    struct heap_node node; /* core.timers; node.what: timer_kind */
 };
 
 struct peer {

@@ -34,7 +34,7 @@ map_share(const struct map *m)
 static size_t
 timer_share(const struct core *c)
 {
-    return c->timers.room * sizeof(struct heap_node *) / c->timers_n;
+    return c->timers.room * sizeof(struct heap_slot) / c->timers_n;
 }
 
 static size_t

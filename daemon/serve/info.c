@@ -121,7 +121,7 @@ weigh_session(struct engine *e, struct session *s)
     return block(s) + block(s->read_ev) + block(s->write_ev) + block(s->reader.in.p) + block(s->out.p) +
            block(s->name) + block(s->lib_name) + block(s->lib_ver) +
            s->hh.tbl->num_buckets * sizeof(UT_hash_bucket) / s->hh.tbl->num_items +
-           e->due.room * sizeof(struct heap_node *) / e->sessions_n + core_weigh_session(e->core, s->id);
+           e->due.room * sizeof(struct heap_slot) / e->sessions_n + core_weigh_session(e->core, s->id);
 }
 
 static size_t

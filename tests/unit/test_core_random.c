@@ -491,7 +491,7 @@ link_dies(struct world *w, int d)
     n->link++;
     n->up = false;
     for (size_t i = 0; i < w->flights.count && count < 256; i++) {
-        struct flight *f = container_of(w->flights.node[i], struct flight, node);
+        struct flight *f = container_of(w->flights.slot[i].node, struct flight, node);
 
         if (f->daemon == d && (f->what == OP_RUNS || f->what == OP_ANSWERED) && !f->zombie && f->link == n->link - 1) {
             lost[count++] = f;

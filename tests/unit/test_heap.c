@@ -1,7 +1,7 @@
 /*
  * test_heap.c -- order, ties, moves and removals, against a plain array that is searched.
  */
-#include "daemon/base/heap.h"
+#include "daemon/base/heap.c"
 
 #include <check.h>
 #include <stdlib.h>
@@ -15,9 +15,10 @@ static bool
 is_sound(const struct heap *h)
 {
     for (size_t i = 0; i < h->count; i++) {
-        const struct heap_node *n = h->node[i], *up = h->node[i > 0 ? (i - 1) / 2 : 0];
+        const struct heap_slot *s = &h->slot[i], *up = &h->slot[i > 0 ? (i - 1) / CHILDREN : 0];
 
-        if (n->pos != i + 1 || up->at_us > n->at_us || (up->at_us == n->at_us && up->seq > n->seq)) {
+        if (s->node->pos != i + 1 || s->node->at_us != s->at_us || up->at_us > s->at_us ||
+            (up->at_us == s->at_us && up->seq > s->seq)) {
             return false;
         }
     }
@@ -94,7 +95,7 @@ START_TEST(reserve)
 }
 END_TEST
 
-/* The earliest armed node of the model; NULL when there is none. */
+/* The earliest armed node of the model; NULL when there is none. `what` is when it was armed. */
 static struct heap_node *
 model_min(struct heap_node *n, const bool *armed)
 {
@@ -102,7 +103,7 @@ model_min(struct heap_node *n, const bool *armed)
 
     for (int i = 0; i < NODES; i++) {
         if (armed[i] && (min == NULL || n[i].at_us < min->at_us ||
-                         (n[i].at_us == min->at_us && n[i].seq < min->seq))) {
+                         (n[i].at_us == min->at_us && n[i].what < min->what))) {
             min = &n[i];
         }
     }
@@ -130,6 +131,7 @@ START_TEST(random_ops)
             armed[i] = true;
             heap_reserve(&h, count);
             heap_set(&h, &n[i], at);
+            n[i].what = (uint32_t)step;
         } else if (what < 9) {
             count -= armed[i] ? 1 : 0;
             armed[i] = false;
