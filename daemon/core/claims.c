@@ -526,6 +526,7 @@ held_timer(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
+/* Each way through it ends in claim_arm(): its timer is not due any more. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {
@@ -556,6 +557,7 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_IDLE:
     case CLAIM_LOST:
     case CLAIM_STATES:
+        claim_arm(c, cl);
         break;
     }
 }

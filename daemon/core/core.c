@@ -182,10 +182,13 @@ timer_set(struct core *c, struct timer *t, int64_t at_us)
     }
 }
 
+/* A claim arms itself anew, whatever it does: to move a timer costs less than to take it out and put it in again. */
 static void
 timer_fire(struct core *c, struct timer *t)
 {
-    heap_remove(&c->timers, &t->node);
+    if (t->node.what != TIMER_CLAIM) {
+        heap_remove(&c->timers, &t->node);
+    }
     switch ((enum timer_kind)t->node.what) {
     case TIMER_REQUEST:
         request_timer(c, container_of(t, struct request, timer));
@@ -250,10 +253,13 @@ fire_due(struct core *c)
     renew_in_turn(c);
     while ((n = heap_min(&c->timers)) != NULL) {
         struct timer *t = container_of(n, struct timer, node);
-        int64_t slack_us = renew_slack_us(t);
-        bool early = renewed > 0 && renewed < RENEW_TOGETHER && n->at_us <= c->now_us + slack_us;
+        int64_t early_us = n->at_us - c->now_us, slack_us;
 
-        if (n->at_us > c->now_us && !early) {
+        if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
+            return;
+        }
+        slack_us = renew_slack_us(t);
+        if (early_us > slack_us) {
             return;
         }
         renewed += slack_us > 0;

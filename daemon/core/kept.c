@@ -112,19 +112,14 @@ claim_forget(struct core *c, struct claim *cl)
     }
 }
 
-void
-claim_keep(struct core *c, struct claim *cl)
+static void
+keep(struct core *c, struct claim *cl, enum core_kept_state state)
 {
-    enum core_kept_state state = c->conf.keeps ? state_of(cl) : CORE_KEPT_NOTHING;
     enum kept_rank rank = rank_of(cl, state);
     const struct lock *l = cl->lock;
     struct core_action a = {.type = CORE_KEEP};
     uint64_t sum;
 
-    if (state == CORE_KEPT_NOTHING) {
-        claim_forget(c, cl);
-        return;
-    }
     if (rank != cl->kept_rank) {
         /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
         cl->kept_rank = rank;
@@ -145,6 +140,18 @@ claim_keep(struct core *c, struct claim *cl)
     a.keep.owner_grace_us = cl->owner_grace_us;
     a.keep.place_grace_us = cl->place_grace_us;
     core_act(c, &a);
+}
+
+void
+claim_keep(struct core *c, struct claim *cl)
+{
+    enum core_kept_state state = c->conf.keeps ? state_of(cl) : CORE_KEPT_NOTHING;
+
+    if (state == CORE_KEPT_NOTHING) {
+        claim_forget(c, cl);
+    } else {
+        keep(c, cl, state);
+    }
 }
 
 void
