@@ -1,6 +1,6 @@
 /*
- * heap.c -- intrusive min-heap of deadlines, four children to a node: half as deep as a binary one, and the children lie
- * side by side.
+ * heap.c -- intrusive min-heap of deadlines, four children to a node: half as deep as a binary one, and the children
+ * lie side by side.
  *
  * Owns the array, never the nodes. Invariants:
  *

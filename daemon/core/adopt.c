@@ -83,7 +83,7 @@ claim_of(struct core *c, const struct core_kept *k)
     cl->number = p->number;
     cl->token = p->token;
     cl->lease_us = p->lease_us;
-    cl->place_life_us = p->place_life_us;
+    cl->place_life_us = (uint32_t)earlier(later(p->place_life_us, 0), PLACE_MAX_US);
     cl->stamp = p->stamp;
     cl->granted_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     cl->queued_us = c->now_us;

@@ -304,7 +304,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
-        if (cl->placed && !claim_is_renewing(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews the place as well */
+        if (cl->placed && !claim_is_renewing(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews the place too */
             at_us = earlier(at_us, cl->renew_us);
         }
         break;

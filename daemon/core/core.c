@@ -209,8 +209,8 @@ timer_fire(struct core *c, struct timer *t)
 }
 
 /*
- * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more than
- * one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
+ * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more
+ * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
  */
 static int64_t
 renew_slack_us(struct timer *t)

@@ -38,7 +38,8 @@ lock_alloc(struct slice name, struct slice key)
 {
     uint32_t key_at = slice_eq(name, key) ? 0 : (uint32_t)name.n;
     size_t bytes = key_at + key.n > name.n ? key_at + key.n : name.n;
-    struct lock *l = calloc(1, sizeof(*l) + bytes);
+    size_t whole = offsetof(struct lock, text) + bytes;
+    struct lock *l = calloc(1, whole > sizeof(*l) ? whole : sizeof(*l));
 
     if (l == NULL) {
         return NULL;

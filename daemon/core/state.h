@@ -112,11 +112,11 @@ struct claim {
     uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
                                may still run, so that it can never hit a later grant */
     enum claim_state state;
+    uint32_t refs;          /* requests that name this claim, run or not */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
     struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
                                the first is being served */
-    uint32_t refs;          /* requests that name this claim, run or not */
     struct timer timer;     /* what comes next in this state, see claim_arm() */
 
     uint64_t op;            /* operation in flight; 0 = none */
@@ -126,6 +126,7 @@ struct claim {
     bool op_reclaim;        /* asserts anew what is held */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
     uint32_t op_holds;      /* holds when it succeeds */
+    uint32_t op_room;       /* ACQUIRE: the claim's room then */
     int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
     int64_t renew_lease_us; /* ... to so much */
@@ -134,16 +135,17 @@ struct claim {
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
-    int64_t place_life_us;  /* placed: Redis passes over it when it was not renewed for so long */
+    uint32_t place_life_us; /* placed: Redis passes over it when it was not renewed for so long; PLACE_MAX_US at most */
+    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* see kept_order */
     int64_t queued_us;      /* since when */
     int64_t tried_us;       /* TRYING: since when */
 
     uint64_t session;       /* that was granted it */
     uint64_t token;
     uint32_t room;          /* tokens behind it that Redis gives to nobody: for who it is handed over to */
-    uint32_t op_room;       /* ... of the acquire in flight */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
+    unsigned doubt;         /* HELD: DOUBT_*; nothing else is served before it is 0 */
     bool placed;            /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
     bool fresh;             /* granted to a LOCK that said so */
     bool watchdog;          /* renewed by us */
@@ -152,7 +154,6 @@ struct claim {
     bool lost;              /* FREEING: its owner is still to be told LOST */
     bool news_lost;         /* FREEING: its loss was published, so its release is no news */
     bool jeopardy;          /* HELD: it was published that its lease is running out */
-    unsigned doubt;         /* HELD: DOUBT_*; nothing else is served before it is 0 */
     int64_t granted_us;
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
@@ -172,9 +173,14 @@ struct claim {
     int64_t stamped_us;     /* when we heard of it */
     int64_t owner_grace_us, place_grace_us;
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint64_t kept_order;    /* its place as it was kept */
-    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* ... among which */
+    uint64_t kept_order;    /* its place as it was kept, among those of its kept_rank */
 };
+
+/*
+ * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
+ * lock costs, besides 48 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
+ */
+_Static_assert(sizeof(struct claim) <= 480, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -184,13 +190,21 @@ struct lock {
     enum kind kind;
     enum value_format value;
     uint32_t claims_n, waiting_n; /* claims on it; LOCK requests that wait for it */
-    uint32_t held_n, freeing_n;   /* claims HELD, FREEING */
+    uint32_t held_n, freeing_n;   /* claims HELD, FREEING, and ... */
+    uint32_t releasing_n;   /* ... FREEING whose release is under way */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
     int64_t linger_us;      /* as its rule said last ... */
     bool foreign_wait, tracking; /* ... these too */
     bool contended;         /* somebody here wanted it while it was held, since the record was made */
     bool unplaced;          /* somebody in the queue may need a place in Redis */
+    uint32_t trying_n;      /* claims TRYING */
+    bool alone;             /* ... one, beside which no other may */
+    bool failed;            /* ... and one of those that are, or were, under way together has failed */
+    bool again;             /* something moved while they were */
+    bool heard_itself;      /* our ear was on its channel when it was asked last who else listens */
+    bool outside;           /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
+    uint64_t turn;          /* in which the attempts under way were sent */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
     struct list idle, queue, holders, leaving, lost; /* claim.node */
@@ -199,25 +213,17 @@ struct lock {
     uint64_t break_op;
     struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
-    uint32_t releasing_n;   /* claims FREEING whose release is under way */
-    uint32_t trying_n;      /* claims TRYING */
-    bool alone;             /* ... one, beside which no other may */
-    bool failed;            /* ... and one of those that are, or were, under way together has failed */
-    uint64_t turn;          /* ... in which they were sent */
     struct claim *lingering; /* the one in that state; NULL: none */
     enum watch_state watch;
-    uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
-    bool again;             /* something moved while attempts were in flight */
     enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
+    uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* somebody elsewhere holds it, at the latest until then; 0 = not that we know */
     int64_t yield_until_us; /* we let it go to others: wake-ups are ignored until then */
     int64_t backoff_us;
-    uint32_t run;           /* grants here in a row ... */
-    int64_t run_since_us;   /* ... since; or since Redis said that nobody waits elsewhere */
+    int64_t run_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     struct list probe_node; /* probe.todo, probe.seen */
-    bool heard_itself;      /* our ear was on its channel when that was asked last */
-    bool outside;           /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
+    uint32_t run;           /* grants here in a row */
     uint32_t name_n, key_n; /* bytes ... */
     uint32_t key_at;        /* ... and where the key begins: behind the name, or with it when they are equal */
     char text[];            /* the name, and the key */
@@ -435,6 +441,8 @@ void bundle_leave(struct core *c, struct request *r);   /* its session has gone,
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
 void deadlock_heard(struct core *c, struct slice what);
+
+_Static_assert(sizeof(struct lock) <= 400, "a lock has grown");
 
 static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */

@@ -1,5 +1,6 @@
 /*
- * test_core_crowd.c -- renewals by the ten thousand: as many at a time as Redis can answer, the others in their turn.
+ * test_core_crowd.c -- what is many. Renewals by the ten thousand: as many at a time as Redis can answer, the others in
+ * their turn. Two names with one hash.
  */
 #include <stdio.h>
 
@@ -212,6 +213,30 @@ START_TEST(renewed_by_hand_meanwhile)
 }
 END_TEST
 
+/* It happens to two of 2^32 names: each is found all the same. */
+START_TEST(names_that_hash_alike)
+{
+    struct lock *a, *b;
+    struct world w;
+    uint64_t s, of_b;
+
+    s = world_holding(&w);
+    take(&w, s, "b");
+    a = lock_find(w.core, slice_of("a"));
+    b = lock_find(w.core, slice_of("b"));
+    of_b = b->by_name.number;
+    map_remove(&w.core->by_name, &b->by_name);
+    ck_assert(map_add(&w.core->by_name, &b->by_name, a->by_name.number));
+    ck_assert_ptr_eq(lock_find(w.core, slice_of("a")), a);
+    map_remove(&w.core->by_name, &a->by_name);
+    ck_assert_ptr_null(lock_find(w.core, slice_of("a")));
+    ck_assert(map_add(&w.core->by_name, &a->by_name, a->by_name.number));
+    map_remove(&w.core->by_name, &b->by_name);
+    ck_assert(map_add(&w.core->by_name, &b->by_name, of_b));
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -223,6 +248,7 @@ main(void)
         given_back_meanwhile,
         doubts_in_turn,
         renewed_by_hand_meanwhile,
+        names_that_hash_alike,
     };
 
     return suite_main("core, crowd", tests, sizeof(tests) / sizeof(tests[0]));
