@@ -221,7 +221,7 @@ core_check(const struct core *c, int64_t now_us)
     }
     assert(t.waiting == c->waiting_n);
     assert(t.doubts == c->doubts_n && (c->epoch == 0 || t.doubts > 0)); /* I12 */
-    assert(t.renewing == c->renewing_n && (t.renewing >= RENEW_WINDOW || list_empty(&c->renewals))); /* I14 */
+    assert(t.renewing == c->renewing_n && (t.renewing >= renew_window(c) || list_empty(&c->renewals))); /* I14 */
     /* P1 of probe.c */
     assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
 }

@@ -26,7 +26,7 @@
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
- * I14 A renewal waits for its turn only while RENEW_WINDOW of them are in flight.
+ * I14 A renewal waits for its turn only while renew_window() of them are in flight.
  */
 #include "daemon/core/core.h"
 
@@ -229,14 +229,14 @@ renew_slack_us(struct timer *t)
 static bool
 may_renew(const struct core *c)
 {
-    return c->renewing_n < RENEW_WINDOW && !list_empty(&c->renewals);
+    return c->renewing_n < renew_window(c) && !list_empty(&c->renewals);
 }
 
 /* Renewals that had to wait: as many as there is room for now have their timers due once more. */
 static void
 renew_in_turn(struct core *c)
 {
-    for (uint32_t n = c->renewing_n; n < RENEW_WINDOW && !list_empty(&c->renewals); n++) {
+    for (uint32_t n = c->renewing_n; n < renew_window(c) && !list_empty(&c->renewals); n++) {
         struct claim *cl = container_of(c->renewals.next, struct claim, renew_unsent.node);
 
         list_remove(&cl->renew_unsent.node);

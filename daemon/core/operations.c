@@ -146,7 +146,7 @@ claim_renew(struct core *c, struct claim *cl)
 void
 claim_renew_in_turn(struct core *c, struct claim *cl)
 {
-    if (c->renewing_n < RENEW_WINDOW) {
+    if (c->renewing_n < renew_window(c)) {
         claim_renew(c, cl);
     } else if (!claim_is_renewing(cl)) {
         list_push_back(&c->renewals, &cl->renew_unsent.node);

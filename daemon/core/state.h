@@ -41,7 +41,8 @@ enum {
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
     REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
-    RENEW_WINDOW = 8 * 1024,     /* so many are in flight at a time: Redis answers them long before its time is over */
+    RENEW_WINDOW = 8 * 1024,     /* no more are in flight at a time ... */
+    RENEW_US = 100,              /* ... nor than Redis answers in time if each takes it so long */
 };
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
@@ -474,6 +475,15 @@ static inline int64_t
 later(int64_t a_us, int64_t b_us)
 {
     return a_us > b_us ? a_us : b_us;
+}
+
+/* So many renewals may be in flight. */
+static inline uint32_t
+renew_window(const struct core *c)
+{
+    int64_t n = earlier(c->conf.op_timeout_us / RENEW_US, RENEW_WINDOW);
+
+    return (uint32_t)later(n, RENEW_TOGETHER);
 }
 
 static inline struct slice

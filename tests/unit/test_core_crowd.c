@@ -12,13 +12,14 @@ enum { CROWD_N = RENEW_WINDOW + 1000 };
 
 /* So many names held by one session, all granted at once. The core is checked where a test says so. */
 static uint64_t
-crowd_of(struct world *w, int n, int64_t apart_us)
+crowd_under(struct world *w, int64_t op_timeout_us, int n, int64_t apart_us)
 {
     struct core_conf conf = world_conf;
     char name[WORLD_TEXT];
     uint64_t s;
 
     conf.locks_max = CROWD_N;
+    conf.op_timeout_us = op_timeout_us;
     world_open_conf(w, &conf);
     w->unchecked = true;
     s = session(w);
@@ -29,6 +30,12 @@ crowd_of(struct world *w, int n, int64_t apart_us)
     }
     core_check(w->core, w->now_us);
     return s;
+}
+
+static uint64_t
+crowd_of(struct world *w, int n, int64_t apart_us)
+{
+    return crowd_under(w, SEC(1), n, apart_us);
 }
 
 /* Renewals that were asked for since the last time; where they begin. */
@@ -104,6 +111,26 @@ START_TEST(in_turn)
     ck_assert_uint_eq(count_asked(&w, &more), RENEW_WINDOW);
     ck_assert_uint_eq(w.metrics.lost + w.metrics.jeopardies, 0);
     crowd_goes(&w);
+}
+END_TEST
+
+/* Fewer where Redis has less time, but never less than a batch; never more than there is a use for. */
+START_TEST(as_many_as_are_answered_in_time)
+{
+    static const struct {
+        int64_t op_timeout_us;
+        size_t together;
+    } rows[] = {{MS(1), RENEW_TOGETHER}, {MS(20), 200}, {SEC(60), 1000}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w;
+        size_t from;
+
+        crowd_under(&w, rows[i].op_timeout_us, 1000, 0);
+        pass(&w, TOLD_30S / 3);
+        ck_assert_uint_eq(count_asked(&w, &from), rows[i].together);
+        crowd_goes(&w);
+    }
 }
 END_TEST
 
@@ -243,6 +270,7 @@ main(void)
     const TTest *const tests[] = {
         early_by_the_batch,
         in_turn,
+        as_many_as_are_answered_in_time,
         failed_behind_the_others,
         waiting_does_not_outlast_the_lease,
         given_back_meanwhile,
