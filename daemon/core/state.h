@@ -230,6 +230,8 @@ struct lock {
     char text[];            /* the name, and the key */
 };
 
+_Static_assert(sizeof(struct lock) <= 400, "a lock has grown");
+
 struct request {
     uint64_t id;
     enum core_event_type verb;
@@ -442,8 +444,6 @@ void bundle_leave(struct core *c, struct request *r);   /* its session has gone,
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
 void deadlock_heard(struct core *c, struct slice what);
-
-_Static_assert(sizeof(struct lock) <= 400, "a lock has grown");
 
 static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */

@@ -710,7 +710,7 @@ note_attempt(struct world *w, int d, const struct core_action *a)
     bool together = false, behind = false;
 
     for (size_t i = 0; i < w->flights.count; i++) {
-        const struct flight *f = container_of(w->flights.node[i], struct flight, node);
+        const struct flight *f = container_of(w->flights.slot[i].node, struct flight, node);
 
         if (f->daemon == d && f->what == OP_RUNS && !f->zombie && slice_eq(slice_of(f->key), a->op.key)) {
             together |= f->verb == CORE_ACQUIRE && !f->op.reentry && !f->op.reclaim;
