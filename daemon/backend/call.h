@@ -19,6 +19,7 @@ enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /*
 struct item {
     struct list node;   /* in a batch or in call.items */
     struct core_op op;  /* op.key points behind the item */
+    uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
 };
 
 /* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (presence.h). */

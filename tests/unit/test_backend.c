@@ -547,6 +547,56 @@ START_TEST(a_turn_is_one_call)
 }
 END_TEST
 
+/* Redis stands still, so that nothing is answered before all is asked for. */
+START_TEST(what_is_asked_for_meanwhile_leaves_together)
+{
+    struct core_op first = op_on("first", KIND_REENTRANT, 1), held = op_on("held", KIND_REENTRANT, 1);
+    struct backend_status st;
+    uint64_t op[20], ahead;
+
+    held.stamp = acquire("held", KIND_REENTRANT, 1).stamp;
+    backend_status(w.b, &st);
+    ahead = st.in_flight;
+    redis("CONFIG RESETSTAT");
+    redis_stop();
+    perform(&first, CORE_ACQUIRE);
+    flush();
+    for (int i = 0; i < 20; i++) {
+        char key[16];
+        struct core_op o;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        o = op_on(key, KIND_REENTRANT, (uint64_t)i);
+        op[i] = perform(&o, CORE_ACQUIRE);
+        flush(); /* a turn for each */
+    }
+    held.op = ++w.serial;
+    held.holds = 0;
+    perform(&held, CORE_RELEASE);
+    flush();
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.queued, 21);
+    ck_assert_uint_eq(st.in_flight - ahead, 1);
+    ck_assert(!backend_idle(w.b));
+    held.op = ++w.serial;
+    perform(&held, CORE_EXTEND); /* by another link: not behind them */
+    flush();
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.queued, 21);
+    redis_cont();
+    must(await(first.op), CORE_OK);
+    for (int i = 0; i < 20; i++) {
+        must(await(op[i]), CORE_OK);
+    }
+    must(await(held.op - 1), CORE_OK);
+    (void)await(held.op);
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.queued, 0);
+    ck_assert(backend_idle(w.b));
+    ck_assert_int_eq(redis_calls("evalsha"), 4); /* the first, those who take, who gives, who renews */
+}
+END_TEST
+
 START_TEST(one_turn_keeps_the_order_of_a_name)
 {
     KIND_EACH(k)
@@ -1189,6 +1239,7 @@ main(void)
         somebody_elses_clock_key_does_no_harm,
         a_spoiled_name_spoils_only_itself,
         a_turn_is_one_call,
+        what_is_asked_for_meanwhile_leaves_together,
         one_turn_keeps_the_order_of_a_name,
         many_links_keep_the_order_of_a_name,
         names_are_bytes,

@@ -518,6 +518,77 @@ START_TEST(an_answer_from_another_epoch_is_none)
 }
 END_TEST
 
+/* What has not left has not run, and waits for no reconnect. */
+START_TEST(what_gathers_is_down_with_its_link)
+{
+    struct core_op op[4] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_SIMPLE, 3),
+                            op_on("n", KIND_SIMPLE, 4)};
+
+    replies(HOLD);
+    send_op(&op[0], CORE_ACQUIRE);
+    send_op(&op[1], CORE_ACQUIRE);
+    send_op(&op[2], CORE_RELEASE);
+    send_op(&op[3], CORE_BREAK_KEY);
+    turn_until_exists("k");
+    cut_all();
+    turn_until(is_down, NULL);
+    must(await(op[0].op), CORE_UNKNOWN);
+    for (int i = 1; i < 4; i++) {
+        must(await(op[i].op), CORE_DOWN);
+    }
+    ck_assert(backend_idle(w.b));
+    ck_assert(!exists("l"));
+    replies(PASS);
+    turn_until(is_all_up, NULL);
+    must(acquire("l", KIND_REENTRANT, 2), CORE_OK);
+}
+END_TEST
+
+/* A call that is given up holds nobody back. */
+START_TEST(what_gathers_leaves_when_a_call_is_given_up)
+{
+    struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2)};
+
+    replies(HOLD);
+    send_op(&op[0], CORE_ACQUIRE);
+    send_op(&op[1], CORE_ACQUIRE);
+    must(await(op[0].op), CORE_UNKNOWN);
+    turn_until_exists("l");
+    must(await(op[1].op), CORE_UNKNOWN);
+    ck_assert_int_ge(done_of(op[1].op)->sent_us, done_of(op[0].op)->sent_us + TIMEOUT_US);
+    ck_assert_int_gt(done_of(op[1].op)->guard_us, done_of(op[1].op)->sent_us + TIMEOUT_US / 2);
+    replies(PASS);
+}
+END_TEST
+
+START_TEST(what_gathered_in_another_epoch_is_down)
+{
+    struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("x", KIND_REENTRANT, 1)};
+    uint64_t epoch = epoch_now();
+    struct pair *p = px.pair;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    while (!p->attempted) {
+        p++;
+    }
+    p->held = true;
+    send_op(&op[0], CORE_ACQUIRE);
+    turn_until_exists("k");
+    op[1].holds = 0;
+    send_op(&op[1], CORE_RELEASE);
+    redis("FLUSHALL");
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_GRACE);
+    turn_until(is_granting_anew, &epoch);
+    ck_assert_ptr_null(done_of(op[1].op));
+    redis("HSET x " UUID ":1 1");
+    p->held = false;
+    on_reply(p->server, p);
+    must(await(op[0].op), CORE_UNKNOWN);
+    must(await(op[1].op), CORE_DOWN);
+    ck_assert(exists("x"));
+}
+END_TEST
+
 /* ---- zombies: Redis runs what a closed connection had sent, when it wakes ---- */
 
 static void
@@ -926,6 +997,9 @@ main(void)
         killed_connections_come_back,
         closing_forgets_what_is_in_flight,
         an_answer_from_another_epoch_is_none,
+        what_gathers_is_down_with_its_link,
+        what_gathers_leaves_when_a_call_is_given_up,
+        what_gathered_in_another_epoch_is_down,
         errors_mean_what_they_say,
         nonsense_ends_the_link,
         a_reply_to_nothing_ends_the_link,

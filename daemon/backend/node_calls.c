@@ -1,0 +1,360 @@
+/*
+ * node_calls.c -- what a node is asked for, as script calls: which link, which batch; every operation ends in one DONE.
+ *
+ * While CALLS_MAX calls are in flight on a link, what is asked for gathers; with the answer it leaves, all at once. So an
+ * idle link adds no delay, and a busy one pays what a call costs Redis once for many names. Nothing else holds an item
+ * back: the answer comes, or the call is given up at its deadline, or the link is lost. Then what has gathered is DOWN,
+ * for it has not run; nothing waits for a reconnect. There is no limit of its own to what gathers: it is at most an
+ * operation and a renewal for each claim, and sessions are not read from while too many of their requests are open.
+ *
+ * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
+ * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
+ * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
+ *     they came. So a release may overtake an attempt that was asked for turns before, as it does within a turn. That is
+ *     right because a claim has one operation at a time: those of one name that gather together are of different
+ *     claims (and at most one break), each is told what its own did, and none of them needs to be later than another;
+ *     an attempt behind a release or a break finds free what it may have found taken. What has left is never overtaken.
+ * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
+ *     that may be lost is not asked of what has come in its place.
+ * I5  calls[link] is the number of calls in flight there; batches are not empty behind node_flush() only where it is
+ *     CALLS_MAX or more.
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/node_private.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+enum {
+    BATCH_MAX = 128,
+    /*
+     * In flight on a link before more gathers. One: names gather for as long as Redis takes, and share a call; more would
+     * only part them, for Redis does one thing at a time. What it costs an operation is to begin one answer later.
+     */
+    CALLS_MAX = 1,
+    JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
+};
+
+/* ---- outcomes ---- */
+
+static void
+post_done(struct node *n, const struct core_op *op, struct core_done *done)
+{
+    struct core_event ev = {.type = CORE_DONE};
+
+    done->claim = op->claim;
+    done->op = op->op;
+    ev.done = *done;
+    n->env->post(n->env->ctx, &ev);
+}
+
+static void
+call_free(void *arg)
+{
+    struct call *c = arg;
+
+    while (!list_empty(&c->items)) {
+        item_free(container_of(c->items.next, struct item, node));
+    }
+    free(c);
+}
+
+/* It is not in flight any more. */
+static void
+land(struct node *n, const struct call *c)
+{
+    n->flying -= c->n;
+    n->calls[c->link]--;
+}
+
+/* The same outcome for every name of the call; the call is gone then. */
+static void
+finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
+{
+    land(n, c);
+    while (!list_empty(&c->items)) {
+        struct item *it = container_of(c->items.next, struct item, node);
+        struct core_done done = {.outcome = outcome,
+                                 .sent_us = sent_us,
+                                 .guard_us = c->guard_us + c->slack_us,
+                                 .pttl_us = -1};
+
+        list_remove(&it->node);
+        post_done(n, &it->op, &done);
+        free(it);
+    }
+    free(c);
+}
+
+void
+node_learn(struct node *n, int64_t sent_us, int64_t time_us)
+{
+    int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
+
+    if (jump_us > JUMP_US || jump_us < -JUMP_US) {
+        log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
+                  LOG_N(jump_us / US_PER_MS), NULL);
+        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
+    }
+}
+
+static void on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+
+/* Sends the call; false: the link takes nothing, and nothing was sent. */
+static bool
+call_send(struct node *n, struct call *c)
+{
+    struct slice word[LINK_WORDS_MAX];
+    struct call_terms terms = {.sha = n->hello.sha[c->verb][c->kind],
+                               .uuid = n->env->uuid,
+                               .secret = &n->env->secret,
+                               .offset_us = offset_guess(&n->offset)};
+    int words;
+
+    c->epoch = n->presence.epoch.number;
+    terms.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
+    c->whole = c->whole || terms.sha[0] == '\0';
+    c->guard_us = clock_now_us() + n->conf->timeout_us;
+    c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
+    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
+        c->guard_us = 0;
+    }
+    buf_clear(&n->text, SIZE_MAX);
+    words = call_words(c, &terms, &n->text, word);
+    return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
+}
+
+static void
+answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
+{
+    int64_t time_us;
+    size_t i = 0;
+
+    if (!call_answer_ok(c, r, &time_us)) {
+        n->env->metrics->redis_protocol_errors++;
+        link_fail(n->link[c->link], "an answer of an unexpected shape");
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
+    node_learn(n, sent_us, time_us);
+    if (c->epoch != n->presence.epoch.number) { /* said of data that Redis may not have any more */
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
+    if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
+        c->again = true;
+        if (call_send(n, c)) {
+            return;
+        }
+    }
+    land(n, c);
+    while (!list_empty(&c->items)) {
+        struct item *it = container_of(c->items.next, struct item, node);
+        struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
+
+        call_outcome(c, r, i++, &done);
+        if (done.outcome == CORE_GRACE) {
+            presence_ask(&n->presence, n->link[c->link]);
+        }
+        presence_token(&n->presence, done.token);
+        list_remove(&it->node);
+        post_done(n, &it->op, &done);
+        free(it);
+    }
+    free(c);
+}
+
+static void
+on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct call *c = arg;
+    struct node *n = c->node;
+    enum core_outcome outcome;
+    char text[TEXT_ERROR_ROOM];
+    bool drop;
+
+    if (result == LINK_UNKNOWN) {
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        return;
+    }
+    if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will */
+        c->whole = true;
+        if (!call_send(n, c)) {
+            finish_all(n, c, CORE_DOWN, sent_us);
+        }
+        return;
+    }
+    if (r->type != REPLY_ERROR) {
+        answered(n, c, r, sent_us);
+        return;
+    }
+    outcome = call_error(r->text, &drop);
+    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
+              LOG_S(text_error(text, r->text, n->address->user)), "names", LOG_N(c->n), NULL);
+    if (drop) {
+        link_fail(n->link[c->link], r->text.p);
+    }
+    finish_all(n, c, outcome, sent_us);
+}
+
+/* ---- what is asked of it ---- */
+
+static unsigned
+link_of(const struct node *n, struct slice key, enum call_verb verb)
+{
+    if (verb == VERB_RENEW) {
+        return n->lock_links;
+    }
+    return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
+}
+
+/* In strict mode nothing is taken in a Redis that could lose it. */
+static bool
+may_perform(struct node *n, struct redis_link *l, enum core_action_type action)
+{
+    return action != CORE_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+}
+
+void
+node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
+{
+    enum call_verb verb;
+    struct item *it;
+    unsigned link;
+
+    if (action == CORE_WATCH || action == CORE_UNWATCH) {
+        if (action == CORE_UNWATCH) {
+            watches_remove(n->watches, op->lock);
+        } else {
+            (void)watches_add(n->watches, op); /* without it, its timer wakes the lock */
+        }
+        return;
+    }
+    verb = call_verb_of(action);
+    link = link_of(n, op->key, verb);
+    it = item_new(op);
+    if (it == NULL) {
+        down_op(&n->down, op);
+    } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
+        down_item(&n->down, it);
+    } else {
+        it->epoch = n->presence.epoch.number;
+        list_push_back(&n->batch[link][verb][op->kind], &it->node);
+        n->batched++;
+    }
+}
+
+/* A call with this operation in it, and others that go under the same terms. */
+static struct call
+call_of(struct list *node, enum call_verb verb)
+{
+    const struct item *it = container_of(node, struct item, node);
+    const struct core_op *op = &it->op;
+
+    return (struct call){
+        .verb = verb,
+        .kind = op->kind,
+        .reclaim = op->reclaim,
+        .epoch = it->epoch,
+        /* Run late, a release that leaves some of the holds would take away from what was taken since. */
+        .partial = verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+    };
+}
+
+/* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
+static void
+flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
+{
+    size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
+    struct call *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        for (; !list_empty(batch); n->batched--) {
+            down_item(&n->down, container_of(batch->next, struct item, node));
+        }
+        return;
+    }
+    *c = call_of(batch->next, verb);
+    c->node = n;
+    c->link = link;
+    list_init(&c->items);
+    while (!list_empty(batch) && c->n < max) {
+        struct list *node = batch->next;
+        struct call alike = call_of(node, verb);
+
+        if (alike.partial != c->partial || alike.reclaim != c->reclaim || alike.epoch != c->epoch) {
+            break; /* one guard, and one epoch, for all names of a call */
+        }
+        list_remove(node);
+        list_push_back(&c->items, node);
+        c->n++;
+        n->batched--;
+    }
+    if (call_send(n, c)) {
+        n->flying += c->n;
+        n->calls[link]++;
+        return;
+    }
+    while (!list_empty(&c->items)) {
+        down_item(&n->down, container_of(c->items.next, struct item, node));
+    }
+    free(c);
+}
+
+/* I4. */
+void
+node_flush_link(struct node *n, unsigned link)
+{
+    for (int verb = 0; verb < VERBS; verb++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            struct list *batch = &n->batch[link][verb][kind];
+
+            while (!list_empty(batch)) {
+                struct item *it = container_of(batch->next, struct item, node);
+
+                if (it->epoch == n->presence.epoch.number && link_up(n->link[link])) {
+                    flush_call(n, batch, link, (enum call_verb)verb);
+                } else {
+                    n->batched--;
+                    down_item(&n->down, it);
+                }
+            }
+        }
+    }
+}
+
+void
+node_flush(struct node *n)
+{
+    for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
+        if (n->calls[link] < CALLS_MAX) {
+            node_flush_link(n, link);
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+void
+node_forget(link_reply_fn *fn, void *arg)
+{
+    if (fn == on_call) {
+        call_free(arg);
+    } else {
+        inspect_forget(fn, arg);
+    }
+}
+
+void
+node_drop_gathered(struct node *n)
+{
+    for (unsigned i = 0; i <= LINKS_MAX; i++) {
+        for (int k = 0; k < VERBS * KINDS; k++) {
+            struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
+
+            while (!list_empty(batch)) {
+                item_free(container_of(batch->next, struct item, node));
+            }
+        }
+    }
+}

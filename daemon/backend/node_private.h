@@ -1,0 +1,53 @@
+/*
+ * node_private.h -- what the files of a node share; only node.c and node_calls.c see it. Its rules stand in node_calls.c.
+ */
+#ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
+#define RLOCKD_BACKEND_NODE_PRIVATE_H
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/down.h"
+#include "daemon/backend/hello.h"
+#include "daemon/backend/node.h"
+#include "daemon/backend/offset.h"
+#include "daemon/backend/presence.h"
+#include "daemon/backend/probe.h"
+#include "daemon/backend/say.h"
+#include "daemon/backend/watch.h"
+
+enum { LINKS_MAX = 16 };
+
+struct node {
+    struct link_address *address; /* owned */
+    const struct backend_conf *conf;
+    const struct backend_env *env;
+    unsigned lock_links, links_n;
+    struct redis_link *link[LINKS_MAX + 2];
+    struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
+    unsigned calls[LINKS_MAX + 1]; /* I5 */
+    size_t batched, flying;
+    struct hello hello;
+    struct presence presence;
+    struct say say;
+    struct probe probe;
+    bool listens; /* to what others say */
+    struct buf text; /* scratch of call_words() */
+    struct watches *watches;
+    struct offset offset;
+    struct down down;
+    struct evdns_base *dns;
+    bool up, told; /* told: the log knows of the state */
+};
+
+/* Answers of Redis bring its time: what our clock and its own tell of each other. */
+void node_learn(struct node *n, int64_t sent_us, int64_t time_us);
+
+/* All that has gathered for the link leaves, or is DOWN. */
+void node_flush_link(struct node *n, unsigned link);
+
+/* The link is closing with this in flight. */
+void node_forget(link_reply_fn *fn, void *arg);
+
+/* Nothing that has gathered is ever told of. */
+void node_drop_gathered(struct node *n);
+
+#endif
