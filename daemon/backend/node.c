@@ -117,9 +117,6 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     }
     for (unsigned i = 0; i <= n->lock_links; i++) {
         up = up && link_up(n->link[i]);
-        if (l == n->link[i] && !link_is_up) {
-            node_flush_link(n, i); /* as DOWN */
-        }
     }
     if (up != n->up) {
         n->up = up;

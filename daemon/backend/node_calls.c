@@ -3,9 +3,10 @@
  *
  * While CALLS_MAX calls are in flight on a link, what is asked for gathers; with the answer it leaves, all at once. So an
  * idle link adds no delay, and a busy one pays what a call costs Redis once for many names. Nothing else holds an item
- * back: the answer comes, or the call is given up at its deadline, or the link is lost. Then what has gathered is DOWN,
- * for it has not run; nothing waits for a reconnect. There is no limit of its own to what gathers: it is at most an
- * operation and a renewal for each claim, and sessions are not read from while too many of their requests are open.
+ * back: the answer comes, or the call is given up at its deadline, or the link is lost. Then, at the end of that turn,
+ * what has gathered is DOWN, for it has not run; nothing waits for a reconnect. There is no limit of its own to what
+ * gathers: it is at most an operation and a renewal for each claim, and sessions are not read from while too many of
+ * their requests are open.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
@@ -301,9 +302,9 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     free(c);
 }
 
-/* I4. */
-void
-node_flush_link(struct node *n, unsigned link)
+/* All that has gathered for the link; I4. */
+static void
+flush_link(struct node *n, unsigned link)
 {
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -312,7 +313,7 @@ node_flush_link(struct node *n, unsigned link)
             while (!list_empty(batch)) {
                 struct item *it = container_of(batch->next, struct item, node);
 
-                if (it->epoch == n->presence.epoch.number && link_up(n->link[link])) {
+                if (it->epoch == n->presence.epoch.number) {
                     flush_call(n, batch, link, (enum call_verb)verb);
                 } else {
                     n->batched--;
@@ -328,7 +329,7 @@ node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
         if (n->calls[link] < CALLS_MAX) {
-            node_flush_link(n, link);
+            flush_link(n, link);
         }
     }
 }

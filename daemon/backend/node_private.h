@@ -41,9 +41,6 @@ struct node {
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */
 void node_learn(struct node *n, int64_t sent_us, int64_t time_us);
 
-/* All that has gathered for the link leaves, or is DOWN. */
-void node_flush_link(struct node *n, unsigned link);
-
 /* The link is closing with this in flight. */
 void node_forget(link_reply_fn *fn, void *arg);
 
