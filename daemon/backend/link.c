@@ -1,6 +1,6 @@
 /*
  * link.c -- one connection to Redis: how it begins and ends, what goes out, what comes in, and how long each may take.
- * With reply.c the only file that knows hiredis, used as formatter and reader alone. The greeting is link_greet.c.
+ * With reply.c the only file that knows hiredis, used as a reader alone. The greeting is link_greet.c.
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP
  *     ^________________|______________|_________|   error, end, silence
@@ -8,7 +8,8 @@
  * I1  Replies come in the order of commands: the first reply belongs to the oldest command in `sent`.
  * I2  A command is told UNKNOWN at its deadline, but stays in `sent` to swallow the reply that may still come.
  * I3  Nothing is sent unless the link is GREETING or UP, so nothing ever waits for a connection.
- * I4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never under a caller's feet.
+ * I4  What is sent leaves at once, or at link_uncork(): `out` is empty at the end of a turn.
+ * I5  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never under a caller's feet.
  */
 #include "daemon/backend/link.h"
 
@@ -28,10 +29,12 @@
 #include <sys/un.h>
 
 #include "daemon/backend/link_private.h"
+#include "daemon/backend/push.h"
 #include "daemon/base/clock.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
+#define OUT_KEEP_BYTES (64 * 1024)
 
 struct sent {
     struct list node;    /* link.sent */
@@ -150,6 +153,7 @@ drop(struct redis_link *l, const char *reason)
         redisReaderFree(l->reader);
         l->reader = NULL;
     }
+    buf_clear(&l->out, OUT_KEEP_BYTES);
     while (!list_empty(&l->sent)) {
         struct sent *s = container_of(l->sent.next, struct sent, node);
 
@@ -173,30 +177,50 @@ link_fail(struct redis_link *l, const char *reason)
 
 /* ---- sending ---- */
 
-/* Puts the command into the output. */
-static bool
-put(struct redis_link *l, int words, const struct slice *word, struct sent *s)
+/* Without memory the connection goes, and with it whatever may have left of a command. */
+static void
+leave(struct redis_link *l)
 {
-    const char *argv[LINK_WORDS_MAX];
-    size_t len[LINK_WORDS_MAX];
-    char *text = NULL;
-    long long n;
+    if (l->bev != NULL && l->out.n > 0 && !push_bytes(l->bev, l->out.p, l->out.n)) {
+        link_fail(l, "out of memory");
+    }
+    buf_clear(&l->out, OUT_KEEP_BYTES);
+}
+
+void
+link_cork(struct redis_link *l)
+{
+    l->corked = true;
+}
+
+void
+link_uncork(struct redis_link *l)
+{
+    l->corked = false;
+    leave(l);
+}
+
+/* As RESP behind what has not left; false: there is no memory for all of it, and nothing is there of it. */
+static bool
+put(struct redis_link *l, int words, const struct slice *word)
+{
+    size_t before = l->out.n;
 
     assert(words <= LINK_WORDS_MAX);
+    buf_add(&l->out, "*", 1);
+    buf_add_u64(&l->out, (uint64_t)words);
+    buf_add(&l->out, "\r\n", 2);
     for (int i = 0; i < words; i++) {
-        argv[i] = word[i].p;
-        len[i] = word[i].n;
+        buf_add(&l->out, "$", 1);
+        buf_add_u64(&l->out, word[i].n);
+        buf_add(&l->out, "\r\n", 2);
+        buf_add_slice(&l->out, word[i]);
+        buf_add(&l->out, "\r\n", 2);
     }
-    n = redisFormatCommandArgv(&text, words, argv, len);
-    if (n < 0) {
+    if (l->out.failed) {
+        buf_cut(&l->out, before);
         return false;
     }
-    s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
-    if (bufferevent_write(l->bev, text, (size_t)n) != 0) {
-        redisFreeCommand(text);
-        return false;
-    }
-    redisFreeCommand(text);
     l->env->metrics->redis_calls++;
     return true;
 }
@@ -221,14 +245,18 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     }
     s->fn = fn;
     s->arg = arg;
-    if (!put(l, words, word, s)) {
+    if (!put(l, words, word)) {
         free(s);
         return false;
     }
+    s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     list_push_back(&l->sent, &s->node);
     l->sent_n++;
     if (l->sent_n == 1) {
         link_arm(l);
+    }
+    if (!l->corked) {
+        leave(l);
     }
     return true;
 }
@@ -443,6 +471,7 @@ link_open(const struct link_address *address, const struct backend_conf *conf, c
     l->subscriber = subscriber;
     l->owner = owner;
     list_init(&l->sent);
+    buf_init(&l->out, 0);
     l->timer = event_new(env->base, -1, 0, on_timer, l);
     if (l->timer == NULL) {
         free(l);
@@ -477,6 +506,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         redisReaderFree(l->reader);
     }
     event_free(l->timer);
+    buf_fini(&l->out);
     free(l);
     *lp = NULL;
 }

@@ -61,6 +61,10 @@ void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *a
  */
 bool link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);
 
+/* What is sent from here on leaves at link_uncork(), in one write. Nothing else may happen to the link meanwhile. */
+void link_cork(struct redis_link *l);
+void link_uncork(struct redis_link *l);
+
 bool link_up(const struct redis_link *l);
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */

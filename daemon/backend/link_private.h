@@ -25,6 +25,8 @@ struct redis_link {
     struct bufferevent *bev;    /* owned; NULL when DOWN */
     struct redisReader *reader; /* owned, as long as bev */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
+    struct buf out;             /* commands that have not left */
+    bool corked;                /* more of them are coming in this turn */
     struct list sent;
     size_t sent_n;
     int64_t since_us;        /* of this state */

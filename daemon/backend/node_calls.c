@@ -329,7 +329,9 @@ node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
         if (n->calls[link] < CALLS_MAX) {
+            link_cork(n->link[link]);
             flush_link(n, link);
+            link_uncork(n->link[link]);
         }
     }
 }

@@ -7,7 +7,7 @@
  * B1  n <= room, and p holds room + 1 bytes when room > 0: the spare one takes
  *     the NUL that vsnprintf insists on and never counts.
  * B2  max == 0, or n <= max.
- * B3  failed: nothing is appended until buf_clear.
+ * B3  failed: nothing is appended until buf_clear or buf_cut.
  */
 #include "daemon/base/buf.h"
 
@@ -87,6 +87,29 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
+/* printf would cost more than all the rest of a request. */
+void
+buf_add_u64(struct buf *b, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    buf_add(b, digits + at, sizeof(digits) - at);
+}
+
+void
+buf_add_i64(struct buf *b, int64_t n)
+{
+    if (n < 0) {
+        buf_add(b, "-", 1);
+    }
+    buf_add_u64(b, n < 0 ? -(uint64_t)n : (uint64_t)n);
+}
+
 void
 buf_vprintf(struct buf *b, const char *fmt, va_list args)
 {
@@ -150,6 +173,14 @@ buf_drop(struct buf *b, size_t n)
         b->n -= n;
         memmove(b->p, b->p + n, b->n);
     }
+}
+
+void
+buf_cut(struct buf *b, size_t n)
+{
+    assert(n <= b->n);
+    b->n = n;
+    b->failed = false;
 }
 
 void

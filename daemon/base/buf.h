@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/base/slice.h"
 
@@ -28,6 +29,8 @@ void buf_fini(struct buf *b);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_adds(struct buf *b, const char *text);
 void buf_add_slice(struct buf *b, struct slice s);
+void buf_add_u64(struct buf *b, uint64_t n); /* in decimal */
+void buf_add_i64(struct buf *b, int64_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 
@@ -39,6 +42,9 @@ char *buf_space(struct buf *b, size_t n);
 
 /* Drops the first n bytes. */
 void buf_drop(struct buf *b, size_t n);
+
+/* Forgets what is behind the first n bytes, and that there was no room for more. */
+void buf_cut(struct buf *b, size_t n);
 
 /* Empties it; keeps the memory when `keep` is at least the room, else frees it. Clears `failed`. */
 void buf_clear(struct buf *b, size_t keep);

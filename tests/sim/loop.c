@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/push.h"
 #include "daemon/base/log.h"
 #include "tests/sim/sim.h"
 
@@ -252,11 +253,31 @@ bufferevent_socket_get_dns_error(struct bufferevent *bev)
     return 0;
 }
 
-int
-bufferevent_write(struct bufferevent *bev, const void *p, size_t n)
+/* The words of a command, behind `at`. */
+static const char *
+command_end(const char *at)
 {
-    conn_send(bev->conn, p, n);
-    return 0;
+    char *p;
+
+    for (long words = strtol(at + 1, &p, 10); words > 0; words--) {
+        long bytes = strtol(p + 3, &p, 10); /* behind CR LF $ */
+
+        p += 2 + bytes;
+    }
+    return p + 2;
+}
+
+/* Each command is a parcel of its own: what happens to one on its way need not happen to all that left with it. */
+bool
+push_bytes(struct bufferevent *bev, const char *p, size_t n)
+{
+    for (const char *at = p; at < p + n;) {
+        const char *end = command_end(at);
+
+        conn_send(bev->conn, at, (size_t)(end - at));
+        at = end;
+    }
+    return true;
 }
 
 int

@@ -1,17 +1,82 @@
 /*
- * test_backend_parts.c -- what of the backend needs no Redis: URLs, values, what answers and errors mean, the offset of
- * the clocks, channel names.
+ * test_backend_parts.c -- what of the backend needs no Redis: bytes that leave, URLs, values, what answers and errors
+ * mean, the offset of the clocks, channel names.
  */
 #include <check.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/offset.h"
+#include "daemon/backend/push.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
+
+/* ---- bytes that leave ---- */
+
+static void
+on_event(struct bufferevent *bev, short what, void *arg)
+{
+    (void)bev;
+    *(short *)arg = what;
+}
+
+/* Without a turn of the loop, as long as the socket takes them; in their order when it does not. */
+START_TEST(bytes_leave_at_once_and_in_order)
+{
+    enum { N = 1 << 20 };
+    struct event_base *base = event_base_new();
+    struct bufferevent *bev;
+    unsigned char *in = malloc(N + 8);
+    char *out = malloc(N);
+    short what = 0;
+    size_t n = 0;
+    int fd[2];
+
+    for (size_t i = 0; i < N; i++) {
+        out[i] = (char)(i * 31 + i / 251);
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+    bev = bufferevent_socket_new(base, fd[0], BEV_OPT_CLOSE_ON_FREE);
+    bufferevent_setcb(bev, NULL, NULL, on_event, &what);
+    bufferevent_enable(bev, EV_READ | EV_WRITE);
+    ck_assert(push_bytes(bev, "ab", 2));
+    ck_assert(push_bytes(bev, "cd", 2));
+    ck_assert_int_eq(read(fd[1], in, 8), 4);
+    ck_assert_int_eq(memcmp(in, "abcd", 4), 0);
+    ck_assert(push_bytes(bev, out, N / 2)); /* more than it takes */
+    ck_assert_uint_gt(evbuffer_get_length(bufferevent_get_output(bev)), 0);
+    ck_assert(push_bytes(bev, out + N / 2, N / 2));
+    while (n < N) {
+        ssize_t got = read(fd[1], in + n, N - n);
+
+        n += got > 0 ? (size_t)got : 0;
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    }
+    ck_assert_int_eq(memcmp(in, out, N), 0);
+    ck_assert_int_eq(what, 0);
+    close(fd[1]);
+    signal(SIGPIPE, SIG_IGN); /* as in the daemon: the bufferevent's own write gets one */
+    ck_assert(push_bytes(bev, "e", 1)); /* told later */
+    ck_assert_int_eq(what, 0);
+    while (what == 0) {
+        event_base_loop(base, EVLOOP_ONCE);
+    }
+    ck_assert_int_ne(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR), 0);
+    bufferevent_free(bev);
+    event_base_free(base);
+    free(in);
+    free(out);
+}
+END_TEST
 
 /* ---- values ---- */
 
@@ -432,6 +497,7 @@ int
 main(void)
 {
     const TTest *const tests[] = {
+        bytes_leave_at_once_and_in_order,
         values_as_others_write_them,
         a_value_is_the_claims_and_nobody_elses,
         a_permit_is_the_bytes_of_a_value,

@@ -53,6 +53,42 @@ START_TEST(printf_grows)
 }
 END_TEST
 
+START_TEST(numbers)
+{
+    static const int64_t n[] = {0, 1, 9, 10, 11, 99, 100, 1763701200123456, INT64_MAX, -1, -10, INT64_MIN};
+    struct buf b, want;
+
+    buf_init(&b, 0);
+    buf_init(&want, 0);
+    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
+        buf_add_i64(&b, n[i]);
+        buf_add_u64(&b, (uint64_t)n[i]);
+        buf_printf(&want, "%lld%llu", (long long)n[i], (unsigned long long)n[i]);
+    }
+    assert_holds(&b, want.p, want.n);
+    buf_fini(&b);
+    buf_fini(&want);
+}
+END_TEST
+
+START_TEST(cut)
+{
+    struct buf b;
+
+    buf_init(&b, 8);
+    buf_adds(&b, "abc");
+    buf_adds(&b, "too much");
+    ck_assert(b.failed);
+    buf_cut(&b, 3);
+    ck_assert(!b.failed);
+    buf_adds(&b, "d");
+    assert_holds(&b, "abcd", 4);
+    buf_cut(&b, 0);
+    assert_holds(&b, "", 0);
+    buf_fini(&b);
+}
+END_TEST
+
 /* Every length around the powers of two at which it grows. */
 START_TEST(printf_every_length)
 {
@@ -213,6 +249,8 @@ main(void)
     int failed;
 
     tcase_add_test(tc, appends);
+    tcase_add_test(tc, numbers);
+    tcase_add_test(tc, cut);
     tcase_add_test(tc, printf_grows);
     tcase_add_test(tc, printf_every_length);
     tcase_add_test(tc, capped);
