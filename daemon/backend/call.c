@@ -4,8 +4,6 @@
 #include "daemon/backend/call.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/backend/link.h"
@@ -141,19 +139,21 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
 
     switch (column) {
     case COLUMN_OWNER:
-        buf_printf(text, "%s:%" PRIu64, uuid, op->owner);
+        buf_adds(text, uuid);
+        buf_add(text, ":", 1);
+        buf_add_u64(text, op->owner);
         break;
     case COLUMN_VALUE:
         buf_add(text, value, value_of_claim(secret, op->claim, op->owner, op->value, value));
         break;
     case COLUMN_STAMP:
-        buf_printf(text, "%" PRId64, op->stamp);
+        buf_add_i64(text, op->stamp);
         break;
     case COLUMN_LEASE:
-        buf_printf(text, "%" PRId64, op->lease_us / US_PER_MS);
+        buf_add_i64(text, op->lease_us / US_PER_MS);
         break;
     case COLUMN_HOLDS:
-        buf_printf(text, "%" PRIu32, op->holds);
+        buf_add_u64(text, op->holds);
         break;
     case COLUMN_REENTRY:
         buf_adds(text, op->reentry ? "1" : "0");
@@ -171,10 +171,10 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         buf_adds(text, op->place ? "1" : "0");
         break;
     case COLUMN_LIMIT:
-        buf_printf(text, "%" PRIu32, op->limit);
+        buf_add_u64(text, op->limit);
         break;
     case COLUMN_REST:
-        buf_printf(text, "%" PRIu32, op->rest);
+        buf_add_u64(text, op->rest);
         break;
     case COLUMN_PERMIT:
         value_bytes(secret, op->claim, op->owner, permit);
@@ -225,7 +225,7 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
 
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
     words[n++] = c->whole ? slice_of(s->text) : slice_of(t->sha);
-    buf_printf(text, "%zu", c->n + 2);
+    buf_add_u64(text, c->n + 2);
     ends[made++] = text->n;
     n++; /* the number of keys, first of what is made up */
     words[n++] = SLICE_LIT(CALL_CLOCK_KEY);
@@ -234,13 +234,13 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
     {
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
-    buf_printf(text, "%" PRId64, c->guard_us == 0 ? 0 : c->guard_us + t->offset_us);
+    buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + t->offset_us);
     ends[made++] = text->n;
-    buf_printf(text, "%" PRIu64, token_floor(c));
+    buf_add_u64(text, token_floor(c));
     ends[made++] = text->n;
     buf_add_slice(text, t->epoch);
     ends[made++] = text->n;
-    buf_printf(text, "%" PRIu32, token_room(c));
+    buf_add_u64(text, token_room(c));
     ends[made++] = text->n;
     list_each(pos, nxt, &c->items)
     {

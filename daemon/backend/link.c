@@ -200,27 +200,44 @@ link_uncork(struct redis_link *l)
     leave(l);
 }
 
-/* As RESP behind what has not left; false: there is no memory for all of it, and nothing is there of it. */
+enum { HEAD_BYTES = 1 + BUF_DIGITS + 2 };
+
+static char *
+put_head(char *at, char type, size_t n)
+{
+    *at++ = type;
+    at += buf_digits(at, n);
+    memcpy(at, "\r\n", 2);
+    return at + 2;
+}
+
+/* As RESP behind what has not left; false: there is no memory for it. */
 static bool
 put(struct redis_link *l, int words, const struct slice *word)
 {
-    size_t before = l->out.n;
+    size_t most = HEAD_BYTES;
+    char *at;
 
     assert(words <= LINK_WORDS_MAX);
-    buf_add(&l->out, "*", 1);
-    buf_add_u64(&l->out, (uint64_t)words);
-    buf_add(&l->out, "\r\n", 2);
     for (int i = 0; i < words; i++) {
-        buf_add(&l->out, "$", 1);
-        buf_add_u64(&l->out, word[i].n);
-        buf_add(&l->out, "\r\n", 2);
-        buf_add_slice(&l->out, word[i]);
-        buf_add(&l->out, "\r\n", 2);
+        most += HEAD_BYTES + word[i].n + 2;
     }
-    if (l->out.failed) {
-        buf_cut(&l->out, before);
+    at = buf_space(&l->out, most);
+    if (at == NULL) {
+        buf_cut(&l->out, l->out.n);
         return false;
     }
+    at = put_head(at, '*', (size_t)words);
+    for (int i = 0; i < words; i++) {
+        at = put_head(at, '$', word[i].n);
+        if (word[i].n > 0) {
+            memcpy(at, word[i].p, word[i].n);
+        }
+        at += word[i].n;
+        memcpy(at, "\r\n", 2);
+        at += 2;
+    }
+    l->out.n = (size_t)(at - l->out.p);
     l->env->metrics->redis_calls++;
     return true;
 }

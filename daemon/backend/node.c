@@ -18,7 +18,6 @@
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/node_private.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/clock.h"
 
 static struct redis_link *
 sub_link(const struct node *n)

@@ -4,6 +4,8 @@
  * A broken or hostile Redis can announce anything: a reply with too many items, or for which there is no memory, is an
  * error of the reader, which ends the link. Room is made for items that came, not for those that were announced: nested
  * arrays of thousands cost it a few bytes each.
+ *
+ * What scripts answer is an array of numbers: these have cells, a few allocations for all of them.
  */
 #include "daemon/backend/reply.h"
 
@@ -12,19 +14,56 @@
 
 #define ITEMS_FIRST 8
 
+/* Room for some items of an array; the newest first. */
+struct cells {
+    struct cells *next;
+    size_t n, used;
+    struct reply cell[];
+};
+
 void
 reply_free(void *p)
 {
     struct reply *r = p;
 
-    if (r == NULL) {
+    if (r == NULL || r->in_cell) {
         return;
     }
     for (size_t i = 0; i < r->count && i < r->room; i++) {
         reply_free(r->item[i]);
     }
+    while (r->cells != NULL) {
+        struct cells *c = r->cells;
+
+        r->cells = c->next;
+        free(c);
+    }
     free(r->item);
     free(r);
+}
+
+/* An item for the array; NULL: no memory. */
+static struct reply *
+cell_of(struct reply *array)
+{
+    struct cells *c = array->cells;
+    struct reply *r;
+
+    if (c == NULL || c->used == c->n) {
+        size_t n = c == NULL ? ITEMS_FIRST : 2 * c->n;
+
+        n = n < array->count ? n : array->count;
+        c = calloc(1, sizeof(*c) + n * sizeof(c->cell[0]));
+        if (c == NULL) {
+            return NULL;
+        }
+        c->next = array->cells;
+        c->n = n;
+        array->cells = c;
+    }
+    r = &c->cell[c->used++];
+    r->in_cell = true;
+    return r;
 }
 
 /* Makes room for item i; what is not there yet is NULL. */
@@ -108,7 +147,7 @@ create_array(const redisReadTask *task, int n)
 static void *
 create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
 {
-    struct reply *r = calloc(1, sizeof(*r));
+    struct reply *r = task->parent != NULL ? cell_of(task->parent->obj) : calloc(1, sizeof(*r));
 
     if (r == NULL) {
         return NULL;

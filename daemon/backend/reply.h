@@ -4,6 +4,7 @@
 #ifndef RLOCKD_BACKEND_REPLY_H
 #define RLOCKD_BACKEND_REPLY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/slice.h"
@@ -17,6 +18,8 @@ struct reply {
     size_t count;        /* ARRAY */
     size_t room;         /* ARRAY: of item; while it is read, less than count */
     struct reply **item; /* ARRAY: count replies, none NULL */
+    struct cells *cells; /* ARRAY: where those of its items lie that are no text; owned */
+    bool in_cell;        /* it lies there, and goes with the array */
 };
 
 /* Of one text, what is beyond is cut; in one array. */

@@ -4,15 +4,25 @@
 #include "daemon/backend/value.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
+
+static char *
+print_byte(unsigned char b, char *out)
+{
+    static const char digit[] = "0123456789abcdef";
+
+    *out++ = digit[b >> 4];
+    *out++ = digit[b & 15];
+    return out;
+}
 
 static size_t
 print_hex(const unsigned char b[16], char *out)
 {
     for (int i = 0; i < 16; i++) {
-        snprintf(out + 2 * i, 3, "%02x", b[i]);
+        out = print_byte(b[i], out);
     }
+    *out = '\0';
     return 32;
 }
 
@@ -21,19 +31,19 @@ static size_t
 print_uuid(const unsigned char b[16], char *out)
 {
     unsigned char u[16];
-    size_t n = 0;
+    char *at = out;
 
     memcpy(u, b, sizeof(u));
     u[6] = (unsigned char)((u[6] & 0x0f) | 0x40);
     u[8] = (unsigned char)((u[8] & 0x3f) | 0x80);
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10) {
-            out[n++] = '-';
+            *at++ = '-';
         }
-        snprintf(out + n, 3, "%02x", u[i]);
-        n += 2;
+        at = print_byte(u[i], at);
     }
-    return n;
+    *at = '\0';
+    return (size_t)(at - out);
 }
 
 static size_t

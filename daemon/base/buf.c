@@ -87,18 +87,29 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
+size_t
+buf_digits(char out[BUF_DIGITS], uint64_t n)
+{
+    char last_first[BUF_DIGITS];
+    size_t many = 0;
+
+    do {
+        last_first[many++] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    for (size_t i = 0; i < many; i++) {
+        out[i] = last_first[many - 1 - i];
+    }
+    return many;
+}
+
 /* printf would cost more than all the rest of a request. */
 void
 buf_add_u64(struct buf *b, uint64_t n)
 {
-    char digits[20];
-    size_t at = sizeof(digits);
+    char digits[BUF_DIGITS];
 
-    do {
-        digits[--at] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
-    buf_add(b, digits + at, sizeof(digits) - at);
+    buf_add(b, digits, buf_digits(digits, n));
 }
 
 void

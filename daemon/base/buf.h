@@ -29,6 +29,8 @@ void buf_fini(struct buf *b);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_adds(struct buf *b, const char *text);
 void buf_add_slice(struct buf *b, struct slice s);
+enum { BUF_DIGITS = 20 };
+size_t buf_digits(char out[BUF_DIGITS], uint64_t n); /* in decimal, not terminated; how many they are */
 void buf_add_u64(struct buf *b, uint64_t n); /* in decimal */
 void buf_add_i64(struct buf *b, int64_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
