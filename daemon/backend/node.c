@@ -77,7 +77,9 @@ on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 
     if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 && r->item[0]->type == REPLY_TEXT &&
         r->item[1]->type == REPLY_TEXT) {
-        node_learn(n, sent_us, strtoll(r->item[0]->text.p, NULL, 10) * US_PER_S + strtoll(r->item[1]->text.p, NULL, 10));
+        int64_t s = strtoll(r->item[0]->text.p, NULL, 10), us = strtoll(r->item[1]->text.p, NULL, 10);
+
+        node_learn(n, sent_us, s * US_PER_S + us);
     }
 }
 

@@ -1,18 +1,18 @@
 /*
  * node_calls.c -- what a node is asked for, as script calls: which link, which batch; every operation ends in one DONE.
  *
- * While CALLS_MAX calls are in flight on a link, what is asked for gathers; with the answer it leaves, all at once. So an
- * idle link adds no delay, and a busy one pays what a call costs Redis once for many names. Nothing else holds an item
- * back: the answer comes, or the call is given up at its deadline, or the link is lost. Then, at the end of that turn,
- * what has gathered is DOWN, for it has not run; nothing waits for a reconnect. There is no limit of its own to what
- * gathers: it is at most an operation and a renewal for each claim, and sessions are not read from while too many of
- * their requests are open.
+ * While CALLS_MAX calls are in flight on a link, what is asked for gathers; with the answer it leaves, all at once. So
+ * an idle link adds no delay, and a busy one pays what a call costs Redis once for many names. Nothing else holds an
+ * item back: the answer comes, or the call is given up at its deadline, or the link is lost. Then, at the end of that
+ * turn, what has gathered is DOWN, for it has not run; nothing waits for a reconnect. There is no limit of its own to
+ * what gathers: it is at most an operation and a renewal for each claim, and sessions are not read from while too many
+ * of their requests are open.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
  * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
- *     they came. So a release may overtake an attempt that was asked for turns before, as it does within a turn. That is
- *     right because a claim has one operation at a time: those of one name that gather together are of different
+ *     they came. So a release may overtake an attempt that was asked for turns before, as it does within a turn. That
+ *     is right because a claim has one operation at a time: those of one name that gather together are of different
  *     claims (and at most one break), each is told what its own did, and none of them needs to be later than another;
  *     an attempt behind a release or a break finds free what it may have found taken. What has left is never overtaken.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
@@ -29,8 +29,9 @@
 enum {
     BATCH_MAX = 128,
     /*
-     * In flight on a link before more gathers. One: names gather for as long as Redis takes, and share a call; more would
-     * only part them, for Redis does one thing at a time. What it costs an operation is to begin one answer later.
+     * In flight on a link before more gathers. One: names gather for as long as Redis takes, and share a call; more
+     * would only part them, for Redis does one thing at a time. What it costs an operation is to begin one answer
+     * later.
      */
     CALLS_MAX = 1,
     JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */

@@ -1,5 +1,5 @@
 /*
- * node_private.h -- what the files of a node share; only node.c and node_calls.c see it. Its rules stand in node_calls.c.
+ * node_private.h -- what the files of a node share; only node.c and node_calls.c see it. The rules: node_calls.c.
  */
 #ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
 #define RLOCKD_BACKEND_NODE_PRIVATE_H

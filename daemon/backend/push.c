@@ -1,6 +1,6 @@
 /*
- * push.c -- one send() in place of what a bufferevent does for a write: asking epoll whether there is room, and one more
- * turn of the loop. The simulator has its own.
+ * push.c -- one send() in place of what a bufferevent does for a write: asking epoll whether there is room, and one
+ * more turn of the loop. The simulator has its own.
  */
 #include "daemon/backend/push.h"
 

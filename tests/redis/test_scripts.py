@@ -151,7 +151,7 @@ class Tokens(Scripted):
         self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, room=5)[1], 0)
 
     def test_what_a_call_costs_besides_its_names(self):
-        """The clock is written once, whatever room is wanted; the epoch is read where somebody takes or finds nothing."""
+        """The clock is written once, whatever room is wanted; the epoch is read where one takes, or finds nothing."""
         names = [("n%d" % i, {}) for i in range(50)]
         for verb, commands in (("acquire", {"time": 1, "get": 1, "getset": 1}), ("renew", {"time": 1}),
                                ("release", {"time": 1}), ("release", {"time": 1, "get": 1})):
