@@ -1,12 +1,11 @@
 /*
  * node_calls.c -- what a node is asked for, as script calls: which link, which batch; every operation ends in one DONE.
  *
- * While CALLS_MAX calls are in flight on a link, what is asked for gathers; with the answer it leaves, all at once. So
- * an idle link adds no delay, and a busy one pays what a call costs Redis once for many names. Nothing else holds an
- * item back: the answer comes, or the call is given up at its deadline, or the link is lost. Then, at the end of that
- * turn, what has gathered is DOWN, for it has not run; nothing waits for a reconnect. There is no limit of its own to
- * what gathers: it is at most an operation and a renewal for each claim, and sessions are not read from while too many
- * of their requests are open.
+ * While a call is in flight on a link, what is asked for gathers, until there is enough for a wide call, or the answer
+ * comes; then it leaves, all at once. So an idle link adds no delay, and a busy one pays what a call costs Redis once
+ * for many names. Nothing else holds an item back: the answer comes, or the call is given up at its deadline, or the
+ * link is lost. Then, at the end of that turn, what has gathered is DOWN, for it has not run; nothing waits for a
+ * reconnect.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
@@ -17,8 +16,11 @@
  *     an attempt behind a release or a break finds free what it may have found taken. What has left is never overtaken.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
- * I5  calls[link] is the number of calls in flight there; batches are not empty behind node_flush() only where it is
- *     CALLS_MAX or more.
+ * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
+ *     behind node_flush() only where a call is in flight, and they are less than WIDE.
+ *
+ * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
+ * sessions are not read from while too many of their requests are open.
  */
 #include <stdlib.h>
 
@@ -28,12 +30,7 @@
 
 enum {
     BATCH_MAX = 128,
-    /*
-     * In flight on a link before more gathers. One: names gather for as long as Redis takes, and share a call; more
-     * would only part them, for Redis does one thing at a time. What it costs an operation is to begin one answer
-     * later.
-     */
-    CALLS_MAX = 1,
+    WIDE = 16, /* names: what a call costs is little for each then; and Redis has work while we have its last answer */
     JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
 
@@ -243,6 +240,7 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
         it->epoch = n->presence.epoch.number;
         list_push_back(&n->batch[link][verb][op->kind], &it->node);
         n->batched++;
+        n->gathered[link]++;
     }
 }
 
@@ -271,7 +269,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     struct call *c = calloc(1, sizeof(*c));
 
     if (c == NULL) {
-        for (; !list_empty(batch); n->batched--) {
+        for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
             down_item(&n->down, container_of(batch->next, struct item, node));
         }
         return;
@@ -291,6 +289,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         list_push_back(&c->items, node);
         c->n++;
         n->batched--;
+        n->gathered[link]--;
     }
     if (call_send(n, c)) {
         n->flying += c->n;
@@ -318,6 +317,7 @@ flush_link(struct node *n, unsigned link)
                     flush_call(n, batch, link, (enum call_verb)verb);
                 } else {
                     n->batched--;
+                    n->gathered[link]--;
                     down_item(&n->down, it);
                 }
             }
@@ -329,7 +329,7 @@ void
 node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        if (n->calls[link] < CALLS_MAX) {
+        if (n->calls[link] == 0 || n->gathered[link] >= WIDE) {
             link_cork(n->link[link]);
             flush_link(n, link);
             link_uncork(n->link[link]);

@@ -25,6 +25,7 @@ struct node {
     struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     size_t batched, flying;
+    size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     struct hello hello;
     struct presence presence;
     struct say say;

@@ -518,6 +518,26 @@ START_TEST(an_answer_from_another_epoch_is_none)
 }
 END_TEST
 
+/* One call would have few names if it left now, and is cheaper later; of many, Redis can as well have them at once. */
+START_TEST(few_gather_and_many_leave)
+{
+    struct core_op op[17];
+    struct backend_status st;
+    char key[17][8];
+
+    replies(HOLD);
+    for (int i = 0; i < 17; i++) {
+        snprintf(key[i], sizeof(key[i]), "g%d", i);
+        op[i] = op_on(key[i], KIND_REENTRANT, (uint64_t)i + 1);
+        send_op(&op[i], CORE_ACQUIRE);
+        backend_status(w.b, &st);
+        ck_assert_uint_eq(st.queued, i == 0 || i == 16 ? 0 : (size_t)i);
+    }
+    turn_until_exists("g16");
+    replies(PASS);
+}
+END_TEST
+
 /* What has not left has not run, and waits for no reconnect. */
 START_TEST(what_gathers_is_down_with_its_link)
 {
@@ -997,6 +1017,7 @@ main(void)
         killed_connections_come_back,
         closing_forgets_what_is_in_flight,
         an_answer_from_another_epoch_is_none,
+        few_gather_and_many_leave,
         what_gathers_is_down_with_its_link,
         what_gathers_leaves_when_a_call_is_given_up,
         what_gathered_in_another_epoch_is_down,
