@@ -401,6 +401,39 @@ START_TEST(not_to_another_sort)
 }
 END_TEST
 
+/* A writer that reads as well, and only reads by now: others may read beside it, and have had tokens since. */
+START_TEST(not_by_who_reads_by_now)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct world w;
+        struct pair p;
+        uint64_t id;
+
+        open_handing(&w);
+        p = PAIR(&w, .kind = KIND_RW, .shared = false);
+        id = lock(&w, p.s, "a", .kind = KIND_RW, .shared = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        id = unlock(&w, p.s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        if (!beside) {
+            goes_by_redis(&w, unlock(&w, p.s, "a"));
+            continue;
+        }
+        gone(&w, p.t);
+        lock(&w, session(&w), "a", .kind = KIND_RW, .shared = true);
+        expect_op(&w, CORE_ACQUIRE, "a");
+        id = unlock(&w, p.s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        ck_assert_uint_eq(w.metrics.handoffs, 0);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(not_through_long_pipelines)
 {
     struct world w;
@@ -683,6 +716,7 @@ main(void)
         reclaimed,
         not_while_it_is_broken,
         not_to_another_sort,
+        not_by_who_reads_by_now,
         not_through_long_pipelines,
         not_while_a_release_may_run,
         not_while_a_renew_may_run,
