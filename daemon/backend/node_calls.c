@@ -17,7 +17,7 @@
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
- *     behind node_flush() only where a call is in flight, and they are less than WIDE.
+ *     behind node_flush() only where a call is in flight, and they are less than WIDE, or renewals.
  *
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
@@ -302,19 +302,28 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     free(c);
 }
 
+/* Nobody waits for renewals: one call of them at a time, so that what somebody waits for is behind one at most. */
+static bool
+is_patient(const struct node *n, unsigned link)
+{
+    return link == n->lock_links;
+}
+
 /* All that has gathered for the link; I4. */
 static void
 flush_link(struct node *n, unsigned link)
 {
     for (int verb = 0; verb < VERBS; verb++) {
-        for (int kind = 0; kind < KINDS; kind++) {
+        for (unsigned i = 0; i < KINDS; i++) {
+            unsigned kind = (i + (is_patient(n, link) ? n->renewed : 0)) % KINDS; /* the others have their turn */
             struct list *batch = &n->batch[link][verb][kind];
 
-            while (!list_empty(batch)) {
+            while (!list_empty(batch) && !(is_patient(n, link) && n->calls[link] > 0)) {
                 struct item *it = container_of(batch->next, struct item, node);
 
                 if (it->epoch == n->presence.epoch.number) {
                     flush_call(n, batch, link, (enum call_verb)verb);
+                    n->renewed = is_patient(n, link) ? kind + 1 : n->renewed;
                 } else {
                     n->batched--;
                     n->gathered[link]--;
@@ -329,7 +338,7 @@ void
 node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        if (n->calls[link] == 0 || n->gathered[link] >= WIDE) {
+        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && !is_patient(n, link))) {
             link_cork(n->link[link]);
             flush_link(n, link);
             link_uncork(n->link[link]);

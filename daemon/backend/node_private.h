@@ -26,6 +26,7 @@ struct node {
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
+    unsigned renewed;               /* the kind behind the one whose renewals left last */
     struct hello hello;
     struct presence presence;
     struct say say;

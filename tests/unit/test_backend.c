@@ -547,6 +547,17 @@ START_TEST(a_turn_is_one_call)
 }
 END_TEST
 
+/* Neither an operation nor what the daemon asks for itself, now and then. */
+static bool
+is_all_answered(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return st.in_flight + st.queued == 0 && backend_idle(w.b);
+}
+
 /* Redis stands still, so that nothing is answered before all is asked for. */
 START_TEST(what_is_asked_for_meanwhile_leaves_together)
 {
@@ -594,6 +605,40 @@ START_TEST(what_is_asked_for_meanwhile_leaves_together)
     ck_assert_uint_eq(st.queued, 0);
     ck_assert(backend_idle(w.b));
     ck_assert_int_eq(redis_calls("evalsha"), 4); /* the first, those who take, who gives, who renews */
+}
+END_TEST
+
+/* However many there are, Redis has one call of them at a time, and time for who waits; and each kind has its turn. */
+START_TEST(renewals_leave_one_call_at_a_time)
+{
+    struct core_op other = op_on("s", KIND_SIMPLE, 1);
+    struct backend_status st;
+    uint64_t op[150], ahead;
+
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    turn_until(is_all_answered, NULL);
+    redis("CONFIG RESETSTAT");
+    redis_stop();
+    backend_status(w.b, &st);
+    ahead = st.in_flight;
+    for (int i = 0; i < 150; i++) {
+        struct core_op o = op_on("k", KIND_REENTRANT, 1);
+
+        op[i] = perform(&o, CORE_EXTEND);
+    }
+    perform(&other, CORE_EXTEND);
+    flush();
+    backend_status(w.b, &st);
+    ck_assert_uint_eq(st.in_flight - ahead, 1);
+    ck_assert_uint_eq(st.queued, 150 - 64 + 1);
+    redis_cont();
+    must(await(other.op), CORE_GONE_IN_REDIS);
+    ck_assert_ptr_null(done_of(op[149]));
+    for (int i = 0; i < 150; i++) {
+        must(await(op[i]), CORE_OK);
+    }
+    ck_assert_int_eq(redis_calls("evalsha"), 4);
+    ck_assert(backend_idle(w.b));
 }
 END_TEST
 
@@ -848,17 +893,6 @@ START_TEST(look_is_not_bothered_by_large_things)
     ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
 }
 END_TEST
-
-/* Neither an operation nor what the daemon asks for itself, now and then. */
-static bool
-is_all_answered(const void *arg)
-{
-    struct backend_status st;
-
-    (void)arg;
-    backend_status(w.b, &st);
-    return st.in_flight + st.queued == 0 && backend_idle(w.b);
-}
 
 START_TEST(status_says_what_is_known)
 {
@@ -1233,6 +1267,7 @@ main(void)
         a_spoiled_name_spoils_only_itself,
         a_turn_is_one_call,
         what_is_asked_for_meanwhile_leaves_together,
+        renewals_leave_one_call_at_a_time,
         one_turn_keeps_the_order_of_a_name,
         many_links_keep_the_order_of_a_name,
         names_are_bytes,
