@@ -5,6 +5,7 @@
     python    run                                         js      run, when node has the library
     sql       run on SQLite, with and against a token     yaml    checked by rlockd -t
 """
+import glob
 import os
 import re
 import shutil
@@ -145,8 +146,11 @@ class Readme(Case):
     def test_commands_and_files_exist(self):
         with open(os.path.join(harness.TOP, "README.md")) as f:
             text = f.read()
-        with open(os.path.join(harness.TOP, "Makefile")) as f:
-            makefile = f.read()
+        rules = glob.glob(os.path.join(harness.TOP, "tests", "*", "rules.mk"))
+        makefile = ""
+        for path in [os.path.join(harness.TOP, "Makefile"), *rules]:
+            with open(path) as f:
+                makefile += f.read()
         for target in set(re.findall(r"(?:^    |`|sudo )make (\w+)", text, re.M)):
             self.assertRegex(makefile, r"(?m)^%s:" % target)
         for path in re.findall(r"\]\(([^)#:]+)\)", text):
