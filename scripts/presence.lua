@@ -45,7 +45,9 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
--- All other daemons say that they are there, and hear of this one. False: it may not, and `refused` says why; such a
+-- All other daemons say that they are there, and hear of this one; who begins to listen says so too (node.c), for nobody
+-- hears what was said before. What is left is one trip: if the data is lost within it, a newcomer that has been granted
+-- something already and comes back last was waited for by nobody. False: it may not, and `refused` says why; such a
 -- daemon would not be heard of in time, nor hear of others.
 local woken, refused = false
 local function wake()
@@ -98,14 +100,14 @@ local function lasting(said)
     return math.min(tonumber(said) or grace, DAY)
 end
 
--- Who is there: uuid -> ms when it was heard last; and the latest of all.
+-- Who is there: uuid -> ms when it was heard last; and the latest of all. Met: the others are told of us already.
 local there, lasts, latest, kept, met = {}, {}, 0, 0, false
 local all = call('HGETALL', daemons)
 for i = 1, #all, 2 do
     local was, seen, its = all[i + 1]:match('^(%x+) (%d+) ?(%d*)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        met = true
+        met = seen > now_ms - math.max(3 * beat, lasting(its))
         local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
         if was ~= nonce and not former:find(was or '', 1, true) and is_new then
             return {now, TWIN, 0, 0, ''}

@@ -99,6 +99,13 @@ on_hello(void *ctx, struct redis_link *l)
     n->probe.refused = n->probe.refused && l != n->link[0]; /* its rights may be others now */
 }
 
+/* Who came while we did not listen has woken nobody here. */
+static void
+on_listening(void *ctx)
+{
+    presence_woken(&((struct node *)ctx)->presence);
+}
+
 static void
 on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
@@ -111,7 +118,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     n->listens = n->listens && (link_is_up || l != sub_link(n));
     if (!n->listens && link_up(sub_link(n)) && n->presence.epoch.number != 0) { /* not sooner: see presence.lua */
         n->listens = true;
-        say_listen(&n->say, sub_link(n));
+        say_listen(&n->say, sub_link(n), on_listening, n);
     }
     if (l == sub_link(n)) {
         return;
@@ -140,7 +147,7 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
     if (!say_heard(&n->say, channel, what)) {
         watches_heard(n->watches, channel, what);
     } else if (what->type == REPLY_TEXT && what->text.n == 0) {
-        presence_beat(&n->presence); /* a daemon that knows nothing has met a Redis that knows nothing */
+        presence_woken(&n->presence); /* somebody has come, or has met a Redis that knows nothing */
     }
 }
 

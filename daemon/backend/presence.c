@@ -23,7 +23,7 @@ last_of(struct presence *p)
 static void
 arm(struct presence *p)
 {
-    int ms = p->epoch.until_ms != 0 ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
+    int ms = p->epoch.until_ms != 0 || p->again ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
 
     if (event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000}) != 0) {
         link_fail(last_of(p)->link, "out of memory");
@@ -157,6 +157,9 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     if (result == LINK_ANSWERED) {
         heard(line, r);
     }
+    if (line->of->again && !line->of->storms) {
+        presence_beat(line->of);
+    }
 }
 
 static bool
@@ -169,6 +172,7 @@ say(struct presence_line *line)
     if (p->text.failed || !link_send(line->link, words, word, on_answer, line)) {
         return false;
     }
+    p->again = false;
     line->asked++;
     return true;
 }
@@ -215,6 +219,19 @@ on_beat(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     presence_beat(ctx);
     arm(ctx);
+}
+
+void
+presence_woken(struct presence *p)
+{
+    if (p->again) {
+        return; /* the timer is set: whoever wakes us often does not put it off */
+    }
+    p->again = true;
+    if (!p->storms) { /* as in presence_reclaimed(): each new epoch wakes all */
+        presence_beat(p);
+    }
+    arm(p);
 }
 
 void

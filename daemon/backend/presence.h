@@ -31,6 +31,7 @@ struct presence {
     int64_t begun_us; /* when the last epoch was heard of ... */
     bool storms;      /* ... just behind the one before: a Redis that drops even what it was just told */
     bool told; /* the log knows that it is refused */
+    bool again; /* who else is there has to be asked, by what is not on its way yet */
 };
 
 /*
@@ -59,6 +60,12 @@ presence_token(struct presence *p, uint64_t token)
 
 /* Says it now, where it is said when there is no doubt about a link. */
 void presence_beat(struct presence *p);
+
+/*
+ * Somebody may have come whom what is on its way does not tell of: it is said behind that once more. Until then his
+ * locks would be nobody's, should Redis lose them and he come back last.
+ */
+void presence_woken(struct presence *p);
 
 /* All that is held here has been asserted in that epoch. */
 void presence_reclaimed(struct presence *p, uint64_t epoch);

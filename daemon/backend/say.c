@@ -25,10 +25,12 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
-    if (result != LINK_ANSWERED || r->type != REPLY_ERROR) {
+    if (result != LINK_ANSWERED) {
         return;
     }
-    if (text_error_passes(r->text)) {
+    if (r->type != REPLY_ERROR) {
+        s->heeds(s->ctx);
+    } else if (text_error_passes(r->text)) {
         link_fail(s->sub, r->text.p);
     } else if (!s->told) {
         s->told = true;
@@ -39,11 +41,13 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 }
 
 void
-say_listen(struct say *s, struct redis_link *sub)
+say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx)
 {
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
     s->sub = sub;
+    s->heeds = heeds;
+    s->ctx = ctx;
     if (!link_send(sub, 2, word, on_subscribed, s)) {
         link_fail(sub, "out of memory"); /* the next connection asks again */
     }

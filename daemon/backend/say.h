@@ -17,6 +17,8 @@ struct say {
     const struct backend_env *env;
     const struct link_address *address;
     struct redis_link *sub; /* where it listens */
+    void (*heeds)(void *ctx); /* see say_listen() */
+    void *ctx;
     char channel[32];
     bool told; /* the log knows that Redis refuses it */
 };
@@ -24,8 +26,8 @@ struct say {
 /* All are borrowed for its life. */
 void say_init(struct say *s, const struct backend_env *env, const struct link_address *address);
 
-/* The subscriber link is up (again). */
-void say_listen(struct say *s, struct redis_link *sub);
+/* The subscriber link is up (again). heeds(ctx): from now on whatever is said is heard; before, it may not have been. */
+void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
 
 /* Nothing happens when it cannot be sent. */
 void say_send(const struct say *s, struct redis_link *l, struct slice what);

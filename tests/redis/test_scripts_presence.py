@@ -477,6 +477,19 @@ class WhoIsThere(Presence):
                 self.c.cmd("HSET", DAEMONS, A, "%s %d" % ("e" * 16, self.now_us() // 1000 + seen))
                 self.assertEqual(self.say(A).status, status)
 
+    def test_who_comes_back_after_that_is_heard_of_at_once(self):
+        """The others are not told of it any more, although Redis has not forgotten it yet."""
+        self.say(A)
+        for age, news in ((GRACE_MS + 1000, True), (GRACE_MS - 3000, False)):
+            with self.subTest(age), self.listening(CHANNEL) as b:
+                self.c.cmd("HSET", DAEMONS, A, "%s %d %d" % (NONCE[A], self.now_us() // 1000 - age, GRACE_MS))
+                self.say(A)
+                if news:
+                    self.heard(b, (CHANNEL, ""))
+                else:
+                    self.c.cmd("PUBLISH", CHANNEL, "nothing before")
+                    self.heard(b, (CHANNEL, "nothing before"))
+
     def test_told_as_long_as_it_may_hold_something(self):
         now = self.now_us() // 1000
         self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - GRACE_MS + 3000), C, "cc %d" % (now - GRACE_MS - 10))

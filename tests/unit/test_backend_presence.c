@@ -3,7 +3,7 @@
  * address, a flush, an older Redis, somebody else with our id. That an answer from before says nothing any more is in
  * test_backend_loss.c.
  */
-#include "redis_world.h"
+#include "watch_world.h"
 
 static uint64_t
 last_reclaim(size_t *n)
@@ -384,6 +384,40 @@ START_TEST(who_comes_after_us_takes_our_place)
 }
 END_TEST
 
+/* ---- who else is there ---- */
+
+static bool
+is_met(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return st.daemons == 1;
+}
+
+static bool
+has_beaten(const void *n)
+{
+    return redis_calls("eval") > *(const int64_t *)n;
+}
+
+/* It came between our greeting and our SUBSCRIBE: its word to all that listen was none to us. */
+START_TEST(who_came_before_we_listened)
+{
+    int64_t evals;
+    char ours[64];
+
+    listeners_until("rlock:deadlock:0", 1);
+    evals = redis_calls("eval");
+    turn_until(has_beaten, &evals); /* the next beat is two seconds off */
+    redis("CLIENT KILL TYPE pubsub");
+    snprintf(ours, sizeof(ours), "%s", redis("HGET rlock:daemons " UUID));
+    redis("HSET rlock:daemons 0f9b8a76-1c2d-4e3f-8a9b-000000000000 %s", ours);
+    ck_assert(turn_for(is_met, NULL, US_PER_S));
+}
+END_TEST
+
 /* ---- good-bye ---- */
 
 static bool
@@ -464,6 +498,7 @@ main(void)
                             an_older_redis_beside_ours,
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
+                            who_came_before_we_listened,
                             good_bye,
                             good_bye_behind_a_beat,
                             good_bye_to_nobody,

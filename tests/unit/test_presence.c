@@ -1,0 +1,187 @@
+/*
+ * test_presence.c -- when presence.c says that we are there, over links that do nothing: what Redis makes of it is in
+ * test_backend_presence.c.
+ */
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/presence.h"
+#include "suite.h"
+
+enum { ASKED_MAX = 8 };
+
+struct redis_link {
+    bool up;
+};
+
+static struct {
+    struct event_base *base;
+    struct log log;
+    struct metrics metrics;
+    struct backend_conf conf;
+    struct backend_env env;
+    struct link_address address;
+    struct redis_link link;
+    struct presence p;
+    struct {
+        link_reply_fn *fn;
+        void *arg;
+    } asked[ASKED_MAX]; /* and not answered yet */
+    unsigned asked_n;
+    uint64_t epoch;
+    uint64_t reclaims;
+} t;
+
+/* ---- in link.c's stead ---- */
+
+bool
+link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    (void)words;
+    ck_assert(slice_is(word[0], "EVAL"));
+    ck_assert_ptr_eq(l, &t.link);
+    ck_assert_uint_lt(t.asked_n, ASKED_MAX);
+    t.asked[t.asked_n].fn = fn;
+    t.asked[t.asked_n++].arg = arg;
+    return true;
+}
+
+bool
+link_up(const struct redis_link *l)
+{
+    return l->up;
+}
+
+void
+link_fail(struct redis_link *l, const char *reason)
+{
+    (void)l;
+    ck_abort_msg("link_fail: %s", reason);
+}
+
+/* ---- the world ---- */
+
+static void
+post(void *ctx, const struct core_event *ev)
+{
+    (void)ctx;
+    t.reclaims += ev->type == CORE_RECLAIM;
+}
+
+/* The first of them is answered: in t.epoch, which grants. */
+static void
+answer(void)
+{
+    char open[48];
+    struct reply head[5] = {{.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT},
+                            {.type = REPLY_INT}, {.type = REPLY_TEXT}};
+    struct reply *item[5] = {&head[0], &head[1], &head[2], &head[3], &head[4]};
+    struct reply r = {.type = REPLY_ARRAY, .count = 5, .item = item};
+    link_reply_fn *fn = t.asked[0].fn;
+    void *arg = t.asked[0].arg;
+
+    ck_assert_uint_gt(t.asked_n, 0);
+    snprintf(open, sizeof(open), "%" PRIu64 " abcd", t.epoch);
+    head[2].n = (int64_t)t.epoch;
+    head[4].text = slice_of(open);
+    memmove(&t.asked[0], &t.asked[1], sizeof(t.asked[0]) * --t.asked_n);
+    fn(arg, LINK_ANSWERED, &r, 0);
+}
+
+static void
+setup(void)
+{
+    memset(&t, 0, sizeof(t));
+    t.base = event_base_new();
+    t.epoch = 7;
+    t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics, .post = post,
+                                 .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
+    ck_assert(presence_init(&t.p, &t.conf, &t.env, &t.address, "ch"));
+    presence_add(&t.p, &t.link);
+    presence_hello(&t.p, &t.link);
+    answer();
+    t.link.up = true;
+}
+
+static void
+teardown(void)
+{
+    presence_fini(&t.p);
+    event_base_free(t.base);
+}
+
+/* ---- woken ---- */
+
+START_TEST(who_is_woken_asks_at_once)
+{
+    presence_woken(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    presence_woken(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+}
+END_TEST
+
+/* Redis may have answered what is on its way before somebody came. */
+START_TEST(and_once_more_behind_what_is_on_its_way)
+{
+    presence_beat(&t.p);
+    presence_woken(&t.p);
+    presence_woken(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* An answer that does not come is none: the link has gone, and its greeting says it. */
+START_TEST(a_link_that_has_gone_greets)
+{
+    presence_beat(&t.p);
+    presence_woken(&t.p);
+    t.link.up = false;
+    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0);
+    t.asked_n = 0;
+    presence_hello(&t.p, &t.link);
+    answer();
+    t.link.up = true;
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* A Redis that drops even what it was just told: each new epoch wakes all, us too. Asked again, but not at once. */
+START_TEST(not_at_once_in_a_storm)
+{
+    t.epoch++;
+    presence_woken(&t.p);
+    answer();
+    t.epoch++;
+    presence_beat(&t.p);
+    answer();
+    ck_assert_uint_eq(t.reclaims, 3);
+    presence_woken(&t.p);
+    presence_woken(&t.p);
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
+    ck_assert_uint_eq(t.asked_n, 1);
+    presence_woken(&t.p);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE);
+    ck_assert_uint_eq(t.asked_n, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
+                            a_link_that_has_gone_greets, not_at_once_in_a_storm};
+
+    return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
+}
