@@ -13,6 +13,8 @@
 -- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
 --   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
+-- * Who of those that wait at one daemon is first there, the daemon knows: where another place of its own is first here
+--   (a replica that was promoted may bring back one that was given up), its turn has come, and the two places change.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
 -- * List or sorted set of another type: there is no queue, and nobody gets a place. It is a lock as before, without an
@@ -110,6 +112,12 @@ local function leave(list, set, owner)
     return scored or listed and listed > 0
 end
 
+-- Where the owner stands, if it has a whole place and the head is of the same daemon; else false.
+local function behind_ours(list, set, head, owner)
+    local at = head:sub(1, 36) == owner:sub(1, 36) and sound(pcall('LPOS', list, owner))
+    return at and sound(pcall('ZSCORE', set, owner)) and at
+end
+
 local function acquire(key, owner, lease, holds, reentry, place, channel)
     if reentry == '1' or is_reclaiming() then
         return plain_acquire(key, owner, lease, holds, reentry)
@@ -118,9 +126,16 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
     local list, set = queue_of(key)
     local head, over, score = head_of(list, set, owner)
     local next_one = not head or head == owner
+    local at = pttl == -2 and not next_one and place ~= '1' and behind_ours(list, set, head, owner)
+    next_one = next_one or at
     if pttl == -2 and next_one or pttl ~= -2 and sound(pcall('HEXISTS', key, owner)) ~= 0 then
         local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
         if outcome == OK then
+            if at then
+                call('LSET', list, at, head)
+                call('LSET', list, #over, owner)
+                call('ZADD', set, call('ZSCORE', set, owner), head)
+            end
             drop(key, list, set, over)
             leave(list, set, owner)
         end

@@ -229,6 +229,12 @@ MUTANTS = [
     Mutant("R33", "who was away for so long that nobody counts on him comes back unheard", "scripts/presence.lua",
            "        met = seen > now_ms - math.max(3 * beat, lasting(its))\n", "        met = true\n",
            ["redis:test_scripts_presence.py WhoIsThere.test_who_comes_back_after_that_is_heard_of_at_once"]),
+    Mutant("R34", "a daemon asks for one of its places, and Redis's queue waits for another", "scripts/fair.lua",
+           "    next_one = next_one or at\n", "",
+           ["redis:test_scripts_queue.py Fair.test_a_daemon_whose_turn_it_is_says_who_of_its_own"]),
+    Mutant("R35", "a daemon that goes before itself goes before others as well", "scripts/fair.lua",
+           "                call('LSET', list, at, head)\n", "                at = 0\n",
+           ["redis:test_scripts_queue.py Fair.test_a_daemon_whose_turn_it_is_says_who_of_its_own"]),
     Mutant("R28", "two LOCKs that wait together are granted one hold", CORE + "outcomes.c",
            "    request_grant(c, first);\n    if (cl->state == CLAIM_HELD) {",
            "    while (cl->state == CLAIM_HELD && !list_empty(&cl->requests)) {\n"

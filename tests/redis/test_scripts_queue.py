@@ -105,6 +105,27 @@ class Fair(Scripted):
         self.run_one("fair", "release", owner=US[2])
         self.left()
 
+    def test_a_daemon_whose_turn_it_is_says_who_of_its_own(self):
+        """A place that was given up stands there again, as a replica knew it: the daemon would never ask for that one."""
+        them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
+        self.held("fair", who=YOU)
+        for who in [them[0], US[1], them[1], US[2], OTHER]:
+            self.try_(who, place=1)
+        self.c.cmd("ZADD", SET, 1, them[0])  # its time is over
+        self.assertEqual(self.try_(US[2])[0], TAKEN)
+        self.run_one("fair", "release", owner=YOU)
+        self.c.cmd("RPUSH", LIST, US[3])
+        self.c.cmd("ZADD", SET, self.score(US[1]), US[4])
+        for who in (them[1], US[3], US[4], US[5]):  # theirs; half a place, and another half; none
+            self.assertEqual(self.try_(who)[0], TAKEN)
+        self.assertEqual(self.try_(US[2], place=1)[0], TAKEN)  # it asks for a place, not for its turn
+        self.c.cmd("LPUSH", LIST, them[0])
+        self.c.cmd("ZADD", SET, 1, them[0])
+        till = self.score(US[2])
+        self.assertEqual(self.try_(US[2])[0], OK)
+        self.assertEqual((self.queue(), self.score(US[2])), ([them[1], US[1], OTHER, US[3]], None))
+        self.assertEqual((self.score(US[1]), self.score(them[0])), (till, None))
+
     def test_at_least_a_ms(self):
         self.c.cmd("HSET", "k", YOU, 1)
         self.c.cmd("PEXPIRE", "k", 1)

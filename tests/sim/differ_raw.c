@@ -162,7 +162,7 @@ static const struct {
     {"hlen", "k", ""}, {"hstrlen", "km", ""}, {"hgetall", "k", ""}, {"hkeys", "k", ""}, {"hvals", "k", ""},
     {"rpush", "kmm*", ""}, {"lpush", "kmm*", ""}, {"lpop", "kO", ":i"}, {"rpop", "kO", ":i"}, {"llen", "k", ""},
     {"lindex", "ki", ""}, {"lrange", "kii", ""}, {"lpos", "kmO", "RANK:i COUNT:i MAXLEN:i Q"}, {"lrem", "kim", ""},
-    {"ltrim", "kii", ""}, {"sadd", "kmm*", ""}, {"srem", "kmm*", ""}, {"smembers", "k", ""}, {"scard", "k", ""},
+    {"ltrim", "kii", ""}, {"lset", "kim", ""}, {"sadd", "kmm*", ""}, {"srem", "kmm*", ""}, {"smembers", "k", ""}, {"scard", "k", ""},
     {"sismember", "km", ""}, {"zadd", "kOsm*", "NX XX CH INCR GT LT"}, {"zincrby", "ksm", ""}, {"zrem", "kmm*", ""},
     {"zremrangebyscore", "kbb", ""}, {"zscore", "km", ""}, {"zcard", "k", ""}, {"zcount", "kbb", ""},
     {"zrank", "km", ""}, {"zrange", "kiiO", "REV WITHSCORES Q"}, {"zrange", "kbbO", "BYSCORE REV WITHSCORES LIMIT:ii"},

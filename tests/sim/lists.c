@@ -104,6 +104,32 @@ cmd_lindex(struct sim_redis *r, int n, const struct slice *w)
 }
 
 const struct reply *
+cmd_lset(struct sim_redis *r, int n, const struct slice *w)
+{
+    const struct reply *error;
+    struct key *k;
+    int64_t at;
+
+    (void)n;
+    if (!key_of(r, w[1], TYPE_LIST, &k, &error)) {
+        return error;
+    }
+    if (k == NULL) {
+        return out_error(&r->out, "ERR no such key");
+    }
+    if (!int_of(w[2], &at)) {
+        return not_int(r);
+    }
+    at = at < 0 ? at + (int64_t)k->of.n : at;
+    if (at < 0 || at >= (int64_t)k->of.n) {
+        return out_error(&r->out, "ERR index out of range");
+    }
+    entries_remove(k, (size_t)at, 1);
+    entries_insert(&k->of, (size_t)at, w[3]);
+    return out_status(&r->out, SLICE_LIT("OK"));
+}
+
+const struct reply *
 cmd_lrange(struct sim_redis *r, int n, const struct slice *w)
 {
     const struct reply *error;
