@@ -4,6 +4,10 @@
 -- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
 -- stamp: it finds the lock taken until that expires. And a release that runs twice must not find the next holder under
 -- the same stamp: so who has it gives it back 5 ms after it had its stamp at the soonest.
+--
+-- One case is left, and is in the kind: Redis has lost a lock, somebody else was granted it with a LEASE of another
+-- length, and that ends in the same milliseconds by chance. Then the release that the first one owes finds its stamp.
+-- With leases of one length it cannot be: who comes later ends later.
 local TYPE = 'string'
 
 -- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it.

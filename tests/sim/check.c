@@ -25,7 +25,8 @@
  *   S1 after Redis's clock has jumped ahead, or has evicted a key (excused_us, counted): nothing tells before the next
  *      renewal, which is why neither is promised.
  *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
- *      alone. Not understood yet: seed 9617.
+ *      alone, and one that is owed a release may end in the same 2 ms as what was granted since with another lease (see
+ *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
