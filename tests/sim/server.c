@@ -11,12 +11,6 @@
 #include "daemon/backend/link.h"
 #include "tests/sim/sim.h"
 
-struct channel {
-    struct list node; /* conn.channels */
-    size_t n;
-    char name[];
-};
-
 static const struct {
     enum fault fault;
     bool runs;

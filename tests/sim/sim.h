@@ -133,6 +133,13 @@ struct conn {
 
 /* ---- Redis ---- */
 
+/* That a connection has subscribed to. */
+struct channel {
+    struct list node; /* conn.channels */
+    size_t n;
+    char name[];
+};
+
 struct server {
     struct sim_redis *redis;
     struct sim_redis *old;       /* its data some writes ago; owned */

@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
 
 enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_MAX_US = 500 };
@@ -171,21 +172,45 @@ turns_done(struct daemon *d, const struct core_done *done)
     }
 }
 
-/* A link that was cut without a word is not one that Redis hears it by, though the daemon does not know it yet. */
 static bool
-is_subscribed(const struct world *w, const struct daemon *d)
+has_channel(const struct conn *c, struct slice channel)
 {
     struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->channels)
+    {
+        const struct channel *ch = container_of(pos, struct channel, node);
+
+        if (slice_eq((struct slice){ch->name, ch->n}, channel)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Redis hears that it waits: it has the channel of that name, and not one alone whose SUBSCRIBE was answered. A link
+ * that was cut without a word is none, though the daemon does not know it yet.
+ */
+static bool
+is_subscribed(const struct world *w, const struct daemon *d, const struct name *n)
+{
+    struct list *pos, *nxt;
+    struct buf channel;
+    bool found = false;
+
+    buf_init(&channel, 0);
+    call_channel(n->kind, slice_of(n->text), &channel);
 
     list_each(pos, nxt, &w->server.conns)
     {
         const struct conn *c = container_of(pos, struct conn, node);
 
-        if (c->daemon == d && c->open && !c->mute && c->bev != NULL && c->channels_n > 0) {
-            return true;
-        }
+        found = found || (c->daemon == d && c->open && !c->mute && c->bev != NULL &&
+                          has_channel(c, buf_slice(&channel)));
     }
-    return false;
+    buf_fini(&channel);
+    return found;
 }
 
 /* L5, of those who wait elsewhere while d grants it once more. */
@@ -197,7 +222,7 @@ check_elsewhere(struct daemon *d, const struct name *n)
     for (int i = 0; i < w->habit.daemons; i++) {
         int64_t from_us = n->ear[i].since_us > n->row.since_us ? n->ear[i].since_us : n->row.since_us;
 
-        if (i == d->index || !w->daemon[i].alive || n->ear[i].since_us == 0 || !is_subscribed(w, &w->daemon[i])) {
+        if (i == d->index || !w->daemon[i].alive || n->ear[i].since_us == 0 || !is_subscribed(w, &w->daemon[i], n)) {
             continue;
         }
         sight(w, SIGHT_TURNS);
@@ -217,7 +242,7 @@ check_in_time(const struct daemon *d, struct name *n)
     int64_t freed_us = n->row.was_freed_us, since_us = n->ear[d->index].since_us;
 
     n->row.was_freed_us = 0;
-    if (freed_us == 0 || since_us == 0 || freed_us < since_us || freed_us < quiet_since(w) || !is_subscribed(w, d)) {
+    if (freed_us == 0 || since_us == 0 || freed_us < since_us || freed_us < quiet_since(w) || !is_subscribed(w, d, n)) {
         return;
     }
     sight(w, SIGHT_TURN_CAME);
