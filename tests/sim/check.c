@@ -27,6 +27,8 @@
  *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
  *      alone, and one that is owed a release may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
+ *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
+ *      granted it in: until somebody is stranded there (see presence.lua) nothing tells that data was lost (seed 21149).
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
@@ -55,9 +57,24 @@ excludes(const struct name *n)
     return !n->broken && !name_has(n, KIND_F_PERMITS);
 }
 
+static uint64_t
+epoch_of(const struct daemon *d)
+{
+    struct backend_status st;
+
+    if (!d->alive) {
+        return d->state.epoch;
+    }
+    backend_status(d->backend, &st);
+    return st.epoch;
+}
+
 static void
 double_grant(struct world *w, const char *how, const struct name *n, int a, int b)
 {
+    if (w->now_us < w->failback_us && epoch_of(&w->daemon[a]) != epoch_of(&w->daemon[b])) {
+        w->excused_us = w->excused_us > w->failback_us ? w->excused_us : w->failback_us; /* also when they have met */
+    }
     if (w->now_us < w->excused_us || (n->kind == KIND_COUNTER && w->now_us < w->failback_us)) {
         w->totals->excused++;
         return;

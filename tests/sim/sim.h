@@ -329,7 +329,7 @@ struct world {
     int64_t ours_us;     /* when Redis is compared with the daemons next */
     int64_t trouble_us;  /* the last effect of a fault that may cost a lock */
     int64_t harm_us;     /* the last fault of any sort */
-    int64_t failback_us; /* until then two counters may have one expiry: of S1 */
+    int64_t failback_us; /* until then the data may be older than what somebody was granted: of S1 */
     int64_t excused_us;  /* until then somebody may rely on what Redis has dropped too early: of S1 */
     int64_t ghosts_us;   /* until then Redis may have what was given back: its data went back to before that; of L2 */
     int64_t late_guards_us; /* until then a guard may be too late: of G1 */
