@@ -7,6 +7,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 
+#include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
@@ -112,6 +113,15 @@ is_behind(struct presence_line *line)
     ask_all(p);
 }
 
+/* On a link that is up: Redis is busy, or the like. It is asked again, and soon; the link may stay. */
+static bool
+is_of_the_moment(const struct presence_line *line, const struct reply *r)
+{
+    bool drop;
+
+    return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
+}
+
 /* What Redis answered on that link. */
 static void
 heard(struct presence_line *line, const struct reply *r)
@@ -137,7 +147,10 @@ heard(struct presence_line *line, const struct reply *r)
         refused(line, "twin", "another daemon has our id");
         break;
     case EPOCH_BROKEN:
-        cannot_say_hello(line, r);
+        p->again = is_of_the_moment(line, r);
+        if (!p->again) {
+            cannot_say_hello(line, r);
+        }
         break;
     }
     if (p->met != (p->epoch.blind || p->epoch.peers_n > 0) && p->env->met != NULL) {
@@ -151,13 +164,14 @@ static void
 on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct presence_line *line = arg;
+    bool again = line->of->again;
 
     (void)sent_us;
     line->asked--;
     if (result == LINK_ANSWERED) {
         heard(line, r);
     }
-    if (line->of->again && !line->of->storms) {
+    if (again && !line->of->storms) {
         presence_beat(line->of);
     }
 }

@@ -225,7 +225,7 @@ MUTANTS = [
     Mutant("R31", "who came before we listened is unknown to us", BACKEND + "say.c",
            "        s->heeds(s->ctx);\n", "        ;\n", ["unit:test_backend_presence"]),
     Mutant("R32", "who comes behind our question is unknown to us", BACKEND + "presence.c",
-           "line->of->again && !line->of->storms", "line->of->again && false", ["unit:test_presence"]),
+           "again && !line->of->storms", "again && false", ["unit:test_presence"]),
     Mutant("R33", "who was away for so long that nobody counts on him comes back unheard", "scripts/presence.lua",
            "        met = seen > now_ms - math.max(3 * beat, lasting(its))\n", "        met = true\n",
            ["redis:test_scripts_presence.py WhoIsThere.test_who_comes_back_after_that_is_heard_of_at_once"]),

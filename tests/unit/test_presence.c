@@ -32,6 +32,7 @@ static struct {
     unsigned asked_n;
     uint64_t epoch;
     uint64_t reclaims;
+    unsigned failed; /* links that were given up */
 } t;
 
 /* ---- in link.c's stead ---- */
@@ -57,8 +58,9 @@ link_up(const struct redis_link *l)
 void
 link_fail(struct redis_link *l, const char *reason)
 {
-    (void)l;
-    ck_abort_msg("link_fail: %s", reason);
+    (void)reason;
+    l->up = false;
+    t.failed++;
 }
 
 /* ---- the world ---- */
@@ -177,11 +179,45 @@ START_TEST(not_at_once_in_a_storm)
 }
 END_TEST
 
+static void
+answer_error(const char *error)
+{
+    struct reply r = {.type = REPLY_ERROR, .text = slice_of(error)};
+
+    ck_assert_uint_eq(t.asked_n, 1);
+    t.asked_n = 0;
+    t.asked[0].fn(t.asked[0].arg, LINK_ANSWERED, &r, 0);
+}
+
+/* Redis is busy: asked again, but not as fast as it says so. What it refuses for good ends the link. */
+START_TEST(errors_of_the_moment)
+{
+    presence_woken(&t.p);
+    answer_error("BUSY Redis is busy running a script.");
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
+    answer_error("LOADING Redis is loading the dataset in memory");
+    event_base_loop(t.base, EVLOOP_ONCE);
+    answer();
+    ck_assert_uint_eq(t.asked_n + t.failed, 0);
+    presence_beat(&t.p);
+    answer_error("READONLY not a master");
+    ck_assert_uint_eq(t.failed, 1);
+    presence_hello(&t.p, &t.link);
+    answer_error("BUSY Redis is busy running a script.");
+    ck_assert_uint_eq(t.failed, 2);
+    t.link.up = true;
+    presence_beat(&t.p);
+    answer_error("NOPERM");
+    ck_assert_uint_eq(t.failed, 3);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
-                            a_link_that_has_gone_greets, not_at_once_in_a_storm};
+                            a_link_that_has_gone_greets, not_at_once_in_a_storm, errors_of_the_moment};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }
