@@ -338,10 +338,14 @@ claim_renew_is_next(const struct claim *cl)
     return renews && !claim_is_renewing(cl) && cl->timer.node.at_us == cl->renew_us;
 }
 
+/*
+ * For that request: in front of whoever has asked since it began to wait, which may have been for its owner's last hold
+ * to be given back. Where Redis has a queue it is the last one there, and so here.
+ */
 void
-claim_enqueue(struct core *c, struct claim *cl)
+claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->place = ++c->serial;
+    cl->place = lock_is(cl->lock, KIND_F_PLACED) ? ++c->serial : r->serial;
     cl->place_until_us = 0;
     cl->queued_us = c->now_us;
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */

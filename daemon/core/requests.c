@@ -46,7 +46,6 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     r->fresh = rq->fresh;
     r->shared = rq->shared;
     r->token = rq->token;
-    r->serial = ++c->serial;
     r->lease_us = rq->lease_us;
     r->spec_lease_us = rq->spec.lease_us;
     r->arrived_us = c->now_us;
@@ -308,7 +307,7 @@ join_queue(struct core *c, struct request *r)
         return;
     }
     if (cl->state == CLAIM_IDLE || cl->state == CLAIM_SWEEP) {
-        claim_enqueue(c, cl);
+        claim_enqueue(c, cl, r);
     }
     list_push_back(&cl->requests, &r->claim_node);
     cl->lock->contended |= lock_is_full(cl->lock, r->shared) || cl->lock->freeing_n > 0 || !first;
@@ -378,6 +377,7 @@ request_run(struct core *c, struct request *r)
 {
     struct claim *cl;
 
+    r->serial = r->started ? r->serial : ++c->serial;
     r->started = true;
     r->hurried = false;
     list_remove(&r->hurry_node); /* it may run anew */

@@ -249,7 +249,7 @@ struct request {
     bool once, full, fresh, shared, hurried;
     bool silent;            /* nobody hears the answer */
     uint64_t token;
-    uint64_t serial;        /* the wait, as other daemons know it */
+    uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
     uint64_t walk;          /* number of the last search for it over several daemons */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
@@ -350,7 +350,7 @@ struct claim *claim_find(const struct lock *l, const struct owner *o);
 struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
-void claim_enqueue(struct core *c, struct claim *cl);
+void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_placed(struct claim *cl);
 void claim_deserted(struct core *c, struct claim *cl);

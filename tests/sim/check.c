@@ -204,9 +204,9 @@ was_refused(const struct session *s, const struct asked *a, int name)
 
 /*
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
- * last hold, or attempt, is still being given back, which was not answered: they come into the queue behind that; or
- * whose attempt, which was answered for them too early, is still under way: they have its place; or who had it last and
- * ask for it while it lingers, but for more than is left of it: it is given back, and they come in behind that; or who
+ * last hold, or attempt, is still being given back: others may ask right behind that release, they themselves only when
+ * it is answered; or whose attempt, which was answered for them too early, is still under way: they have its place; or
+ * who had it last and ask for it while it lingers, but for more than is left of it: it is given back, as above; or who
  * was told that he lost it, which is made sure of first.
  */
 static void

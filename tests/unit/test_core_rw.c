@@ -501,13 +501,36 @@ START_TEST(other_sort_in_a_hurry)
     lock(&w, s, "a", READS, .owner = "alice");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     gone(&w, s);
-    id = lock(&w, t, "a", RW, .owner = "alice", .nowait = true);
     other = lock(&w, t, "a", RW);
+    id = lock(&w, t, "a", RW, .owner = "alice", .nowait = true);
     redis_says(&w, op, CORE_OK);
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_OK);
-    expect_reply(&w, id, CORE_NOT_GRANTED); /* it would stand behind the other now */
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* it stands behind the other now */
     redis_grants(&w, "a", other);
+    world_close(&w);
+}
+END_TEST
+
+/* Who came first is first, although what it waited for was the end of its owner's attempt. */
+START_TEST(other_sort_in_front)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", READS, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s);
+    id = lock(&w, t, "a", RW, .owner = "alice", .nowait = true);
+    lock(&w, t, "a", RW);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_grants(&w, "a", id);
     world_close(&w);
 }
 END_TEST
@@ -807,6 +830,7 @@ main(void)
         leaving,
         other_sort_behind_an_attempt,
         other_sort_in_a_hurry,
+        other_sort_in_front,
         downgrade_unanswered,
         late_release_of_a_part,
         late_release_of_a_part_overtaken,
