@@ -26,7 +26,7 @@ struct say {
 /* All are borrowed for its life. */
 void say_init(struct say *s, const struct backend_env *env, const struct link_address *address);
 
-/* The subscriber link is up (again). heeds(ctx): from now on whatever is said is heard; before, it may not have been. */
+/* The subscriber link is up (again). heeds(ctx): from now on whatever is said is heard; before, perhaps not. */
 void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
 
 /* Nothing happens when it cannot be sent. */

@@ -106,7 +106,7 @@ class Fair(Scripted):
         self.left()
 
     def test_a_daemon_whose_turn_it_is_says_who_of_its_own(self):
-        """A place that was given up stands there again, as a replica knew it: the daemon would never ask for that one."""
+        """A place that was given up stands there again, as a replica knew it: the daemon never asks for that one."""
         them = ["11111111-2222-4333-8444-726c6f636b64:%d" % i for i in range(3)]
         self.held("fair", who=YOU)
         for who in [them[0], US[1], them[1], US[2], OTHER]:

@@ -28,7 +28,7 @@
  *      alone, and one that is owed a release may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
  *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
- *      granted it in: until somebody is stranded there (see presence.lua) nothing tells that data was lost (seed 21149).
+ *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149).
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
