@@ -363,12 +363,24 @@ open_backend(void)
     w.b = open_another(on_post, on_state);
 }
 
+/* It listens, too, and has asked who came before it did. */
+static inline bool
+is_settled(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return st.links_up == st.links && st.in_flight == 0;
+}
+
 static inline void
 open_up(void)
 {
     open_backend();
     turn_until(is_up, NULL);
     turn_until(is_all_up, NULL);
+    turn_until(is_settled, NULL);
 }
 
 static inline struct core_op
