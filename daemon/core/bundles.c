@@ -185,7 +185,8 @@ complete(struct core *c, struct bundle *b)
         if (cl->state != CLAIM_HELD) {
             lost = &b->part[i];
         } else {
-            assert(cl->token == b->part[i].token && c->now_us < cl->deadline_us); /* its owner asked for nothing since */
+            /* Its owner asked for nothing since. */
+            assert(cl->token == b->part[i].token && c->now_us < cl->deadline_us);
             b->part[i].lease_us = cl->deadline_us - c->now_us;
         }
     }

@@ -3,8 +3,8 @@
  *
  * Who unlocks has it in Redis under the id of a claim and a number (claim.number). When somebody waits here, neither is
  * given back: the two owners exchange their claims. The new holder has the one that Redis knows, with the lease that is
- * left of it and the next token; whoever had it has the other one, which Redis knows nothing of, and a fresh number, for
- * the old one is in Redis under a name that is not his any more.
+ * left of it and the next token; whoever had it has the other one, which Redis knows nothing of, and a fresh number,
+ * for the old one is in Redis under a name that is not his any more.
  *
  * So nothing is sent, nothing is allocated, and nothing can fail half-way; for Redis, and for everything that is done
  * about it (renewal, reclaim, the table of what Redis has of us), the same claim goes on being held.
@@ -17,9 +17,9 @@
  *     elsewhere (probe.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
  *     (lock_released()).
  *
- * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is LINGERING for a
- * while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds somebody
- * who waits elsewhere.
+ * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is LINGERING for
+ * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds
+ * somebody who waits elsewhere.
  */
 #include <assert.h>
 
@@ -91,7 +91,7 @@ may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
-    /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends that. */
+    /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends it. */
     return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
            !(r != NULL && r->silent) && !cl->jeopardy && l->break_op == 0 && l->trying_n == 0 && is_settled(c, cl) &&
            is_movable(cl);
@@ -236,8 +236,8 @@ pass_on(struct core *c, struct claim *cl)
 }
 
 /*
- * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has to
- * be told that it is free.
+ * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has
+ * to be told that it is free.
  */
 bool
 claim_hand_over(struct core *c, struct claim *cl, struct request *r)

@@ -228,8 +228,8 @@ lock_is_full(const struct lock *l, bool shared)
 }
 
 /*
- * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way only
- * until Redis is being told.
+ * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way
+ * only until Redis is being told.
  */
 bool
 lock_has_room(const struct lock *l, bool shared, bool behind)

@@ -1,5 +1,6 @@
 /*
- * test_core_handoff.c -- a lock that passes from one owner here to the next, without a word to Redis; and when it must not.
+ * test_core_handoff.c -- a lock that passes from one owner here to the next, without a word to Redis; and when it must
+ * not.
  */
 #include "tests/unit/core_world.h"
 
@@ -259,7 +260,7 @@ START_TEST(named_owners)
 }
 END_TEST
 
-/* With the lease that is left of it: of one that we renew a half is enough, of another one all of it has to be there. */
+/* With the lease that is left of it: of one that we renew a half is enough, of another one all of it must be there. */
 START_TEST(lease_left)
 {
     static const struct {
@@ -277,7 +278,8 @@ START_TEST(lease_left)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        int64_t told_us = told(rows[i].then_us != 0 ? rows[i].then_us : rows[i].lease_us != 0 ? rows[i].lease_us : SEC(30));
+        int64_t had_us = rows[i].lease_us != 0 ? rows[i].lease_us : SEC(30);
+        int64_t told_us = told(rows[i].then_us != 0 ? rows[i].then_us : had_us);
         const struct core_reply *r;
         struct world w;
         struct pair p;

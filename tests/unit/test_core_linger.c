@@ -263,7 +263,8 @@ START_TEST(does_not)
         w.conf.handoff_time_us = SEC(60);
         core_configure(w.core, &w.conf);
         s = session(&w);
-        id = lock(&w, s, "a", LINGER, .kind = kind, .shared = why == READER, .lease_us = why == SHORT_LEASE ? MS(7) : 0);
+        id = lock(&w, s, "a", LINGER, .kind = kind, .shared = why == READER,
+                  .lease_us = why == SHORT_LEASE ? MS(7) : 0);
         redis_grants(&w, "a", id);
         if (why == RENEWED) {
             pass(&w, TOLD_30S / 3);
