@@ -29,8 +29,8 @@
 -- begins. Who is not stranded is told the older number, and stays where it is.
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know nothing; for others may have held locks in
--- what it had before. What is lost there is over when Redis has been up for one grace. That does not go for data with
--- an epoch: a replica that has become master has been up for as long as you like.
+-- what it had before. What is lost there is over when Redis has been up for one grace, and was not flushed since. That
+-- does not go for data with an epoch: a replica that has become master has been up for as long as you like.
 local OK, TWIN = 1, 2
 local HEAD = 5 -- what the reply has before the others
 local FAR = 2 ^ 52 -- us: the year 2112
@@ -186,7 +186,8 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
     end
     if strict == '1' and known == 0 then
         is_waited_for('strict')
-        if empty and listeners == 0 then -- flushed, the process says nothing of its data
+        -- Flushed, how long it has been up says nothing of its data.
+        if empty and listeners == 0 and not info('commandstats'):find('cmdstat_flush', 1, true) then
             began = now_ms - 1000 * (tonumber(server:match('uptime_in_seconds:(%d+)')) or 0)
         end
     end

@@ -363,9 +363,19 @@ class Strict(Presence):
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch, strict=1).until, a.until)
 
     def test_is_at_once_when_it_has(self):
+        self.c.cmd("CONFIG", "RESETSTAT")  # what tests before this one have flushed
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
         a = self.say(A, strict=1, grace=900)
         self.assertEqual(a.until, 0)
+
+    def test_how_long_what_was_flushed_has_been_up_says_nothing(self):
+        """A daemon that is gone had granted locks in what it had."""
+        until(lambda: re.search(r"uptime_in_seconds:[1-9]", self.c.cmd("INFO", "server")))
+        for flush in ("FLUSHALL", "FLUSHDB"):
+            self.c.cmd("CONFIG", "RESETSTAT")
+            self.c.cmd(flush)
+            a = self.say(A, strict=1, grace=900)
+            self.assertGreater(a.until, a.time // 1000 + 500)
 
     def test_how_long_a_replica_has_been_up_says_nothing(self):
         """What it lost was granted until just now, by those whom it knows of."""

@@ -413,7 +413,7 @@ cmd_flushall(struct sim_redis *r, int n, const struct slice *w)
     if (n > 2 || (n == 2 && !slice_is(w[1], "sync") && !slice_is(w[1], "async"))) {
         return syntax_error(r);
     }
-    data_clear(&r->data);
+    sim_redis_flush(r);
     return out_status(&r->out, SLICE_LIT("OK"));
 }
 

@@ -17,6 +17,7 @@ struct sim_redis {
     int64_t born_us;         /* -1 = with its first command */
     bool full;
     bool replica;
+    bool flushed;            /* since it was started, as its statistics of commands tell */
     bool dirty;              /* the script has called a writing command: its writes are checked no more */
     char *refuse;            /* or NULL */
     char run_id[ID_BYTES + 1], replid[ID_BYTES + 1], replid2[ID_BYTES + 1];

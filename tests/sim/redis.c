@@ -84,7 +84,7 @@ sim_redis_restart(struct sim_redis *r, const struct sim_redis *data, const char 
     name_it(r->run_id, run_id);
     name_it(r->replid, replid);
     memset(r->replid2, '0', ID_BYTES);
-    r->replica = false;
+    r->replica = r->flushed = false;
     r->born_us = -1;
     script_forget(r);
 }
@@ -102,6 +102,7 @@ void
 sim_redis_flush(struct sim_redis *r)
 {
     data_clear(&r->data);
+    r->flushed = true;
 }
 
 void
@@ -189,14 +190,26 @@ info_keyspace(const struct sim_redis *r, struct buf *b)
     }
 }
 
+/* Of all that was ever run, what somebody asks for. */
+static void
+info_commandstats(const struct sim_redis *r, struct buf *b)
+{
+    buf_adds(b, "# Commandstats\r\n");
+    if (r->flushed) {
+        buf_adds(b, "cmdstat_flushall:calls=1,usec=9,usec_per_call=9.00,rejected_calls=0,failed_calls=0\r\n");
+    }
+}
+
 static const struct {
     const char *name;
     void (*print)(const struct sim_redis *r, struct buf *b);
+    bool usual; /* also where none is named */
 } info_sections[] = {
-    {"server", info_server},
-    {"memory", info_memory},
-    {"replication", info_replication},
-    {"keyspace", info_keyspace},
+    {"server", info_server, true},
+    {"memory", info_memory, true},
+    {"replication", info_replication, true},
+    {"commandstats", info_commandstats, false},
+    {"keyspace", info_keyspace, true},
 };
 
 /* Only what this one has, of what Redis says. */
@@ -208,11 +221,11 @@ cmd_info(struct sim_redis *r, int n, const struct slice *w)
 
     buf_init(&b, 0);
     for (size_t s = 0; s < sizeof(info_sections) / sizeof(info_sections[0]); s++) {
-        bool wanted = n == 1;
+        bool usual = info_sections[s].usual, wanted = n == 1 && usual;
 
         for (int i = 1; i < n; i++) {
             wanted = wanted || slice_is(w[i], info_sections[s].name) || slice_is(w[i], "all") ||
-                     slice_is(w[i], "default") || slice_is(w[i], "everything");
+                     (slice_is(w[i], "default") && usual) || slice_is(w[i], "everything");
         }
         if (wanted) {
             buf_adds(&b, b.n > 0 ? "\r\n" : "");

@@ -89,6 +89,17 @@ START_TEST(info_says_who_it_is)
 }
 END_TEST
 
+START_TEST(info_says_whether_it_was_flushed)
+{
+    ck_assert(strstr(ASK(r, T0, "INFO", "commandstats")->text.p, "flushall") == NULL);
+    sim_redis_flush(r);
+    ck_assert(strstr(ASK(r, T0, "INFO", "commandstats")->text.p, "\ncmdstat_flushall:calls=") != NULL);
+    ck_assert(strstr(ASK(r, T0, "INFO")->text.p, "cmdstat") == NULL);
+    sim_redis_restart(r, r, ID_B, ID_A);
+    ck_assert(strstr(ASK(r, T0, "INFO", "commandstats")->text.p, "flushall") == NULL);
+}
+END_TEST
+
 START_TEST(a_restart_is_another_run_and_forgets_scripts)
 {
     const struct reply *sha = ASK(r, T0, "SCRIPT", "LOAD", "return 1");
