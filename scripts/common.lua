@@ -110,11 +110,16 @@ end
 local function token()
     if not last then
         kept = now + #KEYS - 3 + room
-        last = tonumber(pcall('GETSET', KEYS[1], text(kept))) or 0
+        local was = pcall('GETSET', KEYS[1], text(kept))
+        last = tonumber(was) or 0
         if not (last >= 0 and last < 2 ^ 53) then
             last = 0 -- somebody else's
         end
         last = math.max(last, tonumber(ARGV[2]))
+        if last >= now or type(was) == 'table' then -- at once: a name behind this one may end the script
+            kept = last + #KEYS - 2 + room
+            pcall('SET', KEYS[1], text(kept))
+        end
     end
     last = last < now and now or last + 1
     return last

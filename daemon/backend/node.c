@@ -184,7 +184,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     probe_init(&n->probe, env, address);
     buf_init(&n->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
-        for (int k = 0; k < VERBS * KINDS; k++) {
+        for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }
     }

@@ -9,11 +9,13 @@
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
- * I3  What leaves in one turn keeps this order on a link: releases, breaks, attempts, renewals; inside one verb as
- *     they came. So a release may overtake an attempt that was asked for turns before, as it does within a turn. That
- *     is right because a claim has one operation at a time: those of one name that gather together are of different
- *     claims (and at most one break), each is told what its own did, and none of them needs to be later than another;
- *     an attempt behind a release or a break finds free what it may have found taken. What has left is never overtaken.
+ * I3  What leaves in one turn keeps this order on a link: what is asserted anew, releases, breaks, attempts, renewals;
+ *     inside one verb as they came. So a release may overtake an attempt that was asked for turns before, as it does
+ *     within a turn. That is right because those of one name that gather together are of different claims (and at most
+ *     one break), each is told what its own did, and none of them needs to be later than another; an attempt behind a
+ *     release or a break finds free what it may have found taken. Where a claim that is held is given back, what it
+ *     asked for before is overtaken: a re-entry finds nothing then, and what asserts it anew has left before. What has
+ *     left is overtaken only where Redis did not know the script, and never what asserts something anew.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
@@ -31,6 +33,8 @@
 enum {
     BATCH_MAX = 128,
     WIDE = 16, /* names: what a call costs is little for each then; and Redis has work while we have its last answer */
+    RENEW_CALL_US = 1000, /* of a round trip to Redis, for each call of renewals on its way */
+    RENEW_CALLS = 16,
     JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
 
@@ -155,7 +159,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         if (done.outcome == CORE_GRACE) {
             presence_ask(&n->presence, n->link[c->link]);
         }
-        presence_token(&n->presence, done.token);
+        presence_token(&n->presence, done.token == 0 ? 0 : done.token + it->op.room); /* it may give all of them */
         list_remove(&it->node);
         post_done(n, &it->op, &done);
         free(it);
@@ -176,9 +180,12 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will */
+    if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will, if that is still wanted */
         c->whole = true;
-        if (!call_send(n, c)) {
+        if (c->reclaim) { /* what it asserts may have been released behind it; next time it leaves with its text */
+            n->hello.sha[c->verb][c->kind][0] = '\0';
+            finish_all(n, c, CORE_DOWN, sent_us);
+        } else if (c->epoch != n->presence.epoch.number || !call_send(n, c)) {
             finish_all(n, c, CORE_DOWN, sent_us);
         }
         return;
@@ -237,8 +244,14 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
         down_item(&n->down, it);
     } else {
+        struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)verb][op->kind];
+
         it->epoch = n->presence.epoch.number;
-        list_push_back(&n->batch[link][verb][op->kind], &it->node);
+        if (verb == VERB_RENEW && op->exact) { /* somebody waits for it */
+            list_push_front(batch, &it->node);
+        } else {
+            list_push_back(batch, &it->node);
+        }
         n->batched++;
         n->gathered[link]++;
     }
@@ -302,27 +315,40 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     free(c);
 }
 
-/* Nobody waits for renewals: one call of them at a time, so that what somebody waits for is behind one at most. */
+/*
+ * Of renewals that nobody waits for, few calls are on their way at a time, so that what somebody waits for is not behind
+ * many: one when Redis is near; more when it is far, for it may answer others meanwhile.
+ */
 static bool
 is_patient(const struct node *n, unsigned link)
 {
     return link == n->lock_links;
 }
 
+static bool
+may_leave(const struct node *n, unsigned link)
+{
+    int64_t calls = 1 + link_rtt_us(n->link[link]) / RENEW_CALL_US;
+
+    return !is_patient(n, link) || n->calls[link] < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+}
+
 /* All that has gathered for the link; I4. */
 static void
 flush_link(struct node *n, unsigned link)
 {
-    for (int verb = 0; verb < VERBS; verb++) {
+    for (int b = 0; b < BATCHES; b++) {
+        enum call_verb verb = b == BATCH_RECLAIM ? VERB_ACQUIRE : (enum call_verb)(b - BATCH_VERB);
+
         for (unsigned i = 0; i < KINDS; i++) {
             unsigned kind = (i + (is_patient(n, link) ? n->renewed : 0)) % KINDS; /* the others have their turn */
-            struct list *batch = &n->batch[link][verb][kind];
+            struct list *batch = &n->batch[link][b][kind];
 
-            while (!list_empty(batch) && !(is_patient(n, link) && n->calls[link] > 0)) {
+            while (!list_empty(batch) && may_leave(n, link)) {
                 struct item *it = container_of(batch->next, struct item, node);
 
                 if (it->epoch == n->presence.epoch.number) {
-                    flush_call(n, batch, link, (enum call_verb)verb);
+                    flush_call(n, batch, link, verb);
                     n->renewed = is_patient(n, link) ? kind + 1 : n->renewed;
                 } else {
                     n->batched--;
@@ -338,7 +364,7 @@ void
 node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && !is_patient(n, link))) {
+        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && may_leave(n, link))) {
             link_cork(n->link[link]);
             flush_link(n, link);
             link_uncork(n->link[link]);
@@ -362,7 +388,7 @@ void
 node_drop_gathered(struct node *n)
 {
     for (unsigned i = 0; i <= LINKS_MAX; i++) {
-        for (int k = 0; k < VERBS * KINDS; k++) {
+        for (int k = 0; k < BATCHES * KINDS; k++) {
             struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
 
             while (!list_empty(batch)) {

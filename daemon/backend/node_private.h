@@ -16,13 +16,16 @@
 
 enum { LINKS_MAX = 16 };
 
+/* What gathers, in the order it leaves: what is asserted anew, then the verbs. */
+enum { BATCH_RECLAIM, BATCH_VERB, BATCHES = BATCH_VERB + VERBS };
+
 struct node {
     struct link_address *address; /* owned */
     const struct backend_conf *conf;
     const struct backend_env *env;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
-    struct list batch[LINKS_MAX + 2][VERBS][KINDS]; /* item.node */
+    struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */

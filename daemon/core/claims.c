@@ -312,7 +312,7 @@ claim_arm(struct core *c, struct claim *cl)
         at_us = held_next_us(c, cl);
         break;
     case CLAIM_LINGERING:
-        at_us = cl->linger_until_us;
+        at_us = earlier(cl->linger_until_us, after_us(cl->lock->run_since_us, c->conf.handoff_time_us));
         break;
     case CLAIM_FREEING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;

@@ -387,10 +387,15 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
     bool ok = d->outcome == CORE_OK;
     enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
+    struct list *pos, *nxt;
 
     l->break_op = 0;
     while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
+    }
+    list_each(pos, nxt, &l->holders)
+    {
+        container_of(pos, struct claim, node)->room = 0; /* it may have run: others may have later tokens */
     }
     while (!list_empty(&l->breaks)) {
         request_finish(c, container_of(l->breaks.next, struct request, claim_node), answer, d->stamp);

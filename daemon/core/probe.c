@@ -160,6 +160,9 @@ heard(struct core *c, struct lock *l, int64_t subscribers)
         lock_linger_ends(c, l);
     } else if (!l->outside && !l->tracking) { /* those who ask now and then are not counted, and must find it free */
         l->run_since_us = later(l->run_since_us, c->probe.sent_us);
+        if (l->lingering != NULL) {
+            claim_arm(c, l->lingering);
+        }
     }
 }
 

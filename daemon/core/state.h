@@ -179,7 +179,7 @@ struct claim {
 
 /*
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
- * lock costs, besides 48 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
+ * lock costs, besides 72 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
 _Static_assert(sizeof(struct claim) <= 480, "a claim has grown");
 

@@ -434,7 +434,7 @@ look_again(struct engine *e, int64_t now_us)
         struct session *s = container_of(e->unseen[0].next, struct session, unseen_node);
 
         list_remove(&s->unseen_node);
-        s->readable = true;
+        s->readable = s->stirred = true; /* who is held up asks whether it is broken */
         session_wake(s);
     }
     splice(&e->unseen[0], &e->unseen[1]);

@@ -174,6 +174,20 @@ class Tokens(Scripted):
         self.assertIsInstance(reply, RError)
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
+    def test_clock_is_not_left_behind_by_a_call_that_is_cut_off(self):
+        """One name has its token; the next one is ours already, and its lease can not be moved."""
+        far = self.now_us() + 10 ** 12
+        self.c.cmd("SET", CLOCK, far)
+        self.c.cmd("ACL", "SETUSER", "nopexpire", "on", ">p", "~*", "&*", "+@all", "-pexpire")
+        self.c.cmd("SET", "b", "mine")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "nopexpire", "p"), "OK")
+            reply = c.cmd("EVAL", TEXT["simple", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, 30,
+                          *["mine", LEASE] * 2)
+        self.assertIsInstance(reply, RError)
+        self.assertEqual(self.c.cmd("GET", "a"), "mine")
+        self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), far + 31)
+
     def test_nonsense_in_the_clock(self):
         for value in ("nonsense", "nan", "inf", "-inf", "-5", "1e300", "9007199254740992", ""):
             with self.subTest(value):

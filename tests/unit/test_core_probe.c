@@ -248,9 +248,11 @@ START_TEST(not_where_others_poll)
 
     probed_after(&w, GAP_US, 1, "a");
     listen(&w, 0);
-    pass(&w, MS(9));
-    id = lock(&w, s, "a", LINGER, .tracking = true);
+    pass(&w, MS(9) - 1);
+    quiet(&w);
+    pass(&w, 1); /* nobody here could take it up any more */
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    id = lock(&w, s, "a", LINGER, .tracking = true);
     redis_grants(&w, "a", id);
     world_close(&w);
 }
@@ -340,10 +342,16 @@ END_TEST
 /* Redis is away, or too slow: the bounds hold alone, and it is asked again; what it says too late is not heard. */
 START_TEST(unanswered)
 {
+    struct core_conf conf = world_conf;
     struct world w;
-    uint64_t op;
+    uint64_t op, s;
 
-    lingering(&w, (struct ask){.linger_us = SEC(5)});
+    conf.handoff_max = 8;
+    conf.handoff_time_us = SEC(10);
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    takes(&w, s, (struct ask){.linger_us = SEC(5)});
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     answered(&w, 0, 0, 0); /* none was asked */
     probed_after(&w, GAP_US, 1, "a");
     op = w.probe.op;

@@ -46,6 +46,17 @@ count(const struct client *c)
     reads = writes = asked = 0;
 }
 
+/*
+ * So many reads for as many requests. One whose answer takes so long that its session is looked at again (LOOK_AGAIN_US
+ * of engine.c) has one more: under valgrind, say.
+ */
+static void
+expect_reads(unsigned n, int64_t since_us)
+{
+    ck_assert_uint_ge(reads, n);
+    ck_assert_int_le(reads, n + (clock_now_us() - since_us) / (2 * US_PER_MS));
+}
+
 static bool
 all_seen(void)
 {
@@ -55,23 +66,25 @@ all_seen(void)
 START_TEST(one_read_and_one_write_for_a_request)
 {
     struct client c = come();
+    int64_t since_us;
 
     settle();
+    since_us = clock_now_us();
     count(&c);
     for (unsigned i = 1; i <= 10; i++) {
         say(&c, "PING\n");
         settle();
         expect(&c, "+PONG\r\n");
-        ck_assert_uint_eq(reads, i);
+        expect_reads(i, since_us);
         ck_assert_uint_eq(writes, i);
     }
     say(&c, "LOCK a\n"); /* answered in a later turn */
     settle();
     expect(&c, ":101\r\n");
-    ck_assert_uint_eq(reads, 11);
+    expect_reads(11, since_us);
     ck_assert_uint_eq(writes, 11);
     ck_assert(wait_for(all_seen)); /* who was answered was there: it is not looked at again */
-    ck_assert_uint_eq(reads, 11);
+    expect_reads(11, since_us);
     counted = -1;
     leave(&c);
 }
@@ -81,16 +94,18 @@ START_TEST(what_is_answered_in_a_turn_leaves_in_one_write)
 {
     struct client c = come();
     struct buf b;
+    int64_t since_us;
 
     settle();
+    since_us = clock_now_us();
     count(&c);
     say_times(&c, "PING\n", 100);
     settle();
-    ck_assert_uint_eq(reads, 1);
+    expect_reads(1, since_us);
     ck_assert_uint_eq(writes, 1);
     say(&c, "LOCK a\nLOCK b OWNER x\nLOCK c OWNER y\nUNLOCK a\n");
     settle();
-    ck_assert_uint_eq(reads, 2);
+    expect_reads(2, since_us);
     ck_assert_uint_le(writes, 3); /* the LOCKs in one, and UNLOCK when Redis has answered that */
     buf_init(&b, 0);
     hear(&c, &b);
