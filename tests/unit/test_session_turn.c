@@ -189,7 +189,7 @@ START_TEST(an_answer_finds_out_that_nobody_is_there)
 }
 END_TEST
 
-/* Held up with more to say, so that nothing is read that could tell: each edge is asked about, and nothing else. */
+/* Held up with more to say, so that nothing is read that could tell: each edge is asked about, and not each turn. */
 START_TEST(the_end_of_who_is_held_up_is_seen)
 {
     struct client holder = come(), c = come();
@@ -204,11 +204,12 @@ START_TEST(the_end_of_who_is_held_up_is_seen)
     ck_assert_uint_eq(c.s->requests_n, 5); /* one more has been read */
     say(&c, "PING\n");                     /* ... and this is not */
     settle();
-    ck_assert_uint_eq(asked, 1);
+    ck_assert_uint_ge(asked, 1);
+    ck_assert_uint_le(asked, 2); /* ... and when it is looked at again, if that is due already */
     say(&holder, "UNLOCK b\n");
     settle();
     ck_assert_uint_eq(c.s->slots_n, 3);
-    ck_assert_uint_eq(asked, 1);
+    ck_assert_uint_le(asked, 2);
     counted = -1;
     close(c.fd); /* and it has read nothing: the connection breaks */
     settle();
