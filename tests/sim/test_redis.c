@@ -326,6 +326,7 @@ main(void)
 
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, info_says_who_it_is);
+    tcase_add_test(c, info_says_whether_it_was_flushed);
     tcase_add_test(c, a_restart_is_another_run_and_forgets_scripts);
     tcase_add_test(c, a_restart_from_a_snapshot_has_lost_what_came_later);
     tcase_add_test(c, a_replica_reads_and_refuses_writes_until_it_is_promoted);
