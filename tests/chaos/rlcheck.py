@@ -209,9 +209,9 @@ class Name:
         return sorted(grants.values(), key=lambda g: g.token)
 
     def may_hold_yet(self, g, o):
-        """Its owner gave it back, but nobody knows whether that was done: then its LOCK enters once more, and says so."""
-        gave = [u for u in self.ops if u.op == "UNLOCK" and u.owner == g.owner and u.number("token") == g.token and
-                u.inv < o.inv]
+        """Nobody knows whether its owner has given it back: then its LOCK enters once more, and says so."""
+        gave = [u for u in self.ops if u.op == "UNLOCK" and u.inv < o.inv and
+                (u.owner, u.number("token")) == (g.owner, g.token)]
         return bool(gave) and all(u.result not in ("OK", "FAIL") for u in gave) and o.number("holds", 1) > 1
 
     def confirm(self, g, o, step, valid=0):

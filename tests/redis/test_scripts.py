@@ -161,30 +161,27 @@ class Tokens(Scripted):
             calls["time"] -= 2  # run_all asks before and after
             self.assertEqual({k: n for k, n in calls.items() if k in ("time", "get", "getset", "set")}, commands, verb)
 
-    def test_clock_is_never_left_behind(self):
-        """Also when the call ends in an error after a token was drawn."""
+    def acquires_without(self, command, kind, columns, room=0):
+        """Of "a" and "b", by who may not use that command: an error. Where the clock stood before."""
         far = self.now_us() + 10 ** 12
         self.c.cmd("SET", CLOCK, far)
-        self.c.cmd("ACL", "SETUSER", "nohgets", "on", ">p", "~*", "&*", "+@all", "-hget")
-        self.c.cmd("SET", "b", "x")
+        self.c.cmd("ACL", "SETUSER", "lacks", "reset", "on", ">p", "~*", "&*", "+@all", "-" + command)
         with self.r.conn() as c:
-            self.assertEqual(c.cmd("AUTH", "nohgets", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT["reentrant", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, 0,
-                          *[ME, LEASE, 1, 0] * 2)
+            self.assertEqual(c.cmd("AUTH", "lacks", "p"), "OK")
+            reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, room, *columns * 2)
         self.assertIsInstance(reply, RError)
+        return far
+
+    def test_clock_is_never_left_behind(self):
+        """Also when the call ends in an error after a token was drawn."""
+        self.c.cmd("SET", "b", "x")
+        far = self.acquires_without("hget", "reentrant", [ME, LEASE, 1, 0])
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
     def test_clock_is_not_left_behind_by_a_call_that_is_cut_off(self):
         """One name has its token; the next one is ours already, and its lease can not be moved."""
-        far = self.now_us() + 10 ** 12
-        self.c.cmd("SET", CLOCK, far)
-        self.c.cmd("ACL", "SETUSER", "nopexpire", "on", ">p", "~*", "&*", "+@all", "-pexpire")
         self.c.cmd("SET", "b", "mine")
-        with self.r.conn() as c:
-            self.assertEqual(c.cmd("AUTH", "nopexpire", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT["simple", "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, 30,
-                          *["mine", LEASE] * 2)
-        self.assertIsInstance(reply, RError)
+        far = self.acquires_without("pexpire", "simple", ["mine", LEASE], room=30)
         self.assertEqual(self.c.cmd("GET", "a"), "mine")
         self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), far + 31)
 
