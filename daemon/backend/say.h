@@ -1,8 +1,9 @@
 /*
- * say.h -- the channel on which the daemons of one Redis talk about deadlocks.
+ * say.h -- the channel on which the daemons of one Redis talk: about deadlocks, and names that were broken.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
- * databases. Whatever is said there may get lost: nothing but the time until a deadlock is found depends on it.
+ * databases. Whatever is said there may get lost: nothing depends on it but the time until a deadlock is found, or a
+ * holder hears that its lock was broken.
  */
 #ifndef RLOCKD_BACKEND_SAY_H
 #define RLOCKD_BACKEND_SAY_H

@@ -371,7 +371,7 @@ dispatch(struct core *c, const struct core_event *ev)
         probe_done(c, &ev->probed);
         break;
     case CORE_HEARD:
-        deadlock_heard(c, ev->heard);
+        tell_heard(c, ev->heard);
         break;
     case CORE_ADOPT:
         adopt(c, ev->adopt);

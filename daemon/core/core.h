@@ -72,7 +72,7 @@ enum core_event_type {
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
     CORE_PROBED,   /* how many listen, see core_probed */
-    CORE_HEARD,    /* another daemon (or we) said something about deadlocks */
+    CORE_HEARD,    /* another daemon (or we) said something, see tell.c */
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */

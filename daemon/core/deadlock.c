@@ -18,13 +18,9 @@
  * is no second one. Several starts may find the same cycle; all of them name the same
  * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
  *
- * A trail is text: 'W' (way) or 'V' (verdict), the number of the walk as a netstring, then for each owner six: daemon,
- * owner, wait, shared, name, key. It is others' text: what does not parse is ignored.
+ * A trail is told (tell.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
+ * key.
  */
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "daemon/core/state.h"
 
 enum { SEARCH_MAX = 4096, STEPS_MAX = 64 }; /* owners in one search; on one daemon's part of one walk */
@@ -240,84 +236,22 @@ deadlock_begins(struct core *c, struct request *r)
 
 /* ---- a trail as text ---- */
 
-/* False: no room left. */
-static bool
-put(char *out, size_t *n, struct slice field)
-{
-    int head = snprintf(out + *n, SAY_BYTES - *n, "%zu:", field.n);
-
-    assert(head > 0);
-    if (*n + (size_t)head + field.n + 1 > SAY_BYTES) {
-        return false;
-    }
-    memcpy(out + *n + head, field.p, field.n);
-    *n += (size_t)head + field.n;
-    out[(*n)++] = ',';
-    return true;
-}
-
-static bool
-put_number(char *out, size_t *n, uint64_t number)
-{
-    char text[24];
-
-    return put(out, n, (struct slice){text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, number)});
-}
-
 static void
-say(struct core *c, const struct trail *t, char what)
+say(struct core *c, const struct trail *t, enum tell_what what)
 {
-    struct core_action a = {.type = CORE_SAY};
-    size_t n = 1;
-    bool ok = put_number(c->say, &n, t->walk);
-
-    c->say[0] = what;
-    for (size_t i = 0; i < t->n && ok; i++) {
+    tell_begin(c, what);
+    tell_number(c, t->walk);
+    for (size_t i = 0; i < t->n; i++) {
         const struct stop *s = &t->stop[i];
 
-        ok = put(c->say, &n, s->daemon) && put_number(c->say, &n, s->owner) && put_number(c->say, &n, s->wait) &&
-             put_number(c->say, &n, s->shared) && put(c->say, &n, s->name) && put(c->say, &n, s->key);
+        tell_word(c, s->daemon);
+        tell_number(c, s->owner);
+        tell_number(c, s->wait);
+        tell_number(c, s->shared);
+        tell_word(c, s->name);
+        tell_word(c, s->key);
     }
-    if (ok) { /* names too long to be told: their waits have to time out */
-        a.say = (struct slice){c->say, n};
-        core_act(c, &a);
-    }
-}
-
-/* Takes one netstring off the text. */
-static bool
-take(struct slice *text, struct slice *field)
-{
-    size_t n = 0, i = 0;
-
-    for (; i < text->n && i < 6 && text->p[i] >= '0' && text->p[i] <= '9'; i++) {
-        n = n * 10 + (size_t)(text->p[i] - '0');
-    }
-    if (i == 0 || i >= text->n || text->p[i] != ':' || text->n - i - 1 <= n || text->p[i + 1 + n] != ',') {
-        return false;
-    }
-    *field = (struct slice){text->p + i + 1, n};
-    text->p += i + n + 2;
-    text->n -= i + n + 2;
-    return true;
-}
-
-static bool
-take_number(struct slice *text, uint64_t *number)
-{
-    struct slice field;
-
-    if (!take(text, &field) || field.n == 0 || field.n > 19) {
-        return false;
-    }
-    *number = 0;
-    for (size_t i = 0; i < field.n; i++) {
-        if (field.p[i] < '0' || field.p[i] > '9') {
-            return false;
-        }
-        *number = *number * 10 + (uint64_t)(field.p[i] - '0');
-    }
-    return true;
+    tell_send(c); /* names too long to be told: their waits have to time out */
 }
 
 /* False: it is no trail. */
@@ -325,15 +259,15 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
-    if (!take_number(&text, &t->walk)) {
+    if (!told_number(&text, &t->walk)) {
         return false;
     }
     while (text.n > 0) {
         struct stop *s = &t->stop[t->n];
 
-        if (t->n == HOPS_MAX || !take(&text, &s->daemon) || !take_number(&text, &s->owner) ||
-            !take_number(&text, &s->wait) || !take_number(&text, &s->shared) || !take(&text, &s->name) ||
-            !take(&text, &s->key)) {
+        if (t->n == HOPS_MAX || !told_word(&text, &s->daemon) || !told_number(&text, &s->owner) ||
+            !told_number(&text, &s->wait) || !told_number(&text, &s->shared) || !told_word(&text, &s->name) ||
+            !told_word(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -343,16 +277,10 @@ read_trail(struct slice text, struct trail *t)
 
 /* ---- over several daemons ---- */
 
-static struct slice
-myself(const struct core *c)
-{
-    return (struct slice){c->conf.daemon, strlen(c->conf.daemon)};
-}
-
 static bool
 is_at(const struct core *c, const struct stop *s, const struct owner *o)
 {
-    return s->owner == o->id && slice_eq(s->daemon, myself(c));
+    return s->owner == o->id && slice_eq(s->daemon, tell_myself(c));
 }
 
 static bool
@@ -373,7 +301,7 @@ still_waits(struct core *c, const struct stop *s)
     struct lock *l = lock_find(c, s->name);
     struct list *pos, *nxt;
 
-    if (l == NULL || !slice_eq(s->daemon, myself(c))) {
+    if (l == NULL || !slice_eq(s->daemon, tell_myself(c))) {
         return NULL;
     }
     list_each(pos, nxt, &l->queue)
@@ -428,7 +356,7 @@ sentence(struct core *c, const struct trail *t)
         const struct stop *s = &t->stop[(victim + i) % t->n];
         const struct request *ours = still_waits(c, s);
 
-        if (ours == NULL && slice_eq(s->daemon, myself(c))) {
+        if (ours == NULL && slice_eq(s->daemon, tell_myself(c))) {
             return;
         }
         hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
@@ -456,7 +384,7 @@ say_way(struct core *c, const struct trail *t, const struct lock *l)
     bool permits = lock_is(l, KIND_F_PERMITS);
 
     if (permits ? l->taken_until_us != 0 && l->elsewhere_n <= 1 : l->taken_until_us != 0 || l->held_n > 0) {
-        say(c, t, 'W');
+        say(c, t, TELL_WAY);
     }
 }
 
@@ -479,10 +407,10 @@ close_cycle(struct core *c, const struct trail *t)
     if (r->cycle != sum) {
         r->cycle = sum;
         set_out(c, r);
-    } else if (slice_eq(t->stop[victim_of(t)].daemon, myself(c))) {
+    } else if (slice_eq(t->stop[victim_of(t)].daemon, tell_myself(c))) {
         sentence(c, t);
     } else {
-        say(c, t, 'V');
+        say(c, t, TELL_VERDICT);
     }
 }
 
@@ -524,7 +452,7 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
         return;
     }
     l = r->claim->lock;
-    t.stop[t.n++] = (struct stop){myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
+    t.stop[t.n++] = (struct stop){tell_myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
     if (waits_for_holders(l, r->shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
@@ -567,24 +495,23 @@ deadlock_ask(struct core *c, struct request *r)
 }
 
 void
-deadlock_heard(struct core *c, struct slice what)
+deadlock_heard(struct core *c, enum tell_what what, struct slice text)
 {
     struct trail t;
     const struct stop *last;
     int steps = STEPS_MAX;
     struct lock *l;
 
-    if (what.n == 0 || !read_trail((struct slice){what.p + 1, what.n - 1}, &t)) {
+    if (!read_trail(text, &t)) {
         return;
     }
-    if (what.p[0] == 'V') {
+    if (what == TELL_VERDICT) {
         sentence(c, &t);
         return;
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (what.p[0] == 'W' && l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) &&
-        waits_for_holders(l, last->shared != 0)) {
+    if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) && waits_for_holders(l, last->shared != 0)) {
         branch(c, &t, l, &steps);
     }
 }

@@ -353,6 +353,9 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     if (!confirmed) {
         pass_on(c, l);
     }
+    if (!confirmed && l->watch != WATCH_OFF && lock_is(l, KIND_F_HANDED) && lock_has_one_token(l)) {
+        lock_suspect(c, l); /* somebody gave it back, but not who holds it here */
+    }
     l->again = l->trying_n > 0;
     l->retry_us = 0;
     lock_wake(c, l);
@@ -382,20 +385,60 @@ lock_break(struct core *c, struct request *r)
     core_act(c, &a);
 }
 
+/* It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. */
+static void
+lock_broken(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        container_of(pos, struct claim, node)->room = 0;
+    }
+    lock_suspect(c, l);
+}
+
+/* Who holds it at another daemon has to hear of it now, not when it is renewed. */
+static void
+tell_broken(struct core *c, const struct lock *l)
+{
+    tell_begin(c, TELL_BROKEN);
+    tell_word(c, tell_myself(c));
+    tell_word(c, lock_name(l));
+    tell_word(c, lock_key(l));
+    tell_send(c);
+}
+
+void
+lock_broken_elsewhere(struct core *c, struct slice text)
+{
+    struct slice daemon, name, key;
+    struct lock *l;
+
+    if (!told_word(&text, &daemon) || !told_word(&text, &name) || !told_word(&text, &key)) {
+        return;
+    }
+    l = slice_eq(daemon, tell_myself(c)) ? NULL : lock_find(c, name);
+    if (l != NULL && slice_eq(lock_key(l), key)) {
+        lock_broken(c, l);
+    }
+}
+
 void
 lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
     bool ok = d->outcome == CORE_OK;
     enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
-    struct list *pos, *nxt;
 
     l->break_op = 0;
     while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
-    list_each(pos, nxt, &l->holders)
-    {
-        container_of(pos, struct claim, node)->room = 0; /* it may have run: others may have later tokens */
+    if (ok ? d->stamp > 0 : d->outcome == CORE_UNKNOWN) {
+        tell_broken(c, l);
+    }
+    if (d->outcome == CORE_UNKNOWN) {
+        lock_broken(c, l);
     }
     while (!list_empty(&l->breaks)) {
         request_finish(c, container_of(l->breaks.next, struct request, claim_node), answer, d->stamp);

@@ -130,6 +130,7 @@ claim_renew(struct core *c, struct claim *cl)
     list_remove(&cl->renew_unsent.node); /* of core.renewals */
     c->renewing_n++;
     cl->renew_op = ++c->serial;
+    cl->doubt &= ~(unsigned)DOUBT_ANEW;
     a.op = op_of(c, cl, cl->renew_op, &cl->renew_unsent);
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;

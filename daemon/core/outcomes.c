@@ -420,7 +420,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew_lease_us, false);
-        claim_doubt(c, cl, cl->doubt & ~(unsigned)DOUBT_CONFIRM);
+        claim_doubt(c, cl, cl->doubt & DOUBT_ANEW ? cl->doubt : cl->doubt & DOUBT_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 

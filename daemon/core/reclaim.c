@@ -5,7 +5,8 @@
  * the grace that begins then Redis grants nothing else, so nobody can have come between. What somebody else has all the
  * same is lost, and so is what could not be asserted before its deadline. When no doubt is left, RECLAIMED says so.
  *
- * A clock has jumped (SUSPECT): Redis may have dropped keys early. Every claim asks whether it is still there.
+ * A clock has jumped (SUSPECT): Redis may have dropped keys early. Every claim asks whether it is still there. So do
+ * those of a name that was broken at another daemon.
  *
  * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says.
  */
@@ -32,39 +33,61 @@ claim_settle(struct core *c, struct claim *cl)
     }
 }
 
-/* Everything that is held is in doubt from now on, one way or the other; its timers see to it within this step. */
+/* HELD: in doubt from now on; its timer sees to it within this step. */
 static void
-doubt_all(struct core *c, bool lost)
+doubt(struct core *c, struct claim *cl, unsigned why)
 {
-    struct list *pos, *nxt, *at, *next;
+    claim_doubt(c, cl, why);
+    cl->retry_us = 0;
+    claim_arm(c, cl);
+}
 
-    list_each(pos, nxt, &c->locks)
+/*
+ * Redis may not have it any more: nothing is served for who holds it before that is confirmed. A renewal in flight may
+ * have found it there before that.
+ */
+void
+lock_suspect(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    lock_linger_ends(c, l);
+    list_each(pos, nxt, &l->holders)
     {
-        list_each(at, next, &container_of(pos, struct lock, all)->holders)
-        {
-            struct claim *cl = container_of(at, struct claim, node);
-            unsigned sorts = (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0);
+        struct claim *cl = container_of(pos, struct claim, node);
 
-            claim_doubt(c, cl, lost ? sorts : cl->doubt | DOUBT_CONFIRM);
-            cl->retry_us = 0;
-            claim_arm(c, cl);
-        }
+        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renew_op != 0 ? DOUBT_ANEW : 0));
     }
 }
 
-/* What is being given back was held until then: that Redis does not have it any more is no loss to its owner. */
+/* Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis
+   does not have it any more is no loss to its owner. */
 static void
-excuse_leaving(struct core *c)
+lock_reassert(struct core *c, struct lock *l)
 {
-    struct list *pos, *nxt, *at, *next;
+    struct list *pos, *nxt;
+
+    lock_linger_ends(c, l);
+    list_each(pos, nxt, &l->holders)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        doubt(c, cl, (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0));
+    }
+    list_each(pos, nxt, &l->leaving)
+    {
+        container_of(pos, struct claim, node)->doubtful = true;
+    }
+}
+
+static void
+each_lock(struct core *c, void (*what)(struct core *c, struct lock *l))
+{
+    struct list *pos, *nxt;
 
     list_each(pos, nxt, &c->locks)
     {
-        lock_linger_ends(c, container_of(pos, struct lock, all));
-        list_each(at, next, &container_of(pos, struct lock, all)->leaving)
-        {
-            container_of(at, struct claim, node)->doubtful = true;
-        }
+        what(c, container_of(pos, struct lock, all));
     }
 }
 
@@ -72,21 +95,14 @@ void
 reclaim_begin(struct core *c, uint64_t epoch)
 {
     c->epoch = epoch;
-    doubt_all(c, true);
-    excuse_leaving(c);
+    each_lock(c, lock_reassert);
     reclaim_wake(c);
 }
 
 void
 reclaim_confirm(struct core *c)
 {
-    struct list *pos, *nxt;
-
-    doubt_all(c, false);
-    list_each(pos, nxt, &c->locks)
-    {
-        lock_linger_ends(c, container_of(pos, struct lock, all));
-    }
+    each_lock(c, lock_suspect);
 }
 
 void

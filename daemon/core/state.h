@@ -37,7 +37,7 @@ enum {
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
-    SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others about a wait */
+    SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
     REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
@@ -102,7 +102,8 @@ enum claim_state {
 enum {
     DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
     DOUBT_SHARED = 2,  /* ... the shared ones */
-    DOUBT_CONFIRM = 4, /* a clock has jumped: is it still there? */
+    DOUBT_CONFIRM = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
+    DOUBT_ANEW = 8,    /* ... and the renewal in flight may have found it there before that */
     DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
 };
 
@@ -261,6 +262,19 @@ struct request {
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 
+/* What is said to all daemons; tell.c. */
+struct tell {
+    size_t n;
+    bool fits;
+    char text[SAY_BYTES];
+};
+
+enum tell_what {
+    TELL_WAY = 'W',     /* deadlock.c: a trail, on its way; */
+    TELL_VERDICT = 'V', /* ... a cycle */
+    TELL_BROKEN = 'B',  /* locks.c: a name was broken */
+};
+
 /* Whether somebody waits elsewhere for what stays here, see probe.c. */
 struct probe {
     struct timer timer; /* the next one; or that the one in flight is not answered any more */
@@ -297,7 +311,7 @@ struct core {
     struct list lock_work, owner_work;
     struct probe probe;
     uint64_t searches;
-    char say[SAY_BYTES];
+    struct tell tell;
     uint32_t waiting_n;     /* LOCK requests not answered */
     uint64_t peers_n, owners_n, held_n, freeing_n, locks_n;
 };
@@ -333,6 +347,7 @@ bool lock_has_room(const struct lock *l, bool shared, bool behind);
 struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_broken_elsewhere(struct core *c, struct slice text);       /* text: see tell.c */
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
 bool lock_has_one_token(const struct lock *l);                       /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
@@ -393,6 +408,7 @@ void reclaim_confirm(struct core *c);                 /* a clock has jumped: is 
 void reclaim_wake(struct core *c);                    /* Redis grants again, or has other data: who waits tries now */
 void reclaim_end(struct core *c);                     /* of a step: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
+void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 
 /* outcomes.c */
@@ -443,7 +459,17 @@ void bundle_leave(struct core *c, struct request *r);   /* its session has gone,
 /* deadlock.c */
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
-void deadlock_heard(struct core *c, struct slice what);
+void deadlock_heard(struct core *c, enum tell_what what, struct slice text);
+
+/* tell.c */
+struct slice tell_myself(const struct core *c); /* the daemon, as the others know it */
+void tell_begin(struct core *c, enum tell_what what);
+void tell_word(struct core *c, struct slice word);
+void tell_number(struct core *c, uint64_t number);
+void tell_send(struct core *c); /* nothing is said if it was too much */
+bool told_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
+bool told_number(struct slice *text, uint64_t *number);
+void tell_heard(struct core *c, struct slice what);
 
 static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */

@@ -320,6 +320,14 @@ MUTANTS = [
            "    l->failed = false;\n    l->retry_us = l->yield_until_us;",
            "    l->failed = false;\n    l->retry_us = 0;",
            ["unit:test_core_behind"]),
+    Mutant("H20", "who holds at another daemon what is broken here hears of it minutes later", CORE + "locks.c",
+           "    if (ok ? d->stamp > 0 : d->outcome == CORE_UNKNOWN) {", "    if (d->stamp < 0) {",
+           ["redis:test_two_daemons.py TakenAway.test_broken_at_the_other_daemon"]),
+    Mutant("H21", "a renewal that was under way confirms what was broken since", CORE + "reclaim.c",
+           " | (cl->renew_op != 0 ? DOUBT_ANEW : 0)", "", ["unit:test_core_tell"]),
+    Mutant("H22", "what was force-unlocked goes on being handed over", CORE + "locks.c",
+           "    if (!confirmed && l->watch != WATCH_OFF && ", "    if (confirmed && l->watch == WATCH_OFF && ",
+           ["redis:test_two_daemons.py TakenAway.test_by_who_unlocks_as_redisson_does"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

@@ -107,5 +107,71 @@ class TwoDaemons(Case):
         self.assertLess(time.monotonic() - began, 2.5 * harness.SLOW)
 
 
+class TakenAway(Case):
+    """A name that is held at one daemon is taken away elsewhere: its holder hears of it at once. The next renewal, which
+    would find out, is minutes away."""
+
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.a, self.b = (self.rlockd(redis=self.r.url, name=n, conf="locks: { lease: 30m }\n") for n in "ab")
+        self.ears = self.conn(self.a)
+        self.ears.cmd("SUBSCRIBE", "lock:x")
+
+    def waits_at_a(self):
+        c = self.conn(self.a)
+        with self.a.conn() as look:
+            n = self.waiters(look)
+            c.ask("LOCK", "x")
+            until(lambda: self.waiters(look) > n)
+        return c
+
+    def waiters(self, c):
+        return sum(int(lock["waiters"]) for lock in c.maps("LOCKS", "x"))
+
+    def hears(self, news):
+        while not self.ears.read()[2].startswith(news):
+            pass
+
+    def test_broken_at_the_other_daemon(self):
+        holder = self.conn(self.a)
+        token = holder.cmd("LOCK", "x")
+        waiter = self.waits_at_a()
+        with self.b.conn() as c:
+            self.assertEqual(c.cmd("BREAK", "x"), 1)
+        self.hears("lost ")
+        self.assertGreater(waiter.read(), token)
+        self.assertRegex(holder.cmd("UNLOCK", "x"), "^LOST ")
+        self.assertEqual(waiter.cmd("UNLOCK", "x"), 0)
+
+    def test_in_a_run_of_hand_overs(self):
+        holder = self.conn(self.a)
+        holder.cmd("LOCK", "x")
+        after = [self.waits_at_a() for _ in range(4)]
+        self.assertEqual(holder.cmd("UNLOCK", "x"), 0)
+        after[0].read()
+        self.assertEqual(after[0].cmd("UNLOCK", "x"), 0)
+        run = after[1].read()
+        self.assertGreater(int(self.a.info("stats")["handoffs"]), 0)
+        with self.b.conn() as c:
+            self.assertEqual(c.cmd("BREAK", "x"), 1)
+            self.hears("lost ")
+            self.assertRegex(after[1].cmd("UNLOCK", "x"), "^LOST ")
+            self.assertGreater(after[2].read(), run + 1, "no token of the run that was cut off")
+
+    def test_by_who_unlocks_as_redisson_does(self):
+        with self.b.conn() as first:
+            first.cmd("LOCK", "x")
+            holder, waiter = self.waits_at_a(), self.waits_at_a()
+            until(lambda: self.r.cmd("PUBSUB", "NUMSUB", "redisson_lock__channel:{x}")[1] >= 1)
+            self.assertEqual(first.cmd("UNLOCK", "x"), 0)
+        token = holder.read()
+        self.assertEqual(self.r.cmd("DEL", "x"), 1)
+        self.r.cmd("PUBLISH", "redisson_lock__channel:{x}", "0")
+        self.hears("lost ")
+        self.assertGreater(waiter.read(), token)
+        self.assertRegex(holder.cmd("UNLOCK", "x"), "^LOST ")
+
+
 if __name__ == "__main__":
     harness.main()

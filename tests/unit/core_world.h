@@ -467,6 +467,18 @@ world_holding(struct world *w)
     return s;
 }
 
+/* A message of another daemon, or its own. */
+static inline void
+hears(struct world *w, const char *p, size_t n)
+{
+    char *copy = malloc(n > 0 ? n : 1); /* so that reading one too far is seen */
+
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, p, n);
+    world_step(w, &(struct core_event){.type = CORE_HEARD, .heard = {copy, n}});
+    free(copy);
+}
+
 /* s gives back its last hold. */
 static inline void
 give(struct world *w, uint64_t s, const char *name)

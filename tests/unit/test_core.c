@@ -497,7 +497,7 @@ START_TEST(break_held_elsewhere)
 }
 END_TEST
 
-/* Not known to be broken: the holder goes on, and the watchdog finds out. */
+/* Not known to be broken: the holder goes on if Redis still has it. */
 START_TEST(break_unanswered)
 {
     static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN};
@@ -511,6 +511,9 @@ START_TEST(break_unanswered)
         id = break_name(&w, t, "a");
         redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), outcomes[i]);
         expect_reply(&w, id, CORE_UNAVAILABLE);
+        if (outcomes[i] == CORE_UNKNOWN) {
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        }
         expect_state(&w, "a", "held");
     }
     id = break_name(&w, t, "b");

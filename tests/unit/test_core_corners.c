@@ -187,18 +187,6 @@ add_stop(struct text *t, const char *daemon, uint64_t owner, uint64_t wait, cons
     add(t, name, strlen(name));
 }
 
-/* As bytes of their own, so that one too far is seen. */
-static void
-hears(struct world *w, const struct text *t)
-{
-    char *copy = malloc(t->n);
-
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, t->p, t->n);
-    happens(w, &(struct core_event){.type = CORE_HEARD, .heard = {copy, t->n}});
-    free(copy);
-}
-
 static void
 open_as(struct world *w, const char *daemon)
 {
@@ -226,7 +214,7 @@ judged(struct world *w, uint64_t serial, uint64_t id, void (*stops)(struct text 
 
         begin(&t, 'V');
         stops(&t, wait, ctx);
-        hears(w, &t);
+        hears(w, t.p, t.n);
         if (w->answers_n > w->answers_seen) {
             expect_reply(w, id, CORE_DEADLOCK);
             return true;
@@ -384,7 +372,7 @@ START_TEST(ways_too_long_to_be_told)
         add(&t, name, n);
         add(&t, "k", 1);
         add_stop(&t, "d0", 2, 1, "a");
-        hears(&w, &t);
+        hears(&w, t.p, t.n);
         if (w.said_n == before) {
             unsaid++;
             continue;
@@ -421,7 +409,7 @@ START_TEST(crowds_are_not_followed)
     }
     begin(&t, 'W');
     add_stop(&t, "d0", 2, 1, "read");
-    hears(&w, &t);
+    hears(&w, t.p, t.n);
     ck_assert_uint_eq(w.said_n, FOLLOWED);
     world_close(&w);
 }

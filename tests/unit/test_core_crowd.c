@@ -212,6 +212,7 @@ START_TEST(doubts_in_turn)
     quiet(&w);
     core_check(w.core, w.now_us);
     redis_says(&w, w.flights[from], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "n00000"), CORE_OK); /* what it found may be of before the second jump */
     redis_says(&w, expect_op(&w, CORE_EXTEND, "n08192"), CORE_OK);
     op = expect_op(&w, CORE_ACQUIRE, "n08192");
     expect_op(&w, CORE_EXTEND, "n08193");

@@ -526,8 +526,9 @@ START_TEST(a_jump_is_confirmed)
     ck_assert(!a.op.exact && a.op.lease_us == SEC(30));
     once = lock(&w, s, "a", .once = true);
     quiet(&w);
-    suspects(&w); /* once more: it is being asked already */
+    suspects(&w); /* once more: what is being asked already may be of before */
     redis_says(&w, a, CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
     expect_reply(&w, once, CORE_GRANTED);
     redis_says(&w, b, CORE_GONE_IN_REDIS);
     expect_news(&w, CORE_NEWS_LOST, "b");

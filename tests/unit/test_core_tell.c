@@ -1,0 +1,218 @@
+/*
+ * test_core_tell.c -- a name is broken at one daemon and held at another: that one hears of it, and asks Redis at once.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+static void
+open_as(struct world *w, const char *daemon)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 8;
+    snprintf(conf.daemon, sizeof(conf.daemon), "%s", daemon);
+    world_open_conf(w, &conf);
+}
+
+/* `name` is broken at a daemon, and Redis answers so. What the daemon then says is in its w->said. */
+static void
+breaks(struct world *w, const char *daemon, const char *name, enum core_outcome outcome, int64_t were)
+{
+    uint64_t id;
+
+    open_as(w, daemon);
+    id = break_name(w, session(w), name);
+    redis_says(w, expect_op(w, CORE_BREAK_KEY, name), outcome, .stamp = were);
+    expect_reply(w, id, outcome == CORE_OK ? CORE_LEFT : CORE_UNAVAILABLE);
+}
+
+/* Another daemon says that "a" was broken. */
+static void
+hears_that_it_is_broken(struct world *w)
+{
+    static const char text[] = "B5:other,1:a,1:a,";
+
+    hears(w, text, sizeof(text) - 1);
+}
+
+START_TEST(broken_is_told)
+{
+    static const struct {
+        enum core_outcome outcome;
+        int64_t were;
+        const char *says; /* NULL: nothing */
+    } cases[] = {
+        {CORE_OK, 1, "B5:other,1:a,1:a,"},
+        {CORE_UNKNOWN, 0, "B5:other,1:a,1:a,"}, /* it may have run */
+        {CORE_OK, 0, NULL},
+        {CORE_DOWN, 0, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world w;
+
+        breaks(&w, "other", "a", cases[i].outcome, cases[i].were);
+        ck_assert_uint_eq(w.said_n, cases[i].says != NULL);
+        if (cases[i].says != NULL) {
+            ck_assert_uint_eq(w.said[0].n, strlen(cases[i].says));
+            ck_assert_mem_eq(w.said[0].p, cases[i].says, w.said[0].n);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It is gone in Redis: the holder is told at once, and nobody has it from him. */
+START_TEST(lost_at_once)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    take(&w, s, "a");
+    hears_that_it_is_broken(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    t = lock(&w, session(&w), "a");
+    id = unlock(&w, s, "a");
+    redis_says(&w, op, CORE_GONE_IN_REDIS); /* before anything is handed over */
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    redis_grants(&w, "a", t);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis still has it, for it was taken after that: it goes on, but the run of hand-overs is over. */
+START_TEST(taken_since)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id, waits;
+
+    open_as(&w, "us");
+    s = session(&w);
+    take(&w, s, "a");
+    waits = lock(&w, session(&w), "a");
+    id = unlock(&w, s, "a");
+    op = redis_frees_for_next(&w, "a"); /* with tokens set aside now */
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, waits, CORE_GRANTED);
+    hears_that_it_is_broken(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    waits = lock(&w, s, "a");
+    id = unlock(&w, w.session[1], "a");
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, id, CORE_LEFT);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, waits, CORE_GRANTED);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* What a renewal finds that was sent before is no news of what has happened since. */
+START_TEST(renewed_before)
+{
+    for (int answered = 0; answered < 2; answered++) {
+        struct world w;
+        struct flight before;
+
+        open_as(&w, "us");
+        take(&w, session(&w), "a");
+        pass(&w, TOLD_30S / 3);
+        before = expect_op(&w, CORE_EXTEND, "a");
+        hears_that_it_is_broken(&w);
+        quiet(&w);
+        if (answered) {
+            redis_says(&w, before, CORE_OK);
+        } else {
+            redis_says(&w, before, CORE_DOWN);
+            quiet(&w);
+            pass(&w, SEC(1));
+        }
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It stays here for nobody: Redis hears that it is free. */
+START_TEST(lingering)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_state(&w, "a", "lingering");
+    hears_that_it_is_broken(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    id = lock(&w, s, "a", .linger_us = SEC(1));
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
+/* Redisson's forceUnlock, or a DEL that is tracked: whoever waits here listens, so it is heard. */
+START_TEST(heard_from_others)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_FENCED}; /* the other kind is handed over to nobody */
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t id;
+
+        open_as(&w, "us");
+        id = lock(&w, session(&w), "a", .kind = kinds[i]);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        lock(&w, session(&w), "a", .kind = kinds[i]);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+        expect_op(&w, CORE_WATCH, "a");
+        hint(&w, op.op.lock);
+        redis_grants(&w, "a", id);
+        hint(&w, op.op.lock);
+        if (kinds[i] == KIND_REENTRANT) {
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+            expect_news(&w, CORE_NEWS_LOST, "a");
+            skip_all(&w);
+        }
+        watching(&w, op.op.lock); /* that one says nothing */
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Of oneself, of other names, of the name with another key, and what is no such message. */
+START_TEST(nothing_to_do)
+{
+    static const char *const texts[] = {"B2:us,1:a,1:a,", "B5:other,1:b,1:b,", "B5:other,1:a,1:k,", "B5:other,1:a,1:a",
+                                        "B5:other,1:a,",  "B5:other,",         "B",                 "b5:other,1:a,1:a,",
+                                        ""};
+    struct world w;
+
+    open_as(&w, "us");
+    take(&w, session(&w), "a");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        hears(&w, texts[i], strlen(texts[i]));
+        quiet(&w);
+    }
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering, heard_from_others, nothing_to_do};
+
+    return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
+}
