@@ -66,9 +66,7 @@ may_join(const struct core *c, const struct lock *l)
 static bool
 may_leave_behind(const struct core *c, const struct lock *l)
 {
-    bool in_run = c->now_us - l->run_since_us < c->conf.handoff_time_us;
-
-    return l->run < c->conf.handoff_max && in_run && !l->outside && !lock_is(l, KIND_F_PLACED | KIND_F_STAMPED);
+    return !lock_run_is_over(c, l) && !l->outside && !lock_is(l, KIND_F_PLACED | KIND_F_STAMPED);
 }
 
 /* Whether others may have what it wants beside it. */
@@ -214,8 +212,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
     if (!others) {
         l->run = 0;
         l->run_since_us = d->sent_us;
-    } else if (for_them || l->run >= c->conf.handoff_max ||
-               c->now_us - l->run_since_us >= c->conf.handoff_time_us) {
+    } else if (for_them || lock_run_is_over(c, l)) {
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
         l->run = 0;

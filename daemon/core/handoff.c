@@ -79,9 +79,7 @@ is_settled(const struct core *c, const struct claim *cl)
 static bool
 in_run(const struct core *c, const struct claim *cl)
 {
-    const struct lock *l = cl->lock;
-
-    return cl->room > 0 && l->run < c->conf.handoff_max && c->now_us - l->run_since_us < c->conf.handoff_time_us;
+    return cl->room > 0 && !lock_run_is_over(c, cl->lock);
 }
 
 /* HELD, its last hold is being given back by r (NULL: its owner ends): whether Redis may keep it for us. */

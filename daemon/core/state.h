@@ -503,6 +503,13 @@ later(int64_t a_us, int64_t b_us)
     return a_us > b_us ? a_us : b_us;
 }
 
+/* Others have their turn now: so many grants here in a row, or so much time, are enough. */
+static inline bool
+lock_run_is_over(const struct core *c, const struct lock *l)
+{
+    return l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us;
+}
+
 /* So many renewals may be in flight. */
 static inline uint32_t
 renew_window(const struct core *c)
