@@ -28,7 +28,8 @@ RLOCK_SEES := $(filter $(B)/daemon/base/% $(B)/proto/%,$(OBJ))
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
 # One tree each: what users get, the same with a clock that tests can move, and the two with other eyes on it.
-QUICKLY := -O0 -U_FORTIFY_SOURCE # tests are compiled five times, and have little to do by themselves
+# Tests are compiled five times, and have little to do by themselves.
+QUICKLY := -O0 -U_FORTIFY_SOURCE -include tests/unit/points.h
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 IN_TEST  = $(MAKE) B=build/test TEST_CLOCK=1 WERROR=-Werror
 IN_ASAN  = $(MAKE) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"

@@ -22,6 +22,7 @@ struct flight {
     enum core_action_type verb;
     struct core_op op;
     char key[WORLD_TEXT];
+    size_t index;  /* of world.flights */
     int64_t at_us;
     bool seen;     /* the test has asked for it */
     bool answered; /* or needs no answer */
@@ -227,8 +228,8 @@ world_sink(void *ctx, const struct core_action *a)
         break;
     default:
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
-        f = &w->flights[w->flights_n++];
-        *f = (struct flight){.verb = a->type, .op = a->op, .at_us = w->now_us};
+        f = &w->flights[w->flights_n];
+        *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n++, .at_us = w->now_us};
         f->answered = a->type == CORE_WATCH || a->type == CORE_UNWATCH;
         ck_assert_msg(!w->conf.keeps || a->type > CORE_RELEASE || world_kept(w, a->op.claim) != &w->kept[w->kept_n],
                       "operation %d on a claim that is not kept", (int)a->type);

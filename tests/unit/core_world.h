@@ -253,11 +253,8 @@ world_done(struct world *w, struct flight f, struct core_done d)
         w->token = w->token > f.op.token_floor ? w->token + 1 : f.op.token_floor + 1;
         d.token = w->token;
     }
-    for (size_t i = w->flights_n; i > 0; i--) {
-        if (w->flights[i - 1].op.op == f.op.op) {
-            w->flights[i - 1].answered = true;
-            break;
-        }
+    if (f.index < w->flights_n && w->flights[f.index].op.op == f.op.op) {
+        w->flights[f.index].answered = true;
     }
     ev.done = d;
     happens(w, &ev);
