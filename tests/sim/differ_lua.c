@@ -36,6 +36,8 @@ static const char *const odd[] = {
     "return string.format('%d %s %5.2f', 3, 'x', 2.5)", "return string.format()", "return tostring(1763701200123456)",
     "return tostring(1e14)", "return 1763701200 * 1000000 + 123456", "return tonumber('0x10')",
     "return tonumber(' 12 ')", "return tostring(tonumber('12a'))", "return tonumber('1e3')",
+    "return tonumber('007')", "return tonumber('11', 2)", "return tostring(tonumber(''))", "return tostring(tonumber('1\\0'))",
+    "return string.format('%.0f', tonumber('1763701200123456') + 1)", "return tostring(tonumber('9007199254740993'))",
     "return redis.sha1hex('')", "return redis.sha1hex('abc')", "return redis.sha1hex(12)", "return redis.sha1hex()",
     "return redis.sha1hex('a', 'b')", "return redis.sha1hex(string.rep('x', 1000))", "return {redis.sha1hex({})}",
     "return ('x'):rep(3)", "return ('abc'):find('b', 1, true)", "return #('a\\0b')", "return ('a,b'):gsub(',', ';')",

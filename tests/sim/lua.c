@@ -397,6 +397,25 @@ fast_format(lua_State *lua)
     return go_on(lua);
 }
 
+/* tonumber as Lua has it, but for what the scripts do most: some digits, which Lua would read twice. */
+static int
+fast_tonumber(lua_State *lua)
+{
+    size_t n = 0;
+    const char *p = lua_gettop(lua) == 1 && lua_type(lua, 1) == LUA_TSTRING ? lua_tolstring(lua, 1, &n) : "";
+    int64_t number = 0;
+    size_t i = 0;
+
+    while (i < n && n <= 16 && p[i] >= '0' && p[i] <= '9') {
+        number = 10 * number + (p[i++] - '0');
+    }
+    if (n == 0 || i < n || number > INT64_C(9000000000000000)) {
+        return go_on(lua);
+    }
+    lua_pushnumber(lua, (lua_Number)number);
+    return 1;
+}
+
 /* setmetatable and rawset: the globals stay as they are. */
 static int
 not_of_globals(lua_State *lua)
@@ -478,6 +497,9 @@ open_libraries(lua_State *lua)
         lua_pushcclosure(lua, not_of_globals, 1);
         lua_setglobal(lua, guarded[i]);
     }
+    lua_getglobal(lua, "tonumber");
+    lua_pushcclosure(lua, fast_tonumber, 1);
+    lua_setglobal(lua, "tonumber");
     lua_getglobal(lua, "string");
     lua_getfield(lua, -1, "format");
     lua_pushliteral(lua, "%.0f");
@@ -519,7 +541,8 @@ start(void)
     lua_pushcfunction(lua, no_new_global);
     lua_setfield(lua, -2, "__newindex");
     lua_setmetatable(lua, LUA_GLOBALSINDEX);
-    lua_gc(lua, LUA_GCSETPAUSE, 400); /* what lives is little and lives for good: collect seldom, and then at once */
+    /* What lives is little and lives for good: collect at once, and so early that what comes again is warm. */
+    lua_gc(lua, LUA_GCSETPAUSE, 150);
     lua_gc(lua, LUA_GCSETSTEPMUL, 1000);
 }
 
