@@ -76,8 +76,8 @@ class Together(Case):
             until(lambda: self.look("a")["waiters"] == 1)
             conns[1 - i % 2].cmd("UNLOCK", "a")
             conns[i % 2].read()
-        self.assertLessEqual(self.calls() - calls, 2 * 40)
-        self.assertLessEqual(self.reads() - reads, 60)  # heartbeats are among them
+        self.assertLessEqual(self.calls() - calls, 2 * 40 + 10)  # heartbeats are among them
+        self.assertLessEqual(self.reads() - reads, 60)           # ... here too
 
 
 if __name__ == "__main__":

@@ -211,6 +211,27 @@ START_TEST(so_many_times)
 }
 END_TEST
 
+/* Runs are shorter from now on, and that of what lingers is too long already: Redis is told, whoever asks next. */
+START_TEST(until_a_reload)
+{
+    for (int own = 0; own < 2; own++) {
+        struct world w;
+        uint64_t s, t, id;
+
+        open_lingering(&w);
+        s = session(&w);
+        t = own ? s : session(&w);
+        lingers(&w, s, (struct ask){LINGER});
+        w.conf.handoff_max = 0;
+        core_configure(w.core, &w.conf);
+        id = lock(&w, t, "a", LINGER);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        redis_grants(&w, "a", id);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* What happens to Redis, or is to happen to the name, ends it at once. */
 START_TEST(ends)
 {
@@ -307,7 +328,7 @@ int
 main(void)
 {
     const TTest *tests[] = {taken_up, its_holder_has_gone, not_as_it_is, not_through_long_pipelines,
-                            not_while_somebody_waits, so_many_times, ends, does_not, kept};
+                            not_while_somebody_waits, so_many_times, until_a_reload, ends, does_not, kept};
 
     return suite_main("core, linger", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -218,6 +218,24 @@ START_TEST(the_end_of_who_is_held_up_is_seen)
 }
 END_TEST
 
+/* And what it said last holds it up: nothing more is read of it, but when it is looked at again, it is asked. */
+START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
+{
+    struct client other = come(), c = come();
+
+    conf->limit_pipeline = 4;
+    say(&other, "LOCK b\n");
+    say(&c, "LOCK a\n");
+    settle();
+    say(&c, "LOCK b OWNER o1\nLOCK b OWNER o2\nLOCK b OWNER o3\nLOCK b OWNER o4\nLOCK b OWNER o5\n");
+    close(c.fd); /* and it has not read the token */
+    dying = c.id;
+    ck_assert(wait_for(has_died));
+    ck_assert_uint_eq(redis->releases, 1);
+    leave(&other);
+}
+END_TEST
+
 /* ---- shares ---- */
 
 enum { FLOODERS = 100 };
@@ -364,6 +382,7 @@ main(void)
         a_holder_that_dies_saying_something_frees_in_no_time,
         an_answer_finds_out_that_nobody_is_there,
         the_end_of_who_is_held_up_is_seen,
+        a_holder_that_dies_asking_for_too_much_frees_in_no_time,
         the_more_want_to_go_on_the_smaller_the_share,
         a_flood_of_locks_lets_others_through,
         a_long_pipeline_goes_round_and_keeps_its_order,
