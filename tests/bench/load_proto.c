@@ -109,11 +109,15 @@ keep(size_t n, const char *const *words, size_t *len)
 }
 
 static char *
-keep_line(const char *verb, const char *name, const char *option, size_t *len)
+keep_line(size_t n, const char *const *words, const char *option, size_t *len)
 {
     char text[REQUEST_MAX], *out;
+    size_t at = 0;
 
-    snprintf(text, sizeof(text), "%s %s%s%s\r\n", verb, name, option[0] == '\0' ? "" : " ", option);
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i == 0 ? "" : " ", words[i]);
+    }
+    snprintf(text + at, sizeof(text) - at, "%s%s\r\n", option[0] == '\0' ? "" : " ", option);
     out = need(strdup(text));
     *len = strlen(out);
     return out;
@@ -170,8 +174,8 @@ init_rlockd(struct slot *s, const char *name, const char *owner, const struct op
     size_t words = o->pipeline > 1 ? 4 : 2;
 
     if (o->inlined || o->option[0] != '\0') {
-        s->lock = keep_line("LOCK", name, o->option, &s->lock_n);
-        s->unlock = keep_line("UNLOCK", name, "", &s->unlock_n);
+        s->lock = keep_line(words, lock, o->option, &s->lock_n);
+        s->unlock = keep_line(words, unlock, "", &s->unlock_n);
         return;
     }
     s->lock = keep(words, lock, &s->lock_n);
