@@ -33,7 +33,7 @@ struct node {
     struct hello hello;
     struct presence presence;
     struct say say;
-    struct probe probe;
+    struct prober probe;
     bool listens; /* to what others say */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;

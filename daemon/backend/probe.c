@@ -10,14 +10,14 @@
 #include "daemon/backend/text.h"
 
 void
-probe_init(struct probe *p, const struct backend_env *env, const struct link_address *address)
+probe_init(struct prober *p, const struct backend_env *env, const struct link_address *address)
 {
-    *p = (struct probe){.env = env, .address = address};
+    *p = (struct prober){.env = env, .address = address};
     buf_init(&p->channels, 0);
 }
 
 void
-probe_fini(struct probe *p)
+probe_fini(struct prober *p)
 {
     buf_fini(&p->channels);
 }
@@ -39,7 +39,7 @@ probe_read(const struct reply *r, size_t n, int64_t *subscribers)
 
 /* Who may not ask does without: the bounds of a run hold all the same. */
 static void
-on_refused(struct probe *p, struct slice error)
+on_refused(struct prober *p, struct slice error)
 {
     char text[TEXT_ERROR_ROOM];
 
@@ -54,7 +54,7 @@ on_refused(struct probe *p, struct slice error)
 static void
 on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct probe *p = arg;
+    struct prober *p = arg;
     int64_t subscribers[CORE_PROBE_MAX];
     struct core_event ev = {.type = CORE_PROBED, .probed = {p->op, subscribers, p->n}};
 
@@ -76,7 +76,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
 
 /* The channels stand one behind the other in the scratch, which may move while it grows. */
 static bool
-add_channels(struct probe *p, const struct core_probe *what, struct slice *word)
+add_channels(struct prober *p, const struct core_probe *what, struct slice *word)
 {
     const char *at;
 
@@ -96,7 +96,7 @@ add_channels(struct probe *p, const struct core_probe *what, struct slice *word)
 }
 
 void
-probe_send(struct probe *p, struct redis_link *l, const struct core_probe *what)
+probe_send(struct prober *p, struct redis_link *l, const struct core_probe *what)
 {
     struct slice word[2 + CORE_PROBE_MAX] = {SLICE_LIT("PUBSUB"), SLICE_LIT("NUMSUB")};
 

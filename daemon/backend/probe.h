@@ -8,7 +8,7 @@
 #include "daemon/backend/link.h"
 
 /* Embedded in its node, and outlives the node's links. */
-struct probe {
+struct prober {
     const struct backend_env *env;
     const struct link_address *address;
     struct buf channels; /* scratch */
@@ -19,11 +19,11 @@ struct probe {
 };
 
 /* Both are borrowed for its life. */
-void probe_init(struct probe *p, const struct backend_env *env, const struct link_address *address);
-void probe_fini(struct probe *p);
+void probe_init(struct prober *p, const struct backend_env *env, const struct link_address *address);
+void probe_fini(struct prober *p);
 
 /* Ends in one PROBED, if Redis answers what it should; nothing happens when it cannot be sent. */
-void probe_send(struct probe *p, struct redis_link *l, const struct core_probe *what);
+void probe_send(struct prober *p, struct redis_link *l, const struct core_probe *what);
 
 /* The answer about n names: for each its channel, and a number. False: it is none. */
 bool probe_read(const struct reply *r, size_t n, int64_t *subscribers);

@@ -328,7 +328,7 @@ lock_timer(struct core *c, struct lock *l)
 
 /* It may be the turn of a place that is kept, but nobody waits in: then others must not wait for it. */
 static void
-pass_on(struct core *c, struct lock *l)
+end_empty_turn(struct core *c, struct lock *l)
 {
     struct claim *cl = first_called(l);
 
@@ -351,7 +351,7 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
         return;
     }
     if (!confirmed) {
-        pass_on(c, l);
+        end_empty_turn(c, l);
     }
     if (!confirmed && l->watch != WATCH_OFF && lock_is(l, KIND_F_HANDED) && lock_has_one_token(l)) {
         lock_suspect(c, l); /* somebody gave it back, but not who holds it here */
