@@ -23,7 +23,8 @@
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
 -- floor: the highest token that the daemon has seen.
--- room: so many tokens behind each that is given now are given to nobody else: for hand-overs inside the daemon.
+-- room: so many tokens behind each that is given now are given to nobody else of that name: for hand-overs inside the
+-- daemon.
 -- epoch: what rlock:epoch has to be, see presence.lua. Who wants a lock names it as it is while Redis grants; so none
 -- is granted in data that has lost locks until their holders have had them again. They name it as it is in the grace.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),

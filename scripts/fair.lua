@@ -5,9 +5,9 @@
 -- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
 --
 -- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger
---   in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off every
---   score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of a
---   daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
+--   in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off
+--   every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of
+--   a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
 -- * How many strangers are in front is told by the scores themselves, as WAIT is longer than any place is good: nobody
 --   has to go through the queue.
 -- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether

@@ -20,9 +20,10 @@
 -- rlock:daemons  uuid -> "<nonce> <ms when it was heard last> <grace>". The nonce is the process's own. Of two with one
 --                uuid the later one is refused, unless it says that it comes after the other. Without a grace it is as
 --                long as that of whoever looks.
--- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again, 2 = it has left; # -> how many have to be at 0, as so many listened
---                when the epoch began; ? -> 1: a daemon that was started anew knows that there were others, but not
---                who, 0: one that does has come. When nothing is left to wait for, the grace is over.
+-- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again, 2 = it has left; # -> how many have to be
+--                at 0, as so many listened when the epoch began; ? -> 1: a daemon that was started anew knows that
+--                there were others, but not who, 0: one that does has come. When nothing is left to wait for, the
+--                grace is over.
 --
 -- Stranded: the epoch that the daemon knows is later than that of the data, and where it was the daemon reaches nobody
 -- any more: a failover back to an older master. All that was granted in the later one is lost here, so a new one

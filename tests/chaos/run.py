@@ -111,8 +111,9 @@ def judge(world, report, is_strict):
         world.title, lost["plain"], writes["plain"], lost["fenced"], writes["fenced"], refused))
     turns = world.turns() or [0]
     report.say("     %s: %d hand-overs; the plain client had it %d times, and waited %.1f ms for it "
-               "(median; 9 of 10 times less than %.1f)" % (world.title, sum(world.handed.values()), verdict.plain, turns[len(turns) // 2],
-                                    turns[len(turns) * 9 // 10]))
+               "(median; 9 of 10 times less than %.1f)" % (
+                   world.title, sum(world.handed.values()), verdict.plain, turns[len(turns) // 2],
+                   turns[len(turns) * 9 // 10]))
     report.test("%s: the plain client has its turn" % world.title,
                 None if verdict.plain * 4 >= world.beside else "%d times" % verdict.plain)
     double = [v for v in verdict.violations if v.kind in ("exclusion", "model")]

@@ -83,7 +83,8 @@ class Grace(Two):
             self.assertGreater(self.other.read(), tokens[kind])
             self.assertEqual(self.other.cmd("UNLOCK", kind), 0)
         self.reunited()
-        self.assertLess(time.monotonic() - began, 15 * harness.SLOW, "a healthy fleet needs a reconnect, not a lease of 30 s")
+        self.assertLess(time.monotonic() - began, 15 * harness.SLOW,
+                        "a healthy fleet needs a reconnect, not a lease of 30 s")
 
     def test_flushed(self):
         self.keeps(lambda: self.r.cmd("FLUSHALL"))

@@ -3,9 +3,9 @@
 one, as Redisson does it.
 
 No clock of ours is asked, which on a busy machine says little. Tokens tell it all: a run of hand-overs counts on by
-one, and the first token of a run is the time, by Redis's clock in us, at which Redis has granted it. So what is counted is
-how many runs begin at that daemon between the moment that somebody elsewhere asks, and the one at which he has it; and
-how long the runs are.
+one, and the first token of a run is the time, by Redis's clock in us, at which Redis has granted it. So what is counted
+is how many runs begin at that daemon between the moment that somebody elsewhere asks, and the one at which he has it;
+and how long the runs are.
 """
 import json
 import os

@@ -404,6 +404,7 @@ void
 clients_hear(struct daemon *d, const struct core_reply *r)
 {
     struct world *w = d->world;
+    bool refused = r->answer == CORE_UNAVAILABLE || r->answer == CORE_WAS_LOST;
     struct session *s = NULL;
     struct asked *a = NULL;
 
@@ -438,7 +439,7 @@ clients_hear(struct daemon *d, const struct core_reply *r)
     } else if (a->n == 0 || r->answer != CORE_GRANTED) {
         hears_answer(d, s, a, r);
     }
-    for (size_t i = 0; (r->answer == CORE_UNAVAILABLE || r->answer == CORE_WAS_LOST) && i < (a->n > 0 ? a->n : 1); i++) {
+    for (size_t i = 0; refused && i < (a->n > 0 ? a->n : 1); i++) {
         s->unavailable_us[a->name[i]] = w->now_us;
     }
     a->id = 0;
