@@ -74,6 +74,7 @@ check: ## everything: install what is missing, build with every warning an error
 	@scripts/check
 
 tests: all $(UNIT) ## build the daemon and its unit tests in B
+objects: all $(UNIT:=.o)
 .SECONDARY: $(UNIT:=.o)
 
 unit: $(UNIT) ## run the unit tests of B
@@ -98,7 +99,7 @@ valgrind: test ## unit tests and a short run of the daemon under valgrind
 	@scripts/check-valgrind build/test
 
 clang: ## build with clang, warnings are errors
-	@$(IN_CLANG) tests
+	@$(IN_CLANG) objects
 
 wire: test ## the wire scripts alone
 	@/usr/bin/python3 tests/wire/run.py --build build/test
@@ -148,4 +149,4 @@ help: ## this list
 -include $(wildcard tests/*/rules.mk)
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop arrows headers install clean help
+.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop arrows headers install clean help

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/sim/sim.h"
 
-enum { SEED_S = 30 }; /* a seed that takes so long hangs: SIGALRM ends its process */
+enum { SEED_S = 30 }; /* a seed that takes so much of a processor hangs: SIGPROF ends its process */
 
 /* Shared with a child, so that what it did is known even when it aborts. */
 struct share {
@@ -34,12 +35,13 @@ seconds(void)
 static void
 run_seeds(const struct options *o, struct share *sh, uint64_t step)
 {
+    const struct itimerval most = {.it_value = {.tv_sec = SEED_S}};
     uint64_t last = o->seed + o->seeds;
 
     while (sh->next < last) {
         bool failed;
 
-        alarm(SEED_S);
+        setitimer(ITIMER_PROF, &most, NULL);
         (void)world_run(sh->next, o, &sh->totals, &failed);
         sh->next += step;
         if (failed && o->control != CONTROL_NONE) {

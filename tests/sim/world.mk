@@ -13,6 +13,11 @@ $(SIM_WORLD): $(B)/%.o: %.c
 $(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis $(LUALIBS) -lm
 
+sim-programs: $(B)/tests/sim/rlsim
+
+sim-build: test
+	@$(IN_TEST) sim-programs
+
 ifneq ($(SEED),)
 sim: $(B)/tests/sim/rlsim ## the simulator: 20,000 seeds and the controls; SEED=n tells one, TRACE=1 step by step
 	@$< --seed $(SEED) $(if $(TRACE),--trace)
@@ -31,4 +36,4 @@ sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's o
 	    status=$$?; cat build/sim.txt; exit $$status
 
 -include $(SIM_WORLD:.o=.d)
-.PHONY: sim test-sim sim-long
+.PHONY: sim sim-programs sim-build test-sim sim-long
