@@ -87,18 +87,24 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
+/* Two with each division; how many they are is found without one. */
 size_t
 buf_digits(char out[BUF_DIGITS], uint64_t n)
 {
-    char last_first[BUF_DIGITS];
-    size_t many = 0;
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    size_t many = 1, at;
 
-    do {
-        last_first[many++] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
-    for (size_t i = 0; i < many; i++) {
-        out[i] = last_first[many - 1 - i];
+    for (uint64_t tens = 10; n >= tens && many < BUF_DIGITS; tens *= 10) {
+        many++;
+    }
+    for (at = many; at > 1; n /= 100) {
+        at -= 2;
+        memcpy(out + at, &pairs[2 * (n % 100)], 2);
+    }
+    if (at > 0) {
+        out[0] = (char)('0' + n);
     }
     return many;
 }

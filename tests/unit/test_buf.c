@@ -65,6 +65,13 @@ START_TEST(numbers)
         buf_add_u64(&b, (uint64_t)n[i]);
         buf_printf(&want, "%lld%llu", (long long)n[i], (unsigned long long)n[i]);
     }
+    for (uint64_t tens = 1, k = 0; k < 20; k++, tens *= 10) { /* every number of digits; 0 and 9 among them */
+        buf_add_u64(&b, tens - 1);
+        buf_add_u64(&b, tens);
+        buf_add_u64(&b, tens + 5 * (tens / 10) + tens / 100);
+        buf_printf(&want, "%llu%llu%llu", (unsigned long long)tens - 1, (unsigned long long)tens,
+                   (unsigned long long)(tens + 5 * (tens / 10) + tens / 100));
+    }
     assert_holds(&b, want.p, want.n);
     buf_fini(&b);
     buf_fini(&want);
