@@ -268,14 +268,37 @@ struct header_errors {
     const char *too_big, *invalid;
 };
 
+/* The usual header, of one digit or two. 0: it is another one, or not whole; else its bytes. */
+static size_t
+short_header(const char *p, size_t there, int64_t *value)
+{
+    size_t n = there > 4 && p[2] != '\r' ? 2 : 1;
+
+    if (there < 4 || p[1] < '1' || p[1] > '9' || p[n + 1] != '\r' || p[n + 2] != '\n') {
+        return 0;
+    }
+    *value = p[1] - '0';
+    if (n == 2) {
+        if (p[2] < '0' || p[2] > '9') {
+            return 0;
+        }
+        *value = *value * 10 + (p[2] - '0');
+    }
+    return n + 3;
+}
+
 /* Reads the header line at `scanned` and steps behind it. */
 static enum reader_result
 header(struct reader *r, const struct header_errors *errors, int64_t *value)
 {
-    const char *p = r->in.p + r->scanned;
-    size_t there = r->in.n - r->scanned;
-    const char *lf = memchr(p, '\n', there < HEADER_BYTES_MAX ? there : HEADER_BYTES_MAX);
+    const char *p = r->in.p + r->scanned, *lf;
+    size_t there = r->in.n - r->scanned, n = short_header(p, there, value);
 
+    if (n > 0) {
+        r->scanned += n;
+        return READER_READY;
+    }
+    lf = memchr(p, '\n', there < HEADER_BYTES_MAX ? there : HEADER_BYTES_MAX);
     if (lf == NULL) {
         return there < HEADER_BYTES_MAX ? READER_MORE : bad(r, errors->too_big);
     }
@@ -369,31 +392,47 @@ checked_number(const char **p)
     return v;
 }
 
+/* The words of a request that has been checked, and ends at `scanned`. */
+static void
+find_words(const struct reader *r, struct words *out)
+{
+    const char *p = r->in.p + r->at;
+    size_t n = checked_number(&p);
+
+    for (out->n = 0; out->n < n; out->n++) {
+        out->word[out->n].n = checked_number(&p);
+        out->word[out->n].p = p;
+        p += out->word[out->n].n + 2;
+    }
+    assert(p == r->in.p + r->scanned);
+}
+
+/* Of a request that came in pieces the words are looked for anew: that costs less than to keep where they were. */
 static enum reader_result
 next_array(struct reader *r, struct words *out)
 {
-    enum reader_result res = r->words_left == 0 ? array_header(r) : READER_READY;
-    const char *p;
-    size_t n;
+    bool whole = r->words_left == 0;
+    enum reader_result res = whole ? array_header(r) : READER_READY;
 
     if (res == READER_READY && r->words_left == 0) {
         consume(r, r->scanned, out);
         return READER_READY;
     }
     while (res == READER_READY && r->words_left > 0) {
-        res = r->bulk_left < 0 ? bulk_header(r) : bulk_body(r);
+        if (r->bulk_left < 0) {
+            res = bulk_header(r);
+        } else {
+            out->word[out->n++] = (struct slice){r->in.p + r->scanned, (size_t)r->bulk_left};
+            res = bulk_body(r);
+        }
     }
     if (res != READER_READY) {
+        out->n = 0;
         return res;
     }
-    /* A second look over checked bytes costs less than room for every session's word positions. */
-    p = r->in.p + r->at;
-    for (n = checked_number(&p); out->n < n; out->n++) {
-        out->word[out->n].n = checked_number(&p);
-        out->word[out->n].p = p;
-        p += out->word[out->n].n + 2;
+    if (!whole) {
+        find_words(r, out);
     }
-    assert(p == r->in.p + r->scanned);
     consume(r, r->scanned, out);
     out->inline_form = false;
     return READER_READY;

@@ -164,6 +164,7 @@ static const struct example examples[] = {
     EXAMPLE("*\n", "!invalid multibulk length"),
     EXAMPLE("*x\r\n", "!invalid multibulk length"),
     EXAMPLE("*1x\r\n", "!invalid multibulk length"),
+    EXAMPLE("*1 \r\n", "!invalid multibulk length"),
     EXAMPLE("* 1\r\n", "!invalid multibulk length"),
     EXAMPLE("*+1\r\n", "!invalid multibulk length"),
     EXAMPLE("*01\r\n", "!invalid multibulk length"),
