@@ -113,11 +113,12 @@ claim_wanted(const struct lock *l, const struct owner *o, bool once)
 struct claim *
 claim_new(struct core *c, struct lock *l, struct owner *o)
 {
-    struct claim *cl = calloc(1, sizeof(*cl));
+    struct claim *cl = malloc(sizeof(*cl)); /* see request_new() */
 
     if (cl == NULL) {
         return NULL;
     }
+    *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE};
     if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
         free(cl);
         return NULL;
@@ -127,10 +128,6 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
         free(cl);
         return NULL;
     }
-    cl->lock = l;
-    cl->owner = o;
-    cl->number = o->number;
-    cl->state = CLAIM_IDLE;
     list_init(&cl->node);
     list_init(&cl->requests);
     list_init(&cl->op_unsent.node);
