@@ -24,8 +24,7 @@
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session.h"
-
-#define LOOK_AGAIN_US (2 * US_PER_MS)
+#include "daemon/serve/unseen.h"
 
 /* Of all sessions together, in one turn; a share of it is within these bounds. */
 #define REQUESTS_PER_TURN 1024
@@ -406,41 +405,6 @@ send_all(struct engine *e)
     core_sent(e->core);
 }
 
-static void
-splice(struct list *to, struct list *from)
-{
-    while (!list_empty(from)) {
-        struct list *node = from->next;
-
-        list_remove(node);
-        list_push_back(to, node);
-    }
-}
-
-void
-engine_look_again(struct engine *e, struct session *s)
-{
-    list_push_back(&e->unseen[1], &s->unseen_node);
-    if (e->look_us == CORE_FOREVER) {
-        e->look_us = clock_now_us() + LOOK_AGAIN_US;
-    }
-}
-
-/* Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. */
-static void
-look_again(struct engine *e, int64_t now_us)
-{
-    while (!list_empty(&e->unseen[0])) {
-        struct session *s = container_of(e->unseen[0].next, struct session, unseen_node);
-
-        list_remove(&s->unseen_node);
-        s->readable = s->stirred = true; /* who is held up asks whether it is broken */
-        session_wake(s);
-    }
-    splice(&e->unseen[0], &e->unseen[1]);
-    e->look_us = list_empty(&e->unseen[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
-}
-
 /* I2. After a gap in the clock this is what keeps us from saying "held" too late. */
 static void
 do_due(struct engine *e)
@@ -455,7 +419,7 @@ do_due(struct engine *e)
         session_overdue(container_of(n, struct session, due));
     }
     if (e->look_us <= now_us) {
-        look_again(e, now_us);
+        unseen_look(e, now_us);
     }
 }
 
@@ -526,7 +490,8 @@ deal(struct engine *e)
 /*
  * Three passes. Input first: nothing leaves engine.ready meanwhile (closed sessions stay on it until they are freed),
  * and who is woken joins at its end. Then Redis is given its work, and only then, while Redis has it, the replies are
- * written.
+ * written: to who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
+ * that UNLOCK.
  */
 bool
 engine_turn_end(struct engine *e)
@@ -541,15 +506,15 @@ engine_turn_end(struct engine *e)
     send_all(e);
     list_init(&again);
     while (!list_empty(&e->ready)) {
-        struct session *s = ready_session(e->ready.next);
+        struct session *s = ready_session(e->ready.prev);
 
         list_remove(&s->ready_node);
         if (session_turn(s)) {
             list_remove(&s->ready_node); /* it may have woken itself */
-            list_push_back(&again, &s->ready_node);
+            list_push_front(&again, &s->ready_node);
         }
     }
-    splice(&e->ready, &again);
+    list_move_all(&e->ready, &again);
     send_all(e); /* what sessions left behind that ended meanwhile */
     reap(e);
     keeper_turn(e);

@@ -88,9 +88,6 @@ void engine_free(struct engine **e);
 /* One event into the core, at the time it is now. */
 void engine_step(struct engine *e, const struct core_event *ev);
 
-/* The session may have ended unseen: unless it is off engine.unseen by then, it is read again in some milliseconds. */
-void engine_look_again(struct engine *e, struct session *s);
-
 /*
  * Fills the spec of a name from the rules; its key is in engine.key until the next of these calls. Memory that runs out
  * leaves key.failed.

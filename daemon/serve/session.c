@@ -13,7 +13,7 @@
  * broke, and whose last bytes came with the same edge (libevent makes plain
  * readiness of an error, whatever else there is). Who has read so little stands
  * in engine.unseen until something could be sent to the peer, which shows that
- * it was still there, or until it has been read again, a few milliseconds later.
+ * it was still there, or until it has been looked at again, a few milliseconds later (unseen.c).
  *
  * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
  * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.
@@ -35,6 +35,7 @@
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/slots.h"
+#include "daemon/serve/unseen.h"
 
 #define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
 #define DRAIN_READS 64          /* ... and so often, before a socket with unread input is closed */
@@ -384,7 +385,7 @@ receive(struct session *s)
     } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hangup);
     if (n > 0 && got < ENGINE_SCRATCH_BYTES) {
         s->readable = false;
-        engine_look_again(s->engine, s);
+        unseen_add(s->engine, s);
     } else if (n == 0) {
         s->readable = false;
         s->eof = true;

@@ -1,0 +1,56 @@
+/*
+ * unseen.c -- sessions that may have ended unseen. Owns engine.unseen and engine.look_us.
+ *
+ * Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. Most have
+ * nothing to tell, so they are asked with one poll(): a read of each would cost more than all the rest of a hand-over.
+ */
+#include "daemon/serve/unseen.h"
+
+#include <poll.h>
+
+#include "daemon/base/clock.h"
+
+#define LOOK_AGAIN_US (2 * US_PER_MS)
+#define LOOK_AT_ONCE 64
+
+void
+unseen_add(struct engine *e, struct session *s)
+{
+    list_push_back(&e->unseen[1], &s->unseen_node);
+    if (e->look_us == CORE_FOREVER) {
+        e->look_us = clock_now_us() + LOOK_AGAIN_US;
+    }
+}
+
+/* At the first of them: who has something to tell is read, and so is everybody if poll() fails. */
+static void
+look_at_some(struct list *unseen)
+{
+    struct session *s[LOOK_AT_ONCE];
+    struct pollfd p[LOOK_AT_ONCE];
+    nfds_t n, i;
+    bool told;
+
+    for (n = 0; n < LOOK_AT_ONCE && !list_empty(unseen); n++) {
+        s[n] = container_of(unseen->next, struct session, unseen_node);
+        p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
+        list_remove(&s[n]->unseen_node);
+    }
+    told = poll(p, n, 0) >= 0;
+    for (i = 0; i < n; i++) {
+        if (!told || p[i].revents != 0) {
+            s[i]->readable = s[i]->stirred = true; /* who is held up asks whether it is broken */
+            session_wake(s[i]);
+        }
+    }
+}
+
+void
+unseen_look(struct engine *e, int64_t now_us)
+{
+    while (!list_empty(&e->unseen[0])) {
+        look_at_some(&e->unseen[0]);
+    }
+    list_move_all(&e->unseen[0], &e->unseen[1]);
+    e->look_us = list_empty(&e->unseen[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
+}

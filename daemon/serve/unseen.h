@@ -1,0 +1,15 @@
+/*
+ * unseen.h -- sessions that may have ended unseen (see session.c): they are looked at again, some milliseconds later.
+ */
+#ifndef RLOCKD_SERVE_UNSEEN_H
+#define RLOCKD_SERVE_UNSEEN_H
+
+#include "daemon/serve/session.h"
+
+/* Whoever is off engine.unseen by then is not looked at. */
+void unseen_add(struct engine *e, struct session *s);
+
+/* At engine.look_us. */
+void unseen_look(struct engine *e, int64_t now_us);
+
+#endif
