@@ -83,12 +83,11 @@ claim_of(struct core *c, const struct core_kept *k)
     cl->number = p->number;
     cl->token = p->token;
     cl->lease_us = p->lease_us;
-    cl->place_life_us = (uint32_t)earlier(later(p->place_life_us, 0), PLACE_MAX_US);
+    cl->place_life_us = short_us(p->place_life_us, PLACE_MAX_US);
     cl->stamp = p->stamp;
-    cl->granted_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
-    cl->queued_us = c->now_us;
-    cl->owner_grace_us = k->owner_grace_us;
-    cl->place_grace_us = k->place_grace_us;
+    cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
+    cl->owner_grace_us = short_us(k->owner_grace_us, GRACE_MAX_US);
+    cl->place_grace_us = short_us(k->place_grace_us, GRACE_MAX_US);
     cl->redis_until_us = after_us(later(c->now_us, p->deadline_us), p->lease_us + p->lease_us / 50 + 10 * US_PER_MS);
     cl->zombie_until_us = p->unsure ? late_until_us(c) : 0;
     cl->place = ++c->serial;
@@ -248,7 +247,7 @@ retry_releases(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->leaving)
+    list_each(pos, nxt, &l->rest)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 

@@ -33,7 +33,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
            cl->state == CLAIM_QUEUED); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
-        assert(cl->refs > 0 && cl->op == 0); /* else it had been freed */
+        assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it had been freed */
         break;
     case CLAIM_QUEUED:
         assert(cl->op == 0 && (wanted || armed)); /* I3 */
@@ -89,7 +89,7 @@ check_holders(const struct lock *l)
 static void
 check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct tally *t)
 {
-    const struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
+    const struct list *lists[] = {&l->queue, &l->holders, &l->rest};
     uint64_t held = t->held, n = t->claims;
     struct list *pos, *nxt;
     uint64_t place = 0;
@@ -145,16 +145,14 @@ check_lock(const struct lock *l)
     bool wanted = false;
     uint32_t freeing = 0, releasing = 0;
 
-    check_home(&l->idle, 1u << CLAIM_IDLE);
-    check_home(&l->queue, 1u << CLAIM_QUEUED | 1u << CLAIM_TRYING);
-    check_home(&l->holders, 1u << CLAIM_HELD);
-    check_home(&l->leaving, 1u << CLAIM_LINGERING | 1u << CLAIM_FREEING | 1u << CLAIM_SWEEP);
-    check_home(&l->lost, 1u << CLAIM_LOST);
+    check_home(&l->queue, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
+    check_home(&l->holders, CLAIM_IN(HELD));
+    check_home(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
     list_each(pos, nxt, &l->queue)
     {
         wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
     }
-    list_each(pos, nxt, &l->leaving)
+    list_each(pos, nxt, &l->rest)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 

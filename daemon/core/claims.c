@@ -18,17 +18,15 @@
 
 #include "daemon/core/state.h"
 
-#define MAY(s) (1u << CLAIM_##s)
-
 static const unsigned claim_next[CLAIM_STATES] = {
-    [CLAIM_IDLE] = MAY(QUEUED),
-    [CLAIM_QUEUED] = MAY(TRYING) | MAY(FREEING) | MAY(IDLE),
-    [CLAIM_TRYING] = MAY(QUEUED) | MAY(HELD) | MAY(FREEING),
-    [CLAIM_LINGERING] = MAY(HELD) | MAY(FREEING),
-    [CLAIM_HELD] = MAY(LINGERING) | MAY(FREEING) | MAY(LOST) | MAY(IDLE),
-    [CLAIM_FREEING] = MAY(IDLE) | MAY(SWEEP) | MAY(LOST) | MAY(QUEUED),
-    [CLAIM_SWEEP] = MAY(QUEUED) | MAY(FREEING),
-    [CLAIM_LOST] = MAY(IDLE),
+    [CLAIM_IDLE] = CLAIM_IN(QUEUED),
+    [CLAIM_QUEUED] = CLAIM_IN(TRYING) | CLAIM_IN(FREEING) | CLAIM_IN(IDLE),
+    [CLAIM_TRYING] = CLAIM_IN(QUEUED) | CLAIM_IN(HELD) | CLAIM_IN(FREEING),
+    [CLAIM_LINGERING] = CLAIM_IN(HELD) | CLAIM_IN(FREEING),
+    [CLAIM_HELD] = CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(LOST) | CLAIM_IN(IDLE),
+    [CLAIM_FREEING] = CLAIM_IN(IDLE) | CLAIM_IN(SWEEP) | CLAIM_IN(LOST) | CLAIM_IN(QUEUED),
+    [CLAIM_SWEEP] = CLAIM_IN(QUEUED) | CLAIM_IN(FREEING),
+    [CLAIM_LOST] = CLAIM_IN(IDLE),
 };
 
 /* Looks through the shorter of the two sides: a hot name has many claims, but then their owners have few. */
@@ -48,7 +46,7 @@ claim_find(const struct lock *l, const struct owner *o)
         }
         return NULL;
     }
-    const struct list *lists[] = {&l->holders, &l->leaving, &l->queue, &l->lost, &l->idle};
+    const struct list *lists[] = {&l->holders, &l->queue, &l->rest};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_each(pos, nxt, lists[i])
         {
@@ -57,6 +55,19 @@ claim_find(const struct lock *l, const struct owner *o)
             if (cl->owner == o) {
                 return cl;
             }
+        }
+    }
+    return NULL;
+}
+
+struct claim *
+claim_first(const struct list *home, unsigned states)
+{
+    for (struct list *pos = home->next; pos != home; pos = pos->next) {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (states & (1u << cl->state)) {
+            return cl;
         }
     }
     return NULL;
@@ -132,7 +143,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     list_init(&cl->requests);
     list_init(&cl->op_unsent.node);
     list_init(&cl->renew_unsent.node);
-    list_push_back(&l->idle, &cl->node);
+    list_push_back(&l->rest, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
     o->claims_n++;
@@ -178,23 +189,14 @@ static struct list *
 home_of(struct claim *cl)
 {
     switch (cl->state) {
-    case CLAIM_IDLE:
-        return &cl->lock->idle;
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         return &cl->lock->queue;
     case CLAIM_HELD:
         return &cl->lock->holders;
-    case CLAIM_LINGERING:
-    case CLAIM_FREEING:
-    case CLAIM_SWEEP:
-        return &cl->lock->leaving;
-    case CLAIM_LOST:
-        return &cl->lock->lost;
-    case CLAIM_STATES:
-        assert(false);
+    default:
+        return &cl->lock->rest;
     }
-    abort();
 }
 
 /* The only place that changes a claim's state; keeps the queue in the order of places. */
@@ -203,7 +205,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
     struct list *from = home_of(cl), *home, *pos;
 
-    assert(claim_next[cl->state] & (1u << to));
+    assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
     count(c, cl, -1);
     if (cl->state == CLAIM_LINGERING) {
@@ -344,7 +346,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
     cl->place = lock_is(cl->lock, KIND_F_PLACED) ? ++c->serial : r->serial;
     cl->place_until_us = 0;
-    cl->queued_us = c->now_us;
+    cl->since_us = c->now_us;
     cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
@@ -492,6 +494,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
+        cl->token = 0;
         claim_move(c, cl, CLAIM_IDLE);
     }
     claim_arm(c, cl);

@@ -57,7 +57,7 @@ after_us(int64_t now_us, int64_t delay_us)
 }
 
 int64_t
-backoff_next(int64_t *backoff_us)
+backoff_next(uint32_t *backoff_us)
 {
     *backoff_us = *backoff_us == 0 ? BACKOFF_MIN_US : *backoff_us * 2;
     if (*backoff_us > BACKOFF_MAX_US) {

@@ -164,8 +164,7 @@ static void
 swap_owners(struct claim *a, struct claim *b)
 {
     struct owner *o = a->owner;
-    int64_t owner_grace_us = a->owner_grace_us, place_grace_us = a->place_grace_us;
-    uint32_t refs = a->refs;
+    uint32_t owner_grace_us = a->owner_grace_us, place_grace_us = a->place_grace_us, refs = a->refs;
 
     list_remove(&a->owner_node);
     list_remove(&b->owner_node);
@@ -200,7 +199,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
         leaves->number = ++c->serial;
     }
     next->number = leaves->number;
-    held->queued_us = next->queued_us;
+    held->since_us = next->since_us;
     held->tried_us = c->now_us;
     claim_move(c, next, CLAIM_IDLE);
     claim_arm(c, next);
@@ -290,7 +289,7 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
     if (in_run(c, cl) && !r->shared && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
-        cl->queued_us = cl->tried_us = c->now_us;
+        cl->since_us = cl->tried_us = c->now_us;
         held_again(c, cl);
     } else {
         claim_release(c, cl, NULL);

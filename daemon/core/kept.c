@@ -85,7 +85,7 @@ describe(const struct claim *cl, enum core_kept_state state, struct core_kept_pa
     p->lost = cl->lost;
     if (held) {
         p->deadline_us = cl->deadline_us;
-        p->granted_us = cl->granted_us;
+        p->granted_us = cl->since_us;
         p->holds = cl->holds;
         p->shared = cl->shared;
         p->watchdog = cl->watchdog;

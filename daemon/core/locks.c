@@ -63,11 +63,9 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     l->kind = spec->kind;
     l->value = spec->value;
     list_init(&l->work);
-    list_init(&l->idle);
     list_init(&l->queue);
     list_init(&l->holders);
-    list_init(&l->leaving);
-    list_init(&l->lost);
+    list_init(&l->rest);
     list_init(&l->hurried);
     list_init(&l->breaks);
     list_init(&l->probe_node);
@@ -98,7 +96,7 @@ fail:
 void
 lock_free(struct core *c, struct lock *l)
 {
-    struct list *lists[] = {&l->idle, &l->queue, &l->holders, &l->leaving, &l->lost};
+    struct list *lists[] = {&l->queue, &l->holders, &l->rest};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         while (!list_empty(lists[i])) {
@@ -204,17 +202,11 @@ first_called(const struct lock *l)
     return NULL;
 }
 
-/* The first in this state, of which there is one. If one of them is exclusive, there is no other. */
-static const struct claim *
-first_in(const struct list *home, enum claim_state state)
+/* Whether the first of those in this state, of whom there is one, has it exclusively: then there is no other. */
+static bool
+is_exclusive(const struct list *home, unsigned state)
 {
-    struct list *pos = home->next;
-
-    while (container_of(pos, struct claim, node)->state != state) {
-        pos = pos->next;
-        assert(pos != home);
-    }
-    return container_of(pos, struct claim, node);
+    return claim_first(home, state)->holds > 0;
 }
 
 /* Whether those who hold it here leave no room for one more. */
@@ -224,7 +216,7 @@ lock_is_full(const struct lock *l, bool shared)
     if (lock_is(l, KIND_F_PERMITS)) {
         return l->held_n >= l->limit;
     }
-    return l->held_n > 0 && !(shared && first_in(&l->holders, CLAIM_HELD)->holds == 0);
+    return l->held_n > 0 && !(shared && !is_exclusive(&l->holders, CLAIM_IN(HELD)));
 }
 
 /*
@@ -239,7 +231,7 @@ lock_has_room(const struct lock *l, bool shared, bool behind)
     if (lock_is(l, KIND_F_PERMITS)) {
         return l->held_n + leaving + l->trying_n < l->limit;
     }
-    return !lock_is_full(l, shared) && (leaving == 0 || (shared && first_in(&l->leaving, CLAIM_FREEING)->holds == 0));
+    return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(FREEING))));
 }
 
 static void
@@ -280,11 +272,11 @@ idle_free(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->idle)
+    list_each(pos, nxt, &l->rest)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->refs == 0) {
+        if (cl->state == CLAIM_IDLE && cl->refs == 0) {
             claim_free(c, cl);
         }
     }
@@ -478,7 +470,7 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
 bool
 lock_has_one_token(const struct lock *l)
 {
-    return l->held_n > 0 && !lock_is(l, KIND_F_PERMITS) && first_in(&l->holders, CLAIM_HELD)->holds > 0;
+    return l->held_n > 0 && !lock_is(l, KIND_F_PERMITS) && is_exclusive(&l->holders, CLAIM_IN(HELD));
 }
 
 /* Whoever waits is sent away with this answer; who holds is not touched. */

@@ -172,7 +172,7 @@ claim_try(struct core *c, struct claim *cl)
     c->metrics->attempts++;
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    cl->place_life_us = (uint32_t)earlier(r->spec_lease_us, PLACE_MAX_US);
+    cl->place_life_us = short_us(r->spec_lease_us, PLACE_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }

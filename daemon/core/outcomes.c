@@ -80,7 +80,8 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     cl->shared = first->shared;
     cl->session = first->peer->id;
     cl->fresh = first->fresh;
-    cl->granted_us = c->now_us;
+    c->metrics->grants_waited += cl->tried_us > cl->since_us;
+    cl->since_us = c->now_us;
     first->tended = first->bundle != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
@@ -90,7 +91,6 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
-    c->metrics->grants_waited += cl->tried_us > cl->queued_us;
     request_grant(c, first);
     if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
         unhurry(cl);

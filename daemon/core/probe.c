@@ -59,7 +59,7 @@ stays_here(const struct core *c, const struct lock *l)
         return true;
     }
     return l->held_n == 1 && l->run > 1 &&
-           c->now_us - container_of(l->holders.next, struct claim, node)->granted_us < c->conf.handoff_time_us;
+           c->now_us - container_of(l->holders.next, struct claim, node)->since_us < c->conf.handoff_time_us;
 }
 
 /* A run of hand-overs that ends by their number needs no more time. */

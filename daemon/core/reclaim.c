@@ -17,7 +17,7 @@ claim_doubt(struct core *c, struct claim *cl, unsigned doubt)
 {
     c->doubts_n -= (cl->doubt & DOUBT_LOST) != 0;
     c->doubts_n += (doubt & DOUBT_LOST) != 0;
-    cl->doubt = doubt;
+    cl->doubt = doubt & ((1u << DOUBT_BITS) - 1);
 }
 
 void
@@ -74,9 +74,11 @@ lock_reassert(struct core *c, struct lock *l)
 
         doubt(c, cl, (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0));
     }
-    list_each(pos, nxt, &l->leaving)
+    list_each(pos, nxt, &l->rest)
     {
-        container_of(pos, struct claim, node)->doubtful = true;
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        cl->doubtful = cl->doubtful || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 

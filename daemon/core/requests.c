@@ -132,8 +132,8 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
         lock_wake(c, l); /* the claim may be a new one, for nobody */
         return CORE_NO_MEMORY;
     }
-    cl->owner_grace_us = rq->spec.owner_grace_us;
-    cl->place_grace_us = rq->spec.place_grace_us;
+    cl->owner_grace_us = short_us(rq->spec.owner_grace_us, GRACE_MAX_US);
+    cl->place_grace_us = short_us(rq->spec.place_grace_us, GRACE_MAX_US);
     r->waits = true;
     l->waiting_n++;
     c->waiting_n++;
@@ -188,7 +188,7 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
 static struct claim *
 claim_by_token(const struct lock *l, uint64_t token)
 {
-    const struct list *lists[] = {&l->holders, &l->leaving, &l->lost};
+    const struct list *lists[] = {&l->holders, &l->rest};
     struct list *pos, *nxt;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {

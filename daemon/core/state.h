@@ -26,6 +26,8 @@
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
 
+#define GRACE_MAX_US (3600 * US_PER_S) /* an owner, or its place, is waited for no longer; see keys.def */
+
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
@@ -87,16 +89,21 @@ struct owner {
 };
 
 enum claim_state {
-    CLAIM_IDLE,    /* lock.idle:    nothing in Redis, no place; freed when no request refers to it */
+    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
     CLAIM_QUEUED,  /* lock.queue:   waits for its turn; without requests its place is kept for a while */
     CLAIM_TRYING,  /* lock.queue:   its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
-    CLAIM_LINGERING, /* lock.leaving: given back, but Redis keeps it for whoever asks here next, until linger_until */
-    CLAIM_FREEING, /* lock.leaving: its release is in flight, or to be tried again */
-    CLAIM_SWEEP,   /* lock.leaving: released, but an old attempt may still run until zombie_until */
-    CLAIM_LOST,    /* lock.lost:    was held, was lost, its owner does not know yet */
+    CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
+    CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
+    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until zombie_until */
+    CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
+
+#define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
+
+/* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
+#define CLAIM_LEAVING (CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(SWEEP))
 
 /* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
 enum {
@@ -105,6 +112,7 @@ enum {
     DOUBT_CONFIRM = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
     DOUBT_ANEW = 8,    /* ... and the renewal in flight may have found it there before that */
     DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
+    DOUBT_BITS = 4,
 };
 
 struct claim {
@@ -113,23 +121,33 @@ struct claim {
     struct owner *owner;
     uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
                                may still run, so that it can never hit a later grant */
-    enum claim_state state;
-    uint32_t refs;          /* requests that name this claim, run or not */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
     struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
                                the first is being served */
     struct timer timer;     /* what comes next in this state, see claim_arm() */
+    enum claim_state state : 8;
+    enum core_action_type op_verb : 8;
+    unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
+    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
+    bool op_shared : 1;     /* of the shared holds */
+    bool op_place : 1;      /* asks for a place, too */
+    bool op_reclaim : 1;    /* asserts anew what is held */
+    bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
+    bool fresh : 1;         /* granted to a LOCK that said so */
+    bool watchdog : 1;      /* renewed by us */
+    bool unsure : 1;        /* an acquire went unanswered: Redis may name us as the owner */
+    bool doubtful : 1;      /* a release went unanswered: "not yours" then means "done" */
+    bool lost : 1;          /* FREEING: its owner is still to be told LOST */
+    bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
+    bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
+    uint32_t refs;          /* requests that name this claim, run or not */
 
     uint64_t op;            /* operation in flight; 0 = none */
-    enum core_action_type op_verb;
-    bool op_shared;         /* of the shared holds */
-    bool op_place;          /* asks for a place, too */
-    bool op_reclaim;        /* asserts anew what is held */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
+    int64_t op_lease_us;
     uint32_t op_holds;      /* holds when it succeeds */
     uint32_t op_room;       /* ACQUIRE: the claim's room then */
-    int64_t op_lease_us;
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
     int64_t renew_lease_us; /* ... to so much */
     struct core_unsent op_unsent;
@@ -137,52 +155,43 @@ struct claim {
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
+    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
+    uint64_t kept_order;    /* its place as it was kept, among those of its kept_rank */
     uint32_t place_life_us; /* placed: Redis passes over it when it was not renewed for so long; PLACE_MAX_US at most */
-    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank; /* see kept_order */
-    int64_t queued_us;      /* since when */
-    int64_t tried_us;       /* TRYING: since when */
+    uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
+    uint32_t backoff_us;
 
     uint64_t session;       /* that was granted it */
     uint64_t token;
     uint32_t room;          /* tokens behind it that Redis gives to nobody: for who it is handed over to */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
-    unsigned doubt;         /* HELD: DOUBT_*; nothing else is served before it is 0 */
-    bool placed;            /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
-    bool fresh;             /* granted to a LOCK that said so */
-    bool watchdog;          /* renewed by us */
-    bool unsure;            /* an acquire went unanswered: Redis may name us as the owner */
-    bool doubtful;          /* a release went unanswered: "not yours" then means "done" */
-    bool lost;              /* FREEING: its owner is still to be told LOST */
-    bool news_lost;         /* FREEING: its loss was published, so its release is no news */
-    bool jeopardy;          /* HELD: it was published that its lease is running out */
-    int64_t granted_us;
+    int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
+    union {
+        int64_t tried_us;        /* TRYING: since when */
+        int64_t linger_until_us; /* LINGERING */
+        int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
+    };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t jeopardy_us;    /* HELD with watchdog: two thirds of the lease are over */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
-    int64_t backoff_us;
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
     int64_t zombie_until_us; /* until then an unanswered acquire may still run */
-    int64_t unrenewed_us;   /* the deadline if the RENEW in flight turns out not to have run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
-    int64_t linger_until_us;  /* LINGERING */
     int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
     uint64_t partial_of;      /* ... for the request with this serial */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t stamped_us;     /* when we heard of it */
-    int64_t owner_grace_us, place_grace_us;
-    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint64_t kept_order;    /* its place as it was kept, among those of its kept_rank */
 };
 
 /*
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 72 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 480, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 424, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -209,7 +218,7 @@ struct lock {
     uint64_t turn;          /* in which the attempts under way were sent */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
-    struct list idle, queue, holders, leaving, lost; /* claim.node */
+    struct list queue, holders, rest; /* claim.node */
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
@@ -231,7 +240,7 @@ struct lock {
     char text[];            /* the name, and the key */
 };
 
-_Static_assert(sizeof(struct lock) <= 400, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 368, "a lock has grown");
 
 struct request {
     uint64_t id;
@@ -322,7 +331,7 @@ bool timer_init(struct core *c, struct timer *t, enum timer_kind kind); /* false
 void timer_fini(struct core *c, struct timer *t);
 void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
 int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */
-int64_t backoff_next(int64_t *backoff_us);                              /* doubles, returns the delay */
+int64_t backoff_next(uint32_t *backoff_us);                             /* doubles, returns the delay */
 
 /* owners.c */
 struct peer *peer_find(struct core *c, uint64_t id);
@@ -376,6 +385,7 @@ void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_told_lost(struct core *c, struct claim *cl);
 void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
+struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
 bool claim_renew_is_next(const struct claim *cl);
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
@@ -508,6 +518,13 @@ static inline bool
 lock_run_is_over(const struct core *c, const struct lock *l)
 {
     return l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us;
+}
+
+/* Within 0..most_us, which is short. */
+static inline uint32_t
+short_us(int64_t us, int64_t most_us)
+{
+    return (uint32_t)earlier(later(us, 0), most_us);
 }
 
 /* So many renewals may be in flight. */

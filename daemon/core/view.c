@@ -15,12 +15,6 @@ owner_view(const struct claim *cl)
         .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
-static const struct claim *
-first_claim(const struct list *l)
-{
-    return list_empty(l) ? NULL : container_of(l->next, struct claim, node);
-}
-
 /* Places that somebody waits in, and the longest wait. */
 static void
 count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
@@ -30,7 +24,7 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     list_each(pos, nxt, &l->queue)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
-        int64_t waited_us = now_us - cl->queued_us;
+        int64_t waited_us = now_us - cl->since_us;
 
         if (!list_empty(&cl->requests)) {
             v->waiters++;
@@ -42,13 +36,13 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 static void
 lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
-    const struct claim *holder = first_claim(&l->holders);
-    const struct claim *told = holder != NULL ? holder : first_claim(&l->leaving);
+    const struct claim *holder = claim_first(&l->holders, CLAIM_IN(HELD));
+    const struct claim *told = holder != NULL ? holder : claim_first(&l->rest, CLAIM_LEAVING);
 
     *v = (struct core_lock_view){
         .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
-    told = told != NULL ? told : first_claim(&l->lost);
+    told = told != NULL ? told : claim_first(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
     if (told != NULL && told->state != CLAIM_SWEEP && told->state != CLAIM_LINGERING) {
         v->owner = owner_view(told);
@@ -62,7 +56,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->fresh = holder->fresh;
         v->deadline_us = holder->deadline_us;
         v->renewed = holder->watchdog;
-        v->held_us = now_us - holder->granted_us;
+        v->held_us = now_us - holder->since_us;
     } else if (told != NULL && told->state == CLAIM_FREEING) {
         v->state = "freeing";
     } else if (l->lingering != NULL) {
@@ -106,7 +100,7 @@ waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
         struct core_waiter_view v = {.name = lock_name(l),
                                      .owner = owner_view(cl),
                                      .position = ++position,
-                                     .waited_us = now_us - cl->queued_us,
+                                     .waited_us = now_us - cl->since_us,
                                      .kept = list_empty(&cl->requests)};
 
         v.deadline_us = v.kept ? cl->place_until_us : 0;
@@ -154,7 +148,7 @@ core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_h
                                            .token = cl->token,
                                            .holds = claim_holds(cl),
                                            .shared = cl->holds == 0,
-                                           .held_us = now_us - cl->granted_us,
+                                           .held_us = now_us - cl->since_us,
                                            .deadline_us = cl->deadline_us});
     }
 }

@@ -18,7 +18,7 @@ MUTANTS = [
            ["unit:test_core_lease"]),
     Mutant("M2", "the lease is counted from the first attempt (node-redlock #296)", CORE + "outcomes.c",
            "    cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);\n    redis_has_it",
-           "    cl->deadline_us = core_deadline_us(cl->queued_us, cl->op_lease_us);\n    redis_has_it",
+           "    cl->deadline_us = core_deadline_us(cl->since_us, cl->op_lease_us);\n    redis_has_it",
            ["unit:test_core_lease", "unit:test_core_wait"]),
     Mutant("M3", "the deadline is not looked at again when a grant is given (etcd #11456)", CORE + "outcomes.c",
            "    } else if (c->now_us >= cl->deadline_us) {\n        claim_move(c, cl, CLAIM_QUEUED); /* too late",
