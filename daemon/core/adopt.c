@@ -289,6 +289,6 @@ adopt_reached(struct core *c)
 
         retry_releases(c, l);
         retry_renewals(c, &l->holders);
-        retry_renewals(c, &l->queue);
+        retry_renewals(c, &l->queue->claims);
     }
 }

@@ -31,12 +31,13 @@
 static struct claim *
 first_unplaced(struct lock *l)
 {
+    struct queue *q = l->queue;
     struct list *pos, *nxt;
 
-    if (!l->unplaced) {
+    if (!q->unplaced) {
         return NULL;
     }
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &q->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -44,7 +45,7 @@ first_unplaced(struct lock *l)
             return cl;
         }
     }
-    l->unplaced = false;
+    q->unplaced = false;
     return NULL;
 }
 
@@ -52,14 +53,14 @@ first_unplaced(struct lock *l)
 static bool
 is_open(const struct lock *l)
 {
-    return l->taken_until_us == 0 && l->trouble == CORE_NOT_GRANTED;
+    return l->queue->taken_until_us == 0 && l->queue->trouble == CORE_NOT_GRANTED;
 }
 
 /* A1: whether somebody may join those who are asking now. */
 static bool
 may_join(const struct core *c, const struct lock *l)
 {
-    return !l->alone && l->turn == c->turn && l->trying_n < TOGETHER && is_open(l);
+    return !l->queue->alone && l->queue->turn == c->turn && l->queue->trying_n < TOGETHER && is_open(l);
 }
 
 /* A6 */
@@ -80,11 +81,11 @@ can_share(const struct claim *cl)
 static void
 try_first(struct core *c, struct claim *cl, bool alone)
 {
-    struct lock *l = cl->lock;
+    struct queue *q = cl->lock->queue;
 
-    l->alone = alone;
-    l->turn = c->turn;
-    l->again = l->failed = false;
+    q->alone = alone;
+    q->turn = c->turn;
+    q->again = q->failed = false;
     claim_try(c, cl);
 }
 
@@ -93,24 +94,25 @@ static void
 try_queue(struct core *c, struct lock *l)
 {
     bool behind = may_leave_behind(c, l);
+    struct queue *q = l->queue;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &q->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
         if (list_empty(&cl->requests) || cl->state == CLAIM_TRYING) {
             continue;
         }
-        if ((l->trying_n > 0 && !(may_join(c, l) && can_share(cl))) ||
+        if ((q->trying_n > 0 && !(may_join(c, l) && can_share(cl))) ||
             !lock_has_room(l, claim_wants_shared(cl), behind)) {
             return;
         }
-        if (l->retry_us > c->now_us) {
-            timer_set(c, &l->timer, l->retry_us);
+        if (q->retry_us > c->now_us) {
+            timer_set(c, &q->timer, q->retry_us);
             return;
         }
-        if (l->trying_n == 0) {
+        if (q->trying_n == 0) {
             try_first(c, cl, !is_open(l) || !can_share(cl));
         } else {
             claim_try(c, cl);
@@ -125,16 +127,17 @@ try_queue(struct core *c, struct lock *l)
 void
 lock_try(struct core *c, struct lock *l, struct claim *next)
 {
-    struct claim *unplaced = l->trying_n == 0 ? first_unplaced(l) : NULL;
+    struct queue *q = l->queue;
+    struct claim *unplaced = q->trying_n == 0 ? first_unplaced(l) : NULL;
 
-    timer_set(c, &l->timer, CORE_FOREVER);
-    if (next == NULL || (l->trying_n > 0 && !may_join(c, l)) || (l->lingering != NULL && lock_take_up(c, l))) {
+    timer_set(c, &q->timer, CORE_FOREVER);
+    if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingering != NULL && lock_take_up(c, l))) {
         return;
     }
     if (unplaced == NULL) {
         try_queue(c, l);
-    } else if (l->retry_us > c->now_us && l->trouble != CORE_NOT_GRANTED) {
-        timer_set(c, &l->timer, l->retry_us);
+    } else if (q->retry_us > c->now_us && q->trouble != CORE_NOT_GRANTED) {
+        timer_set(c, &q->timer, q->retry_us);
     } else {
         try_first(c, unplaced, true);
     }
@@ -144,15 +147,16 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
 void
 lock_attempt_succeeded(struct lock *l)
 {
-    l->failed = false;
-    l->retry_us = l->yield_until_us;
+    l->queue->failed = false;
+    l->queue->retry_us = l->queue->yield_until_us;
 }
 
 /* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
-    bool paused = l->failed && l->trouble != CORE_NOT_GRANTED;
+    struct queue *q = l->queue;
+    bool paused = q->failed && q->trouble != CORE_NOT_GRANTED;
     int64_t retry_us;
 
     l->run = 0;
@@ -160,22 +164,22 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
 
         c->metrics->attempts_taken++;
-        l->elsewhere_n = (uint32_t)d->holders;
-        l->trouble = CORE_NOT_GRANTED;
-        l->backoff_us = 0;
-        l->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
+        q->elsewhere_n = (uint32_t)d->holders;
+        q->trouble = CORE_NOT_GRANTED;
+        q->backoff_us = 0;
+        q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
         /* Redis drops a key when its millisecond is over. */
-        retry_us = l->again ? l->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
+        retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
-        l->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
-        retry_us = paused ? l->retry_us : after_us(c->now_us, backoff_next(&l->backoff_us));
+        q->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
+        retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_next(&q->backoff_us));
     }
-    l->retry_us = l->failed ? earlier(l->retry_us, retry_us) : retry_us;
-    l->failed = true;
+    q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
+    q->failed = true;
     if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
         lock_settle_impatient(c, l);
     } else {
-        lock_settle_hurried(c, l, l->trouble);
+        lock_settle_hurried(c, l, q->trouble);
     }
     lock_wake(c, l);
 }
@@ -196,16 +200,19 @@ is_still_ours(const struct lock *l)
 void
 lock_released(struct core *c, struct lock *l, const struct core_done *d)
 {
-    bool queue = lock_is(l, KIND_F_PLACED); /* in Redis, which knows whose turn it is */
-    bool others = d->outsiders > (l->watch == WATCH_ON) && !queue;
+    struct queue *q = l->queue;
+    bool placed = lock_is(l, KIND_F_PLACED); /* Redis knows whose turn it is */
+    bool others = d->outsiders > (q->watch == WATCH_ON) && !placed;
     bool for_them = l->outside;
 
-    l->retry_us = 0;
     lock_wake(c, l);
+    if (lock_has_queue(l)) {
+        q->retry_us = 0;
+    }
     if (d->outcome != CORE_OK || is_still_ours(l)) { /* nothing was said of who listens */
         return;
     }
-    if (others && l->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
+    if (others && q->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
         return;
     }
     l->outside = false;
@@ -216,7 +223,9 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
         l->run = 0;
-        l->yield_until_us = after_us(c->now_us, YIELD_US);
-        l->retry_us = l->yield_until_us;
+        if (lock_has_queue(l)) {
+            q->yield_until_us = after_us(c->now_us, YIELD_US);
+            q->retry_us = q->yield_until_us;
+        }
     }
 }

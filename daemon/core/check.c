@@ -51,6 +51,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_FREEING:
         assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
+        assert(cl->place_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
     case CLAIM_SWEEP:
         assert(armed && cl->op == 0); /* I3 */
@@ -89,7 +90,7 @@ check_holders(const struct lock *l)
 static void
 check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct tally *t)
 {
-    const struct list *lists[] = {&l->queue, &l->holders, &l->rest};
+    const struct list *lists[] = {&l->queue->claims, &l->holders, &l->rest};
     uint64_t held = t->held, n = t->claims;
     struct list *pos, *nxt;
     uint64_t place = 0;
@@ -106,7 +107,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
     assert(t->claims - n == l->claims_n && l->claims_n > 0 && t->held - held == l->held_n);
     check_holders(l);
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
@@ -117,6 +118,28 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
 }
 
+/* It is there only while somebody may need it; who has one of core.nobody's does not, see check_nobody(). */
+static void
+check_queue(const struct lock *l)
+{
+    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n + (l->lingering != NULL);
+
+    if (lock_has_queue(l)) {
+        assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0));
+    }
+}
+
+/* It is read for very many; see queue_init(). */
+static void
+check_nobody(const struct queue *q)
+{
+    assert(list_empty(&q->claims) && list_empty(&q->hurried) && list_empty(&q->breaks) && q->break_op == 0);
+    assert(q->waiting_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->backoff_us == 0 && q->turn == 0);
+    assert(!q->alone && !q->failed && !q->again && !q->unplaced);
+    assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->trouble == CORE_NOT_GRANTED);
+    assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
+}
+
 /* I5 */
 static void
 check_attempts(const struct lock *l)
@@ -125,17 +148,17 @@ check_attempts(const struct lock *l)
     struct list *pos, *nxt;
     uint32_t trying = 0;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (cl->state == CLAIM_TRYING) {
             trying++;
-            assert(l->trying_n == 1 || (!l->alone && (cl->op_shared || lock_is(l, KIND_F_PERMITS))));
+            assert(l->queue->trying_n == 1 || (!l->queue->alone && (cl->op_shared || lock_is(l, KIND_F_PERMITS))));
             assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_PLACED) && !cl->placed));
         }
     }
-    assert(trying == l->trying_n && trying <= TOGETHER);
+    assert(trying == l->queue->trying_n && trying <= TOGETHER);
 }
 
 static void
@@ -145,10 +168,10 @@ check_lock(const struct lock *l)
     bool wanted = false;
     uint32_t freeing = 0, releasing = 0;
 
-    check_home(&l->queue, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
+    check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
     check_home(&l->holders, CLAIM_IN(HELD));
     check_home(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
     }
@@ -162,7 +185,7 @@ check_lock(const struct lock *l)
     assert(freeing == l->freeing_n && releasing == l->releasing_n);
     check_attempts(l);
     if (wanted) { /* I4 */
-        assert(l->trying_n > 0 || l->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
+        assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
     }
 }
 
@@ -190,16 +213,18 @@ core_check(const struct core *c, int64_t now_us)
     struct tally t = {0};
 
     assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
+    check_nobody(&c->nobody);
     assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
     list_each(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);
 
+        check_queue(l);
         if (l->claims_n > 0) {
             check_claims(c, l, now_us, &t);
             check_lock(l);
         } else {
-            assert(!list_empty(&l->breaks));
+            assert(!list_empty(&l->queue->breaks));
         }
         t.locks++;
     }

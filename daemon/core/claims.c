@@ -46,7 +46,7 @@ claim_find(const struct lock *l, const struct owner *o)
         }
         return NULL;
     }
-    const struct list *lists[] = {&l->holders, &l->queue, &l->rest};
+    const struct list *lists[] = {&l->holders, &l->queue->claims, &l->rest};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_each(pos, nxt, lists[i])
         {
@@ -160,7 +160,7 @@ count(struct core *c, struct claim *cl, int by)
         cl->lock->held_n += n;
         c->held_n += (uint64_t)(int64_t)by;
     } else if (cl->state == CLAIM_TRYING) {
-        cl->lock->trying_n += n;
+        cl->lock->queue->trying_n += n;
     } else if (cl->state == CLAIM_FREEING) {
         cl->lock->freeing_n += n;
         c->freeing_n += (uint64_t)(int64_t)by;
@@ -191,7 +191,7 @@ home_of(struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
-        return &cl->lock->queue;
+        return &cl->lock->queue->claims;
     case CLAIM_HELD:
         return &cl->lock->holders;
     default:
@@ -246,8 +246,8 @@ claim_put_last(struct core *c, struct claim *cl)
     assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
     cl->place = ++c->serial;
     list_remove(&cl->node);
-    list_push_back(&l->queue, &cl->node);
-    l->unplaced = true;
+    list_push_back(&l->queue->claims, &cl->node);
+    l->queue->unplaced = true;
     lock_wake(c, l);
 }
 
@@ -255,7 +255,7 @@ claim_put_last(struct core *c, struct claim *cl)
 void
 claim_put_placed(struct claim *cl)
 {
-    while (cl->node.prev != &cl->lock->queue) {
+    while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
         uint64_t place = before->place;
 

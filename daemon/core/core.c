@@ -82,6 +82,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     map_init(&c->claims);
     map_init(&c->by_name);
     map_init(&c->by_id);
+    queue_init(&c->nobody);
     list_init(&c->locks);
     list_init(&c->renewals);
     list_init(&c->lock_work);
@@ -197,7 +198,7 @@ timer_fire(struct core *c, struct timer *t)
         claim_timer(c, container_of(t, struct claim, timer));
         break;
     case TIMER_LOCK:
-        lock_timer(c, container_of(t, struct lock, timer));
+        lock_timer(c, container_of(t, struct queue, timer));
         break;
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));
@@ -325,7 +326,7 @@ done(struct core *c, const struct core_done *d)
         return;
     }
     l = lock_by_id(c, d->claim);
-    if (l != NULL && l->break_op == d->op) {
+    if (l != NULL && l->queue->break_op == d->op) {
         lock_break_done(c, l, d);
     }
 }

@@ -304,7 +304,7 @@ still_waits(struct core *c, const struct stop *s)
     if (l == NULL || !slice_eq(s->daemon, tell_myself(c))) {
         return NULL;
     }
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         struct owner *o = container_of(pos, struct claim, node)->owner;
         struct request *r = o->id == s->owner ? wait_of(o) : NULL;
@@ -382,8 +382,9 @@ static void
 say_way(struct core *c, const struct trail *t, const struct lock *l)
 {
     bool permits = lock_is(l, KIND_F_PERMITS);
+    bool taken = l->queue->taken_until_us != 0;
 
-    if (permits ? l->taken_until_us != 0 && l->elsewhere_n <= 1 : l->taken_until_us != 0 || l->held_n > 0) {
+    if (permits ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
         say(c, t, TELL_WAY);
     }
 }

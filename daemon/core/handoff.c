@@ -91,8 +91,8 @@ may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
 
     /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends it. */
     return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
-           !(r != NULL && r->silent) && !cl->jeopardy && l->break_op == 0 && l->trying_n == 0 && is_settled(c, cl) &&
-           is_movable(cl);
+           !(r != NULL && r->silent) && !cl->jeopardy && l->queue->break_op == 0 && l->queue->trying_n == 0 &&
+           is_settled(c, cl) && is_movable(cl);
 }
 
 /* The lease that it waits for. */

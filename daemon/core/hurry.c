@@ -2,7 +2,7 @@
  * hurry.c -- LOCKs that do not want to wait, or no longer.
  *
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
- * answer: then it is on its lock's list `hurried` until the outcome is known, or Redis has had its time.
+ * answer: then it is on the queue's list `hurried` until the outcome is known, or Redis has had its time.
  */
 #include "daemon/core/state.h"
 
@@ -47,10 +47,10 @@ is_busy_for(const struct core *c, const struct request *r)
         return true;
     }
     /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
-    if (l->retry_us > c->now_us && (l->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
+    if (l->queue->retry_us > c->now_us && (l->queue->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
-    for (struct list *pos = l->queue.next; pos != &cl->node; pos = pos->next) { /* it is in there */
+    for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* it is in there */
         const struct claim *other = container_of(pos, struct claim, node);
 
         if (++before > crowd) {
@@ -85,14 +85,14 @@ request_hurry(struct core *c, struct request *r)
     if (r->hurried || (!queued && cl->retry_us > c->now_us)) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     } else if (queued && is_busy_for(c, r)) {
-        request_finish(c, r, l->trouble, 0);
+        request_finish(c, r, l->queue->trouble, 0);
     } else if (until_us <= c->now_us) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     } else {
         r->hurried = true;
         timer_set(c, &r->timer, until_us);
         if (queued) {
-            list_push_back(&l->hurried, &r->hurry_node);
+            list_push_back(&l->queue->hurried, &r->hurry_node);
         }
     }
 }
@@ -110,7 +110,7 @@ lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->hurried)
+    list_each(pos, nxt, &l->queue->hurried)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
@@ -126,7 +126,7 @@ lock_settle_full(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->hurried)
+    list_each(pos, nxt, &l->queue->hurried)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
@@ -142,12 +142,12 @@ lock_settle_impatient(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->hurried)
+    list_each(pos, nxt, &l->queue->hurried)
     {
         struct request *r = container_of(pos, struct request, hurry_node);
 
         if (wanted_to_wait(r) && !is_asked_for(r)) {
-            request_finish(c, r, l->trouble, 0);
+            request_finish(c, r, l->queue->trouble, 0);
         }
     }
 }

@@ -32,6 +32,52 @@ lock_by_id(struct core *c, uint64_t id)
     return n != NULL ? container_of(n, struct lock, by_id) : NULL;
 }
 
+/* Nobody waits in it. */
+void
+queue_init(struct queue *q)
+{
+    *q = (struct queue){.trouble = CORE_NOT_GRANTED};
+    list_init(&q->claims);
+    list_init(&q->hurried);
+    list_init(&q->breaks);
+    list_init(&q->break_unsent.node);
+}
+
+/* Somebody comes who may have to wait. False: no memory. */
+static bool
+queue_open(struct core *c, struct lock *l)
+{
+    struct queue *q;
+
+    if (lock_has_queue(l)) {
+        return true;
+    }
+    q = malloc(sizeof(*q));
+    if (q == NULL) {
+        return false;
+    }
+    queue_init(q);
+    if (!timer_init(c, &q->timer, TIMER_LOCK)) {
+        free(q);
+        return false;
+    }
+    q->lock = l;
+    l->queue = q;
+    lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
+    return true;
+}
+
+static void
+queue_close(struct core *c, struct lock *l)
+{
+    if (lock_has_queue(l)) {
+        list_remove(&l->queue->break_unsent.node);
+        timer_fini(c, &l->queue->timer);
+        free(l->queue);
+        l->queue = &c->nobody;
+    }
+}
+
 /* Zeroed, with its name and its key; NULL: no memory. */
 static struct lock *
 lock_alloc(struct slice name, struct slice key)
@@ -63,19 +109,12 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     l->kind = spec->kind;
     l->value = spec->value;
     list_init(&l->work);
-    list_init(&l->queue);
     list_init(&l->holders);
     list_init(&l->rest);
-    list_init(&l->hurried);
-    list_init(&l->breaks);
     list_init(&l->probe_node);
-    list_init(&l->break_unsent.node);
-    l->trouble = CORE_NOT_GRANTED;
-    if (!timer_init(c, &l->timer, TIMER_LOCK)) {
-        goto fail;
-    }
+    l->queue = &c->nobody;
     if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
-        goto fail_timer;
+        goto fail;
     }
     if (!map_add(&c->by_id, &l->by_id, ++c->serial)) {
         goto fail_name;
@@ -86,8 +125,6 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
 
 fail_name:
     map_remove(&c->by_name, &l->by_name);
-fail_timer:
-    timer_fini(c, &l->timer);
 fail:
     free(l);
     return NULL;
@@ -96,7 +133,7 @@ fail:
 void
 lock_free(struct core *c, struct lock *l)
 {
-    struct list *lists[] = {&l->queue, &l->holders, &l->rest};
+    struct list *lists[] = {&l->queue->claims, &l->holders, &l->rest};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         while (!list_empty(lists[i])) {
@@ -113,8 +150,7 @@ lock_free(struct core *c, struct lock *l)
     list_remove(&l->all);
     list_remove(&l->work);
     list_remove(&l->probe_node);
-    list_remove(&l->break_unsent.node);
-    timer_fini(c, &l->timer);
+    queue_close(c, l);
     c->locks_n--;
     free(l);
 }
@@ -124,10 +160,11 @@ static void
 take_rules(struct lock *l, const struct core_spec *spec)
 {
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
+    struct queue *q = l->queue;
 
     if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
-        l->again = l->trying_n > 0;
-        l->retry_us = l->trouble == CORE_NOT_GRANTED ? l->yield_until_us : l->retry_us;
+        q->again = q->trying_n > 0;
+        q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
     }
     l->limit = limit;
     l->linger_us = spec->linger_us;
@@ -153,6 +190,9 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     } else if (!any_kind && l->kind != rq->spec.kind) {
         return CORE_WRONG_KIND;
     }
+    if (!queue_open(c, l)) {
+        return CORE_NO_MEMORY;
+    }
     if (!any_kind) {
         take_rules(l, &rq->spec);
     }
@@ -174,7 +214,7 @@ lock_next(const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -191,7 +231,7 @@ first_called(const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -229,7 +269,7 @@ lock_has_room(const struct lock *l, bool shared, bool behind)
     uint32_t leaving = l->freeing_n - (behind ? l->releasing_n : 0);
 
     if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n + leaving + l->trying_n < l->limit;
+        return l->held_n + leaving + l->queue->trying_n < l->limit;
     }
     return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(FREEING))));
 }
@@ -243,7 +283,7 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
-                            .owner = l->watch_owner,
+                            .owner = l->queue->watch_owner,
                             .tracking = l->tracking};
     core_act(c, &a);
 }
@@ -253,15 +293,16 @@ static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
 {
     uint64_t owner = on && first != NULL && lock_is(l, KIND_F_PLACED) ? first->number : 0;
+    struct queue *q = l->queue;
 
-    if (on == (l->watch != WATCH_OFF) && (!on || owner == l->watch_owner)) {
+    if (on == (q->watch != WATCH_OFF) && (!on || owner == q->watch_owner)) {
         return;
     }
-    if (l->watch != WATCH_OFF) {
+    if (q->watch != WATCH_OFF) {
         watch_send(c, l, CORE_UNWATCH);
     }
-    l->watch = on ? WATCH_ASKED : WATCH_OFF;
-    l->watch_owner = owner;
+    q->watch = on ? WATCH_ASKED : WATCH_OFF;
+    q->watch_owner = owner;
     if (on) {
         watch_send(c, l, CORE_WATCH);
     }
@@ -288,34 +329,52 @@ claim_wants_shared(const struct claim *cl)
     return container_of(cl->requests.next, struct request, claim_node)->shared;
 }
 
-/* Goes on with a lock that something happened to: the next attempt, the watch, or its end. */
+/* The next attempt, and the watch. */
+static void
+queue_work(struct core *c, struct lock *l)
+{
+    struct claim *next = lock_next(l);
+    struct queue *q = l->queue;
+
+    if (next == NULL) {
+        q->retry_us = q->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
+    }
+    lock_try(c, l, next);
+    if (list_empty(&q->claims)) {
+        watch_set(c, l, false, NULL);
+        q->taken_until_us = 0;
+    } else if (q->taken_until_us != 0 || q->watch != WATCH_OFF) {
+        watch_set(c, l, true, first_called(l));
+    }
+}
+
+/* All who are left have it, and want no more of it; when one of them gives it back, none of them waits for it then. */
+static bool
+is_at_rest(const struct lock *l)
+{
+    return l->queue->waiting_n == 0 && l->queue->break_op == 0 && l->claims_n == l->held_n + (l->lingering != NULL);
+}
+
+/* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
 void
 lock_work(struct core *c, struct lock *l)
 {
-    struct claim *next;
-
     list_remove(&l->work);
     idle_free(c, l);
-    next = lock_next(l);
-    if (next == NULL) {
-        l->retry_us = l->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
+    if (lock_has_queue(l)) {
+        queue_work(c, l);
     }
-    lock_try(c, l, next);
-    if (list_empty(&l->queue)) {
-        watch_set(c, l, false, NULL);
-        l->taken_until_us = 0;
-    } else if (l->taken_until_us != 0 || l->watch != WATCH_OFF) {
-        watch_set(c, l, true, first_called(l));
-    }
-    if (l->claims_n == 0 && list_empty(&l->breaks)) {
+    if (l->claims_n == 0 && list_empty(&l->queue->breaks)) {
         lock_free(c, l);
+    } else if (is_at_rest(l)) {
+        queue_close(c, l);
     }
 }
 
 void
-lock_timer(struct core *c, struct lock *l)
+lock_timer(struct core *c, const struct queue *q)
 {
-    lock_wake(c, l);
+    lock_wake(c, q->lock);
 }
 
 /* It may be the turn of a place that is kept, but nobody waits in: then others must not wait for it. */
@@ -334,22 +393,26 @@ end_empty_turn(struct core *c, struct lock *l)
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)
 {
-    if (confirmed) {
-        l->watch = l->watch == WATCH_ASKED ? WATCH_ON : l->watch;
-    } else {
-        c->metrics->hints++;
+    struct queue *q = l->queue;
+
+    c->metrics->hints += !confirmed;
+    if (!lock_has_queue(l)) {
+        return; /* it was not listened for any more */
     }
-    if (c->now_us < l->yield_until_us) {
+    if (confirmed) {
+        q->watch = q->watch == WATCH_ASKED ? WATCH_ON : q->watch;
+    }
+    if (c->now_us < q->yield_until_us) {
         return;
     }
     if (!confirmed) {
         end_empty_turn(c, l);
     }
-    if (!confirmed && l->watch != WATCH_OFF && lock_is(l, KIND_F_HANDED) && lock_has_one_token(l)) {
+    if (!confirmed && q->watch != WATCH_OFF && lock_is(l, KIND_F_HANDED) && lock_has_one_token(l)) {
         lock_suspect(c, l); /* somebody gave it back, but not who holds it here */
     }
-    l->again = l->trying_n > 0;
-    l->retry_us = 0;
+    q->again = q->trying_n > 0;
+    q->retry_us = 0;
     lock_wake(c, l);
 }
 
@@ -360,20 +423,20 @@ lock_break(struct core *c, struct request *r)
     struct core_action a = {.type = CORE_BREAK_KEY};
 
     lock_linger_ends(c, l);
-    list_push_back(&l->breaks, &r->claim_node);
+    list_push_back(&l->queue->breaks, &r->claim_node);
     timer_set(c, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
-    if (l->break_op != 0) {
+    if (l->queue->break_op != 0) {
         return; /* the one in flight answers for this one too */
     }
-    l->break_op = ++c->serial;
-    a.op = (struct core_op){.op = l->break_op,
+    l->queue->break_op = ++c->serial;
+    a.op = (struct core_op){.op = l->queue->break_op,
                             .lock = lock_id(l),
                             .claim = lock_id(l),
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
                             .token_floor = c->token_max,
-                            .unsent = &l->break_unsent};
+                            .unsent = &l->queue->break_unsent};
     core_act(c, &a);
 }
 
@@ -422,7 +485,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     bool ok = d->outcome == CORE_OK;
     enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
 
-    l->break_op = 0;
+    l->queue->break_op = 0;
     while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
@@ -432,10 +495,10 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome == CORE_UNKNOWN) {
         lock_broken(c, l);
     }
-    while (!list_empty(&l->breaks)) {
-        request_finish(c, container_of(l->breaks.next, struct request, claim_node), answer, d->stamp);
+    while (!list_empty(&l->queue->breaks)) {
+        request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->stamp);
     }
-    l->retry_us = ok ? 0 : l->retry_us;
+    l->queue->retry_us = ok ? 0 : l->queue->retry_us;
     lock_wake(c, l);
 }
 
@@ -479,7 +542,7 @@ lock_refuse(struct core *c, struct lock *l, enum core_answer answer)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 

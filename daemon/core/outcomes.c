@@ -110,9 +110,9 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
     cl->room = cl->op_room;
-    l->trouble = CORE_NOT_GRANTED;
-    l->taken_until_us = 0;
-    l->backoff_us = 0;
+    l->queue->trouble = CORE_NOT_GRANTED;
+    l->queue->taken_until_us = 0;
+    l->queue->backoff_us = 0;
     lock_attempt_succeeded(l);
     claim_grant(c, cl, d->sent_us);
 }
@@ -153,7 +153,8 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     }
     cl->placed = d->placed;
     cl->unsure = cl->unsure || cl->placed;
-    l->unplaced = cl->placed || !cl->op_place; /* none to be had for one: none for others, until asked for again */
+    /* None to be had for one: none for others, until asked for again. */
+    l->queue->unplaced = cl->placed || !cl->op_place;
 }
 
 static void
@@ -178,7 +179,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN) {
-        l->unplaced = false;
+        l->queue->unplaced = false;
     } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
         claim_put_placed(cl); /* perhaps; it is made sure of before anybody else takes one */
     }

@@ -92,7 +92,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
         if (is_asked_about(c, l)) {
             name[p->n] = (struct core_probe_name){lock_key(l), l->kind};
             p->lock[p->n++] = lock_id(l);
-            l->heard_itself = l->watch == WATCH_ON;
+            l->heard_itself = l->queue->watch == WATCH_ON;
         }
     }
 }
@@ -152,7 +152,7 @@ probe_timer(struct core *c)
 static void
 heard(struct core *c, struct lock *l, int64_t subscribers)
 {
-    bool ours = l->heard_itself && l->watch == WATCH_ON;
+    bool ours = l->heard_itself && l->queue->watch == WATCH_ON;
 
     l->outside = subscribers > ours;
     if (l->outside && l->lingering != NULL) {

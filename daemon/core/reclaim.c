@@ -123,10 +123,10 @@ reclaim_wake(struct core *c)
             cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
             claim_arm(c, cl);
         }
-        if (!list_empty(&l->queue)) {
-            l->again = l->trying_n > 0;
-            l->retry_us = l->yield_until_us;
-            l->backoff_us = 0;
+        if (!list_empty(&l->queue->claims)) {
+            l->queue->again = l->queue->trying_n > 0;
+            l->queue->retry_us = l->queue->yield_until_us;
+            l->queue->backoff_us = 0;
             lock_wake(c, l);
         }
     }

@@ -95,7 +95,7 @@ within_limits(const struct core *c, const struct core_request *rq, const struct 
 {
     bool held = cl != NULL && cl->state == CLAIM_HELD;
 
-    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->waiting_n >= rq->spec.waiters_max) {
+    if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->queue->waiting_n >= rq->spec.waiters_max) {
         return CORE_TOO_MANY_WAITERS;
     }
     return cl == NULL && o->claims_n >= c->conf.locks_max ? CORE_TOO_MANY_LOCKS : CORE_GRANTED;
@@ -135,7 +135,7 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     cl->owner_grace_us = short_us(rq->spec.owner_grace_us, GRACE_MAX_US);
     cl->place_grace_us = short_us(rq->spec.place_grace_us, GRACE_MAX_US);
     r->waits = true;
-    l->waiting_n++;
+    l->queue->waiting_n++;
     c->waiting_n++;
     request_bind(c, r, cl);
     *out = r;
@@ -303,7 +303,7 @@ static void
 join_queue(struct core *c, struct request *r)
 {
     struct claim *cl = r->claim;
-    bool first = list_empty(&cl->lock->queue);
+    bool first = list_empty(&cl->lock->queue->claims);
 
     if (c->draining) {
         request_finish(c, r, CORE_DRAINING, 0);
@@ -321,7 +321,7 @@ join_queue(struct core *c, struct request *r)
         lock_wanted(c, cl->lock, r->shared);
     }
     cl->place_until_us = 0;
-    cl->lock->unplaced = lock_is(cl->lock, KIND_F_PLACED);
+    cl->lock->queue->unplaced = lock_is(cl->lock, KIND_F_PLACED);
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {
@@ -534,7 +534,8 @@ request_settle(struct core *c, struct request *r)
     }
     if (r->waits) {
         r->waits = false;
-        r->claim->lock->waiting_n--;
+        r->claim->lock->queue->waiting_n--;
+        lock_wake(c, r->claim->lock);
         c->waiting_n--;
     }
 }

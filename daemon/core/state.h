@@ -6,7 +6,7 @@
  *
  * peer     a session of the daemon
  * owner    who holds: a session itself, or an OWNER id that any session may act for
- * lock     a name this daemon has to do with: its queue and its dealings with Redis
+ * lock     a name this daemon has to do with: its dealings with Redis; while somebody waits for it, its queue
  * claim    one owner's interest in one lock, from the first wish to the last release
  * request  one LOCK, UNLOCK, RENEW or BREAK that is not answered yet
  * bundle   the requests of one MLOCK, MUNLOCK or MRENEW, which has one answer
@@ -90,8 +90,8 @@ struct owner {
 
 enum claim_state {
     CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
-    CLAIM_QUEUED,  /* lock.queue:   waits for its turn; without requests its place is kept for a while */
-    CLAIM_TRYING,  /* lock.queue:   its acquire is in flight */
+    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
+    CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
     CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
@@ -189,49 +189,61 @@ struct claim {
 
 /*
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
- * lock costs, besides 72 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
+ * lock costs, besides 48 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
 _Static_assert(sizeof(struct claim) <= 424, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
-struct lock {
-    struct map_node by_id;  /* core.by_id; its number is the lock's id */
-    struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
-    enum kind kind;
-    enum value_format value;
-    uint32_t claims_n, waiting_n; /* claims on it; LOCK requests that wait for it */
-    uint32_t held_n, freeing_n;   /* claims HELD, FREEING, and ... */
-    uint32_t releasing_n;   /* ... FREEING whose release is under way */
-    uint32_t limit;         /* kinds with permits: so many may hold it */
-    uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
-    int64_t linger_us;      /* as its rule said last ... */
-    bool foreign_wait, tracking; /* ... these too */
-    bool contended;         /* somebody here wanted it while it was held, since the record was made */
-    bool unplaced;          /* somebody in the queue may need a place in Redis */
-    uint32_t trying_n;      /* claims TRYING */
-    bool alone;             /* ... one, beside which no other may */
-    bool failed;            /* ... and one of those that are, or were, under way together has failed */
-    bool again;             /* something moved while they were */
-    bool heard_itself;      /* our ear was on its channel when it was asked last who else listens */
-    bool outside;           /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
-    uint64_t turn;          /* in which the attempts under way were sent */
-    struct list all;        /* core.locks */
-    struct list work;       /* in core.lock_work */
-    struct list queue, holders, rest; /* claim.node */
+/*
+ * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that arrives,
+ * and goes when nobody waits and all who are left hold it, see lock_work(); then lock.queue is core.nobody, which is read
+ * like any other, but never written: see lock_has_queue().
+ */
+struct queue {
+    struct lock *lock;      /* NULL: core.nobody */
+    struct list claims;     /* claim.node */
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
     struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
-    struct claim *lingering; /* the one in that state; NULL: none */
+    uint32_t waiting_n;     /* LOCK requests that wait for it */
+    uint32_t trying_n;      /* claims TRYING */
+    uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
+    uint32_t backoff_us;
+    bool alone;             /* one is TRYING beside which no other may */
+    bool failed;            /* one of those that are, or were, under way together has failed */
+    bool again;             /* something moved while they were */
+    bool unplaced;          /* somebody may need a place in Redis */
     enum watch_state watch;
     enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
+    uint64_t turn;          /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* somebody elsewhere holds it, at the latest until then; 0 = not that we know */
     int64_t yield_until_us; /* we let it go to others: wake-ups are ignored until then */
-    int64_t backoff_us;
+};
+
+struct lock {
+    struct map_node by_id;  /* core.by_id; its number is the lock's id */
+    struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
+    struct list all;        /* core.locks */
+    struct list work;       /* in core.lock_work */
+    struct list holders, rest; /* claim.node */
+    struct queue *queue;    /* owned; never NULL */
+    struct claim *lingering; /* the one in that state; NULL: none */
+    enum kind kind : 8;
+    enum value_format value : 8;
+    bool foreign_wait : 1, tracking : 1; /* as its rule said last ... */
+    bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
+    bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
+    bool outside : 1;       /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
+    uint32_t limit;         /* ... kinds with permits: so many may hold it */
+    int64_t linger_us;      /* ... this too */
+    uint32_t claims_n;      /* claims on it */
+    uint32_t held_n, freeing_n; /* claims HELD, FREEING, and ... */
+    uint32_t releasing_n;   /* ... FREEING whose release is under way */
     int64_t run_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     struct list probe_node; /* probe.todo, probe.seen */
     uint32_t run;           /* grants here in a row */
@@ -240,7 +252,7 @@ struct lock {
     char text[];            /* the name, and the key */
 };
 
-_Static_assert(sizeof(struct lock) <= 368, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 184, "a lock has grown");
 
 struct request {
     uint64_t id;
@@ -251,11 +263,11 @@ struct request {
     struct lock *lock;      /* BREAK */
     struct list peer_node;  /* peer.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
-    struct list claim_node; /* claim.requests or lock.breaks */
-    struct list hurry_node; /* lock.hurried */
+    struct list claim_node; /* claim.requests or queue.breaks */
+    struct list hurry_node; /* queue.hurried */
     struct timer timer;
     bool started;           /* request_run() has seen it */
-    bool waits;             /* LOCK, not granted: counted in waiting_n of lock and core */
+    bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool once, full, fresh, shared, hurried;
     bool silent;            /* nobody hears the answer */
     uint64_t token;
@@ -317,6 +329,7 @@ struct core {
     struct map claims;
     struct map by_name, by_id; /* locks */
     struct list locks;      /* lock.all, in order of creation */
+    struct queue nobody;    /* of all locks that nobody waits for: never written */
     struct list lock_work, owner_work;
     struct probe probe;
     uint64_t searches;
@@ -347,9 +360,10 @@ void owner_work(struct core *c, struct owner *o);
 struct lock *lock_find(const struct core *c, struct slice name);
 struct lock *lock_by_id(struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
+void queue_init(struct queue *q);
 void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c, struct lock *l);
-void lock_timer(struct core *c, struct lock *l);
+void lock_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
@@ -485,6 +499,12 @@ static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */
 {
     return (kind_rows[l->kind].flags & flags) != 0;
+}
+
+static inline bool
+lock_has_queue(const struct lock *l)
+{
+    return l->queue->lock != NULL;
 }
 
 /* Its renewal is in flight, or waits for its turn. */

@@ -21,7 +21,7 @@ count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
         int64_t waited_us = now_us - cl->since_us;
@@ -61,10 +61,10 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->state = "freeing";
     } else if (l->lingering != NULL) {
         v->state = "lingering";
-    } else if (l->taken_until_us != 0) {
+    } else if (l->queue->taken_until_us != 0) {
         v->state = "taken";
-        v->deadline_us = l->taken_until_us;
-    } else if (!list_empty(&l->queue)) {
+        v->deadline_us = l->queue->taken_until_us;
+    } else if (!list_empty(&l->queue->claims)) {
         v->state = "trying";
     } else if (told != NULL && told->state == CLAIM_LOST) {
         v->state = "lost";
@@ -94,7 +94,7 @@ waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
     struct list *pos, *nxt, *rpos, *rnxt;
     uint32_t position = 0;
 
-    list_each(pos, nxt, &l->queue)
+    list_each(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
         struct core_waiter_view v = {.name = lock_name(l),

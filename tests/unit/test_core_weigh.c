@@ -49,6 +49,25 @@ START_TEST(who_shares_it_weighs_too)
 }
 END_TEST
 
+START_TEST(a_queue_weighs_while_somebody_waits)
+{
+    struct world w;
+    size_t alone;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    alone = core_weigh_locks(w.core, 1000).bytes;
+    lock(&w, t, "a");
+    ck_assert_uint_gt(core_weigh_locks(w.core, 1000).bytes, alone + 128);
+    gone(&w, t);
+    ck_assert_uint_lt(core_weigh_locks(w.core, 1000).bytes, alone + 64); /* tables are shared by fewer */
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(a_session_weighs_while_it_is_there)
 {
     struct world w;
@@ -70,6 +89,7 @@ main(void)
     const TTest *tests[] = {
         a_name_weighs_when_it_is_held,
         who_shares_it_weighs_too,
+        a_queue_weighs_while_somebody_waits,
         a_session_weighs_while_it_is_there,
     };
 
