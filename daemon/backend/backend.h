@@ -4,9 +4,9 @@
  * A backend is a topology (single node; later sentinel, cluster, quorum): it
  * finds the node of a key and hands the verb to one of that node's links. It
  * never calls back from inside a verb: events are posted in a later turn of
- * the loop. Every operation handed in ends in exactly one DONE, whatever
- * happens to the connection: OK or another plain outcome if Redis answered,
- * UNKNOWN if it may have run, DOWN if it has not and will not.
+ * the loop. Every operation that was taken (core_op.untaken) ends in exactly
+ * one DONE, whatever happens to the connection: OK or another plain outcome if
+ * Redis answered, UNKNOWN if it may have run, DOWN if it has not and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H

@@ -1,9 +1,8 @@
 /*
- * down.c -- three lists and one event.
+ * down.c -- two lists and one event.
  */
 #include "daemon/backend/down.h"
 
-#include <assert.h>
 #include <event2/event.h>
 #include <stdlib.h>
 
@@ -33,12 +32,6 @@ on_down(evutil_socket_t fd, short what, void *ctx)
         item_free(it);
         post_down(d, claim, op);
     }
-    while (!list_empty(&d->unsent)) {
-        struct core_unsent *un = container_of(d->unsent.next, struct core_unsent, node);
-
-        list_remove(&un->node);
-        post_down(d, un->claim, un->op);
-    }
     while (!list_empty(&d->blind)) {
         struct inspect *q = container_of(d->blind.next, struct inspect, node);
 
@@ -63,15 +56,6 @@ down_item(struct down *d, struct item *it)
 }
 
 void
-down_op(struct down *d, const struct core_op *op)
-{
-    assert(op->unsent != NULL);
-    op->unsent->claim = op->claim;
-    op->unsent->op = op->op;
-    tell_down(d, &d->unsent, &op->unsent->node);
-}
-
-void
 down_look(struct down *d, struct inspect *q)
 {
     tell_down(d, &d->blind, &q->node);
@@ -80,7 +64,7 @@ down_look(struct down *d, struct inspect *q)
 bool
 down_idle(const struct down *d)
 {
-    return list_empty(&d->items) && list_empty(&d->unsent) && list_empty(&d->blind);
+    return list_empty(&d->items) && list_empty(&d->blind);
 }
 
 bool
@@ -88,7 +72,6 @@ down_init(struct down *d, const struct backend_env *env)
 {
     *d = (struct down){.env = env};
     list_init(&d->items);
-    list_init(&d->unsent);
     list_init(&d->blind);
     d->ev = event_new(env->base, -1, 0, on_down, d);
     return d->ev != NULL;
@@ -99,9 +82,6 @@ down_fini(struct down *d)
 {
     while (!list_empty(&d->items)) {
         item_free(container_of(d->items.next, struct item, node));
-    }
-    while (!list_empty(&d->unsent)) {
-        list_remove(d->unsent.next); /* they are the core's */
     }
     while (!list_empty(&d->blind)) {
         struct inspect *q = container_of(d->blind.next, struct inspect, node);

@@ -1,8 +1,8 @@
 /*
  * down.h -- what is known at once not to run, told in a later turn: verbs that end in DOWN, questions with no answer.
  *
- * That takes no memory, for there may be none: an item or a question lies here itself, and an operation that did not
- * even become one is noted in the core's own core_unsent.
+ * That takes no memory, for there may be none: an item or a question lies here itself. An operation that did not even
+ * become one was not taken, which the core is told at once (core_op.untaken).
  */
 #ifndef RLOCKD_BACKEND_DOWN_H
 #define RLOCKD_BACKEND_DOWN_H
@@ -15,7 +15,6 @@
 struct down {
     const struct backend_env *env;
     struct list items;  /* item.node; owned */
-    struct list unsent; /* core_unsent.node; the core's */
     struct list blind;  /* inspect.node; owned */
     struct event *ev;   /* owned: somebody is to be told */
 };
@@ -26,9 +25,6 @@ void down_fini(struct down *d);
 
 /* Takes the item, from wherever it stands. */
 void down_item(struct down *d, struct item *it);
-
-/* There was no memory for an item. */
-void down_op(struct down *d, const struct core_op *op);
 
 /* Takes the question. */
 void down_look(struct down *d, struct inspect *q);

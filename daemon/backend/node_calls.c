@@ -240,7 +240,7 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     link = link_of(n, op->key, verb);
     it = item_new(op);
     if (it == NULL) {
-        down_op(&n->down, op);
+        *op->untaken = true;
     } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
         down_item(&n->down, it);
     } else {

@@ -28,8 +28,9 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
 
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(!cl->op_untaken && !cl->renew_untaken); /* it was told within the step */
     claim_check_kept(c, cl); /* I13 */
-    assert(cl->renew_op != 0 || !list_linked(&cl->renew_unsent.node) || cl->state == CLAIM_HELD ||
+    assert(cl->renew_op != 0 || !list_linked(&cl->renew_node) || cl->state == CLAIM_HELD ||
            cl->state == CLAIM_QUEUED); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:

@@ -141,8 +141,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     }
     list_init(&cl->node);
     list_init(&cl->requests);
-    list_init(&cl->op_unsent.node);
-    list_init(&cl->renew_unsent.node);
+    list_init(&cl->renew_node);
     list_push_back(&l->rest, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
@@ -176,7 +175,6 @@ claim_free(struct core *c, struct claim *cl)
     map_remove(&c->claims, &cl->by_id);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
-    list_remove(&cl->op_unsent.node);
     claim_renew_over(c, cl);
     cl->lock->claims_n--;
     cl->owner->claims_n--;
@@ -217,7 +215,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     cl->state = to;
     count(c, cl, 1);
     if (cl->renew_op == 0) {
-        list_remove(&cl->renew_unsent.node); /* it waited to be renewed as what it was */
+        list_remove(&cl->renew_node); /* it waited to be renewed as what it was */
     }
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
@@ -324,7 +322,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_STATES:
         break;
     }
-    timer_set(c, &cl->timer, at_us);
+    timer_set(c, &cl->timer, cl->op_untaken || cl->renew_untaken ? c->now_us : at_us);
     claim_keep(c, cl); /* whatever changes in a claim ends here */
 }
 
@@ -530,10 +528,30 @@ held_timer(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
+/* What there was no memory for has not run; if it was overtaken since, that is no news any more. */
+static void
+tell_untaken(struct core *c, struct claim *cl)
+{
+    struct core_done d = {.claim = claim_id(cl), .outcome = CORE_DOWN, .sent_us = c->now_us, .pttl_us = -1};
+
+    d.op = cl->op_untaken ? cl->op : cl->renew_op;
+    if (cl->op_untaken) {
+        cl->op_untaken = false;
+    } else {
+        cl->renew_untaken = false;
+    }
+    claim_done(c, cl, &d);
+    claim_arm(c, cl);
+}
+
 /* Each way through it ends in claim_arm(): its timer is not due any more. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {
+    if (cl->op_untaken || cl->renew_untaken) {
+        tell_untaken(c, cl);
+        return;
+    }
     switch (cl->state) {
     case CLAIM_QUEUED:
         if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */

@@ -238,9 +238,9 @@ static void
 renew_in_turn(struct core *c)
 {
     for (uint32_t n = c->renewing_n; n < renew_window(c) && !list_empty(&c->renewals); n++) {
-        struct claim *cl = container_of(c->renewals.next, struct claim, renew_unsent.node);
+        struct claim *cl = container_of(c->renewals.next, struct claim, renew_node);
 
-        list_remove(&cl->renew_unsent.node);
+        list_remove(&cl->renew_node);
         claim_arm(c, cl);
     }
 }

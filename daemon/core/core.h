@@ -21,7 +21,6 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/kinds.h"
-#include "daemon/base/list.h"
 #include "daemon/base/metrics.h"
 #include "daemon/base/slice.h"
 
@@ -191,7 +190,7 @@ struct core_event {
 };
 
 enum core_action_type {
-    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op */
+    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op, unless they are untaken */
     CORE_EXTEND,
     CORE_RELEASE,
     CORE_BREAK_KEY,
@@ -204,16 +203,6 @@ enum core_action_type {
     CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
     CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
-};
-
-/*
- * Where an operation waits to be told DOWN that the backend has no memory to write down. It lies in the claim (or the
- * name's record) and leaves the list with it; a newer operation of the same claim may take it over, for then the older
- * one is overtaken.
- */
-struct core_unsent {
-    struct list node;
-    uint64_t claim, op;
 };
 
 /* A verb for the backend. */
@@ -241,7 +230,7 @@ struct core_op {
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
     int64_t stamp;      /* last stamp of this claim, 0 = none */
-    struct core_unsent *unsent; /* borrowed; NULL: WATCH, UNWATCH */
+    bool *untaken;      /* out: set by who has no memory to note it down; there is no DONE then. NULL: WATCH, UNWATCH */
 };
 
 struct core_probe_name {

@@ -40,7 +40,6 @@ queue_init(struct queue *q)
     list_init(&q->claims);
     list_init(&q->hurried);
     list_init(&q->breaks);
-    list_init(&q->break_unsent.node);
 }
 
 /* Somebody comes who may have to wait. False: no memory. */
@@ -71,7 +70,6 @@ static void
 queue_close(struct core *c, struct lock *l)
 {
     if (lock_has_queue(l)) {
-        list_remove(&l->queue->break_unsent.node);
         timer_fini(c, &l->queue->timer);
         free(l->queue);
         l->queue = &c->nobody;
@@ -421,6 +419,7 @@ lock_break(struct core *c, struct request *r)
 {
     struct lock *l = r->lock;
     struct core_action a = {.type = CORE_BREAK_KEY};
+    bool untaken = false;
 
     lock_linger_ends(c, l);
     list_push_back(&l->queue->breaks, &r->claim_node);
@@ -436,8 +435,11 @@ lock_break(struct core *c, struct request *r)
                             .kind = l->kind,
                             .value = l->value,
                             .token_floor = c->token_max,
-                            .unsent = &l->queue->break_unsent};
+                            .untaken = &untaken};
     core_act(c, &a);
+    if (untaken) {
+        lock_break_done(c, l, &(struct core_done){.outcome = CORE_DOWN});
+    }
 }
 
 /* It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. */

@@ -38,7 +38,7 @@ wants_place(const struct core *c, const struct claim *cl)
 
 /* What every operation of a claim says; `op` is its serial. */
 static struct core_op
-op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_unsent *unsent)
+op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
 {
     const struct lock *l = cl->lock;
 
@@ -52,7 +52,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, struct core_uns
                             .limit = l->limit,
                             .token_floor = c->token_max,
                             .stamp = cl->stamp,
-                            .unsent = unsent};
+                            .untaken = untaken};
 }
 
 /* Tokens for hand-overs, where there may be some. */
@@ -69,12 +69,12 @@ static void
 send_op(struct core *c, struct claim *cl, struct request *r)
 {
     struct core_action a = {.type = cl->op_verb};
-    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING;
+    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING, untaken = false;
 
     cl->op = ++c->serial;
     cl->op_request = r;
     cl->retry_us = 0;
-    a.op = op_of(c, cl, cl->op, &cl->op_unsent);
+    a.op = op_of(c, cl, cl->op, &untaken);
     a.op.holds = cl->op_holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
@@ -86,6 +86,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
+    cl->op_untaken = untaken;
     claim_arm(c, cl);
 }
 
@@ -125,18 +126,20 @@ void
 claim_renew(struct core *c, struct claim *cl)
 {
     struct core_action a = {.type = CORE_EXTEND};
+    bool untaken = false;
 
     assert(cl->renew_op == 0);
-    list_remove(&cl->renew_unsent.node); /* of core.renewals */
+    list_remove(&cl->renew_node);
     c->renewing_n++;
     cl->renew_op = ++c->serial;
     cl->doubt &= ~(unsigned)DOUBT_ANEW;
-    a.op = op_of(c, cl, cl->renew_op, &cl->renew_unsent);
+    a.op = op_of(c, cl, cl->renew_op, &untaken);
     a.op.holds = cl->holds;
     a.op.place = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.place;
     a.op.lease_us = cl->renew_lease_us = a.op.place ? cl->place_life_us : claim_left_us(c, cl);
     core_act(c, &a);
+    cl->renew_untaken = untaken;
 }
 
 /*
@@ -150,7 +153,7 @@ claim_renew_in_turn(struct core *c, struct claim *cl)
     if (c->renewing_n < renew_window(c)) {
         claim_renew(c, cl);
     } else if (!claim_is_renewing(cl)) {
-        list_push_back(&c->renewals, &cl->renew_unsent.node);
+        list_push_back(&c->renewals, &cl->renew_node);
     }
 }
 
@@ -159,7 +162,7 @@ claim_renew_over(struct core *c, struct claim *cl)
 {
     c->renewing_n -= cl->renew_op != 0;
     cl->renew_op = 0;
-    list_remove(&cl->renew_unsent.node);
+    list_remove(&cl->renew_node);
 }
 
 /* One of those at the head of the queue asks Redis, see attempts.c. */

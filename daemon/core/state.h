@@ -141,7 +141,7 @@ struct claim {
     bool lost : 1;          /* FREEING: its owner is still to be told LOST */
     bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
-    uint32_t refs;          /* requests that name this claim, run or not */
+    bool op_untaken : 1, renew_untaken : 1; /* there was no memory for it, which is as good as DOWN: so it will be told */
 
     uint64_t op;            /* operation in flight; 0 = none */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
@@ -150,8 +150,7 @@ struct claim {
     uint32_t op_room;       /* ACQUIRE: the claim's room then */
     uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
     int64_t renew_lease_us; /* ... to so much */
-    struct core_unsent op_unsent;
-    struct core_unsent renew_unsent; /* without a renew_op: its node in core.renewals, it waits for its turn */
+    struct list renew_node; /* core.renewals: it waits for its turn */
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     int64_t place_until_us; /* QUEUED or TRYING without requests */
@@ -166,6 +165,7 @@ struct claim {
     uint32_t room;          /* tokens behind it that Redis gives to nobody: for who it is handed over to */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
     uint32_t shared;        /* shared ones */
+    uint32_t refs;          /* requests that name this claim, run or not */
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     union {
         int64_t tried_us;        /* TRYING: since when */
@@ -191,7 +191,7 @@ struct claim {
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 48 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 424, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 376, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -206,7 +206,6 @@ struct queue {
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
-    struct core_unsent break_unsent;
     struct timer timer;     /* armed to retry_us while somebody waits */
     uint32_t waiting_n;     /* LOCK requests that wait for it */
     uint32_t trying_n;      /* claims TRYING */
@@ -321,7 +320,7 @@ struct core {
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
     uint64_t doubts_n;    /* claims with DOUBT_LOST */
     uint32_t renewing_n;  /* claims with a renew_op */
-    struct list renewals; /* claim.renew_unsent.node: to be renewed as soon as there is room in the window */
+    struct list renewals; /* claim.renew_node: to be renewed as soon as there is room in the window */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
@@ -511,7 +510,7 @@ lock_has_queue(const struct lock *l)
 static inline bool
 claim_is_renewing(const struct claim *cl)
 {
-    return cl->renew_op != 0 || list_linked(&cl->renew_unsent.node);
+    return cl->renew_op != 0 || list_linked(&cl->renew_node);
 }
 
 /* Holds of either sort. */
