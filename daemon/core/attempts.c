@@ -131,7 +131,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     struct claim *unplaced = q->trying_n == 0 ? first_unplaced(l) : NULL;
 
     timer_set(c, &q->timer, CORE_FOREVER);
-    if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingering != NULL && lock_take_up(c, l))) {
+    if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingers && lock_take_up(c, l))) {
         return;
     }
     if (unplaced == NULL) {

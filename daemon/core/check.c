@@ -18,7 +18,7 @@ check_home(const struct list *home, unsigned states)
 
 /* What core keeps count of, counted. */
 struct tally {
-    uint64_t locks, claims, held, doubts;
+    uint64_t locks, queues, claims, held, doubts;
     uint32_t waiting, renewing;
 };
 
@@ -47,7 +47,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_LINGERING:
-        assert(armed && cl->op == 0 && !wanted && cl->lock->lingering == cl); /* I3 */
+        assert(armed && cl->op == 0 && !wanted && cl->lock->lingers); /* I3 */
         assert(list_linked(&cl->lock->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
         break;
     case CLAIM_FREEING:
@@ -123,7 +123,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
 static void
 check_queue(const struct lock *l)
 {
-    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n + (l->lingering != NULL);
+    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n + l->lingers;
 
     if (lock_has_queue(l)) {
         assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0));
@@ -221,6 +221,7 @@ core_check(const struct core *c, int64_t now_us)
         const struct lock *l = container_of(pos, struct lock, all);
 
         check_queue(l);
+        t.queues += lock_has_queue(l);
         if (l->claims_n > 0) {
             check_claims(c, l, now_us, &t);
             check_lock(l);
@@ -230,7 +231,7 @@ core_check(const struct core *c, int64_t now_us)
         t.locks++;
     }
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
-    assert(c->by_name.count == c->locks_n && c->by_id.count == c->locks_n);
+    assert(c->by_name.count == c->locks_n && t.queues == c->queues.count);
     HASH_ITER(hh, c->peers, p, next_p)
     {
         check_order(p->owner);

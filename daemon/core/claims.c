@@ -207,10 +207,10 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     claim_doubt(c, cl, 0);
     count(c, cl, -1);
     if (cl->state == CLAIM_LINGERING) {
-        cl->lock->lingering = NULL;
+        cl->lock->lingers = false;
     } else if (to == CLAIM_LINGERING) {
-        assert(cl->lock->lingering == NULL);
-        cl->lock->lingering = cl;
+        assert(!cl->lock->lingers);
+        cl->lock->lingers = true;
     }
     cl->state = to;
     count(c, cl, 1);

@@ -81,7 +81,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     heap_init(&c->timers);
     map_init(&c->claims);
     map_init(&c->by_name);
-    map_init(&c->by_id);
+    map_init(&c->queues);
     queue_init(&c->nobody);
     list_init(&c->locks);
     list_init(&c->renewals);
@@ -134,7 +134,7 @@ core_free(struct core **cp)
     heap_fini(&c->timers);
     map_fini(&c->claims);
     map_fini(&c->by_name);
-    map_fini(&c->by_id);
+    map_fini(&c->queues);
     free(c);
     *cp = NULL;
 }
@@ -316,7 +316,7 @@ static void
 done(struct core *c, const struct core_done *d)
 {
     struct map_node *found = map_find(&c->claims, d->claim);
-    struct lock *l;
+    struct queue *q;
 
     if (d->token > c->token_max) {
         c->token_max = d->token;
@@ -325,9 +325,9 @@ done(struct core *c, const struct core_done *d)
         claim_done(c, container_of(found, struct claim, by_id), d);
         return;
     }
-    l = lock_by_id(c, d->claim);
-    if (l != NULL && l->queue->break_op == d->op) {
-        lock_break_done(c, l, d);
+    q = queue_find(c, d->claim);
+    if (q != NULL && q->break_op == d->op) {
+        lock_break_done(c, q->lock, d);
     }
 }
 
@@ -335,7 +335,7 @@ static void
 dispatch(struct core *c, const struct core_event *ev)
 {
     struct peer *p;
-    struct lock *l;
+    struct queue *q;
 
     switch (ev->type) {
     case CORE_LOCK:
@@ -355,9 +355,9 @@ dispatch(struct core *c, const struct core_event *ev)
         break;
     case CORE_HINT:
     case CORE_WATCHING:
-        l = lock_by_id(c, ev->lock);
-        if (l != NULL) {
-            lock_hint(c, l, ev->type == CORE_WATCHING);
+        q = queue_find(c, ev->lock);
+        if (q != NULL) {
+            lock_hint(c, q->lock, ev->type == CORE_WATCHING);
         }
         break;
     case CORE_DONE:

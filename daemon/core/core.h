@@ -208,7 +208,7 @@ enum core_action_type {
 /* A verb for the backend. */
 struct core_op {
     uint64_t op;      /* serial of this operation */
-    uint64_t lock;    /* id of the name's record */
+    uint64_t lock;    /* id of the name's queue here: for what is heard of it. 0: nobody waits */
     uint64_t claim;   /* id of the owner's claim on it; in DONE */
     struct slice key; /* in Redis */
     enum kind kind;

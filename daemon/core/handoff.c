@@ -297,11 +297,17 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
     }
 }
 
+struct claim *
+lock_lingering(const struct lock *l)
+{
+    return claim_first(&l->rest, CLAIM_IN(LINGERING));
+}
+
 /* LINGERING, and somebody waits. False: they wait until Redis has been told that it is free. */
 bool
 lock_take_up(struct core *c, struct lock *l)
 {
-    struct claim *cl = l->lingering, *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
+    struct claim *cl = lock_lingering(l), *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         claim_release(c, cl, NULL);
@@ -315,7 +321,7 @@ lock_take_up(struct core *c, struct lock *l)
 void
 lock_linger_ends(struct core *c, struct lock *l)
 {
-    if (l->lingering != NULL) {
-        claim_release(c, l->lingering, NULL);
+    if (l->lingers) {
+        claim_release(c, lock_lingering(l), NULL);
     }
 }

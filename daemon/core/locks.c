@@ -24,12 +24,12 @@ lock_find(const struct core *c, struct slice name)
     return n != NULL ? container_of(n, struct lock, by_name) : NULL;
 }
 
-struct lock *
-lock_by_id(struct core *c, uint64_t id)
+struct queue *
+queue_find(const struct core *c, uint64_t id)
 {
-    struct map_node *n = map_find(&c->by_id, id);
+    struct map_node *n = map_find(&c->queues, id);
 
-    return n != NULL ? container_of(n, struct lock, by_id) : NULL;
+    return n != NULL ? container_of(n, struct queue, by_id) : NULL;
 }
 
 /* Nobody waits in it. */
@@ -57,19 +57,28 @@ queue_open(struct core *c, struct lock *l)
     }
     queue_init(q);
     if (!timer_init(c, &q->timer, TIMER_LOCK)) {
-        free(q);
-        return false;
+        goto fail;
+    }
+    if (!map_add(&c->queues, &q->by_id, ++c->serial)) {
+        goto fail_timer;
     }
     q->lock = l;
     l->queue = q;
     lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
     return true;
+
+fail_timer:
+    timer_fini(c, &q->timer);
+fail:
+    free(q);
+    return false;
 }
 
 static void
 queue_close(struct core *c, struct lock *l)
 {
     if (lock_has_queue(l)) {
+        map_remove(&c->queues, &l->queue->by_id);
         timer_fini(c, &l->queue->timer);
         free(l->queue);
         l->queue = &c->nobody;
@@ -112,20 +121,12 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->probe_node);
     l->queue = &c->nobody;
     if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
-        goto fail;
-    }
-    if (!map_add(&c->by_id, &l->by_id, ++c->serial)) {
-        goto fail_name;
+        free(l);
+        return NULL;
     }
     list_push_back(&c->locks, &l->all);
     c->locks_n++;
     return l;
-
-fail_name:
-    map_remove(&c->by_name, &l->by_name);
-fail:
-    free(l);
-    return NULL;
 }
 
 void
@@ -144,7 +145,6 @@ lock_free(struct core *c, struct lock *l)
         }
     }
     map_remove(&c->by_name, &l->by_name);
-    map_remove(&c->by_id, &l->by_id);
     list_remove(&l->all);
     list_remove(&l->work);
     list_remove(&l->probe_node);
@@ -165,7 +165,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
         q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
     }
     l->limit = limit;
-    l->linger_us = spec->linger_us;
+    l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
 }
@@ -277,7 +277,7 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 {
     struct core_action a = {.type = type};
 
-    a.op = (struct core_op){.lock = lock_id(l),
+    a.op = (struct core_op){.lock = queue_id(l),
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
@@ -350,7 +350,7 @@ queue_work(struct core *c, struct lock *l)
 static bool
 is_at_rest(const struct lock *l)
 {
-    return l->queue->waiting_n == 0 && l->queue->break_op == 0 && l->claims_n == l->held_n + (l->lingering != NULL);
+    return l->queue->waiting_n == 0 && l->queue->break_op == 0 && l->claims_n == l->held_n + l->lingers;
 }
 
 /* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
@@ -393,12 +393,10 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
 {
     struct queue *q = l->queue;
 
-    c->metrics->hints += !confirmed;
-    if (!lock_has_queue(l)) {
-        return; /* it was not listened for any more */
-    }
     if (confirmed) {
         q->watch = q->watch == WATCH_ASKED ? WATCH_ON : q->watch;
+    } else {
+        c->metrics->hints++;
     }
     if (c->now_us < q->yield_until_us) {
         return;
@@ -429,8 +427,8 @@ lock_break(struct core *c, struct request *r)
     }
     l->queue->break_op = ++c->serial;
     a.op = (struct core_op){.op = l->queue->break_op,
-                            .lock = lock_id(l),
-                            .claim = lock_id(l),
+                            .lock = queue_id(l),
+                            .claim = queue_id(l),
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,

@@ -43,7 +43,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
     const struct lock *l = cl->lock;
 
     return (struct core_op){.op = op,
-                            .lock = lock_id(l),
+                            .lock = queue_id(l),
                             .claim = claim_id(cl),
                             .key = lock_key(l),
                             .kind = l->kind,

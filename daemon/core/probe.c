@@ -51,15 +51,20 @@ probe_join(struct core *c, struct lock *l)
     }
 }
 
+static struct claim *
+who_stays(const struct lock *l)
+{
+    return l->lingers ? lock_lingering(l) : claim_first(&l->holders, CLAIM_IN(HELD));
+}
+
 /* Lingers, or is handed around; who holds it for long has ended the run. */
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
-    if (l->lingering != NULL) {
+    if (l->lingers) {
         return true;
     }
-    return l->held_n == 1 && l->run > 1 &&
-           c->now_us - container_of(l->holders.next, struct claim, node)->since_us < c->conf.handoff_time_us;
+    return l->held_n == 1 && l->run > 1 && c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
 /* A run of hand-overs that ends by their number needs no more time. */
@@ -91,7 +96,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
         list_push_back(looked, &l->probe_node);
         if (is_asked_about(c, l)) {
             name[p->n] = (struct core_probe_name){lock_key(l), l->kind};
-            p->lock[p->n++] = lock_id(l);
+            p->claim[p->n++] = claim_id(who_stays(l));
             l->heard_itself = l->queue->watch == WATCH_ON;
         }
     }
@@ -155,13 +160,13 @@ heard(struct core *c, struct lock *l, int64_t subscribers)
     bool ours = l->heard_itself && l->queue->watch == WATCH_ON;
 
     l->outside = subscribers > ours;
-    if (l->outside && l->lingering != NULL) {
+    if (l->outside && l->lingers) {
         c->metrics->linger_yields++;
         lock_linger_ends(c, l);
     } else if (!l->outside && !l->tracking) { /* those who ask now and then are not counted, and must find it free */
         l->run_since_us = later(l->run_since_us, c->probe.sent_us);
-        if (l->lingering != NULL) {
-            claim_arm(c, l->lingering);
+        if (l->lingers) {
+            claim_arm(c, lock_lingering(l));
         }
     }
 }
@@ -177,10 +182,10 @@ probe_done(struct core *c, const struct core_probed *d)
     assert(d->n == p->n);
     p->op = 0;
     for (size_t i = 0; i < p->n; i++) {
-        struct lock *l = lock_by_id(c, p->lock[i]);
+        struct map_node *found = map_find(&c->claims, p->claim[i]);
 
-        if (l != NULL) {
-            heard(c, l, d->subscribers[i]);
+        if (found != NULL) { /* it may be somebody else's by now, but has been here all the time */
+            heard(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
         }
     }
     timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + PROBE_GAP_US));

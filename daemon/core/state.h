@@ -27,6 +27,7 @@
 #include "daemon/core/core.h"
 
 #define GRACE_MAX_US (3600 * US_PER_S) /* an owner, or its place, is waited for no longer; see keys.def */
+#define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may say */
 
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
@@ -141,7 +142,7 @@ struct claim {
     bool lost : 1;          /* FREEING: its owner is still to be told LOST */
     bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
-    bool op_untaken : 1, renew_untaken : 1; /* there was no memory for it, which is as good as DOWN: so it will be told */
+    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
 
     uint64_t op;            /* operation in flight; 0 = none */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
@@ -189,19 +190,20 @@ struct claim {
 
 /*
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
- * lock costs, besides 48 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
+ * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
 _Static_assert(sizeof(struct claim) <= 376, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
 /*
- * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that arrives,
- * and goes when nobody waits and all who are left hold it, see lock_work(); then lock.queue is core.nobody, which is read
- * like any other, but never written: see lock_has_queue().
+ * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that
+ * arrives, and goes when nobody waits and all who are left hold it, see lock_work(); then lock.queue is core.nobody,
+ * which is read like any other, but never written: see lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.nobody */
+    struct map_node by_id;  /* core.queues; its number is what HINT, WATCHING, and the DONE of a BREAK speak of */
     struct list claims;     /* claim.node */
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
@@ -225,21 +227,20 @@ struct queue {
 };
 
 struct lock {
-    struct map_node by_id;  /* core.by_id; its number is the lock's id */
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
     struct list holders, rest; /* claim.node */
     struct queue *queue;    /* owned; never NULL */
-    struct claim *lingering; /* the one in that state; NULL: none */
     enum kind kind : 8;
     enum value_format value : 8;
     bool foreign_wait : 1, tracking : 1; /* as its rule said last ... */
+    bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
     bool outside : 1;       /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
     uint32_t limit;         /* ... kinds with permits: so many may hold it */
-    int64_t linger_us;      /* ... this too */
+    uint32_t linger_us;     /* ... this too; LINGER_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
     uint32_t held_n, freeing_n; /* claims HELD, FREEING, and ... */
     uint32_t releasing_n;   /* ... FREEING whose release is under way */
@@ -251,7 +252,7 @@ struct lock {
     char text[];            /* the name, and the key */
 };
 
-_Static_assert(sizeof(struct lock) <= 184, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 160, "a lock has grown");
 
 struct request {
     uint64_t id;
@@ -301,7 +302,7 @@ struct probe {
     struct list todo;   /* lock.probe_node: to be asked about in this round, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
-    uint64_t lock[CORE_PROBE_MAX]; /* ids; that it is asked about */
+    uint64_t claim[CORE_PROBE_MAX]; /* ids; whose locks it is asked about */
     size_t n;
     int64_t sent_us;    /* the last one */
     uint64_t grants;    /* made here before it */
@@ -326,7 +327,8 @@ struct core {
     struct peer *peers;
     struct owner *owners;
     struct map claims;
-    struct map by_name, by_id; /* locks */
+    struct map by_name;     /* locks */
+    struct map queues;      /* of those that have one */
     struct list locks;      /* lock.all, in order of creation */
     struct queue nobody;    /* of all locks that nobody waits for: never written */
     struct list lock_work, owner_work;
@@ -357,7 +359,7 @@ void owner_work(struct core *c, struct owner *o);
 
 /* locks.c */
 struct lock *lock_find(const struct core *c, struct slice name);
-struct lock *lock_by_id(struct core *c, uint64_t id);
+struct queue *queue_find(const struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void queue_init(struct queue *q);
 void lock_wake(struct core *c, struct lock *l);
@@ -445,6 +447,7 @@ bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for w
 void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* LINGERING: by r, of its own owner */
 bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
 void lock_linger_ends(struct core *c, struct lock *l);
+struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
 
 /* probe.c */
 void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
@@ -567,10 +570,11 @@ lock_key(const struct lock *l)
     return (struct slice){l->text + l->key_at, l->key_n};
 }
 
+/* 0: nobody waits, so nothing will be said of it. */
 static inline uint64_t
-lock_id(const struct lock *l)
+queue_id(const struct lock *l)
 {
-    return l->by_id.number;
+    return l->queue->by_id.number;
 }
 
 static inline uint64_t

@@ -59,7 +59,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->held_us = now_us - holder->since_us;
     } else if (told != NULL && told->state == CLAIM_FREEING) {
         v->state = "freeing";
-    } else if (l->lingering != NULL) {
+    } else if (l->lingers) {
         v->state = "lingering";
     } else if (l->queue->taken_until_us != 0) {
         v->state = "taken";

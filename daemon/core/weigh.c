@@ -46,10 +46,10 @@ weigh_claim(const struct core *c, struct claim *cl)
 static size_t
 weigh_lock(const struct core *c, struct lock *l)
 {
-    size_t n = block(l) + map_share(&c->by_name) + map_share(&c->by_id);
+    size_t n = block(l) + map_share(&c->by_name);
     struct list *pos, *nxt;
 
-    n += lock_has_queue(l) ? block(l->queue) + timer_share(c) : 0;
+    n += lock_has_queue(l) ? block(l->queue) + map_share(&c->queues) + timer_share(c) : 0;
     list_each(pos, nxt, &l->holders)
     {
         n += weigh_claim(c, container_of(pos, struct claim, node));

@@ -36,7 +36,7 @@ all_of(const struct core *c)
 {
     return (struct all){.t = core_totals(c),
                         .claims = c->claims.count,
-                        .names = c->by_name.count + c->by_id.count + HASH_COUNT(c->owners),
+                        .names = c->by_name.count + c->queues.count + HASH_COUNT(c->owners),
                         .timers = c->timers_n};
 }
 
@@ -81,7 +81,7 @@ is_refused(const struct answer *a)
 static long
 out_of(const struct core *c)
 {
-    return alive - (c->claims.chain != NULL) - (c->by_name.chain != NULL) - (c->by_id.chain != NULL);
+    return alive - (c->claims.chain != NULL) - (c->by_name.chain != NULL) - (c->queues.chain != NULL);
 }
 
 /* Refused at every allocation before it is let through, and nothing is left of that. Returns how often. */
