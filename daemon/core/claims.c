@@ -212,6 +212,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
         assert(!cl->lock->lingers);
         cl->lock->lingers = true;
     }
+    if (cl->state == CLAIM_HELD) {
+        cl->place_until_us = 0;
+    }
     cl->state = to;
     count(c, cl, 1);
     if (cl->renew_op == 0) {

@@ -123,7 +123,7 @@ keep(struct core *c, struct claim *cl, enum core_kept_state state)
     if (rank != cl->kept_rank) {
         /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
         cl->kept_rank = rank;
-        cl->kept_order = cl->place;
+        cl->kept_order = rank == KEPT_UNRANKED ? cl->kept_order : cl->place;
     }
     describe(cl, state, &a.keep.part);
     sum = sum_of(c, &a.keep.part);

@@ -89,9 +89,8 @@ queue_close(struct core *c, struct lock *l)
 static struct lock *
 lock_alloc(struct slice name, struct slice key)
 {
-    uint32_t key_at = slice_eq(name, key) ? 0 : (uint32_t)name.n;
-    size_t bytes = key_at + key.n > name.n ? key_at + key.n : name.n;
-    size_t whole = offsetof(struct lock, text) + bytes;
+    bool has_key = !slice_eq(name, key);
+    size_t whole = offsetof(struct lock, text) + name.n + (has_key ? key.n : 0);
     struct lock *l = calloc(1, whole > sizeof(*l) ? whole : sizeof(*l));
 
     if (l == NULL) {
@@ -99,9 +98,9 @@ lock_alloc(struct slice name, struct slice key)
     }
     l->name_n = (uint32_t)name.n;
     l->key_n = (uint32_t)key.n;
-    l->key_at = key_at;
+    l->has_key = has_key;
     memcpy(l->text, name.p, name.n);
-    memcpy(l->text + key_at, key.p, key.n);
+    memcpy(l->text + name.n, key.p, has_key ? key.n : 0);
     return l;
 }
 

@@ -86,7 +86,6 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
     plan(c, cl, since_us);
-    cl->place_until_us = 0;
     cl->backoff_us = 0;
     l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
     l->run++;

@@ -154,9 +154,7 @@ struct claim {
     struct list renew_node; /* core.renewals: it waits for its turn */
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
-    int64_t place_until_us; /* QUEUED or TRYING without requests */
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint64_t kept_order;    /* its place as it was kept, among those of its kept_rank */
     uint32_t place_life_us; /* placed: Redis passes over it when it was not renewed for so long; PLACE_MAX_US at most */
     uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
     uint32_t backoff_us;
@@ -168,22 +166,30 @@ struct claim {
     uint32_t shared;        /* shared ones */
     uint32_t refs;          /* requests that name this claim, run or not */
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
+    /* What is of one state each; claim_move() sees to it that no jeopardy is taken for a place. */
     union {
         int64_t tried_us;        /* TRYING: since when */
         int64_t linger_until_us; /* LINGERING */
         int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
     };
+    union {
+        int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
+        int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
+    };
+    union {
+        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
+        uint64_t partial_of;     /* HELD: see partial_until_us */
+    };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
-    int64_t jeopardy_us;    /* HELD with watchdog: two thirds of the lease are over */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
     int64_t zombie_until_us; /* until then an unanswered acquire may still run */
     int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
     int64_t shrink_until_us; /* ... until then */
-    int64_t partial_until_us; /* an unanswered release of some of the holds may still run ... */
-    uint64_t partial_of;      /* ... for the request with this serial */
+    int64_t partial_until_us; /* an unanswered release of some of the holds may still run, for the request with the
+                                 serial partial_of */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t stamped_us;     /* when we heard of it */
 };
@@ -192,7 +198,7 @@ struct claim {
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 376, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 360, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -234,25 +240,25 @@ struct lock {
     struct queue *queue;    /* owned; never NULL */
     enum kind kind : 8;
     enum value_format value : 8;
-    bool foreign_wait : 1, tracking : 1; /* as its rule said last ... */
+    bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit and linger_us */
+    bool has_key : 1;       /* which is not the name */
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
     bool outside : 1;       /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
-    uint32_t limit;         /* ... kinds with permits: so many may hold it */
-    uint32_t linger_us;     /* ... this too; LINGER_MAX_US at most */
+    uint32_t limit;         /* kinds with permits: so many may hold it */
+    uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
     uint32_t held_n, freeing_n; /* claims HELD, FREEING, and ... */
     uint32_t releasing_n;   /* ... FREEING whose release is under way */
+    uint32_t run;           /* grants here in a row */
     int64_t run_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     struct list probe_node; /* probe.todo, probe.seen */
-    uint32_t run;           /* grants here in a row */
-    uint32_t name_n, key_n; /* bytes ... */
-    uint32_t key_at;        /* ... and where the key begins: behind the name, or with it when they are equal */
-    char text[];            /* the name, and the key */
+    uint32_t name_n, key_n; /* bytes */
+    char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
-_Static_assert(sizeof(struct lock) <= 160, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 152, "a lock has grown");
 
 struct request {
     uint64_t id;
@@ -567,7 +573,7 @@ lock_name(const struct lock *l)
 static inline struct slice
 lock_key(const struct lock *l)
 {
-    return (struct slice){l->text + l->key_at, l->key_n};
+    return (struct slice){l->text + (l->has_key ? l->name_n : 0), l->key_n};
 }
 
 /* 0: nobody waits, so nothing will be said of it. */
