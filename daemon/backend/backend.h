@@ -136,7 +136,7 @@ void backend_reclaimed(struct backend *b, uint64_t epoch);
 /* Good-bye, when nothing is held any more: nobody has to wait for this daemon. Not idle until it is said. */
 void backend_leave(struct backend *b);
 
-/* The turn is over: what was gathered goes out. */
+/* The turn is over: what was gathered goes out, unless it is little and a call is under way before it; see call.h. */
 void backend_flush(struct backend *b);
 
 /* Nothing queued, nothing in flight. */

@@ -149,7 +149,10 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     return cl;
 }
 
-/* A claim that is asked for, held, or being freed, counts in its lock; the last two in all. */
+/*
+ * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may linger; its
+ * owner counts it, so that it does not count for him.
+ */
 static void
 count(struct core *c, struct claim *cl, int by)
 {
@@ -163,6 +166,10 @@ count(struct core *c, struct claim *cl, int by)
     } else if (cl->state == CLAIM_FREEING) {
         cl->lock->freeing_n += n;
         c->freeing_n += (uint64_t)(int64_t)by;
+    } else if (cl->state == CLAIM_LINGERING) {
+        assert(cl->lock->lingers == (by < 0));
+        cl->lock->lingers = by > 0;
+        cl->owner->lingering_n += n;
     }
 }
 
@@ -206,12 +213,6 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
     count(c, cl, -1);
-    if (cl->state == CLAIM_LINGERING) {
-        cl->lock->lingers = false;
-    } else if (to == CLAIM_LINGERING) {
-        assert(!cl->lock->lingers);
-        cl->lock->lingers = true;
-    }
     if (cl->state == CLAIM_HELD) {
         cl->place_until_us = 0;
     }

@@ -280,7 +280,6 @@ held_again(struct core *c, struct claim *cl)
 {
     cl->news_lost = false;
     claim_move(c, cl, CLAIM_HELD);
-    pass_on(c, cl);
 }
 
 /* LINGERING, and who had it last asks for it again. */
@@ -291,6 +290,7 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
         list_push_back(&cl->requests, &r->claim_node);
         cl->since_us = cl->tried_us = c->now_us;
         held_again(c, cl);
+        pass_on(c, cl);
     } else {
         claim_release(c, cl, NULL);
         request_run(c, r);
@@ -313,8 +313,9 @@ lock_take_up(struct core *c, struct lock *l)
         claim_release(c, cl, NULL);
         return false;
     }
-    exchange(c, cl, next);
     held_again(c, cl);
+    exchange(c, cl, next);
+    pass_on(c, cl);
     return true;
 }
 

@@ -93,12 +93,12 @@ static enum core_answer
 within_limits(const struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
               const struct claim *cl)
 {
-    bool held = cl != NULL && cl->state == CLAIM_HELD;
+    bool held = cl != NULL && cl->state == CLAIM_HELD, more = cl == NULL || cl->state == CLAIM_LINGERING;
 
     if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->queue->waiting_n >= rq->spec.waiters_max) {
         return CORE_TOO_MANY_WAITERS;
     }
-    return cl == NULL && o->claims_n >= c->conf.locks_max ? CORE_TOO_MANY_LOCKS : CORE_GRANTED;
+    return more && o->claims_n - o->lingering_n >= c->conf.locks_max ? CORE_TOO_MANY_LOCKS : CORE_GRANTED;
 }
 
 /* The records of a LOCK, made whole before it begins; anything but GRANTED: there are none. */

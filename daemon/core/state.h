@@ -78,6 +78,7 @@ struct owner {
     struct list fifo;     /* request.fifo_node: requests run in this order, the first one is running */
     struct list claims;   /* claim.owner_node */
     uint32_t claims_n;
+    uint32_t lingering_n; /* ... of them LINGERING: it had them last, and has nothing to do with them any more */
     struct list ties;     /* tie.owner_node; named owners only */
     struct list work;     /* in core.owner_work */
     struct timer timer;   /* named, no session left: the end of its grace */

@@ -117,6 +117,35 @@ START_TEST(its_holder_has_gone)
 }
 END_TEST
 
+/* What lingers is nobody's: it does not count for who had it last, until he takes it up. */
+START_TEST(counts_for_nobody)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    open_lingering(&w);
+    w.conf.locks_max = 1;
+    core_configure(w.core, &w.conf);
+    s = session(&w);
+    op = lingers(&w, s, (struct ask){LINGER});
+    id = lock(&w, s, "b");
+    redis_grants(&w, "b", id);
+    expect_reply(&w, lock(&w, s, "c"), CORE_TOO_MANY_LOCKS);
+    expect_reply(&w, lock(&w, s, "a", LINGER), CORE_TOO_MANY_LOCKS);
+    id = unlock(&w, s, "b");
+    redis_frees(&w, "b", id);
+    expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+    expect_reply(&w, lock(&w, s, "b"), CORE_TOO_MANY_LOCKS);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_reply(&w, lock(&w, session(&w), "a", LINGER), CORE_GRANTED);
+    expect_reply(&w, unlock(&w, w.session[1], "a"), CORE_LEFT);
+    pass(&w, MS(5));
+    is_freed(&w, op);
+    world_close(&w);
+}
+END_TEST
+
 /* Who cannot have it as it is waits until Redis has been told. */
 START_TEST(not_as_it_is)
 {
@@ -327,7 +356,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {taken_up, its_holder_has_gone, not_as_it_is, not_through_long_pipelines,
+    const TTest *tests[] = {taken_up, its_holder_has_gone, counts_for_nobody, not_as_it_is, not_through_long_pipelines,
                             not_while_somebody_waits, so_many_times, until_a_reload, ends, does_not, kept};
 
     return suite_main("core, linger", tests, sizeof(tests) / sizeof(tests[0]));
