@@ -150,8 +150,8 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
 }
 
 /*
- * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may linger; its
- * owner counts it, so that it does not count for him.
+ * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may linger;
+ * who had it last counts it, so that it does not count for him.
  */
 static void
 count(struct core *c, struct claim *cl, int by)

@@ -346,9 +346,9 @@ uint64_t core_session_open(struct core *c);
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
 /*
- * The turn is over: what the core has asked for until now leaves for Redis, or waits to leave together behind a call that
- * is under way. Those of a name who may have it together ask together until then; without this they would still, but who
- * comes later might get it first.
+ * The turn is over: what the core has asked for until now leaves for Redis, or waits to leave together behind a call
+ * that is under way. Those of a name who may have it together ask together until then; without this they would still,
+ * but who comes later might get it first.
  */
 void core_sent(struct core *c);
 

@@ -100,7 +100,7 @@ on_reply(struct world *w, const struct core_reply *r)
 static void
 on_op(struct world *w, const struct core_action *a)
 {
-    w->watched = a->op.lock;
+    w->watched = a->op.lock != 0 ? a->op.lock : w->watched;
     if (a->type == CORE_WATCH || a->type == CORE_UNWATCH) {
         return;
     }

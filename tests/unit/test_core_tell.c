@@ -212,7 +212,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering, heard_from_others, nothing_to_do};
+    const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering,
+                            heard_from_others, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }
