@@ -4,6 +4,8 @@
  * The core and what it allocates with (heap.c, map.c) are compiled into this file, with allocators that fail when told
  * to and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
  */
+#include <stdio.h>
+
 #include "tests/unit/core_world.h"
 
 #include "tests/unit/failing_alloc.h"
@@ -255,6 +257,36 @@ START_TEST(adoption)
 }
 END_TEST
 
+/* Of a million holds each takes its way through the queue; but no more than one queue is there at a time. */
+START_TEST(adoption_of_many)
+{
+    enum { MANY = 100 };
+    struct core_kept kept[MANY];
+    struct core_adoption a = {.kept = kept, .n = MANY, .serial = 1000, .token = 1000};
+    struct core_conf conf = world_conf;
+    char name[MANY][8];
+    struct world w;
+
+    conf.keeps = true;
+    world_open_conf(&w, &conf);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(name[i], sizeof(name[i]), "n%u", i);
+        kept[i] = (struct core_kept){.part = {.claim = 10 + i, .number = 5, .token = 900, .lease_us = SEC(30),
+                                              .deadline_us = w.now_us + SEC(20), .holds = 1, .named = true,
+                                              .watchdog = true, .state = CORE_KEPT_HELD},
+                                     .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
+                                     .limit = 1, .owner_grace_us = SEC(10), .place_grace_us = SEC(10)};
+        world_keep(&w, &kept[i]);
+    }
+    happens(&w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    ck_assert_uint_eq(a.held, MANY);
+    ck_assert_uint_eq(w.core->queues.count, 0);
+    ck_assert_uint_lt(w.core->queues.room, MANY);
+    world_close(&w);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
 /* Once it has arrived, nothing that happens to a request allocates. */
 START_TEST(later_steps)
 {
@@ -367,7 +399,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {requests, sessions, the_core, adoption, later_steps, not_taken, the_end};
+    const TTest *tests[] = {requests,         sessions,    the_core,  adoption,
+                            adoption_of_many, later_steps, not_taken, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }
