@@ -77,7 +77,7 @@ end
 -- what is free.
 local function wake(channel, number)
     local heard = pcall('PUBLISH', channel, number)
-    return type(heard) == 'number' and heard or 0
+    return heard ~= 0 and type(heard) == 'number' and heard or 0
 end
 
 -- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere.
@@ -126,17 +126,31 @@ local function token()
     return last
 end
 
--- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write. pttl: what PTTL says.
-local usual, usual_ms -- mostly all names of a call have the same lease
+-- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write, and says when it is.
+-- pttl: what PTTL says; nil: nobody has asked, nor has to if it moves. GT is new in Redis 7; an older one is asked for it
+-- once in a call. PEXPIREAT is cheaper than PEXPIRE, the time as text is not: it is made where that pays.
+local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
+local has_gt = true
 local function lengthen(key, lease, pttl)
     if lease ~= usual then
-        usual, usual_ms = lease, tonumber(lease)
+        usual, usual_ms, expire, till = lease, tonumber(lease), 'PEXPIRE', lease
+        if #KEYS > 6 then
+            expire, till = 'PEXPIREAT', text(now_ms + usual_ms)
+        end
     end
+    if not pttl and has_gt then
+        local moved = pcall(expire, key, till, 'GT')
+        if moved == 1 then
+            return now_ms + usual_ms
+        end
+        has_gt = moved == 0 -- later already, at the same time, or never
+    end
+    pttl = pttl or call('PTTL', key)
     if pttl > usual_ms then
         call('PEXPIRE', key, text(pttl))
         return now_ms + pttl
     end
-    call('PEXPIRE', key, lease)
+    call(expire, key, till)
     return now_ms + usual_ms
 end
 

@@ -21,22 +21,23 @@ local function acquire(key, owner, lease, holds, reentry)
         end
         pttl = -2
     end
-    if count ~= holds and not sound(pcall('HSET', key, owner, holds)) then
-        return
+    if count ~= holds then
+        local new = pcall('HSET', key, owner, holds)
+        if new ~= 1 and not sound(new) then
+            return
+        end
     end
     local expiry = lengthen(key, lease, pttl)
     return OK, reentry == '1' and 0 or token(), expiry
 end
 
 local function renew(key, owner, lease, exact)
-    if sound(pcall('HEXISTS', key, owner)) ~= 1 then
+    local has = pcall('HEXISTS', key, owner)
+    if has ~= 1 then
+        sound(has)
         return GONE
     end
-    if exact == '0' then
-        return OK, 0, lengthen(key, lease, call('PTTL', key))
-    end
-    call('PEXPIRE', key, lease)
-    return OK, 0, now_ms + lease
+    return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
 -- HDEL drops the key with its only field, and can not take anybody else's.
@@ -49,7 +50,9 @@ local function release(key, owner, lease, holds, channel)
         call('HSET', key, owner, holds)
         return OK, 0, expiry
     end
-    if sound(pcall('HDEL', key, owner)) ~= 1 then
+    local had = pcall('HDEL', key, owner)
+    if had ~= 1 then
+        sound(had)
         return GONE
     end
     return OK, wake(channel, '0')

@@ -18,18 +18,18 @@ local function acquire(key, value, lease)
 end
 
 local function renew(key, value, lease, exact)
-    if sound(pcall('GET', key)) ~= value then
+    local has = pcall('GET', key)
+    if has ~= value then
+        sound(has)
         return GONE
     end
-    if exact == '0' then
-        return OK, 0, lengthen(key, lease, call('PTTL', key))
-    end
-    call('PEXPIRE', key, lease)
-    return OK, 0, now_ms + lease
+    return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
 local function release(key, value, channel)
-    if sound(pcall('GET', key)) ~= value then
+    local has = pcall('GET', key)
+    if has ~= value then
+        sound(has)
         return GONE
     end
     call('DEL', key)

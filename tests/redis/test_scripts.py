@@ -2,6 +2,7 @@
 """Each Lua script by itself on a real Redis: what is the same for every kind; the rest is in test_scripts_*.py."""
 import ast
 import re
+from unittest import mock
 
 import harness
 from harness import Case, RError
@@ -245,6 +246,32 @@ class Renew(Scripted):
             self.c.cmd("PERSIST", kind)
             self.assertEqual(self.run_one(kind, "renew", kind)[0], OK)
             self.ttl_is(kind, LEASE)
+
+
+    def test_many_at_once(self):
+        """As one by one, where a call makes its time as text; also in a Redis that does not know GT."""
+        for kind in ("reentrant", "simple"):
+            text = TEXT[kind, "renew"]
+            for said in (text, text.replace("'GT'", "'OF'")):
+                with self.subTest(kind, old=said != text), mock.patch.dict(TEXT, {(kind, "renew"): said}):
+                    self.renews_many(kind)
+
+    def renews_many(self, kind):
+        self.flush()
+        names = ["n%d" % i for i in range(9)]
+        for n in names:
+            self.held(kind, n, lease=10000)
+        self.c.cmd("PEXPIRE", "n2", 3 * LEASE)
+        self.c.cmd("PERSIST", "n3")
+        self.c.cmd("DEL", "n4")
+        self.foreign(kind, "n5")
+        for exact, longest in ((0, 3 * LEASE), (1, LEASE)):
+            told = self.run_all(kind, "renew", [(n, {"lease": LEASE + (n == "n6"), "exact": exact}) for n in names])
+            for n, (outcome, _, expiry) in zip(names, told):
+                self.assertEqual(outcome, GONE if n in ("n4", "n5") else OK, n)
+                if outcome == OK:
+                    self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                    self.ttl_is(n, longest if n == "n2" else LEASE + (n == "n6"))
 
 
 class Release(Scripted):
