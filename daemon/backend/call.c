@@ -38,13 +38,14 @@ enum { ANSWER_OK = 1, ANSWER_TAKEN, ANSWER_GONE, ANSWER_FOREIGN, ANSWER_FULL, AN
 
 struct script_row {
     const char *text;
-    unsigned char column[COLUMNS_MAX];
-    unsigned char columns_n;
+    unsigned char column[COLUMNS_MAX]; /* terms first: what several names may have in common */
+    unsigned char columns_n, terms_n;
 };
 
 #define OTHER_SCRIPT(name, t)
-#define SCRIPT(kind, verb, t, ...)                                                                                    \
+#define SCRIPT(kind, verb, t, terms, ...)                                                                             \
     [VERB_##verb][KIND_##kind] = {.text = (t),                                                                        \
+                                  .terms_n = (terms),                                                                 \
                                   .column = {__VA_ARGS__},                                                            \
                                   .columns_n = sizeof((unsigned char[]){__VA_ARGS__})},
 static const struct script_row scripts[VERBS][KINDS] = {
@@ -215,18 +216,85 @@ token_floor(const struct call *c)
     return floor;
 }
 
+/* What a command is made of besides what is there already: where each word ends in the text. */
+struct made {
+    const struct call_terms *terms;
+    struct buf *text;
+    size_t end[LINK_WORDS_MAX];
+    int n;
+};
+
+static void
+end_word(struct made *m)
+{
+    m->end[m->n++] = m->text->n;
+}
+
+static void
+put_columns(struct made *m, const struct script_row *s, unsigned from, unsigned to, const struct core_op *op)
+{
+    for (unsigned i = from; i < to; i++) {
+        put_column(s->column[i], op, m->terms->uuid, m->terms->secret, m->text);
+        end_word(m);
+    }
+}
+
+/* All names have the same terms; nothing is left in the text. */
+static bool
+are_same(const struct call *c, const struct script_row *s, struct made *m)
+{
+    size_t begin = m->text->n, n = 0;
+    struct list *pos, *nxt;
+    bool same = true;
+
+    list_each(pos, nxt, &c->items)
+    {
+        size_t at = m->text->n;
+
+        for (unsigned i = 0; i < s->terms_n; i++) {
+            put_column(s->column[i], &container_of(pos, struct item, node)->op, m->terms->uuid, m->terms->secret,
+                       m->text);
+            buf_add(m->text, " ", 1);
+        }
+        n = n > 0 ? n : m->text->n - begin;
+        same = same && !m->text->failed && m->text->n - at == n && memcmp(m->text->p + begin, m->text->p + at, n) == 0;
+    }
+    m->text->n = begin;
+    return same;
+}
+
+/* The columns of all names, in the order that common.lua asks for. */
+static void
+put_names(const struct call *c, const struct script_row *s, struct made *m)
+{
+    bool same = are_same(c, s, m);
+    struct list *pos, *nxt;
+
+    if (same) {
+        put_columns(m, s, 0, s->terms_n, &container_of(c->items.next, struct item, node)->op);
+    }
+    list_each(pos, nxt, &c->items)
+    {
+        put_columns(m, s, same ? s->terms_n : 0, s->columns_n, &container_of(pos, struct item, node)->op);
+    }
+}
+
 int
 call_words(const struct call *c, const struct call_terms *t, struct buf *text, struct slice *words)
 {
     const struct script_row *s = &scripts[c->verb][c->kind];
-    size_t ends[LINK_WORDS_MAX], at = 0;
+    struct made made;
     struct list *pos, *nxt;
-    int n = 0, made = 0;
+    size_t at;
+    int n = 0;
 
+    made.terms = t;
+    made.text = text;
+    made.n = 0;
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
     words[n++] = c->whole ? slice_of(s->text) : slice_of(t->sha);
     buf_add_u64(text, c->n + 2);
-    ends[made++] = text->n;
+    end_word(&made);
     n++; /* the number of keys, first of what is made up */
     words[n++] = SLICE_LIT(CALL_CLOCK_KEY);
     words[n++] = SLICE_LIT(CALL_EPOCH_KEY);
@@ -235,26 +303,20 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
     buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + t->offset_us);
-    ends[made++] = text->n;
+    end_word(&made);
     buf_add_u64(text, token_floor(c));
-    ends[made++] = text->n;
+    end_word(&made);
     buf_add_slice(text, t->epoch);
-    ends[made++] = text->n;
+    end_word(&made);
     buf_add_u64(text, token_room(c));
-    ends[made++] = text->n;
-    list_each(pos, nxt, &c->items)
-    {
-        for (unsigned i = 0; i < s->columns_n; i++) {
-            put_column(s->column[i], &container_of(pos, struct item, node)->op, t->uuid, t->secret, text);
-            ends[made++] = text->n;
-        }
-    }
+    end_word(&made);
+    put_names(c, s, &made);
     /* The text may have moved while it grew: only now do the words point into it. */
-    words[2] = (struct slice){text->p, ends[0]};
-    at = ends[0];
-    for (int i = 1; i < made; i++) {
-        words[n++] = (struct slice){text->p + at, ends[i] - at};
-        at = ends[i];
+    words[2] = (struct slice){text->p, made.end[0]};
+    at = made.end[0];
+    for (int i = 1; i < made.n; i++) {
+        words[n++] = (struct slice){text->p + at, made.end[i] - at};
+        at = made.end[i];
     }
     assert(n <= LINK_WORDS_MAX);
     return n;

@@ -52,10 +52,18 @@ def embed(*words):
 TEXT = {(kind, verb): embed(kind, verb) for kind in KINDS for verb in VERBS}
 LOOK, PRESENCE = embed("look"), embed("presence")
 HEADER = embed()
-# What each script asks for, as the header for the daemon says.
+# What each script asks for, as the header for the daemon says; and how many of these are terms.
+ROWS = re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*", (\d+)((?:, COLUMN_\w+)*)\)$', HEADER, re.M)
 COLUMNS = {(kind.lower(), verb.lower()): [c[len("COLUMN_"):].lower() for c in re.findall(r"COLUMN_\w+", tail)]
-           for kind, verb, tail in re.findall(r'^SCRIPT\((\w+), (\w+),\n(?:    ".*"\n)*    ".*"((?:, COLUMN_\w+)*)\)$',
-                                              HEADER, re.M)}
+           for kind, verb, _, tail in ROWS}
+TERMS = {(kind.lower(), verb.lower()): int(terms) for kind, verb, terms, _ in ROWS}
+
+
+def said(terms, rows):
+    """The columns of all names as words: the terms once where all have the same."""
+    if len({tuple(row[:terms]) for row in rows}) > 1:
+        return sum(rows, [])
+    return rows[0][:terms] + sum((row[terms:] for row in rows), [])
 
 
 class Scripted(Case):
@@ -76,14 +84,15 @@ class Scripted(Case):
 
     def raw(self, kind, verb, names, guard=0, floor=0, epoch=OPEN, room=0):
         """One call. names: (key, what differs from the usual columns)."""
-        argv = [guard, floor, epoch, room]
+        rows = []
         for key, more in names:
             who = more.get("owner", ME)
             columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0,
                            reentry=0, exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
             columns.update(more)
-            argv += [columns[c] for c in COLUMNS[kind, verb]]
-        return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], *argv)
+            rows.append([columns[c] for c in COLUMNS[kind, verb]])
+        return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], guard, floor,
+                          epoch, room, *said(TERMS[kind, verb], rows))
 
     def run_all(self, kind, verb, names, **more):
         before = self.now_us()

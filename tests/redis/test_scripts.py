@@ -7,7 +7,7 @@ from unittest import mock
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, STALE, TAKEN, TEXT, VERBS, YOU, Scripted)
+                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, STALE, TAKEN, TERMS, TEXT, VERBS, YOU, Scripted, said)
 
 
 class Acquire(Scripted):
@@ -169,20 +169,21 @@ class Tokens(Scripted):
         self.c.cmd("ACL", "SETUSER", "lacks", "reset", "on", ">p", "~*", "&*", "+@all", "-" + command)
         with self.r.conn() as c:
             self.assertEqual(c.cmd("AUTH", "lacks", "p"), "OK")
-            reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, room, *columns * 2)
+            reply = c.cmd("EVAL", TEXT[kind, "acquire"], 4, CLOCK, EPOCH, "a", "b", 0, 0, OPEN, room,
+                          *said(TERMS[kind, "acquire"], [columns] * 2))
         self.assertIsInstance(reply, RError)
         return far
 
     def test_clock_is_never_left_behind(self):
         """Also when the call ends in an error after a token was drawn."""
         self.c.cmd("SET", "b", "x")
-        far = self.acquires_without("hget", "reentrant", [ME, LEASE, 1, 0])
+        far = self.acquires_without("hget", "reentrant", [LEASE, 1, 0, ME])
         self.assertGreater(int(self.c.cmd("GET", CLOCK)), far)
 
     def test_clock_is_not_left_behind_by_a_call_that_is_cut_off(self):
         """One name has its token; the next one is ours already, and its lease can not be moved."""
         self.c.cmd("SET", "b", "mine")
-        far = self.acquires_without("pexpire", "simple", ["mine", LEASE], room=30)
+        far = self.acquires_without("pexpire", "simple", [LEASE, "mine"], room=30)
         self.assertEqual(self.c.cmd("GET", "a"), "mine")
         self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), far + 31)
 
@@ -526,11 +527,14 @@ class Embed(Case):
     def test_every_kind_has_every_verb(self):
         self.assertEqual(set(COLUMNS), {(k, v) for k in KINDS for v in VERBS})
         for kind, verb in COLUMNS:
-            n = len(COLUMNS[kind, verb])
-            self.assertIn("local verb, columns, takes = %s, %d, %s\n"
-                          % (verb, n, "true" if verb == "acquire" else "false"), TEXT[kind, verb])
-            self.assertIn("verb(KEYS[i], ARGV[at]%s)\n" % "".join(", ARGV[at + %d]" % i for i in range(1, n)),
-                          TEXT[kind, verb])
+            terms = TERMS[kind, verb]
+            own = len(COLUMNS[kind, verb]) - terms
+            self.assertIn("local verb, takes, TERMS, OWN = %s, %s, %d, %d\n"
+                          % (verb, "true" if verb == "acquire" else "false", terms, own), TEXT[kind, verb])
+            words, = re.findall(r"verb\(KEYS\[i\], (.*)\)\n", TEXT[kind, verb])
+            at = [("term", i) for i in range(terms)] + [("own", i) for i in range(own)]
+            self.assertEqual(sorted(words.split(", ")),
+                             sorted("ARGV[%s%s]" % (of, " + %d" % i if i else "") for of, i in at))
 
     def test_a_script_has_only_what_it_needs(self):
         for (kind, verb), text in TEXT.items():

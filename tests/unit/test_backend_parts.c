@@ -14,6 +14,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
+#include "daemon/backend/link.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/push.h"
 #include "daemon/backend/text.h"
@@ -183,6 +184,53 @@ START_TEST(urls_are_read)
         ck_assert_msg(strstr(a->shown, "secret") == NULL && strstr(a->shown, "p%40") == NULL, "%s", a->shown);
         address_free(a);
     }
+}
+END_TEST
+
+/* ---- script calls ---- */
+
+/* The words behind guard, floor, epoch and room of two names' first attempt. */
+static void
+says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_holds, const char *want)
+{
+    static const struct hash_key secret = {0};
+    const struct call_terms terms = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
+    const struct core_op ops[] = {
+        {.key = SLICE_LIT("a"), .owner = 1, .lease_us = lease_ms * US_PER_MS, .holds = holds},
+        {.key = SLICE_LIT("b"), .owner = 2, .lease_us = other_lease_ms * US_PER_MS, .holds = other_holds},
+    };
+    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
+    struct slice word[LINK_WORDS_MAX];
+    struct buf text, got;
+    int words;
+
+    list_init(&c.items);
+    for (size_t i = 0; i < 2; i++) {
+        list_push_back(&c.items, &item_new(&ops[i])->node);
+    }
+    buf_init(&text, 0);
+    buf_init(&got, 0);
+    words = call_words(&c, &terms, &text, word);
+    for (int i = 11; i < words; i++) {
+        buf_adds(&got, i > 11 ? " " : "");
+        buf_add_slice(&got, word[i]);
+    }
+    ck_assert_msg(slice_is(buf_slice(&got), want), "%.*s, not %s", (int)got.n, got.p, want);
+    buf_fini(&got);
+    buf_fini(&text);
+    while (!list_empty(&c.items)) {
+        item_free(container_of(c.items.next, struct item, node));
+    }
+}
+
+/* What all names have in common is said once. */
+START_TEST(terms_are_said_once_where_they_are_the_same)
+{
+    says(30, 1, 30, 1, "30 1 0 u:1 u:2");
+    says(30, 1, 31, 1, "30 1 0 u:1 31 1 0 u:2");
+    says(30, 1, 300, 1, "30 1 0 u:1 300 1 0 u:2");
+    says(30, 1, 30, 2, "30 1 0 u:1 30 2 0 u:2");
+    says(1, 11, 11, 1, "1 11 0 u:1 11 1 0 u:2");
 }
 END_TEST
 
@@ -502,6 +550,7 @@ main(void)
         a_value_is_the_claims_and_nobody_elses,
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
+        terms_are_said_once_where_they_are_the_same,
         answers_beyond_lua_are_none,
         answers_of_another_shape,
         what_answers_mean,
