@@ -7,9 +7,10 @@
 --   ARGV   guard, floor, epoch, room, then for each key the function's parameters behind `key`: its terms first (lease,
 --          holds, ...; those that are not the owner's or the name's), then the others, both in their order. Where all
 --          keys have the same terms these stand there once, in front: a word costs Redis 4 % of what a name does
---   reply  { TIME in us, then for each key: outcome, a, b }
+--   reply  { TIME in us, then for the keys in their order: outcome, a, b, how many in a row had that }
 --
--- Only integers go back (an error reply apart). Outcomes, with a and b:
+-- In a row: with the same outcome, a and b; where a is a token, it is one more each time. So of names that all went
+-- well, which is the usual case, one answer goes back. Only integers do (an error reply apart). Outcomes, with a and b:
 --   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
 --            release: subscribers woken, expiry if holds are left         clear: token, subscribers woken
 --   TAKEN    how long to wait if nothing is heard, in ms, -1 = nobody knows: the PTTL of whoever has it (fair, the lock
@@ -167,29 +168,37 @@ elseif takes and not is_known() then
     wait = math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
 end
 
-local reply = {now}
+if none then
+    return {now, none, wait or 0, 0, #KEYS - 2}
+end
+
 local term, own, term_on, own_on = 5, 5 + TERMS, 0, OWN
 if #ARGV > 4 + TERMS + OWN * (#KEYS - 2) then
     term_on, own_on = TERMS + OWN, TERMS + OWN
 end
-local to = 2
+local reply, to = {now}, 1
+local was, next_a, was_b, row
 for i = 3, #KEYS do
-    local outcome, a, b = none, wait
-    if not none then
-        outcome, a, b = verb(KEYS[i], unpack(ARGV)) -- which embed spells out
-        term, own = term + term_on, own + own_on
-        if failed then
-            if not failed.err:find('^-?OOM') then
-                reply = failed
-                break
-            end
-            outcome, a, b, failed = FULL, 0, 0, nil
-        elseif outcome == GONE and not is_known() then
-            outcome = GRACE
+    local outcome, a, b = verb(KEYS[i], unpack(ARGV)) -- which embed spells out
+    term, own = term + term_on, own + own_on
+    if failed then
+        if not failed.err:find('^-?OOM') then
+            reply = failed
+            break
         end
+        outcome, a, b, failed = FULL, 0, 0, nil
+    elseif outcome == GONE and not is_known() then
+        outcome = GRACE
     end
-    reply[to], reply[to + 1], reply[to + 2] = outcome, a or 0, b or 0
-    to = to + 3
+    a, b = a or 0, b or 0
+    if outcome == was and a == next_a and b == was_b then
+        row = row + 1
+    else
+        reply[to + 1], reply[to + 2], reply[to + 3] = outcome, a, b
+        was, was_b, row, to = outcome, b, 1, to + 4
+    end
+    reply[to] = row
+    next_a = takes and outcome == OK and a + 1 or a
 end
 if last and last + room > kept then
     call('SET', KEYS[1], text(last + room))

@@ -322,10 +322,36 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
     return n;
 }
 
+/* What a script says of some names in a row. */
+struct row {
+    int64_t answer, a, b, n;
+};
+
+enum { ROW_NUMBERS = 4 };
+
+static struct row
+row_of(const struct reply *r, size_t row)
+{
+    struct reply *const *number = &r->item[1 + ROW_NUMBERS * row];
+
+    return (struct row){number[0]->n, number[1]->n, number[2]->n, number[3]->n};
+}
+
+static bool
+is_row(const struct call *c, struct row row)
+{
+    bool token = row.answer == ANSWER_OK && c->verb != VERB_RELEASE;
+
+    return row.answer >= ANSWER_OK && row.answer <= ANSWER_GRACE && row.n > 0 && row.a <= NUMBER_MAX - (row.n - 1) &&
+           (!token || row.a >= 0);
+}
+
 bool
 call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 {
-    if (r->type != REPLY_ARRAY || r->count != 1 + 3 * c->n) {
+    size_t n = 0;
+
+    if (r->type != REPLY_ARRAY || r->count % ROW_NUMBERS != 1) {
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
@@ -333,16 +359,14 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
             return false;
         }
     }
-    for (size_t i = 0; i < c->n; i++) {
-        int64_t answer = r->item[1 + 3 * i]->n;
-        bool token = answer == ANSWER_OK && c->verb != VERB_RELEASE;
-
-        if (answer < ANSWER_OK || answer > ANSWER_GRACE || (token && r->item[2 + 3 * i]->n < 0)) {
+    for (size_t i = 0; i < r->count / ROW_NUMBERS; i++) {
+        if (!is_row(c, row_of(r, i))) {
             return false;
         }
+        n += (size_t)row_of(r, i).n;
     }
     *time_us = r->item[0]->n;
-    return true;
+    return n == c->n;
 }
 
 static void
@@ -384,10 +408,17 @@ call_is_stale(const struct reply *r)
 }
 
 void
-call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done)
+call_outcome(const struct call *c, const struct reply *r, struct call_place *at, struct core_done *done)
 {
-    int64_t answer = r->item[1 + 3 * i]->n, a = r->item[2 + 3 * i]->n, b = r->item[3 + 3 * i]->n;
+    struct row row = row_of(r, at->row);
+    int64_t answer = row.answer, a = row.a, b = row.b;
 
+    if (c->verb == VERB_ACQUIRE && answer == ANSWER_OK) { /* tokens rise by one */
+        a += at->in_row;
+    }
+    if (++at->in_row == row.n) {
+        *at = (struct call_place){.row = at->row + 1};
+    }
     if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* whoever had it: nobody has it now */
         answer = ANSWER_GONE;
     }

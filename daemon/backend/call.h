@@ -81,11 +81,17 @@ int call_words(const struct call *c, const struct call_terms *t, struct buf *tex
  */
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
 
+/* Where in an answer the next item has its outcome; zeroed: the first. */
+struct call_place {
+    size_t row;
+    int64_t in_row;
+};
+
 /* The guard had passed when it ran, for all its names alike: nothing was done. */
 bool call_is_stale(const struct reply *r);
 
-/* The outcome of item i; fills done but for claim, op, sent_us and guard_us. */
-void call_outcome(const struct call *c, const struct reply *r, size_t i, struct core_done *done);
+/* The outcome of the next item, in their order; fills done but for claim, op, sent_us and guard_us. */
+void call_outcome(const struct call *c, const struct reply *r, struct call_place *at, struct core_done *done);
 
 /* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. */
 enum core_outcome call_error(struct slice text, bool *drop_link);

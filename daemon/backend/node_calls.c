@@ -130,8 +130,8 @@ call_send(struct node *n, struct call *c)
 static void
 answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
 {
+    struct call_place at = {0};
     int64_t time_us;
-    size_t i = 0;
 
     if (!call_answer_ok(c, r, &time_us)) {
         n->env->metrics->redis_protocol_errors++;
@@ -155,7 +155,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
-        call_outcome(c, r, i++, &done);
+        call_outcome(c, r, &at, &done);
         if (done.outcome == CORE_GRACE) {
             presence_ask(&n->presence, n->link[c->link]);
         }

@@ -183,15 +183,15 @@ def decoders():
         for kind in range(KINDS):
             numbers = bytes([verb, kind, 2, 1, 100, 1, 50, 60, 2, 127, 1])
             put("answers", "numbers-%d-%d" % (verb, kind), numbers)
-    put("answers", "reply", b"\2\0\1*4\r\n:1700000000000000\r\n:1\r\n:1700000000000001\r\n:1700000030000\r\n")
+    put("answers", "reply", b"\2\0\1*5\r\n:1700000000000000\r\n:1\r\n:1700000000000001\r\n:1700000030000\r\n:1\r\n")
     for name, text in {"oom": "-OOM command not allowed\r\n", "noscript": "-NOSCRIPT No matching\r\n",
                        "loading": "-LOADING x\r\n", "readonly": "-READONLY x\r\n", "other": "-ERR x\r\n",
                        "short": "*2\r\n:1\r\n:1\r\n", "text": "$1\r\na\r\n",
-                       "mixed": "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:1\r\n",
-                       "stale": "*4\r\n:1\r\n:6\r\n:0\r\n:0\r\n"}.items():
+                       "mixed": "*5\r\n:1\r\n$1\r\n1\r\n:1\r\n:1\r\n:1\r\n",
+                       "stale": "*5\r\n:1\r\n:6\r\n:0\r\n:0\r\n:1\r\n"}.items():
         put("answers", "reply-" + name, b"\2\0\1" + text.encode())
     put_dict("answers", [p + " " for p in words_of("daemon/backend/call.c", r'\{"([A-Z]+) "')]
-             + ["-", "*4\r\n", "*7\r\n", ":1\r\n", ":2\r\n", ":6\r\n"])
+             + ["-", "*5\r\n", "*9\r\n", ":1\r\n", ":2\r\n", ":6\r\n"])
     info = "# Server\r\nredis_version:7.2.4\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n# Replication\r\n" \
            "role:master\r\nmaxmemory_policy:noeviction\r\n"
     for i in range(6):

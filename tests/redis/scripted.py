@@ -98,11 +98,15 @@ class Scripted(Case):
         before = self.now_us()
         reply = self.raw(kind, verb, names, **more)
         self.assertIsInstance(reply, list, reply)
-        self.assertEqual(len(reply), 1 + 3 * len(names))
         for n in reply:
             self.assertIsInstance(n, int)
         self.assertTrue(before <= reply[0] <= self.now_us())
-        return [tuple(reply[i:i + 3]) for i in range(1, len(reply), 3)]
+        told = []
+        for outcome, a, b, row in zip(*[iter(reply[1:])] * 4):
+            rises = verb == "acquire" and outcome == OK
+            told += [(outcome, a + i * rises, b) for i in range(row)]
+        self.assertEqual((len(told), len(reply) % 4), (len(names), 1))
+        return told
 
     def run_one(self, kind, verb, key="k", guard=0, floor=0, epoch=OPEN, room=0, **more):
         return self.run_all(kind, verb, [(key, more)], guard=guard, floor=floor, epoch=epoch, room=room)[0]

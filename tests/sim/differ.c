@@ -188,8 +188,11 @@ count_outcomes(struct test *t, const struct line *l, const struct reply *r)
 {
     uint64_t *of = l->call.n > 0 ? t->outcomes[l->call.verb][l->call.kind] : NULL;
 
-    for (size_t i = 0; of != NULL && i < l->call.n; i++) {
-        of[r->type == REPLY_ARRAY ? r->item[1 + 3 * i]->n - 1 : OUTCOMES - 1]++;
+    if (of != NULL && r->type != REPLY_ARRAY) {
+        of[OUTCOMES - 1] += l->call.n;
+    }
+    for (size_t i = 1; of != NULL && r->type == REPLY_ARRAY && i < r->count; i += 4) {
+        of[r->item[i]->n - 1] += (uint64_t)r->item[i + 3]->n;
     }
 }
 

@@ -257,7 +257,7 @@ break_call(struct world *w, int script, int words, struct slice *word)
     }
 }
 
-/* Controls: and to its reply. Tokens are the middle ones of three. */
+/* Controls: and to its reply. Tokens are second of the four numbers that are said of some names in a row. */
 static void
 break_reply(struct conn *c, int script, const struct reply *r)
 {
@@ -267,9 +267,10 @@ break_reply(struct conn *c, int script, const struct reply *r)
         r->type != REPLY_ARRAY) {
         return;
     }
-    for (size_t i = 0; i < r->count / 3; i++) {
-        if (r->item[1 + 3 * i]->n == 1 && r->item[2 + 3 * i]->n > 0) {
-            r->item[2 + 3 * i]->n = (int64_t)++w->daemon_tokens[c->daemon->index];
+    for (size_t i = 1; i < r->count; i += 4) {
+        if (r->item[i]->n == 1 && r->item[i + 1]->n > 0) {
+            r->item[i + 1]->n = (int64_t)w->daemon_tokens[c->daemon->index] + 1;
+            w->daemon_tokens[c->daemon->index] += (uint64_t)r->item[i + 3]->n;
         }
     }
 }

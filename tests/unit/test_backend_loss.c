@@ -774,7 +774,7 @@ START_TEST(errors_mean_what_they_say)
 }
 END_TEST
 
-/* What no script of ours says; the one name asked for has its three numbers behind the time. */
+/* What no script of ours says; the one name asked for has its four numbers behind the time. */
 static const char *const nonsense[] = {
     ":1\r\n",
     "+OK\r\n",
@@ -782,13 +782,16 @@ static const char *const nonsense[] = {
     "*-1\r\n",
     "*0\r\n",
     "*1\r\n:1\r\n",
-    "*4\r\n:1\r\n:1\r\n:2\r\n+3\r\n",
-    "*4\r\n$1\r\n1\r\n:1\r\n:2\r\n:3\r\n",
-    "*4\r\n:1\r\n:0\r\n:2\r\n:3\r\n",
-    "*4\r\n:1\r\n:8\r\n:2\r\n:3\r\n",
-    "*4\r\n:1\r\n:-1\r\n:2\r\n:3\r\n",
-    "*4\r\n:1\r\n:1\r\n:2\r\n*0\r\n",
-    "*7\r\n:1\r\n:1\r\n:2\r\n:3\r\n:1\r\n:2\r\n:3\r\n",
+    "*4\r\n:1\r\n:1\r\n:2\r\n:3\r\n",
+    "*5\r\n:1\r\n:1\r\n:2\r\n+3\r\n:1\r\n",
+    "*5\r\n$1\r\n1\r\n:1\r\n:2\r\n:3\r\n:1\r\n",
+    "*5\r\n:1\r\n:0\r\n:2\r\n:3\r\n:1\r\n",
+    "*5\r\n:1\r\n:8\r\n:2\r\n:3\r\n:1\r\n",
+    "*5\r\n:1\r\n:-1\r\n:2\r\n:3\r\n:1\r\n",
+    "*5\r\n:1\r\n:1\r\n:2\r\n*0\r\n:1\r\n",
+    "*5\r\n:1\r\n:1\r\n:2\r\n:3\r\n:0\r\n",
+    "*5\r\n:1\r\n:1\r\n:2\r\n:3\r\n:2\r\n",
+    "*9\r\n:1\r\n:1\r\n:2\r\n:3\r\n:1\r\n:1\r\n:2\r\n:3\r\n:1\r\n",
     "*4097\r\n",
     "*2147483647\r\n",
     "*99999999999999999999\r\n",

@@ -243,7 +243,7 @@ START_TEST(answers_beyond_lua_are_none)
 {
     static const struct {
         enum call_verb verb;
-        int64_t number[4]; /* TIME, outcome, a, b */
+        int64_t number[4]; /* TIME, outcome, a, b; of one name */
         bool ok;
     } rows[] = {
         {VERB_ACQUIRE, {1, 1, LUA_MAX, LUA_MAX}, true},
@@ -260,21 +260,21 @@ START_TEST(answers_beyond_lua_are_none)
         {VERB_ACQUIRE, {1, 7, -5, 0}, true}, /* a grace of no length */
         {VERB_RELEASE, {1, 0, 0, 0}, false},
     };
-    struct reply item[4], *items[4] = {&item[0], &item[1], &item[2], &item[3]};
-    struct reply r = {.type = REPLY_ARRAY, .count = 4, .item = items};
+    struct reply item[5], *items[5] = {&item[0], &item[1], &item[2], &item[3], &item[4]};
+    struct reply r = {.type = REPLY_ARRAY, .count = 5, .item = items};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct call c = {.verb = rows[i].verb, .kind = KIND_REENTRANT, .n = 1};
         int64_t time_us;
 
-        for (int j = 0; j < 4; j++) {
-            item[j] = (struct reply){.type = REPLY_INT, .n = rows[i].number[j]};
+        for (int j = 0; j < 5; j++) {
+            item[j] = (struct reply){.type = REPLY_INT, .n = j < 4 ? rows[i].number[j] : 1};
         }
         ck_assert_msg(call_answer_ok(&c, &r, &time_us) == rows[i].ok, "row %d", (int)i);
         if (rows[i].ok) {
             struct core_done done = {.pttl_us = -1};
 
-            call_outcome(&c, &r, 0, &done);
+            call_outcome(&c, &r, &(struct call_place){0}, &done);
             ck_assert_int_eq(time_us, rows[i].number[0]);
             ck_assert_int_ge(done.pttl_us, -1);
         }
@@ -282,29 +282,84 @@ START_TEST(answers_beyond_lua_are_none)
 }
 END_TEST
 
-/* An answer has its time, and three numbers for each name; whatever else comes is none. */
-START_TEST(answers_of_another_shape)
+/* Numbers as an answer; `item` is room for them. */
+static struct reply
+answer(size_t n, const int64_t *number, struct reply *item, struct reply **items)
 {
-    struct reply item[7], *items[7];
-    struct call c = {.verb = VERB_RELEASE, .kind = KIND_REENTRANT, .n = 2};
-    int64_t time_us;
-
-    for (int i = 0; i < 7; i++) {
-        item[i] = (struct reply){.type = REPLY_INT, .n = 1};
+    for (size_t i = 0; i < n; i++) {
+        item[i] = (struct reply){.type = REPLY_INT, .n = number[i]};
         items[i] = &item[i];
     }
-    for (size_t n = 0; n <= 7; n++) {
-        struct reply r = {.type = REPLY_ARRAY, .count = n, .item = items};
+    return (struct reply){.type = REPLY_ARRAY, .count = n, .item = items};
+}
 
-        ck_assert(call_answer_ok(&c, &r, &time_us) == (n == 7));
+/* An answer has its time, and rows of four numbers that are for as many names as there are; whatever else is none. */
+START_TEST(answers_of_another_shape)
+{
+    static const struct {
+        int64_t number[13];
+        size_t n;
+        bool ok;
+    } rows[] = {
+        {{1, 1, 0, 0, 2}, 5, true},
+        {{1, 1, 0, 0, 1}, 5, false},
+        {{1, 1, 0, 0, 3}, 5, false},
+        {{1, 1, 0, 0, 1, 1, 0, 0, 1}, 9, true},
+        {{1, 1, 0, 0, 2, 1, 0, 0, 1}, 9, false},
+        {{1, 1, 0, 0, 2, 1, 0, 0, 0}, 9, false},
+        {{1, 1, 0, 0, 3, 1, 0, 0, -1}, 9, false},
+        {{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1}, 13, false},
+        {{1, 1, LUA_MAX - 1, 0, 2}, 5, true},
+        {{1, 1, LUA_MAX, 0, 2}, 5, false}, /* the second one's */
+    };
+    struct call c = {.verb = VERB_RELEASE, .kind = KIND_REENTRANT, .n = 2};
+    struct reply item[13], *items[13], r;
+    int64_t time_us;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        r = answer(rows[i].n, rows[i].number, item, items);
+        ck_assert_msg(call_answer_ok(&c, &r, &time_us) == rows[i].ok, "row %d", (int)i);
     }
-    for (int i = 0; i < 7; i++) {
+    for (size_t n = 0; n <= 8; n++) {
+        r = answer(n, rows[3].number, item, items);
+        ck_assert(!call_answer_ok(&c, &r, &time_us));
+    }
+    for (int i = 0; i < 5; i++) {
+        r = answer(5, rows[0].number, item, items);
         item[i].type = REPLY_TEXT;
-        ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_ARRAY, .count = 7, .item = items}, &time_us));
-        item[i].type = REPLY_INT;
+        ck_assert(!call_answer_ok(&c, &r, &time_us));
     }
     ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_INT, .n = 1}, &time_us));
     ck_assert(!call_answer_ok(&c, &(struct reply){.type = REPLY_NULL}, &time_us));
+}
+END_TEST
+
+/* Of names in a row: tokens rise, by one each; all else is the same. */
+START_TEST(names_in_a_row)
+{
+    static const int64_t number[] = {9, 1, 70, 42, 3, 2, 5, 0, 2, 1, 73, 42, 1};
+    struct reply item[13], *items[13], r = answer(13, number, item, items);
+    struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 6};
+    struct call_place at = {0};
+    int64_t time_us;
+
+    ck_assert(call_answer_ok(&c, &r, &time_us));
+    for (uint64_t i = 0; i < 6; i++) {
+        struct core_done done = {.pttl_us = -1};
+        bool taken = i == 3 || i == 4;
+
+        call_outcome(&c, &r, &at, &done);
+        ck_assert(done.outcome == (taken ? CORE_TAKEN : CORE_OK) && done.pttl_us == (taken ? 5000 : -1));
+        ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.stamp == (taken ? 0 : 42));
+    }
+    c.verb = VERB_RELEASE;
+    at = (struct call_place){0};
+    for (int i = 0; i < 2; i++) {
+        struct core_done done = {.pttl_us = -1};
+
+        call_outcome(&c, &r, &at, &done);
+        ck_assert(done.outcome == CORE_OK && done.outsiders == 70 && done.stamp == 42);
+    }
 }
 END_TEST
 
@@ -334,11 +389,8 @@ START_TEST(what_answers_mean)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct reply item[4] = {{.type = REPLY_INT, .n = 1},
-                                {.type = REPLY_INT, .n = rows[i].answer},
-                                {.type = REPLY_INT, .n = rows[i].a},
-                                {.type = REPLY_INT, .n = rows[i].b}};
-        struct reply *items[4] = {&item[0], &item[1], &item[2], &item[3]}, r = {REPLY_ARRAY, .count = 4, .item = items};
+        const int64_t number[] = {1, rows[i].answer, rows[i].a, rows[i].b, 1};
+        struct reply item[5], *items[5], r = answer(5, number, item, items);
         struct call c = {.verb = rows[i].verb, .kind = KIND_REENTRANT, .n = 1};
         const struct core_done *want = &rows[i].want;
         struct core_done done = {.outcome = CORE_UNKNOWN};
@@ -346,7 +398,7 @@ START_TEST(what_answers_mean)
 
         ck_assert(call_answer_ok(&c, &r, &time_us));
         ck_assert(call_is_stale(&r) == (rows[i].answer == STALE));
-        call_outcome(&c, &r, 0, &done);
+        call_outcome(&c, &r, &(struct call_place){0}, &done);
         ck_assert_msg(done.outcome == want->outcome && done.token == want->token && done.stamp == want->stamp &&
                           done.outsiders == want->outsiders && done.pttl_us == want->pttl_us,
                       "row %d", (int)i);
@@ -553,6 +605,7 @@ main(void)
         terms_are_said_once_where_they_are_the_same,
         answers_beyond_lua_are_none,
         answers_of_another_shape,
+        names_in_a_row,
         what_answers_mean,
         what_errors_mean,
         errors_of_rights_say_what_gives_them,
