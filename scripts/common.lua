@@ -83,8 +83,13 @@ local function wake(channel, number)
     return heard ~= 0 and type(heard) == 'number' and heard or 0
 end
 
--- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere.
+-- A whole number as Redis wants to read it; what Lua itself makes of a large one is no such thing everywhere. As two
+-- integers, each of which any machine has, it takes half as long as %.0f.
 local function text(number)
+    if number >= 1e9 and number < 2e15 and number % 1 == 0 then
+        local low = number % 1e6
+        return string.format('%d%06d', (number - low) / 1e6, low)
+    end
     return string.format('%.0f', number)
 end
 
@@ -130,8 +135,8 @@ local function token()
 end
 
 -- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write, and says when it is.
--- pttl: what PTTL says; nil: nobody has asked, nor has to if it moves. GT is new in Redis 7; an older one is asked for it
--- once in a call. PEXPIREAT is cheaper than PEXPIRE, the time as text is not: it is made where that pays.
+-- pttl: what PTTL says; nil: nobody has asked, nor has to if it moves. GT is new in Redis 7; an older one is asked for
+-- it once in a call. PEXPIREAT is cheaper than PEXPIRE, the time as text is not: it is made where that pays.
 local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
 local has_gt = true
 local function lengthen(key, lease, pttl)
