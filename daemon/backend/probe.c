@@ -104,6 +104,7 @@ probe_send(struct prober *p, struct redis_link *l, const struct core_probe *what
         return;
     }
     if (link_send(l, (int)what->n + 2, word, on_answer, p)) {
+        p->env->metrics->probes++;
         p->op = what->op;
         p->n = what->n;
     }

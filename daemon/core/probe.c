@@ -131,7 +131,6 @@ ask(struct core *c)
         timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : after_us(c->now_us, PROBE_GAP_US));
         return;
     }
-    c->metrics->probes++;
     p->op = ++c->serial;
     p->sent_us = c->now_us;
     p->grants = grants(c);

@@ -138,6 +138,7 @@ START_TEST(one_at_a_time)
     probe_one(3, "a");
     must_answer(3);
     ck_assert_uint_eq(got.answers, 2);
+    ck_assert_uint_eq(w.metrics.probes, 2);
     ck_assert_int_eq(redis_calls("pubsub|numsub"), before + 2);
 }
 END_TEST
@@ -157,6 +158,7 @@ START_TEST(redis_is_away)
     probe_one(3, "a");
     must_answer(3);
     ck_assert_uint_eq(got.answers, 1);
+    ck_assert_uint_eq(w.metrics.probes, 2); /* that are sent */
 }
 END_TEST
 

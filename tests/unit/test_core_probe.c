@@ -118,7 +118,7 @@ START_TEST(asked_while_it_lingers)
         probed_after(&w, LAZY_US, 1, "a");
         listen(&w, 0);
     }
-    ck_assert_uint_eq(w.metrics.probes, 4);
+    ck_assert_uint_eq(w.probes_n, 4);
     pass(&w, MS(29) - 3 * LAZY_US);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     pass(&w, SEC(60));
