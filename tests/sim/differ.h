@@ -46,6 +46,7 @@ struct line {
     struct call call;           /* of a shipped script; n = 0: something else */
     bool look;                  /* the script of LOCKINFO */
     struct epoch *presence;     /* whose it is, if it is the script of who is there */
+    struct epoch then;          /* as it was when the words were made: they point into it; answers change the other */
     int name;                   /* of the first lock of the call */
 };
 

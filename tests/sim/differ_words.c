@@ -240,7 +240,8 @@ make_presence(struct words *g, struct line *l, struct epoch *e)
     e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
     e->reclaimed = !trouble || one_in(g, 2) ? e->number : 0;
     l->presence = e;
-    l->words = epoch_words(e, one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, &l->text, l->word);
+    l->then = *e;
+    l->words = epoch_words(&l->then, one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, &l->text, l->word);
 }
 
 void
