@@ -218,7 +218,7 @@ token_floor(const struct call *c)
 
 /* What a command is made of besides what is there already: where each word ends in the text. */
 struct made {
-    const struct call_terms *terms;
+    const struct call_sender *sender;
     struct buf *text;
     size_t end[LINK_WORDS_MAX];
     int n;
@@ -234,7 +234,7 @@ static void
 put_columns(struct made *m, const struct script_row *s, unsigned from, unsigned to, const struct core_op *op)
 {
     for (unsigned i = from; i < to; i++) {
-        put_column(s->column[i], op, m->terms->uuid, m->terms->secret, m->text);
+        put_column(s->column[i], op, m->sender->uuid, m->sender->secret, m->text);
         end_word(m);
     }
 }
@@ -252,7 +252,7 @@ are_same(const struct call *c, const struct script_row *s, struct made *m)
         size_t at = m->text->n;
 
         for (unsigned i = 0; i < s->terms_n; i++) {
-            put_column(s->column[i], &container_of(pos, struct item, node)->op, m->terms->uuid, m->terms->secret,
+            put_column(s->column[i], &container_of(pos, struct item, node)->op, m->sender->uuid, m->sender->secret,
                        m->text);
             buf_add(m->text, " ", 1);
         }
@@ -280,7 +280,7 @@ put_names(const struct call *c, const struct script_row *s, struct made *m)
 }
 
 int
-call_words(const struct call *c, const struct call_terms *t, struct buf *text, struct slice *words)
+call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words)
 {
     const struct script_row *s = &scripts[c->verb][c->kind];
     struct made made;
@@ -288,11 +288,11 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
     size_t at;
     int n = 0;
 
-    made.terms = t;
+    made.sender = sender;
     made.text = text;
     made.n = 0;
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
-    words[n++] = c->whole ? slice_of(s->text) : slice_of(t->sha);
+    words[n++] = c->whole ? slice_of(s->text) : slice_of(sender->sha);
     buf_add_u64(text, c->n + 2);
     end_word(&made);
     n++; /* the number of keys, first of what is made up */
@@ -302,11 +302,11 @@ call_words(const struct call *c, const struct call_terms *t, struct buf *text, s
     {
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
-    buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + t->offset_us);
+    buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
     end_word(&made);
     buf_add_u64(text, token_floor(c));
     end_word(&made);
-    buf_add_slice(text, t->epoch);
+    buf_add_slice(text, sender->epoch);
     end_word(&made);
     buf_add_u64(text, token_room(c));
     end_word(&made);

@@ -46,8 +46,8 @@ struct call {
     unsigned link;    /* index of the link it goes to */
 };
 
-/* What a call is sent under; borrowed. */
-struct call_terms {
+/* Who sends a call, and what it knows of Redis then; borrowed. */
+struct call_sender {
     const char *sha;               /* digest of its script; not needed for a whole one */
     const char *uuid;              /* the daemon's */
     const struct hash_key *secret; /* that values are derived from */
@@ -73,7 +73,7 @@ void call_channel(enum kind kind, struct slice key, struct buf *out);
  * The words of the command. `text` holds what had to be made up, and must outlive the words; returns their number, at
  * most LINK_WORDS_MAX.
  */
-int call_words(const struct call *c, const struct call_terms *t, struct buf *text, struct slice *words);
+int call_words(const struct call *c, const struct call_sender *sender, struct buf *text, struct slice *words);
 
 /*
  * Whether the reply has the shape of an answer to the call; time_us is TIME of Redis then. Only of such a reply may

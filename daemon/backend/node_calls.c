@@ -108,22 +108,22 @@ static bool
 call_send(struct node *n, struct call *c)
 {
     struct slice word[LINK_WORDS_MAX];
-    struct call_terms terms = {.sha = n->hello.sha[c->verb][c->kind],
+    struct call_sender sender = {.sha = n->hello.sha[c->verb][c->kind],
                                .uuid = n->env->uuid,
                                .secret = &n->env->secret,
                                .offset_us = offset_guess(&n->offset)};
     int words;
 
     c->epoch = n->presence.epoch.number;
-    terms.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
-    c->whole = c->whole || terms.sha[0] == '\0';
+    sender.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
+    c->whole = c->whole || sender.sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
-    words = call_words(c, &terms, &n->text, word);
+    words = call_words(c, &sender, &n->text, word);
     return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
 }
 
@@ -279,7 +279,7 @@ static void
 flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
 {
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
-    struct call *c = calloc(1, sizeof(*c));
+    struct call *c = malloc(sizeof(*c)); /* all is set below */
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
@@ -316,8 +316,8 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
 }
 
 /*
- * Of renewals that nobody waits for, few calls are on their way at a time, so that what somebody waits for is not behind
- * many: one when Redis is near; more when it is far, for it may answer others meanwhile.
+ * Of renewals that nobody waits for, few calls are on their way at a time, so that what somebody waits for is not
+ * behind many: one when Redis is near; more when it is far, for it may answer others meanwhile.
  */
 static bool
 is_patient(const struct node *n, unsigned link)

@@ -16,7 +16,7 @@
  *     and asked for already.
  * A5  An outcome is that of its own claim: who waits in another one that is TRYING is told nothing before its own is
  *     there. What it says of the name goes for all: of several that failed together the earliest retry counts, the
- *     pause grows once, and what moved while any of them was under way (lock.again) has the first one ask again at
+ *     pause grows once, and what moved while any of them was under way (queue.again) has the first one ask again at
  *     once. A grant behind a failure says that there is room again.
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one trip does
  *     for both. Redis decides as ever, so nothing is believed of a release before it is answered; if it did not run,

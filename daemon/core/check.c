@@ -119,7 +119,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
 }
 
-/* It is there only while somebody may need it; who has one of core.nobody's does not, see check_nobody(). */
+/* I15. Who has none of its own has core.nobody, see check_nobody(). */
 static void
 check_queue(const struct lock *l)
 {
@@ -130,7 +130,7 @@ check_queue(const struct lock *l)
     }
 }
 
-/* It is read for very many; see queue_init(). */
+/* I15: it is read for very many; see queue_init(). */
 static void
 check_nobody(const struct queue *q)
 {
@@ -166,7 +166,7 @@ static void
 check_lock(const struct lock *l)
 {
     struct list *pos, *nxt;
-    bool wanted = false;
+    bool wanted = false, idle = true;
     uint32_t freeing = 0, releasing = 0;
 
     check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
@@ -180,6 +180,8 @@ check_lock(const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
+        idle = idle && cl->state == CLAIM_IDLE;
+        assert(idle || cl->state != CLAIM_IDLE); /* idle_free() looks no further */
         freeing += cl->state == CLAIM_FREEING;
         releasing += cl->state == CLAIM_FREEING && cl->op != 0;
     }
@@ -226,7 +228,7 @@ core_check(const struct core *c, int64_t now_us)
             check_claims(c, l, now_us, &t);
             check_lock(l);
         } else {
-            assert(!list_empty(&l->queue->breaks));
+            assert(l->queue->break_op != 0);
         }
         t.locks++;
     }

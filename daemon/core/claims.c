@@ -10,6 +10,8 @@
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
+ * Beside that, HELD --> LINGERING: given back, but Redis was not told; from there to HELD (the next one) or FREEING.
+ *
  * Owns the records, the moves and the timer. What a claim asks Redis for stands
  * in operations.c, what the answers mean in outcomes.c.
  */
@@ -142,7 +144,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     list_init(&cl->node);
     list_init(&cl->requests);
     list_init(&cl->renew_node);
-    list_push_back(&l->rest, &cl->node);
+    list_push_front(&l->rest, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
     o->claims_n++;
@@ -199,12 +201,18 @@ home_of(struct claim *cl)
         return &cl->lock->queue->claims;
     case CLAIM_HELD:
         return &cl->lock->holders;
-    default:
-        return &cl->lock->rest;
+    case CLAIM_IDLE:
+    case CLAIM_LINGERING:
+    case CLAIM_FREEING:
+    case CLAIM_SWEEP:
+    case CLAIM_LOST:
+    case CLAIM_STATES:
+        break;
     }
+    return &cl->lock->rest;
 }
 
-/* The only place that changes a claim's state; keeps the queue in the order of places. */
+/* The only place that changes a claim's state; keeps the queue in the order of places, and who is IDLE in front. */
 void
 claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
@@ -226,11 +234,11 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     }
     home = home_of(cl);
     lock_wake(c, cl->lock);
-    if (home == from) {
+    if (home == from && to != CLAIM_IDLE) {
         return;
     }
     list_remove(&cl->node);
-    pos = home;
+    pos = to == CLAIM_IDLE ? home->next : home;
     if (to == CLAIM_QUEUED) {
         while (pos->prev != home && container_of(pos->prev, struct claim, node)->place > cl->place) {
             pos = pos->prev;
@@ -488,9 +496,10 @@ claim_told_lost(struct core *c, struct claim *cl)
 void
 claim_owner_ends(struct core *c, struct claim *cl)
 {
-    cl->place_until_us = 0;
     cl->lost = false;
-    if (cl->state == CLAIM_HELD && (claim_hand_over(c, cl, NULL) || claim_linger(c, cl, NULL))) {
+    if (cl->state != CLAIM_HELD) {
+        cl->place_until_us = 0;
+    } else if (claim_hand_over(c, cl, NULL) || claim_linger(c, cl, NULL)) {
         return;
     }
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {

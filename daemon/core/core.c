@@ -11,7 +11,8 @@
  *     or, of a kind with permits, as many as the limit was when they were granted.
  * I2  HELD implies now < deadline when a step ends.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
- *     deadline armed; FREEING has an operation in flight or a retry armed; SWEEP has its timer armed.
+ *     deadline armed; LINGERING has its end armed; FREEING has an operation in flight or a retry armed; SWEEP has its
+     timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
  *     while those who hold it or are freeing it here are in the way; but for the one that takes a place in Redis's
@@ -27,6 +28,9 @@
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  * I14 A renewal waits for its turn only while renew_window() of them are in flight.
+ * I15 A lock has a queue of its own while somebody may wait, and no longer; core.nobody, which all others have, stays
+ *     as it was made.
+ * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
  */
 #include "daemon/core/core.h"
 

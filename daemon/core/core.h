@@ -8,7 +8,7 @@
  *
  * Times are microseconds of one never-stepping clock (CLOCK_BOOTTIME in the
  * daemon, a virtual one in tests). Slices in events and actions are borrowed
- * for the call. Ids (sessions, claims, locks, operations) are never used twice.
+ * for the call. Ids (sessions, claims, queues, operations) are never used twice.
  *
  * Memory: a request allocates what its whole life needs when it arrives, or is
  * answered CORE_NO_MEMORY; no later step allocates.
@@ -107,7 +107,7 @@ enum core_outcome {
     CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
 };
 
-/* The outcome of one operation; `claim` (or `lock` for BREAK) and `op` are those of the action. */
+/* The outcome of one operation; `claim` (for BREAK too, which names its queue so) and `op` are those of the action. */
 struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
@@ -181,7 +181,7 @@ struct core_event {
         } many;
         struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
-        uint64_t lock;               /* HINT WATCHING */
+        uint64_t lock;               /* HINT WATCHING: core_op.lock of the WATCH */
         uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
         struct core_probed probed;   /* PROBED */

@@ -234,7 +234,7 @@ deadlock_begins(struct core *c, struct request *r)
     return true;
 }
 
-/* ---- a trail as text ---- */
+/* ---- a trail, told ---- */
 
 static void
 say(struct core *c, const struct trail *t, enum tell_what what)

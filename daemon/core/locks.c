@@ -1,8 +1,8 @@
 /*
  * locks.c -- names: the queue here, and what is heard of them.
  *
- * Owns the lock records: finding and making them, whose turn it is, the watch on
- * the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
+ * Owns the lock records, and their queues, which come and go: finding and making
+ * them, whose turn it is, the watch on the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
  * when Redis is asked for one, and for how many at a time, stands in attempts.c.
  *
  * While the name is taken elsewhere we hear its channel and have a timer at its
@@ -314,7 +314,10 @@ idle_free(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->state == CLAIM_IDLE && cl->refs == 0) {
+        if (cl->state != CLAIM_IDLE) { /* they are in front: of those who leave there may be many */
+            return;
+        }
+        if (cl->refs == 0) {
             claim_free(c, cl);
         }
     }
@@ -361,7 +364,7 @@ lock_work(struct core *c, struct lock *l)
     if (lock_has_queue(l)) {
         queue_work(c, l);
     }
-    if (l->claims_n == 0 && list_empty(&l->queue->breaks)) {
+    if (l->claims_n == 0 && l->queue->break_op == 0) {
         lock_free(c, l);
     } else if (is_at_rest(l)) {
         queue_close(c, l);
@@ -386,6 +389,21 @@ end_empty_turn(struct core *c, struct lock *l)
     }
 }
 
+/*
+ * Somebody gave it back, but not who holds it here: Redisson's forceUnlock? The renewal tells. It may also be the echo
+ * of our own release, or of another database; or, where keys are tracked, of that renewal itself.
+ */
+static void
+renew_soon(struct core *c, struct claim *cl)
+{
+    int64_t confirmed_us = cl->deadline_us - core_deadline_us(0, cl->lease_us);
+
+    if (cl->watchdog && !cl->lock->tracking && c->now_us - confirmed_us >= c->conf.handoff_time_us) {
+        cl->renew_us = earlier(cl->renew_us, c->now_us);
+        claim_arm(c, cl);
+    }
+}
+
 /* Something moved on the name: try again. Not while others have their turn, and not for our own release's echo. */
 void
 lock_hint(struct core *c, struct lock *l, bool confirmed)
@@ -403,8 +421,8 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     if (!confirmed) {
         end_empty_turn(c, l);
     }
-    if (!confirmed && q->watch != WATCH_OFF && lock_is(l, KIND_F_HANDED) && lock_has_one_token(l)) {
-        lock_suspect(c, l); /* somebody gave it back, but not who holds it here */
+    if (!confirmed && q->watch != WATCH_OFF && lock_has_one_token(l)) {
+        renew_soon(c, claim_first(&l->holders, CLAIM_IN(HELD)));
     }
     q->again = q->trying_n > 0;
     q->retry_us = 0;
@@ -439,7 +457,10 @@ lock_break(struct core *c, struct request *r)
     }
 }
 
-/* It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. */
+/*
+ * It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. And
+ * what Redis has granted to one of ours meanwhile may be gone before we read of it.
+ */
 static void
 lock_broken(struct core *c, struct lock *l)
 {
@@ -448,6 +469,10 @@ lock_broken(struct core *c, struct lock *l)
     list_each(pos, nxt, &l->holders)
     {
         container_of(pos, struct claim, node)->room = 0;
+    }
+    list_each(pos, nxt, &l->queue->claims)
+    {
+        container_of(pos, struct claim, node)->op_stale = true;
     }
     lock_suspect(c, l);
 }
@@ -488,7 +513,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
-    if (ok ? d->stamp > 0 : d->outcome == CORE_UNKNOWN) {
+    if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
         tell_broken(c, l);
     }
     if (d->outcome == CORE_UNKNOWN) {

@@ -73,6 +73,7 @@ send_op(struct core *c, struct claim *cl, struct request *r)
 
     cl->op = ++c->serial;
     cl->op_request = r;
+    cl->op_stale = false;
     cl->retry_us = 0;
     a.op = op_of(c, cl, cl->op, &untaken);
     a.op.holds = cl->op_holds;

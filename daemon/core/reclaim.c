@@ -12,6 +12,8 @@
  */
 #include "daemon/core/state.h"
 
+_Static_assert(DOUBT_ANEW < 1u << DOUBT_BITS, "no doubt is cut off");
+
 void
 claim_doubt(struct core *c, struct claim *cl, unsigned doubt)
 {

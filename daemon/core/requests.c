@@ -436,11 +436,26 @@ ask_pause_us(const struct request *r)
     return waited_us < ASK_MAX_US ? waited_us : ASK_MAX_US;
 }
 
+/* An UNLOCK of the last hold, whose turn it is, and which was not sent yet. (Of an old token it would not be there.) */
+static bool
+gives_all_back(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+
+    return r->verb == CORE_UNLOCK && cl->state == CLAIM_HELD && cl->requests.next == &r->claim_node &&
+           claim_holds(cl) + r->again == 1;
+}
+
 void
 request_timer(struct core *c, struct request *r)
 {
     if (r->verb != CORE_LOCK) {
+        struct claim *cl = gives_all_back(r) ? r->claim : NULL;
+
         request_finish(c, r, CORE_UNAVAILABLE, 0);
+        if (cl != NULL) { /* it had to wait for a doubt; that is carried on, as if it had been sent */
+            claim_release(c, cl, NULL);
+        }
     } else if (c->now_us < r->due_us) {
         assert(c->now_us >= r->ask_us && !r->hurried);
         r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */

@@ -143,6 +143,7 @@ struct claim {
     bool lost : 1;          /* FREEING: its owner is still to be told LOST */
     bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
+    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
 
     uint64_t op;            /* operation in flight; 0 = none */
@@ -237,8 +238,8 @@ struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* core.locks */
     struct list work;       /* in core.lock_work */
-    struct list holders, rest; /* claim.node */
-    struct queue *queue;    /* owned; never NULL */
+    struct list holders, rest; /* claim.node; of `rest` those who are IDLE in front */
+    struct queue *queue;    /* owned, or core.nobody; never NULL */
     enum kind kind : 8;
     enum value_format value : 8;
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit and linger_us */

@@ -105,11 +105,12 @@ told_number(struct slice *text, uint64_t *number)
 void
 tell_heard(struct core *c, struct slice what)
 {
-    struct slice text = {what.p + 1, what.n - 1};
+    struct slice text;
 
     if (what.n == 0) {
         return;
     }
+    text = (struct slice){what.p + 1, what.n - 1};
     switch ((unsigned char)what.p[0]) {
     case TELL_WAY:
     case TELL_VERDICT:

@@ -19,7 +19,7 @@ struct core_owner_view {
 struct core_lock_view {
     struct slice name, key;
     enum kind kind;
-    const char *state;            /* "held", "taken" (elsewhere), "trying", "freeing", "lost", "idle" */
+    const char *state;            /* "held", "taken" (elsewhere), "trying", "lingering", "freeing", "lost", "idle" */
     struct core_owner_view owner; /* number 0 when no owner here holds it */
     uint64_t token;               /* 0 when not held here */
     uint32_t holds;

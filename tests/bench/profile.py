@@ -57,7 +57,7 @@ def markdown(label, found):
         sums = collections.Counter()
         for percent, dso, _ in found:
             sums[dso] += percent
-        yield "**%s**, rlockd: %s" % (label, ", ".join("%.0f %% in %s" % (n, dso) for dso, n in sums.most_common(4)))
+        yield "**%s**: %s" % (label, ", ".join("%.0f %% in %s" % (n, dso) for dso, n in sums.most_common(4)))
         yield ""
         yield "| % | where | what |"
         yield "|---|---|---|"

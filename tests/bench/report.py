@@ -8,6 +8,7 @@ import time
 import growth
 import profile
 import rows
+import tried
 from figures import Figure, Goal, short, spread
 
 
@@ -99,6 +100,8 @@ def text(bench, machine_, lines):
         out += ["## Growth", "", *growth.tables(bench.stage.growth), bench.stage.picture, ""]
     if bench.cells:
         out += _cells(bench)
+    if not all(met):
+        out += ["", "## What missed its goal, and what was tried", "", *tried.markdown(lines)]
     if bench.profiled:
         out += ["", "## Where the time goes in what missed its goal", ""]
         for label, found in bench.profiled:

@@ -68,6 +68,10 @@ def trip(**more):
     return Cell("trip", "rlockd", hot=True, **more)
 
 
+def apart(**more):
+    return Cell("apart", "rlockd", hot=True, **more)
+
+
 def direct(proto, **more):
     return Cell("direct", proto, **more)
 
@@ -127,6 +131,7 @@ def _hot():
             yield Row(name + "-floor", title + "hot floor", rate, hot, hot_floor(**many), None if procs else ">= 0.9")
             yield Row(name + "-trip", title + "with a trip to Redis per hand-off", rate, hot, trip(**many),
                       None if procs else ">= 1.7")
+            yield Row(name + "-apart", title + "with two, one behind the other", rate, hot, apart(**many))
             # Processes are woken as the scheduler likes: there the floor has a share that is uneven, too.
             yield Row(name + "-fair", "the same: how far any client is from its share", unfair, hot, None,
                       None if procs else "<= 0.05")

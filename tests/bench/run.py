@@ -85,19 +85,20 @@ class Bench:
                 i + 1, self.options.rounds, len(self.cells), time.monotonic() - began, 100 * self.busy[-1]), flush=True)
 
     def profiles(self, lines):
-        """Where rlockd's time goes in the cells of rows that missed their goal: [(label, symbols or why not)]."""
+        """Where the time goes in what missed its goal: [(label, symbols or why not)]."""
         missed = {line["id"] for line in lines if line.get("met") is False}
         cells = {r.ours: True for r in self.table if r.id in missed and r.ours.proto == "rlockd"}
         out = []
         for cell in cells:
             server = self.stage.server(cell.server)
+            words = load_words(cell, server, profile.SECONDS, self.options.warm)
             try:
-                words = load_words(cell, server, profile.SECONDS, self.options.warm)
-                out.append((rows.label(cell), profile.of(words, server.cpu["rlockd"], self.stage.directory)))
+                found = profile.of(words, server.cpu["rlockd"], self.stage.directory)
             except servers.Skip as e:
-                out.append((rows.label(cell), e))
+                found = e
+            out.append((rows.label(cell) + ", rlockd", found))
             server.rest()
-        return out
+        return out + [p for row, *p in self.stage.profiled if row in missed]
 
     def values(self, cell, figure):
         return [figure(m) for m in self.got[cell]]

@@ -10,6 +10,7 @@ import resource
 import subprocess
 import time
 
+import profile
 import servers
 from figures import Figure
 from servers import LOAD, Skip, harness
@@ -27,12 +28,13 @@ class Sizes:
     """How far it goes; less for a trial (--small)."""
 
     def __init__(self, small):
+        self.small = small
         self.sessions = [n for n in SESSIONS if not small or n <= 1000]
         self.locks = [n for n in LOCKS if not small or n <= 10000]
         self.waiters = 2000 if small else WAITERS
         self.rounds = 20 if small else 200
         self.remote_s = 1 if small else 5
-        self.watch_s = 11 if small else 20  # one round of renewals, or two
+        self.watch_s = 11 if small else 30  # rounds of renewals, 10 s each
 
 
 class Helper:
@@ -126,6 +128,14 @@ def settle(place, seconds=0.5):
     harness.until(calm, 60)
 
 
+def watched(pid, directory, running):
+    """What a process does just now: symbols, or why not."""
+    try:
+        return profile.perf(pid, directory, running)
+    except Skip as e:
+        return e
+
+
 # ---- jobs: each puts values by ids into out, as it goes, and may add to stage.growth ----
 
 def locks(stage, sizes, out):
@@ -152,6 +162,10 @@ def locks(stage, sizes, out):
     out["renew-rlockd"] = [(cpu(place.daemon.pid) - before[0]) / took]
     out["renew-redis"] = [(cpu(place.redis.pid) - before[1]) / took]
     out["renew-rate"] = [(place.stat("renewals") - before[3]) / took / held]
+    if not sizes.small:
+        for row, pid in (("renew-rlockd", place.daemon.pid), ("renew-redis", place.redis.pid)):
+            stage.profiled.append((row, "%d held locks, nothing but renewals, %s" % (held, row.split("-")[1]),
+                                   watched(pid, stage.directory, holders[-1].proc)))
     out["renew-p99"] = [place.p99(max(10, sizes.watch_s / 2)) / idle_p99]
     out["renew-lost"] = [place.stat("lost")]
     for h in holders:

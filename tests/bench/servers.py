@@ -106,8 +106,10 @@ def check(stage, name, conf):
 SERVERS = {
     "direct": lambda stage: Direct(stage, "direct"),
     "rlockd": lambda stage: Rlockd(stage, "rlockd"),
-    # Every hand-off takes its trip to Redis, as between daemons.
-    "trip": lambda stage: Rlockd(stage, "trip", "handoff: { max: 0 }\n"),
+    # Every hand-off takes its trip to Redis: this kind is not handed over, but given back and taken in one trip ...
+    "trip": lambda stage: Rlockd(stage, "trip", "locks: { kind: fenced }\n"),
+    # ... or in two, as between daemons.
+    "apart": lambda stage: Rlockd(stage, "apart", "handoff: { max: 0 }\n"),
     "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
     "spin": lambda stage: Rlockd(stage, "spin", "spin: 30us\n"),
     "floor-echo": lambda stage: Floor(stage, "echo"),
@@ -121,7 +123,8 @@ class Stage:
     def __init__(self, directory):
         self.directory, self.processes, self.servers, self.skipped = directory, [], {}, {}
         self.litter = [directory]  # removed at the end
-        self.helpers, self.growth = [], {}  # of scale.py
+        self.helpers, self.growth = [], {}  # of scale.py ...
+        self.profiled = []  # ... too: (id of a row, label, symbols or why not)
 
     def keep(self, process):
         self.processes.append(process)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 import figures
@@ -19,6 +20,7 @@ import rows
 import run
 import scale
 import servers
+import tried
 from servers import LOAD, TOP
 
 
@@ -207,8 +209,22 @@ class Profile(unittest.TestCase):
 """
         found = profile.symbols(text)
         self.assertEqual(found, [(9.1, "kernel", "finish_task_switch.isra.0"), (5.05, "rlockd", "core_step")])
-        self.assertIn("**x**, rlockd: 9 % in kernel, 5 % in rlockd", list(profile.markdown("x", found)))
+        self.assertIn("**x**: 9 % in kernel, 5 % in rlockd", list(profile.markdown("x", found)))
         self.assertIn("| 9.1 | kernel | `finish_task_switch.isra.0` |", list(profile.markdown("x", found)))
+
+
+class Tried(unittest.TestCase):
+    def test_the_longest_key_counts(self):
+        with unittest.mock.patch.dict(tried.TRIED, {"a-": "short", "a-b": "long"}, clear=True):
+            self.assertEqual((tried.of("a-c"), tried.of("a-bc"), tried.of("b")), ("short", "long", None))
+            lines = [{"id": "a-1", "met": False}, {"id": "a-2", "met": False}, {"id": "a-b", "met": True},
+                     {"id": "a-0"}]
+            self.assertEqual(list(tried.markdown(lines)), ["* `a-1`, `a-2`: short"])
+
+    def test_every_key_is_of_a_row(self):
+        ids = [r.id for r in rows.CORE] + [line.id for job in scale.JOBS for line in job.lines]
+        for key in tried.TRIED:
+            self.assertTrue(any(i.startswith(key) for i in ids), key)
 
 
 class Scripts(unittest.TestCase):

@@ -1,3 +1,3 @@
-mutants: test ## break the daemon on purpose, in fifty ways, and show which test notices
+mutants: test ## break the daemon on purpose, in a hundred ways, and show which test notices
 	@/usr/bin/python3 tests/mutants/run.py --report build/mutants.txt
 .PHONY: mutants

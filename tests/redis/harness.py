@@ -245,6 +245,12 @@ class Process:
     def running(self):
         return self.proc.poll() is None
 
+    def cpu(self):
+        """Seconds it has had of the processors."""
+        with open("/proc/%d/stat" % self.pid) as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def wait(self, deadline=None):
         """Waits for its end and returns the status."""
         return self.proc.wait(DEADLINE if deadline is None else deadline * SLOW)

@@ -119,6 +119,16 @@ class RedisAway(Case):
         self.r.signal(signal.SIGSTOP)
         self.addCleanup(lambda: self.r.running() and self.r.signal(signal.SIGCONT))
 
+    def test_spin(self):
+        """It looks again before it sleeps, while that is worth while; and then it sleeps."""
+        self.start("spin: 1ms\n")
+        for _ in range(200):
+            self.assertGreater(self.c.cmd("LOCK", "a"), 0)
+            self.assertEqual(self.c.cmd("UNLOCK", "a"), 0)
+        began = self.d.cpu()
+        time.sleep(0.5)  # what is measured is how much it does in some time
+        self.assertLess(self.d.cpu() - began, 0.2 * harness.SLOW)
+
     def test_paused(self):
         self.start()
         token = self.c.cmd("LOCK", "held")

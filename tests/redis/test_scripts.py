@@ -261,11 +261,11 @@ class Renew(Scripted):
             self.assertEqual(self.run_one(kind, "renew", kind)[0], OK)
             self.ttl_is(kind, LEASE)
 
-
     def test_many_at_once(self):
         """As one by one, where a call makes its time as text; also in a Redis that does not know GT."""
         for kind in ("reentrant", "simple"):
             text = TEXT[kind, "renew"]
+            self.assertIn("'GT'", text)
             for said in (text, text.replace("'GT'", "'OF'")):
                 with self.subTest(kind, old=said != text), mock.patch.dict(TEXT, {(kind, "renew"): said}):
                     self.renews_many(kind)

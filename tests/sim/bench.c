@@ -31,7 +31,7 @@ prepare(struct sim_redis *r, struct prepared *p, enum call_verb verb, enum kind 
     struct core_op op = {.key = SLICE_LIT("orders:42"), .kind = kind, .owner = 7, .claim = 7, .lease_us = 30000000,
                          .limit = 3, .holds = verb == VERB_ACQUIRE};
     struct call c = {.verb = verb, .kind = kind, .n = 1};
-    struct call_terms terms = {.sha = p->sha, .uuid = UUID, .secret = &secret, .epoch = SLICE_LIT(EPOCH)};
+    struct call_sender sender = {.sha = p->sha, .uuid = UUID, .secret = &secret, .epoch = SLICE_LIT(EPOCH)};
     const struct slice load[] = {SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_of(call_script_text(verb, kind))};
 
     p->item = item_new(&op);
@@ -42,7 +42,7 @@ prepare(struct sim_redis *r, struct prepared *p, enum call_verb verb, enum kind 
     list_init(&c.items);
     list_push_back(&c.items, &p->item->node);
     memcpy(p->sha, sim_redis_command(r, WALL_US, 3, load)->text.p, sizeof(p->sha));
-    p->words = call_words(&c, &terms, &p->text, p->word);
+    p->words = call_words(&c, &sender, &p->text, p->word);
 }
 
 static void

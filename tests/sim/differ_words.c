@@ -186,7 +186,7 @@ make_shipped(struct words *g, struct line *l)
 {
     static const struct hash_key secret = {3, 4};
     const struct epoch *e = &g->daemon[rng_below(&g->rng, g->phase.uuids)];
-    struct call_terms terms = {.uuid = e->uuid, .secret = &secret};
+    struct call_sender sender = {.uuid = e->uuid, .secret = &secret};
     int name = (int)rng_below(&g->rng, g->phase.names);
     struct call *c = &l->call;
 
@@ -197,8 +197,8 @@ make_shipped(struct words *g, struct line *l)
     }
     c->whole = one_in(g, 8);
     c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
-    terms.sha = g->sha[c->verb][c->kind];
-    terms.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->now : e->open);
+    sender.sha = g->sha[c->verb][c->kind];
+    sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->now : e->open);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;
     l->name = name;
     for (unsigned n = one_in(g, 3) ? 1 + rng_below(&g->rng, 4) : 1; c->n < n; c->n++) {
@@ -212,7 +212,7 @@ make_shipped(struct words *g, struct line *l)
         }
         list_push_back(&c->items, &it->node);
     }
-    l->words = call_words(c, &terms, &l->text, l->word);
+    l->words = call_words(c, &sender, &l->text, l->word);
 }
 
 /* A daemon says that it is there; in troubled times now and then as another process, or as one that leaves. */

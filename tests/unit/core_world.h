@@ -263,15 +263,15 @@ world_done(struct world *w, struct flight f, struct core_done d)
 #define redis_says(w, f, what, ...) world_done(w, f, (struct core_done){.outcome = (what), __VA_ARGS__})
 
 static inline void
-hint(struct world *w, uint64_t lock_id)
+hint(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_HINT, .lock = lock_id});
+    happens(w, &(struct core_event){.type = CORE_HINT, .lock = queue});
 }
 
 static inline void
-watching(struct world *w, uint64_t lock_id)
+watching(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = lock_id});
+    happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = queue});
 }
 
 /* Redis may have lost what it had; it grants again; a clock has jumped. */

@@ -519,30 +519,45 @@ START_TEST(a_spoiled_name_spoils_only_itself)
 }
 END_TEST
 
-START_TEST(a_turn_is_one_call)
+static void
+is_one_call(int n, int most)
 {
     uint64_t calls;
     uint64_t op[130];
 
-    for (int n = 1; n <= 130; n += n == 1 ? 63 : 66) { /* 1, 64, 130 */
-        redis_empty();
-        redis("CONFIG RESETSTAT");
-        calls = w.metrics.redis_calls;
-        for (int i = 0; i < n; i++) {
-            char key[16];
-            struct core_op o;
+    redis_empty();
+    redis("CONFIG RESETSTAT");
+    calls = w.metrics.redis_calls;
+    for (int i = 0; i < n; i++) {
+        char key[16];
+        struct core_op o;
 
-            snprintf(key, sizeof(key), "k%d", i);
-            o = op_on(key, KIND_REENTRANT, (uint64_t)i);
-            op[i] = perform(&o, CORE_ACQUIRE);
+        snprintf(key, sizeof(key), "k%d", i);
+        o = op_on(key, KIND_REENTRANT, (uint64_t)i);
+        op[i] = perform(&o, CORE_ACQUIRE);
+    }
+    flush();
+    for (int i = 0; i < n; i++) {
+        must(await(op[i]), CORE_OK);
+    }
+    calls += (uint64_t)redis_calls("eval"); /* it may have said that it is there */
+    ck_assert_uint_eq(w.metrics.redis_calls - calls, (uint64_t)(n + most - 1) / (unsigned)most);
+    ck_assert_int_eq(redis_calls("evalsha"), (n + most - 1) / most);
+}
+
+/* Or several, of so many names as the configuration says. */
+START_TEST(a_turn_is_one_call)
+{
+    static const int names[] = {1, 64, 130}, most[] = {64, 9, 128};
+
+    for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+        backend_close(&w.b);
+        w.up = false;
+        w.conf.batch_max = (unsigned)most[i];
+        open_up();
+        for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
+            is_one_call(names[j], most[i]);
         }
-        flush();
-        for (int i = 0; i < n; i++) {
-            must(await(op[i]), CORE_OK);
-        }
-        calls += (uint64_t)redis_calls("eval"); /* it may have said that it is there */
-        ck_assert_uint_eq(w.metrics.redis_calls - calls, (uint64_t)(n + 63) / 64);
-        ck_assert_int_eq(redis_calls("evalsha"), (n + 63) / 64);
     }
 }
 END_TEST

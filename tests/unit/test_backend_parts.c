@@ -194,7 +194,7 @@ static void
 says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_holds, const char *want)
 {
     static const struct hash_key secret = {0};
-    const struct call_terms terms = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
+    const struct call_sender sender = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
     const struct core_op ops[] = {
         {.key = SLICE_LIT("a"), .owner = 1, .lease_us = lease_ms * US_PER_MS, .holds = holds},
         {.key = SLICE_LIT("b"), .owner = 2, .lease_us = other_lease_ms * US_PER_MS, .holds = other_holds},
@@ -210,7 +210,7 @@ says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_ho
     }
     buf_init(&text, 0);
     buf_init(&got, 0);
-    words = call_words(&c, &terms, &text, word);
+    words = call_words(&c, &sender, &text, word);
     for (int i = 11; i < words; i++) {
         buf_adds(&got, i > 11 ? " " : "");
         buf_add_slice(&got, word[i]);

@@ -99,11 +99,79 @@ START_TEST(doubt_that_is_waited_for)
 }
 END_TEST
 
+/* What is given back in doubt may be told UNAVAILABLE, but not be forgotten: else it would be renewed for ever. */
+START_TEST(given_back_in_doubt)
+{
+    struct world w;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    suspects(&w);
+    expect_op(&w, CORE_EXTEND, "a");
+    id = unlock(&w, s, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ... but what is not the last hold was not done. */
+START_TEST(not_given_back_in_doubt)
+{
+    enum how { TWO_HOLDS, RENEWED, HOWS };
+
+    for (int how = 0; how < HOWS; how++) {
+        struct world w;
+        uint64_t s, id;
+        struct flight op;
+
+        world_open(&w);
+        s = session(&w);
+        take(&w, s, "a");
+        if (how == TWO_HOLDS) {
+            redis_grants(&w, "a", lock(&w, s, "a"));
+        }
+        suspects(&w);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        id = how == RENEWED ? renew(&w, s, "a", SEC(60)) : unlock(&w, s, "a");
+        pass(&w, SEC(1));
+        expect_reply(&w, id, CORE_UNAVAILABLE);
+        redis_says(&w, op, CORE_OK);
+        expect_state(&w, "a", "held");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ... and not what stands behind somebody else's question. */
+START_TEST(given_back_behind_another_in_doubt)
+{
+    struct world w;
+    uint64_t s, first, id;
+    struct flight op;
+
+    s = world_holding(&w);
+    suspects(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    first = lock(&w, s, "a", .once = true);
+    id = unlock(&w, s, "a", .token = look(&w, "a").token);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt, doubt_waits_for_its_pause,
-                            doubt_that_is_waited_for};
+                            doubt_that_is_waited_for,     given_back_in_doubt,    not_given_back_in_doubt,
+                            given_back_behind_another_in_doubt};
 
     return suite_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -387,7 +387,7 @@ END_TEST
 
 /* ---- a lock that is handed over ---- */
 
-/* It has waited elsewhere, and here N wait; our own ear is on its channel. Returns the lock's id. */
+/* It has waited elsewhere, and here N wait; our own ear is on its channel. Returns the id of its queue. */
 static uint64_t
 crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
 {

@@ -45,7 +45,7 @@ START_TEST(broken_is_told)
     } cases[] = {
         {CORE_OK, 1, "B5:other,1:a,1:a,"},
         {CORE_UNKNOWN, 0, "B5:other,1:a,1:a,"}, /* it may have run */
-        {CORE_OK, 0, NULL},
+        {CORE_OK, 0, "B5:other,1:a,1:a,"}, /* one before may have run late */
         {CORE_DOWN, 0, NULL},
     };
 
@@ -161,33 +161,116 @@ START_TEST(lingering)
 }
 END_TEST
 
-/* Redisson's forceUnlock, or a DEL that is tracked: whoever waits here listens, so it is heard. */
+/* Redisson's forceUnlock: whoever waits here listens, so it is heard. */
 START_TEST(heard_from_others)
 {
-    static const enum kind kinds[] = {KIND_REENTRANT, KIND_FENCED}; /* the other kind is handed over to nobody */
+    static const struct {
+        struct ask how;
+        bool asks;
+    } cases[] = {
+        {{.kind = KIND_REENTRANT}, true},
+        {{.kind = KIND_FENCED}, true},
+        {{.kind = KIND_REENTRANT, .lease_us = SEC(60)}, false}, /* is not renewed */
+        {{.kind = KIND_SIMPLE, .tracking = true}, false},       /* the renewal itself would be heard, and so on */
+    };
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world w;
         struct flight op;
         uint64_t id;
 
         open_as(&w, "us");
-        id = lock(&w, session(&w), "a", .kind = kinds[i]);
+        id = world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
         op = expect_op(&w, CORE_ACQUIRE, "a");
-        lock(&w, session(&w), "a", .kind = kinds[i]);
+        world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
         expect_op(&w, CORE_WATCH, "a");
         hint(&w, op.op.lock);
         redis_grants(&w, "a", id);
+        hint(&w, op.op.lock); /* of before: an echo of our own release, say */
+        quiet(&w);
+        pass(&w, MS(10));
+        watching(&w, op.op.lock); /* that one says nothing */
+        quiet(&w);
         hint(&w, op.op.lock);
-        if (kinds[i] == KIND_REENTRANT) {
+        if (cases[i].asks) {
             redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
             expect_news(&w, CORE_NEWS_LOST, "a");
             skip_all(&w);
         }
-        watching(&w, op.op.lock); /* that one says nothing */
         world_close(&w);
     }
+}
+END_TEST
+
+/* The renewal that a hint brings is no doubt, and is not one for each hint. */
+START_TEST(heard_from_others_in_vain)
+{
+    struct world w;
+    struct flight op, renewal;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    lock(&w, session(&w), "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    expect_op(&w, CORE_WATCH, "a");
+    hint(&w, op.op.lock);
+    redis_grants(&w, "a", id);
+    pass(&w, MS(10));
+    hint(&w, op.op.lock);
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    hint(&w, op.op.lock);
+    redis_says(&w, renewal, CORE_OK);
+    hint(&w, op.op.lock);
+    quiet(&w);
+    unlock(&w, s, "a");
+    expect_op(&w, CORE_RELEASE, "a"); /* nobody has to wait for an answer to that */
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* It was broken between our acquire and its answer: whoever took it then has it. */
+START_TEST(answered_too_late)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    open_as(&w, "us");
+    id = lock(&w, session(&w), "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    hears_that_it_is_broken(&w);
+    redis_says(&w, op, CORE_OK);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+    skip_watches(&w);
+    pass(&w, SEC(5) + MS(1));
+    redis_grants(&w, "a", id);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Who asked for the break does not wait for the answer: the others hear of it all the same. */
+START_TEST(told_for_who_has_gone)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    open_as(&w, "other");
+    s = session(&w);
+    break_name(&w, s, "a");
+    op = expect_op(&w, CORE_BREAK_KEY, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK, .stamp = 1);
+    ck_assert_uint_eq(w.said_n, 1);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
 }
 END_TEST
 
@@ -213,7 +296,8 @@ int
 main(void)
 {
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering,
-                            heard_from_others, nothing_to_do};
+                            heard_from_others, heard_from_others_in_vain,
+                            answered_too_late, told_for_who_has_gone, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -1,0 +1,59 @@
+"""tried.py -- goals that were missed: why, and what was tried. Printed for rows that miss them, beside the profiles.
+
+A row's id begins with one of the keys; the longest one counts. Figures were measured on the machine that the commits
+which brought them speak of: a VM of two cores, where waking a process costs 40 us and more.
+"""
+TRIED = {
+    "own-64":
+        "The load, rlockd and Redis share two cores, so what counts is what a pair costs all of them. Of rlockd's "
+        "share the system calls are the most: two reads and two writes for each pair of a client, which a direct "
+        "client does not pay a second time. Redis's share is half of the classic scripts' (`deep-cpu`). Tried: "
+        "calls that gather while another is in flight; words of a request found in one pass (1240 -> 790 "
+        "instructions per pair), digits by two, malloc instead of calloc: 12.2 k -> 11.6 k instructions per pair. "
+        "`-flto` and another nice value brought nothing.",
+    "procs-":
+        "As `own-64`, and each client is one more process that has to be woken, with rlockd between two more "
+        "times.",
+    "one-p50":
+        "A request through rlockd wakes four sleeping processes, a direct one two: it cannot be below the direct "
+        "one and the echo floor together, which is about twice the direct one, if both hops sleep. `spin: 30us` "
+        "takes rlockd's wake-ups away, for processor time (`spin-one`). Two of 14 system calls per pair are "
+        "libevent's FIONREAD.",
+    "hot-":
+        "The floor does nothing but wake the next one, so what rlockd does for a hand-over is seen in full: 4 k "
+        "instructions of the core, as many for reading and answering, and the kernel's for two writes and a read. "
+        "Tried: the grant leaves before the answer to the UNLOCK that brought it (17.6 k -> 20.7 k hand-offs/s of "
+        "64 clients), one poll() instead of a recv() per waiter (6.3 -> 5.3 system calls), malloc instead of "
+        "calloc (8 % of the instructions); `-flto` nothing, a nice value of -5 made it worse.",
+    "mem-lock":
+        "A claim has 360 bytes, a lock 152 and its name, tables 40, and malloc adds 8 to each. Tried: the queue "
+        "as a record that is there only while somebody waits, states and flags in bits, fields of one state in "
+        "one place, nothing kept for operations that could not be sent: 1005 -> 630 bytes. What is left to put "
+        "into records of their own: what doubt needs (56), runs and probes (40), the time of a timer (16).",
+    "renew-":
+        "A renewal is HEXISTS and PEXPIRE in a script, on keys that are in no cache when there are a million of "
+        "them. Tried: PEXPIRE GT instead of PTTL (25.3 k -> 20.2 k instructions per name), terms said once per "
+        "call (-> 18.9 k), answers in rows and fewer shared variables (-> 16.6 k). Calls of 128 names instead of "
+        "64 (`redis.batch`) take Redis 5.5 instead of 6.6 us and rlockd 3.5 instead of 4.2, but a LOCK then waits "
+        "longer behind them; calls of 16 took more time, and no LOCK was faster.",
+    "linger":
+        "Nothing goes to Redis; what is left are the system calls of a client, as with the echo floor.",
+    "remote":
+        "The one that waits elsewhere must be awake in time for its turn; on a busy machine it is not always.",
+}
+
+
+def of(row_id):
+    """What was tried for it; None: nothing is written down."""
+    fits = [key for key in TRIED if row_id.startswith(key)]
+    return TRIED[max(fits, key=len)] if fits else None
+
+
+def markdown(lines):
+    """Of the lines that missed their goal, each text once."""
+    missed = {}
+    for line in lines:
+        if line.get("met") is False:
+            missed.setdefault(of(line["id"]) or "Nothing is written down about it yet.", []).append(line["id"])
+    for text, ids in missed.items():
+        yield "* %s: %s" % (", ".join("`%s`" % i for i in ids), text)
