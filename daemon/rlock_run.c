@@ -204,21 +204,26 @@ first_answer(struct run *r, const struct value *v)
     return 0;
 }
 
-/* Reads all signals that wait. Returns the first that is to be forwarded, after each was; 0 = none. */
+/*
+ * Reads all signals that wait, and forwards them. Returns one that is to end us, else SIGTSTP, if they are among them;
+ * else 0. SIGWINCH is for the command alone: it must not hide one that came behind it.
+ */
 static int
 take_signals(struct run *r)
 {
     struct signalfd_siginfo si;
-    int first = 0;
+    int told = 0;
 
     while (read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
         if (si.ssi_signo == SIGCHLD) {
             continue;
         }
         child_signal(&r->child, (int)si.ssi_signo);
-        first = first != 0 ? first : (int)si.ssi_signo;
+        if (si.ssi_signo != SIGWINCH && (told == 0 || told == SIGTSTP)) {
+            told = (int)si.ssi_signo;
+        }
     }
-    return first;
+    return told;
 }
 
 /* One poll until the next deadline. The bits of what is readable: 1 signals, 2 lock, 4 ears. */
@@ -323,7 +328,7 @@ await_lock(struct run *r)
 
             if (sig == SIGTSTP) {
                 kill(0, SIGSTOP);
-            } else if (sig != 0 && sig != SIGWINCH) {
+            } else if (sig != 0) {
                 return RLOCK_SIGNAL + sig;
             }
         }

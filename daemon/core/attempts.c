@@ -139,7 +139,13 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     } else if (q->retry_us > c->now_us && q->trouble != CORE_NOT_GRANTED) {
         timer_set(c, &q->timer, q->retry_us);
     } else {
+        bool due = q->retry_us <= c->now_us;
+
         try_first(c, unplaced, true);
+        if (unplaced != next) { /* it asks for its place only: when the first one asks is not put off by that */
+            q->again = due;
+            q->failed = !due;
+        }
     }
 }
 

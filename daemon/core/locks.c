@@ -391,15 +391,16 @@ end_empty_turn(struct core *c, struct lock *l)
 
 /*
  * Somebody gave it back, but not who holds it here: Redisson's forceUnlock? The renewal tells. It may also be the echo
- * of our own release, or of another database; or, where keys are tracked, of that renewal itself.
+ * of our own release, or of another database, so there is not one for each; or, where keys are tracked, of that renewal
+ * itself, so there is none.
  */
 static void
 renew_soon(struct core *c, struct claim *cl)
 {
     int64_t confirmed_us = cl->deadline_us - core_deadline_us(0, cl->lease_us);
 
-    if (cl->watchdog && !cl->lock->tracking && c->now_us - confirmed_us >= c->conf.handoff_time_us) {
-        cl->renew_us = earlier(cl->renew_us, c->now_us);
+    if (cl->watchdog && !cl->lock->tracking) {
+        cl->renew_us = earlier(cl->renew_us, confirmed_us + c->conf.handoff_time_us + YIELD_US);
         claim_arm(c, cl);
     }
 }
@@ -472,7 +473,7 @@ lock_broken(struct core *c, struct lock *l)
     }
     list_each(pos, nxt, &l->queue->claims)
     {
-        container_of(pos, struct claim, node)->op_stale = true;
+        container_of(pos, struct claim, node)->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */
     }
     lock_suspect(c, l);
 }

@@ -128,7 +128,11 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
-    } else if (c->now_us >= cl->deadline_us || cl->op_stale) {
+    } else if (cl->op_stale) {
+        claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
+        claim_arm(c, cl);
+        lock_attempt_succeeded(cl->lock);
+    } else if (c->now_us >= cl->deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be told; asking again renews it */
         claim_arm(c, cl);
         lock_attempt_failed(c, cl->lock, d);

@@ -8,7 +8,8 @@
  * A clock has jumped (SUSPECT): Redis may have dropped keys early. Every claim asks whether it is still there. So do
  * those of a name that was broken at another daemon.
  *
- * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says.
+ * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says. What was asked
+ * for before, and what a bundle waited for beside it, is answered all the same: it was ours then, as far as we knew.
  */
 #include "daemon/core/state.h"
 

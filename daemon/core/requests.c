@@ -436,14 +436,15 @@ ask_pause_us(const struct request *r)
     return waited_us < ASK_MAX_US ? waited_us : ASK_MAX_US;
 }
 
-/* An UNLOCK of the last hold, whose turn it is, and which was not sent yet. (Of an old token it would not be there.) */
+/* An UNLOCK of the last hold, whose turn it is, which would be done and was not sent yet; see serve_unlock(). */
 static bool
 gives_all_back(const struct request *r)
 {
     const struct claim *cl = r->claim;
 
     return r->verb == CORE_UNLOCK && cl->state == CLAIM_HELD && cl->requests.next == &r->claim_node &&
-           claim_holds(cl) + r->again == 1;
+           claim_holds(cl) + r->again == 1 && (!r->shared || cl->shared > 0) &&
+           (r->token == 0 || r->token == cl->token);
 }
 
 void

@@ -132,8 +132,8 @@ def watched(pid, directory, running):
     """What a process does just now: symbols, or why not."""
     try:
         return profile.perf(pid, directory, running)
-    except Skip as e:
-        return e
+    except (Skip, OSError, subprocess.SubprocessError) as e:
+        return Skip(str(e))
 
 
 # ---- jobs: each puts values by ids into out, as it goes, and may add to stage.growth ----

@@ -14,11 +14,18 @@ TRIED = {
     "procs-":
         "As `own-64`, and each client is one more process that has to be woken, with rlockd between two more "
         "times.",
+    "deep-":
+        "No wake-up is paid for here, so what counts is processor time: Redis's is half of the classic scripts' "
+        "(`deep-cpu`), and the load, rlockd and Redis have two cores together. It was 1.84 (1.75..1.89) in a run "
+        "of a few rows on a quiet machine. Tried: what own-64 names, and fewer words and answers per name in a "
+        "call (29 k -> 23 k instructions of Redis for a name that is taken, 23 k -> 19 k for one that is given back).",
+    "peer-":
+        "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`.",
     "one-p50":
         "A request through rlockd wakes four sleeping processes, a direct one two: it cannot be below the direct "
         "one and the echo floor together, which is about twice the direct one, if both hops sleep. `spin: 30us` "
-        "takes rlockd's wake-ups away, for processor time (`spin-one`). Two of 14 system calls per pair are "
-        "libevent's FIONREAD.",
+        "takes rlockd's wake-ups away where a core is free for that; on two it made little difference "
+        "(`spin-one`). Two of 14 system calls per pair are libevent's FIONREAD.",
     "hot-":
         "The floor does nothing but wake the next one, so what rlockd does for a hand-over is seen in full: 4 k "
         "instructions of the core, as many for reading and answering, and the kernel's for two writes and a read. "
@@ -36,6 +43,11 @@ TRIED = {
         "call (-> 18.9 k), answers in rows and fewer shared variables (-> 16.6 k). Calls of 128 names instead of "
         "64 (`redis.batch`) take Redis 5.5 instead of 6.6 us and rlockd 3.5 instead of 4.2, but a LOCK then waits "
         "longer behind them; calls of 16 took more time, and no LOCK was faster.",
+    "hot-64-recipe":
+        "The recipe makes 60 requests for each hand-over; but where waking a process costs 40 us and more, what "
+        "rlockd itself makes of a name is less than elsewhere, too: see `hot-64-floor`.",
+    "hot-procs-64-recipe":
+        "As `hot-64-recipe`.",
     "linger":
         "Nothing goes to Redis; what is left are the system calls of a client, as with the echo floor.",
     "remote":

@@ -117,25 +117,28 @@ START_TEST(given_back_in_doubt)
 }
 END_TEST
 
-/* ... but what is not the last hold was not done. */
+/* ... but what would not give back the last hold does not. */
 START_TEST(not_given_back_in_doubt)
 {
-    enum how { TWO_HOLDS, RENEWED, HOWS };
+    enum how { TWO_HOLDS, RENEWED, STALE, SHARED, HOWS };
 
     for (int how = 0; how < HOWS; how++) {
         struct world w;
-        uint64_t s, id;
+        uint64_t s, id, token;
         struct flight op;
 
         world_open(&w);
         s = session(&w);
-        take(&w, s, "a");
+        token = redis_grants(&w, "a", lock(&w, s, "a", .owner = "o"))->token;
         if (how == TWO_HOLDS) {
-            redis_grants(&w, "a", lock(&w, s, "a"));
+            redis_grants(&w, "a", lock(&w, s, "a", .owner = "o"));
         }
         suspects(&w);
         op = expect_op(&w, CORE_EXTEND, "a");
-        id = how == RENEWED ? renew(&w, s, "a", SEC(60)) : unlock(&w, s, "a");
+        id = how == RENEWED  ? renew(&w, s, "a", SEC(60), .owner = "o")
+             : how == STALE  ? unlock(&w, s, "a", .owner = "o", .token = token + 1)
+             : how == SHARED ? unlock(&w, s, "a", .owner = "o", .shared = true)
+                             : unlock(&w, s, "a", .owner = "o");
         pass(&w, SEC(1));
         expect_reply(&w, id, CORE_UNAVAILABLE);
         redis_says(&w, op, CORE_OK);

@@ -85,6 +85,63 @@ START_TEST(all_take_places)
 }
 END_TEST
 
+/* Who comes later and takes a place does not put off the time at which the first one asks again. */
+START_TEST(the_first_one_is_not_put_off)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(4));
+    lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(30));
+    pass(&w, SEC(1));
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_says(&w, asks(&w, s), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* ... nor does it make forgotten that it is his turn (found by tests/sim, seed 3705). */
+START_TEST(the_turn_is_not_forgotten)
+{
+    struct world w;
+    struct flight gives, place;
+    uint64_t h, s, t, u, id, left;
+
+    world_open(&w);
+    h = session(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    takes(&w, h);
+    id = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    left = unlock(&w, h, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    lock(&w, t, "a", FAIR);
+    place = expect_place(&w, t);
+    lock(&w, u, "a", FAIR);
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, left, CORE_LEFT);
+    redis_says(&w, place, CORE_TAKEN, .pttl_us = SEC(30), .placed = true);
+    places(&w, u, SEC(30));
+    redis_says(&w, asks(&w, s), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* Held here: a place is taken all the same, so that who asks elsewhere stands behind it. */
 START_TEST(places_while_held_here)
 {
@@ -764,6 +821,8 @@ main(void)
 {
     const TTest *tests[] = {
         all_take_places,
+        the_first_one_is_not_put_off,
+        the_turn_is_not_forgotten,
         places_while_held_here,
         nowait,
         renewed,

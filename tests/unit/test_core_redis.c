@@ -592,7 +592,8 @@ START_TEST(stamped_patience)
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_DOWN);
-    give(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it is carried on */
+    expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
     ck_assert(!known(&w, "a"));
     world_close(&w);
 }

@@ -187,9 +187,7 @@ START_TEST(heard_from_others)
         expect_op(&w, CORE_WATCH, "a");
         hint(&w, op.op.lock);
         redis_grants(&w, "a", id);
-        hint(&w, op.op.lock); /* of before: an echo of our own release, say */
-        quiet(&w);
-        pass(&w, MS(10));
+        pass(&w, MS(15));
         watching(&w, op.op.lock); /* that one says nothing */
         quiet(&w);
         hint(&w, op.op.lock);
@@ -219,8 +217,10 @@ START_TEST(heard_from_others_in_vain)
     expect_op(&w, CORE_WATCH, "a");
     hint(&w, op.op.lock);
     redis_grants(&w, "a", id);
-    pass(&w, MS(10));
-    hint(&w, op.op.lock);
+    hint(&w, op.op.lock); /* the echo of our own release, say */
+    pass(&w, MS(15) - 1);
+    quiet(&w);
+    pass(&w, 1);
     renewal = expect_op(&w, CORE_EXTEND, "a");
     hint(&w, op.op.lock);
     redis_says(&w, renewal, CORE_OK);
@@ -245,13 +245,36 @@ START_TEST(answered_too_late)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     hears_that_it_is_broken(&w);
     redis_says(&w, op, CORE_OK);
-    pass(&w, MS(20));
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* asked again at once */
     skip_watches(&w);
     pass(&w, SEC(5) + MS(1));
     redis_grants(&w, "a", id);
     skip_watches(&w);
     world_close(&w);
+}
+END_TEST
+
+/* ... or it was taken behind the break: then it is ours, also for who does not wait. A place is not asked for twice. */
+START_TEST(answered_in_time)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_FAIR};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        struct flight op;
+        uint64_t id;
+
+        open_as(&w, "us");
+        id = lock(&w, session(&w), "a", .kind = kinds[i], .nowait = true);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        hears_that_it_is_broken(&w);
+        redis_says(&w, op, CORE_OK);
+        if (kinds[i] == KIND_REENTRANT) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        }
+        expect_reply(&w, id, CORE_GRANTED);
+        world_close(&w);
+    }
 }
 END_TEST
 
@@ -297,7 +320,7 @@ main(void)
 {
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering,
                             heard_from_others, heard_from_others_in_vain,
-                            answered_too_late, told_for_who_has_gone, nothing_to_do};
+                            answered_too_late, answered_in_time, told_for_who_has_gone, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }
