@@ -350,7 +350,7 @@ MUTANTS = [
     Mutant("R55", "who takes a place makes forgotten that it is the turn of somebody else", CORE + "attempts.c",
            "            q->again = due;\n            q->failed = !due;\n", "", ["unit:test_core_places"]),
     Mutant("R53", "our own renewal of a tracked key brings the next one", CORE + "locks.c",
-           "cl->watchdog && !cl->lock->tracking && ", "cl->watchdog && ", ["unit:test_core_tell"]),
+           "cl->watchdog && !cl->lock->tracking)", "cl->watchdog)", ["unit:test_core_tell"]),
     Mutant("R50", "who looks again before it sleeps never sleeps", "daemon/serve/engine.c",
            "spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());",
            "(spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us()) || e->conf->spin_us != 0);",

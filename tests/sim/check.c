@@ -28,7 +28,8 @@
  *      alone, and one that is owed a release may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
  *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
- *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149).
+ *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149;
+ *      10381, where the first one's process had died).
  *   S1, S4, L1 and L3 of names on which BREAK is used (`broken`): that is what BREAK does. Their former holder hears of
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
@@ -69,10 +70,11 @@ epoch_of(const struct daemon *d)
     return st.epoch;
 }
 
+/* Daemon a has, or had told, it in that epoch; b has it, too. */
 static void
-double_grant(struct world *w, const char *how, const struct name *n, int a, int b)
+double_grant(struct world *w, const char *how, const struct name *n, int a, uint64_t epoch, int b)
 {
-    if (w->now_us < w->failback_us && epoch_of(&w->daemon[a]) != epoch_of(&w->daemon[b])) {
+    if (w->now_us < w->failback_us && epoch != epoch_of(&w->daemon[b])) {
         w->excused_us = w->excused_us > w->failback_us ? w->excused_us : w->failback_us; /* also when they have met */
     }
     if (w->now_us < w->excused_us || (n->kind == KIND_COUNTER && w->now_us < w->failback_us)) {
@@ -117,6 +119,15 @@ forget_old(struct name *n, int64_t now_us)
     }
 }
 
+/* The epoch in which it is held; what a process that has died held was asserted in none behind its grant. */
+static uint64_t
+promised_in(const struct world *w, const struct promise *p)
+{
+    const struct daemon *d = &w->daemon[p->daemon];
+
+    return p->life == d->life ? epoch_of(d) : p->epoch;
+}
+
 /* S1, as the clients see it. */
 static void
 check_promises(struct daemon *d, const struct name *n, const struct promise *mine)
@@ -132,7 +143,7 @@ check_promises(struct daemon *d, const struct name *n, const struct promise *min
         if (!p->shared || !mine->shared) {
             trace(w, "check", "promise of daemon %d owner %d token %d until %.6f", p->daemon, (int)p->owner,
                   (int)p->token, (double)p->until_us / 1e6);
-            double_grant(w, "told", n, p->daemon, d->index);
+            double_grant(w, "told", n, p->daemon, promised_in(w, p), d->index);
             return;
         }
     }
@@ -285,8 +296,8 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
         }
         p = &n->promise[n->promises_n++];
     }
-    *p = (struct promise){.daemon = d->index, .self = d->state.self, .life = d->life, .owner = r->owner,
-                          .token = r->token, .session = s->id, .owner_name = a->owner,
+    *p = (struct promise){.daemon = d->index, .self = d->state.self, .life = d->life, .epoch = epoch_of(d),
+                          .owner = r->owner, .token = r->token, .session = s->id, .owner_name = a->owner,
                           .holds = a->sole ? r->holds : 0, .shared = shared};
     p->until_us = told_until(d, r->lease_us);
     n->granted = true;
@@ -525,7 +536,7 @@ check_holders(struct world *w, struct name *n)
         sight(w, SIGHT_PERMITS_OUT);
     }
     if (l.writers > 0 && l.n > allowed) {
-        double_grant(w, "held", n, first, l.last);
+        double_grant(w, "held", n, first, epoch_of(&w->daemon[first]), l.last);
     }
 }
 

@@ -226,7 +226,8 @@ struct daemon {
 
 struct promise {
     int daemon;
-    uint64_t self, life, owner, token, session; /* life: of the process that said so */
+    uint64_t self, life, owner, token, session; /* life: of the process that said so ... */
+    uint64_t epoch;   /* ... in that epoch of Redis */
     int64_t until_us; /* true time */
     uint32_t holds;   /* 0 = not known any more */
     bool shared;
