@@ -189,28 +189,41 @@ END_TEST
 
 /* ---- script calls ---- */
 
-/* The words behind guard, floor, epoch and room of two names' first attempt. */
-static void
-says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_holds, const char *want)
+/* The words of two names' first attempt; they point into `text`. */
+static int
+words_of(const struct core_op ops[2], struct buf *text, struct slice *word)
 {
     static const struct hash_key secret = {0};
     const struct call_sender sender = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
-    const struct core_op ops[] = {
-        {.key = SLICE_LIT("a"), .owner = 1, .lease_us = lease_ms * US_PER_MS, .holds = holds},
-        {.key = SLICE_LIT("b"), .owner = 2, .lease_us = other_lease_ms * US_PER_MS, .holds = other_holds},
-    };
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
-    struct slice word[LINK_WORDS_MAX];
-    struct buf text, got;
-    int words;
+    int n;
 
     list_init(&c.items);
     for (size_t i = 0; i < 2; i++) {
         list_push_back(&c.items, &item_new(&ops[i])->node);
     }
+    n = call_words(&c, &sender, text, word);
+    while (!list_empty(&c.items)) {
+        item_free(container_of(c.items.next, struct item, node));
+    }
+    return n;
+}
+
+/* What stands behind guard, floor, epoch and room. */
+static void
+says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_holds, const char *want)
+{
+    const struct core_op ops[] = {
+        {.key = SLICE_LIT("a"), .owner = 1, .lease_us = lease_ms * US_PER_MS, .holds = holds},
+        {.key = SLICE_LIT("b"), .owner = 2, .lease_us = other_lease_ms * US_PER_MS, .holds = other_holds},
+    };
+    struct slice word[LINK_WORDS_MAX];
+    struct buf text, got;
+    int words;
+
     buf_init(&text, 0);
     buf_init(&got, 0);
-    words = call_words(&c, &sender, &text, word);
+    words = words_of(ops, &text, word);
     for (int i = 11; i < words; i++) {
         buf_adds(&got, i > 11 ? " " : "");
         buf_add_slice(&got, word[i]);
@@ -218,10 +231,25 @@ says(int64_t lease_ms, uint32_t holds, int64_t other_lease_ms, uint32_t other_ho
     ck_assert_msg(slice_is(buf_slice(&got), want), "%.*s, not %s", (int)got.n, got.p, want);
     buf_fini(&got);
     buf_fini(&text);
-    while (!list_empty(&c.items)) {
-        item_free(container_of(c.items.next, struct item, node));
+}
+
+/* Wherever it ends: the words stay within what there is. */
+START_TEST(no_room_for_the_words)
+{
+    const struct core_op ops[] = {{.key = SLICE_LIT("a"), .owner = 1}, {.key = SLICE_LIT("b"), .owner = 2}};
+
+    for (size_t room = 1; room < 40; room++) {
+        struct slice word[LINK_WORDS_MAX];
+        struct buf text;
+
+        buf_init(&text, room);
+        for (int n = words_of(ops, &text, word); n-- > 11;) {
+            ck_assert(word[n].p >= text.p && word[n].p + word[n].n <= text.p + text.n);
+        }
+        buf_fini(&text);
     }
 }
+END_TEST
 
 /* What all names have in common is said once. */
 START_TEST(terms_are_said_once_where_they_are_the_same)
@@ -603,6 +631,7 @@ main(void)
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
         terms_are_said_once_where_they_are_the_same,
+                            no_room_for_the_words,
         answers_beyond_lua_are_none,
         answers_of_another_shape,
         names_in_a_row,

@@ -102,18 +102,20 @@ END_TEST
 /* What is given back in doubt may be told UNAVAILABLE, but not be forgotten: else it would be renewed for ever. */
 START_TEST(given_back_in_doubt)
 {
-    struct world w;
-    uint64_t s, id;
+    for (int named = 0; named < 2; named++) {
+        struct world w;
+        uint64_t s, id;
 
-    s = world_holding(&w);
-    suspects(&w);
-    expect_op(&w, CORE_EXTEND, "a");
-    id = unlock(&w, s, "a");
-    pass(&w, SEC(1));
-    expect_reply(&w, id, CORE_UNAVAILABLE);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    ck_assert(!known(&w, "a"));
-    world_close(&w);
+        s = world_holding(&w);
+        suspects(&w);
+        expect_op(&w, CORE_EXTEND, "a");
+        id = unlock(&w, s, "a", .token = named ? look(&w, "a").token : 0);
+        pass(&w, SEC(1));
+        expect_reply(&w, id, CORE_UNAVAILABLE);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
 }
 END_TEST
 
