@@ -8,7 +8,6 @@ import queue
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -276,16 +275,6 @@ class World:
             with daemon.conn() as c:
                 return [w for w in c.maps("LOCKS", name) if w["waiters"] >= n]
         return until(shown, PATIENCE)
-
-    def round_trip(self, n=200):
-        """Median of one PING of Redis, in seconds."""
-        with self.redis.conn() as c:
-            took = []
-            for _ in range(n):
-                began = time.monotonic()
-                c.cmd("PING")
-                took.append(time.monotonic() - began)
-        return statistics.median(took)
 
 
 def granted(reply):
