@@ -462,7 +462,7 @@ lock_break(struct core *c, struct request *r)
  * It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. And
  * what Redis has granted to one of ours meanwhile may be gone before we read of it.
  */
-static void
+void
 lock_broken(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
@@ -478,32 +478,6 @@ lock_broken(struct core *c, struct lock *l)
     lock_suspect(c, l);
 }
 
-/* Who holds it at another daemon has to hear of it now, not when it is renewed. */
-static void
-tell_broken(struct core *c, const struct lock *l)
-{
-    tell_begin(c, TELL_BROKEN);
-    tell_word(c, tell_myself(c));
-    tell_word(c, lock_name(l));
-    tell_word(c, lock_key(l));
-    tell_send(c);
-}
-
-void
-lock_broken_elsewhere(struct core *c, struct slice text)
-{
-    struct slice daemon, name, key;
-    struct lock *l;
-
-    if (!told_word(&text, &daemon) || !told_word(&text, &name) || !told_word(&text, &key)) {
-        return;
-    }
-    l = slice_eq(daemon, tell_myself(c)) ? NULL : lock_find(c, name);
-    if (l != NULL && slice_eq(lock_key(l), key)) {
-        lock_broken(c, l);
-    }
-}
-
 void
 lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
@@ -514,8 +488,9 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     while (ok && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
     }
+    /* Who holds it at another daemon hears of it now, not when it is renewed. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
-        tell_broken(c, l);
+        tell_lock(c, TELL_BROKEN, l);
     }
     if (d->outcome == CORE_UNKNOWN) {
         lock_broken(c, l);

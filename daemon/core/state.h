@@ -247,7 +247,7 @@ struct lock {
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
-    bool outside : 1;       /* somebody waits elsewhere: a probe said so, and Redis was not told yet that it is free */
+    bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
@@ -301,7 +301,8 @@ struct tell {
 enum tell_what {
     TELL_WAY = 'W',     /* deadlock.c: a trail, on its way; */
     TELL_VERDICT = 'V', /* ... a cycle */
-    TELL_BROKEN = 'B',  /* locks.c: a name was broken */
+    TELL_BROKEN = 'B',  /* locks.c: a name was broken; told_lock() */
+    TELL_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; told_lock() */
 };
 
 /* Whether somebody waits elsewhere for what stays here, see probe.c. */
@@ -379,7 +380,7 @@ bool lock_has_room(const struct lock *l, bool shared, bool behind);
 struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
 void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
-void lock_broken_elsewhere(struct core *c, struct slice text);       /* text: see tell.c */
+void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
 bool lock_has_one_token(const struct lock *l);                       /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
@@ -461,6 +462,7 @@ struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
 void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
 void probe_timer(struct core *c);
 void probe_done(struct core *c, const struct core_probed *d);
+void lock_wanted_elsewhere(struct core *c, struct lock *l); /* it is held here, or lingers */
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
@@ -501,8 +503,10 @@ void tell_begin(struct core *c, enum tell_what what);
 void tell_word(struct core *c, struct slice word);
 void tell_number(struct core *c, uint64_t number);
 void tell_send(struct core *c); /* nothing is said if it was too much */
+void tell_lock(struct core *c, enum tell_what what, const struct lock *l); /* all of it: who says it, name and key */
 bool told_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
 bool told_number(struct slice *text, uint64_t *number);
+struct lock *told_lock(const struct core *c, struct slice text); /* NULL: of no lock here, or we said it ourselves */
 void tell_heard(struct core *c, struct slice what);
 
 static inline bool

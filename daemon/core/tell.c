@@ -65,6 +65,16 @@ tell_send(struct core *c)
     }
 }
 
+void
+tell_lock(struct core *c, enum tell_what what, const struct lock *l)
+{
+    tell_begin(c, what);
+    tell_word(c, tell_myself(c));
+    tell_word(c, lock_name(l));
+    tell_word(c, lock_key(l));
+    tell_send(c);
+}
+
 /* ---- hearing it ---- */
 
 bool
@@ -102,10 +112,24 @@ told_number(struct slice *text, uint64_t *number)
     return true;
 }
 
+struct lock *
+told_lock(const struct core *c, struct slice text)
+{
+    struct slice daemon, name, key;
+    struct lock *l;
+
+    if (!told_word(&text, &daemon) || !told_word(&text, &name) || !told_word(&text, &key)) {
+        return NULL;
+    }
+    l = slice_eq(daemon, tell_myself(c)) ? NULL : lock_find(c, name);
+    return l != NULL && slice_eq(lock_key(l), key) ? l : NULL;
+}
+
 void
 tell_heard(struct core *c, struct slice what)
 {
     struct slice text;
+    struct lock *l;
 
     if (what.n == 0) {
         return;
@@ -117,7 +141,16 @@ tell_heard(struct core *c, struct slice what)
         deadlock_heard(c, (enum tell_what)what.p[0], text);
         break;
     case TELL_BROKEN:
-        lock_broken_elsewhere(c, text);
+        l = told_lock(c, text);
+        if (l != NULL) {
+            lock_broken(c, l);
+        }
+        break;
+    case TELL_WANTED:
+        l = told_lock(c, text);
+        if (l != NULL) {
+            lock_wanted_elsewhere(c, l);
+        }
         break;
     default:
         break;

@@ -117,6 +117,24 @@ class Linger(Case):
             self.assertLess(statistics.median(took), SOON, took)
             self.assertLess(statistics.median(back), SOON, back)
 
+    def test_it_is_told(self):
+        """... by the other daemon, where Redis does not say who listens; a daemon without `linger` says nothing"""
+        self.assertEqual(self.r.cmd("ACL", "SETUSER", "default", "-pubsub|numsub"), "OK")
+        self.a = self.rlockd(redis=self.r.url, name="c", conf=CONF + "handoff: { time: 1s }\n")
+        for conf, told in ((CONF, True), ("", False)):
+            b = self.rlockd(redis=self.r.url, name="b%d" % told, conf=conf)
+            yields = self.stats()["linger_yields"]
+            took = []
+            for i in range(5):
+                self.idle("x%d%d" % (told, i))
+                took.append(self.gets(b, "x%d%d" % (told, i)))
+            if told:
+                self.assertLess(statistics.median(took), SOON, took)
+                self.assertGreaterEqual(self.stats()["linger_yields"], yields + 3)
+            else:
+                self.assertGreater(min(took), 0.5)
+                self.assertEqual(self.stats()["linger_yields"], yields)
+
     def test_nobody_elsewhere(self):
         """16 clients, each with a name of its own"""
         conns = [self.conn(self.a) for _ in range(16)]

@@ -1,5 +1,6 @@
 /*
- * test_core_tell.c -- a name is broken at one daemon and held at another: that one hears of it, and asks Redis at once.
+ * test_core_tell.c -- what daemons tell each other of a name. It is broken at one and held at another: that one hears of
+ * it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
  */
 #include <stdio.h>
 
@@ -297,11 +298,128 @@ START_TEST(told_for_who_has_gone)
 }
 END_TEST
 
+/* ---- wanted ---- */
+
+/* Another daemon says that somebody there waits for "a". */
+static void
+hears_that_it_is_wanted(struct world *w)
+{
+    static const char text[] = "N5:other,1:a,1:a,";
+
+    hears(w, text, sizeof(text) - 1);
+}
+
+START_TEST(wanted_is_told)
+{
+    static const struct {
+        struct ask how;
+        enum core_outcome outcome;
+        bool told;
+    } cases[] = {
+        {{.linger_us = SEC(1)}, CORE_TAKEN, true},
+        {{.linger_us = SEC(1), .kind = KIND_RW, .shared = true}, CORE_TAKEN, true},
+        {{.linger_us = 0}, CORE_TAKEN, false},                        /* the rule is the same there, or Redis is asked */
+        {{.linger_us = SEC(1), .kind = KIND_FENCED}, CORE_TAKEN, false}, /* never lingers */
+        {{.linger_us = SEC(1), .nowait = true}, CORE_TAKEN, false},   /* waits no more */
+        {{.linger_us = SEC(1)}, CORE_UNKNOWN, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world w;
+        uint64_t id;
+
+        open_as(&w, "us");
+        id = world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), cases[i].outcome, .pttl_us = SEC(30));
+        skip_watches(&w);
+        if (cases[i].how.nowait) {
+            expect_reply(&w, id, CORE_NOT_GRANTED);
+        }
+        ck_assert_uint_eq(w.said_n, cases[i].told);
+        if (cases[i].told) {
+            ck_assert_uint_eq(w.said[0].n, strlen("N2:us,1:a,1:a,"));
+            ck_assert_mem_eq(w.said[0].p, "N2:us,1:a,1:a,", w.said[0].n);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It goes back to Redis before its time, and does not stay here again before others had their turn. */
+START_TEST(wanted_while_it_lingers)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    hears_that_it_is_wanted(&w);
+    ck_assert_uint_eq(w.metrics.linger_yields, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    hears_that_it_is_wanted(&w); /* once is enough */
+    quiet(&w);
+    id = lock(&w, s, "a", .linger_us = SEC(1));
+    redis_says(&w, op, CORE_OK, .outsiders = 1);
+    quiet(&w);
+    pass(&w, MS(5));
+    redis_grants(&w, "a", id);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(wanted_while_it_is_held)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1)));
+    hears_that_it_is_wanted(&w);
+    quiet(&w);
+    ck_assert_uint_eq(w.metrics.linger_yields, 0);
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1))); /* they had it, and it lingers again */
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_state(&w, "a", "lingering");
+    world_close(&w);
+}
+END_TEST
+
+/* Who waits for it as well has nothing to give back, and what it has later may linger. */
+START_TEST(wanted_where_it_is_wanted)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    id = lock(&w, s, "a", .linger_us = SEC(1));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    hears_that_it_is_wanted(&w);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_state(&w, "a", "lingering");
+    world_close(&w);
+}
+END_TEST
+
+/* ---- */
+
 /* Of oneself, of other names, of the name with another key, and what is no such message. */
 START_TEST(nothing_to_do)
 {
     static const char *const texts[] = {"B2:us,1:a,1:a,", "B5:other,1:b,1:b,", "B5:other,1:a,1:k,", "B5:other,1:a,1:a",
                                         "B5:other,1:a,",  "B5:other,",         "B",                 "b5:other,1:a,1:a,",
+                                        "N2:us,1:a,1:a,", "N5:other,1:b,1:b,", "N",
                                         ""};
     struct world w;
 
@@ -320,7 +438,8 @@ main(void)
 {
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering,
                             heard_from_others, heard_from_others_in_vain,
-                            answered_too_late, answered_in_time, told_for_who_has_gone, nothing_to_do};
+                            answered_too_late, answered_in_time, told_for_who_has_gone, wanted_is_told,
+                            wanted_while_it_lingers, wanted_while_it_is_held, wanted_where_it_is_wanted, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }
