@@ -110,12 +110,14 @@ def judge(world, report, is_strict):
     report.say("     %s: lost updates: %d of %d unfenced, %d of %d fenced (%d refused)" % (
         world.title, lost["plain"], writes["plain"], lost["fenced"], writes["fenced"], refused))
     turns = world.turns() or [0]
-    report.say("     %s: %d hand-overs; the plain client had it %d times, and waited %.1f ms for it "
-               "(median; 9 of 10 times less than %.1f)" % (
-                   world.title, sum(world.handed.values()), verdict.plain, turns[len(turns) // 2],
+    lingers = sum(world.lingered.values())
+    report.say("     %s: %d hand-overs; %d times a lock lingered; the plain client had it %d times, and waited %.1f ms "
+               "for it (median; 9 of 10 times less than %.1f)" % (
+                   world.title, sum(world.handed.values()), lingers, verdict.plain, turns[len(turns) // 2],
                    turns[len(turns) * 9 // 10]))
     report.test("%s: the plain client has its turn" % world.title,
                 None if verdict.plain * 4 >= world.beside else "%d times" % verdict.plain)
+    report.test("%s: locks lingered" % world.title, None if lingers > 0 else "none did")
     double = [v for v in verdict.violations if v.kind in ("exclusion", "model")]
     other = [v for v in verdict.violations if v.kind not in ("exclusion", "model")]
     blame = collections.Counter(during(world, v.at) for v in double if v.kind == "exclusion")

@@ -42,10 +42,12 @@ rules:
   - { match: "rw:*", kind: rw }
   - { match: "se:*", kind: semaphore, limit: 3 }
   - { match: "fe:*", kind: fenced }
+  - { match: "li:*", linger: 300ms }
 """
-NAMES = "re:0,re:1,si:0,co:0,fa:0,fe:0,rw:0,se:0"
+NAMES = "re:0,re:1,li:0,si:0,co:0,fa:0,fe:0,rw:0,se:0"
 HOT = ("re:hot", 3), ("si:hot", 2)  # names that go round all the time, and how many want each at each daemon
 PLAIN = "re:hot"
+QUEUE = "redisson_lock_queue:{%s}"
 FAULTS = ("delay", "jitter", "slice", "cut", "swallow", "hole", "bandwidth")
 
 
@@ -171,7 +173,7 @@ class World:
             self.set_clock(0)
             redis_env = {"LD_PRELOAD": os.path.join(PROGRAMS, "clock.so"), "RLOCKD_CLOCK": self.clock}
         self.clients, self.born = {}, 0
-        self.plain, self.beside, self.handed = None, 0, {}
+        self.plain, self.beside, self.handed, self.lingered = None, 0, {}, {}
         self.log = open(os.path.join(self.dir, "world.history"), "a", buffering=1)
         try:
             self.build(replica, clients, redis_env, redis_args)
@@ -312,7 +314,9 @@ class World:
     def handoffs(self):
         """How often the daemons have handed a lock over, in all of their lives."""
         for tag, d in self.daemons.items():
-            self.handed[tag, d.lives] = int(d.info("stats")["handoffs"])
+            stats = d.info("stats")
+            self.handed[tag, d.lives] = int(stats["handoffs"])
+            self.lingered[tag, d.lives] = int(stats["lingers"])
         return sum(self.handed.values())
 
     def until_in_runs(self):
@@ -377,6 +381,8 @@ class World:
                 self.bad.append("client %s ended with %s: %s" % (name, c.proc.returncode, c.log()[-500:]))
             c.log_file.close()
         self.clients = {}
+        if self.replica is not None:
+            self.somebody_comes_by()
         left = []
 
         def clean():
@@ -385,6 +391,15 @@ class World:
         within(clean, self.lease + 6, pause=0.05)
         for what in left:
             self.event("left", what)
+
+    def somebody_comes_by(self):
+        """A replica that is promoted may bring back places that were given up: who comes by drops those that are over."""
+        with self.daemons["A"].conn() as c:
+            for key in self.redis.cmd("KEYS", QUEUE % "*"):
+                name = key[len(QUEUE % "") - 1:-1]
+                token = c.cmd("LOCK", name, "WAIT", "10s")
+                if not isinstance(token, int) or c.cmd("UNLOCK", name) != 0:
+                    self.bad.append("%s is not free when all have gone: %s" % (name, token))
 
     def left(self):
         keys = [k for k in self.redis.cmd("KEYS", "*") if not k.startswith(rlcheck.HOUSE)]
