@@ -236,6 +236,9 @@ def _rows():
             ours, theirs = Cell("rlockd", twin, clients=n), Cell(server, kind, clients=n)
             title = "%s: rlockd from the same language / it, own names, %d clients" % (what, n)
             yield Row("peer-%s-own-%d" % (ident, n), title, rate, ours, theirs, "> 1")
+            if n == 1:  # what a rule can do about the second hop
+                lingers = ours._replace(server="linger")
+                yield Row("peer-%s-own-1-linger" % ident, "the same with linger", rate, lingers, theirs, "> 1")
             if n > 1:
                 ours, theirs = ours._replace(hot=True), theirs._replace(hot=True)
                 yield Row("peer-%s-hot-%d" % (ident, n), "the same, one name", rate, ours, theirs, "> 1")

@@ -20,7 +20,8 @@ TRIED = {
         "of a few rows on a quiet machine. Tried: what own-64 names, and fewer words and answers per name in a "
         "call (29 k -> 23 k instructions of Redis for a name that is taken, 23 k -> 19 k for one that is given back).",
     "peer-":
-        "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`.",
+        "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`. Where a rule says "
+        "`linger`, one who asks for the same name again pays no second hop: `peer-*-own-1-linger`.",
     "one-p50":
         "A request through rlockd wakes four sleeping processes, a direct one two: it cannot be below the direct "
         "one and the echo floor together, which is about twice the direct one, if both hops sleep. `spin: 30us` "
