@@ -4,7 +4,7 @@
  *
  * Owns the array, never the nodes. Invariants:
  *
- * H1  slot[i].node->pos == i + 1, and both have the same at_us, for every i < count; pos == 0 for nodes that are out.
+ * H1  slot[i].node->pos == i + 1 for every i < count; pos == 0 for nodes that are out.
  * H2  No slot is due before its parent: (at_us, seq) rises from root to leaf.
  * H3  seq is never used twice, so the order is total.
  */
@@ -42,7 +42,7 @@ heap_reserve(struct heap *h, size_t room)
     if (room <= h->room) {
         return true;
     }
-    if (room > UINT32_MAX / 2) {
+    if (room > HEAP_MAX) {
         return false;
     }
     while (want < room) {
@@ -105,7 +105,6 @@ settle(struct heap *h, size_t i, struct heap_slot s)
 void
 heap_set(struct heap *h, struct heap_node *n, int64_t at_us)
 {
-    n->at_us = at_us;
     if (n->pos == 0) {
         assert(h->count < h->room);
         n->pos = (uint32_t)++h->count;

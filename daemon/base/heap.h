@@ -12,10 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { HEAP_MAX = 1 << 27 }; /* nodes */
+
+/* When it is due stands in the array, see heap_at(), and not here as well: a million records have one of these. */
 struct heap_node {
-    int64_t at_us; /* when it is due */
-    uint32_t pos;  /* 1-based place in the array; 0 = not in the heap */
-    uint32_t what; /* of use to who owns the record: the heap does not look at it */
+    uint32_t pos : 28; /* 1-based place in the array; 0 = not in the heap */
+    uint32_t what : 4; /* of use to who owns the record: the heap does not look at it */
 };
 
 /* What the order depends on lies in the array, so that no record is looked at to find the place of another. */
@@ -34,7 +36,7 @@ struct heap {
 void heap_init(struct heap *h);
 void heap_fini(struct heap *h);
 
-/* Makes room for `room` nodes in all; false when out of memory (nothing changed). */
+/* Makes room for `room` nodes in all, HEAP_MAX at most; false when out of memory (nothing changed). */
 bool heap_reserve(struct heap *h, size_t room);
 
 /* Inserts or moves. Room must have been reserved for a node that is not in yet (asserted). */
@@ -45,5 +47,12 @@ void heap_remove(struct heap *h, struct heap_node *n);
 
 /* The earliest node, or NULL. */
 struct heap_node *heap_min(const struct heap *h);
+
+/* When it is due; it must be in the heap. */
+static inline int64_t
+heap_at(const struct heap *h, const struct heap_node *n)
+{
+    return h->slot[n->pos - 1].at_us;
+}
 
 #endif

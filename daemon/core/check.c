@@ -43,7 +43,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->op != 0); /* I3 */
         break;
     case CLAIM_HELD:
-        assert(armed && now_us < cl->deadline_us && cl->timer.node.at_us <= cl->deadline_us); /* I2, I3 */
+        assert(armed && now_us < cl->deadline_us && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I2, I3 */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_LINGERING:
@@ -217,7 +217,7 @@ core_check(const struct core *c, int64_t now_us)
 
     assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
     check_nobody(&c->nobody);
-    assert(heap_min(&c->timers) == NULL || heap_min(&c->timers)->at_us > now_us || now_us < c->now_us);
+    assert(core_next_us(c) > now_us || now_us < c->now_us);
     list_each(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);

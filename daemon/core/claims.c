@@ -339,12 +339,12 @@ claim_arm(struct core *c, struct claim *cl)
 }
 
 bool
-claim_renew_is_next(const struct claim *cl)
+claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
     bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->placed);
 
-    return renews && !claim_is_renewing(cl) && cl->timer.node.at_us == cl->renew_us;
+    return renews && !claim_is_renewing(cl) && at_us == cl->renew_us;
 }
 
 /*

@@ -182,7 +182,7 @@ timer_set(struct core *c, struct timer *t, int64_t at_us)
 {
     if (at_us == CORE_FOREVER) {
         heap_remove(&c->timers, &t->node);
-    } else if (t->node.pos == 0 || t->node.at_us != at_us) {
+    } else if (t->node.pos == 0 || heap_at(&c->timers, &t->node) != at_us) {
         heap_set(&c->timers, &t->node, at_us);
     }
 }
@@ -218,7 +218,7 @@ timer_fire(struct core *c, struct timer *t)
  * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
  */
 static int64_t
-renew_slack_us(struct timer *t)
+renew_slack_us(struct timer *t, int64_t at_us)
 {
     struct claim *cl;
     int64_t slack_us;
@@ -227,7 +227,7 @@ renew_slack_us(struct timer *t)
         return 0;
     }
     cl = container_of(t, struct claim, timer);
-    slack_us = claim_renew_is_next(cl) ? cl->lease_us / 60 : 0;
+    slack_us = claim_renew_is_next(cl, at_us) ? cl->lease_us / 60 : 0;
     return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
 }
 
@@ -258,12 +258,12 @@ fire_due(struct core *c)
     renew_in_turn(c);
     while ((n = heap_min(&c->timers)) != NULL) {
         struct timer *t = container_of(n, struct timer, node);
-        int64_t early_us = n->at_us - c->now_us, slack_us;
+        int64_t at_us = heap_at(&c->timers, n), early_us = at_us - c->now_us, slack_us;
 
         if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
             return;
         }
-        slack_us = renew_slack_us(t);
+        slack_us = renew_slack_us(t, at_us);
         if (early_us > slack_us) {
             return;
         }
@@ -429,5 +429,5 @@ core_next_us(const struct core *c)
 {
     const struct heap_node *n = heap_min(&c->timers);
 
-    return n == NULL ? CORE_FOREVER : n->at_us;
+    return n == NULL ? CORE_FOREVER : heap_at(&c->timers, n);
 }

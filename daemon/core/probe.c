@@ -41,13 +41,14 @@ void
 probe_join(struct core *c, struct lock *l)
 {
     struct probe *p = &c->probe;
+    bool armed = p->timer.node.pos != 0;
 
     if (list_linked(&l->probe_node)) {
         return;
     }
     list_push_back(&p->todo, &l->probe_node);
     if (p->op == 0) { /* not at once: many come back sooner, and others join */
-        timer_set(c, &p->timer, earlier(p->timer.node.pos != 0 ? p->timer.node.at_us : CORE_FOREVER,
+        timer_set(c, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
                                         after_us(c->now_us, PROBE_GAP_US)));
     }
 }

@@ -415,7 +415,7 @@ do_due(struct engine *e)
     if (core_next_us(e->core) <= now_us) {
         engine_step(e, &(struct core_event){.type = CORE_TIME});
     }
-    for (n = heap_min(&e->due); n != NULL && n->at_us <= now_us; n = heap_min(&e->due)) {
+    for (n = heap_min(&e->due); n != NULL && heap_at(&e->due, n) <= now_us; n = heap_min(&e->due)) {
         session_overdue(container_of(n, struct session, due));
     }
     if (e->look_us <= now_us) {
@@ -430,7 +430,7 @@ next_us(const struct engine *e)
     int64_t at_us = core_next_us(e->core);
 
     at_us = e->look_us < at_us ? e->look_us : at_us;
-    return n != NULL && n->at_us < at_us ? n->at_us : at_us;
+    return n != NULL && heap_at(&e->due, n) < at_us ? heap_at(&e->due, n) : at_us;
 }
 
 /* What is due may move away in every turn: the timer then comes too early once, and is set anew. */

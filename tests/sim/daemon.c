@@ -306,14 +306,15 @@ static void
 arm(struct daemon *d)
 {
     struct world *w = d->world;
-    int64_t at_us = core_next_us(d->core), true_us;
+    int64_t at_us = core_next_us(d->core), true_us, armed_us;
 
     if (at_us == CORE_FOREVER) {
         unschedule(w, &d->timer);
         return;
     }
     true_us = daemon_true(d, at_us);
-    if (d->timer.node.pos == 0 || d->timer.node.at_us < true_us || d->timer.node.at_us > true_us + LATE_US) {
+    armed_us = d->timer.node.pos != 0 ? heap_at(&w->heap, &d->timer.node) : 0;
+    if (armed_us < true_us || armed_us > true_us + LATE_US) {
         schedule(w, &d->timer, true_us + below(w, LATE_US));
     }
 }

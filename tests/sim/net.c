@@ -220,7 +220,7 @@ take_first(struct list *parcels, struct happening *h)
 
     list_remove(&first->node);
     if (&first->h != h) {
-        schedule(w, h, first->h.node.at_us);
+        schedule(w, h, heap_at(&w->heap, &first->h.node));
         unschedule(w, &first->h);
     }
     return first;
@@ -287,7 +287,7 @@ conn_late(struct conn *c, int64_t for_us)
     {
         struct parcel *p = container_of(pos, struct parcel, node);
 
-        schedule(c->world, &p->h, p->h.node.at_us + for_us);
+        schedule(c->world, &p->h, heap_at(&c->world->heap, &p->h.node) + for_us);
     }
     c->last_back_us += for_us;
 }

@@ -260,7 +260,7 @@ end_turns(struct world *w)
     struct heap_node *next = heap_min(&w->heap);
     const struct daemon *more = NULL;
 
-    if (next != NULL && next->at_us == w->now_us) {
+    if (next != NULL && heap_at(&w->heap, next) == w->now_us) {
         more = container_of(next, struct happening, node)->daemon;
     }
     for (int i = 0; i < w->habit.daemons; i++) {
@@ -283,10 +283,10 @@ run(struct world *w, int64_t until_us)
         struct heap_node *first = heap_min(&w->heap);
         struct happening *h;
 
-        if (first == NULL || first->at_us > until_us) {
+        if (first == NULL || heap_at(&w->heap, first) > until_us) {
             break;
         }
-        w->now_us = first->at_us;
+        w->now_us = heap_at(&w->heap, first);
         h = container_of(first, struct happening, node);
         if (h->daemon != NULL && w->now_us < h->daemon->paused_until_us) {
             schedule(w, h, h->daemon->paused_until_us);

@@ -1206,7 +1206,7 @@ advance(struct world *w, int64_t until_us)
 {
     for (;;) {
         struct heap_node *next = heap_min(&w->flights);
-        int64_t at_us = next != NULL ? next->at_us : CORE_FOREVER;
+        int64_t at_us = next != NULL ? heap_at(&w->flights, next) : CORE_FOREVER;
         int timer = -1;
 
         for (int d = 0; d < DAEMONS; d++) {

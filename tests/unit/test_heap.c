@@ -17,8 +17,7 @@ is_sound(const struct heap *h)
     for (size_t i = 0; i < h->count; i++) {
         const struct heap_slot *s = &h->slot[i], *up = &h->slot[i > 0 ? (i - 1) / CHILDREN : 0];
 
-        if (s->node->pos != i + 1 || s->node->at_us != s->at_us || up->at_us > s->at_us ||
-            (up->at_us == s->at_us && up->seq > s->seq)) {
+        if (s->node->pos != i + 1 || up->at_us > s->at_us || (up->at_us == s->at_us && up->seq > s->seq)) {
             return false;
         }
     }
@@ -95,19 +94,26 @@ START_TEST(reserve)
 }
 END_TEST
 
-/* The earliest armed node of the model; NULL when there is none. `what` is when it was armed. */
+/* What is known of a node beside it. */
+struct model {
+    bool armed;
+    int64_t at_us;
+    int step; /* when it was armed */
+};
+
+/* The earliest one that is armed; NULL when there is none. */
 static struct heap_node *
-model_min(struct heap_node *n, const bool *armed)
+model_min(struct heap_node *n, const struct model *m)
 {
-    struct heap_node *min = NULL;
+    int min = -1;
 
     for (int i = 0; i < NODES; i++) {
-        if (armed[i] && (min == NULL || n[i].at_us < min->at_us ||
-                         (n[i].at_us == min->at_us && n[i].what < min->what))) {
-            min = &n[i];
+        if (m[i].armed && (min < 0 || m[i].at_us < m[min].at_us ||
+                           (m[i].at_us == m[min].at_us && m[i].step < m[min].step))) {
+            min = i;
         }
     }
-    return min;
+    return min < 0 ? NULL : &n[min];
 }
 
 START_TEST(random_ops)
@@ -115,7 +121,7 @@ START_TEST(random_ops)
     struct rng r = rng_of(_i);
     unsigned span = _i % 3 == 0 ? 5 : 100000; /* every third seed: nearly all are ties */
     struct heap_node n[NODES] = {{.pos = 0}};
-    bool armed[NODES] = {false};
+    struct model m[NODES] = {{.armed = false}};
     struct heap h;
     size_t count = 0;
 
@@ -127,30 +133,30 @@ START_TEST(random_ops)
         if (what < 6) {
             int64_t at = (int64_t)rng_below(&r, span);
 
-            count += armed[i] ? 0 : 1;
-            armed[i] = true;
+            count += m[i].armed ? 0 : 1;
+            m[i] = (struct model){true, at, step};
             heap_reserve(&h, count);
             heap_set(&h, &n[i], at);
-            n[i].what = (uint32_t)step;
+            ck_assert_int_eq(heap_at(&h, &n[i]), at);
         } else if (what < 9) {
-            count -= armed[i] ? 1 : 0;
-            armed[i] = false;
+            count -= m[i].armed ? 1 : 0;
+            m[i].armed = false;
             heap_remove(&h, &n[i]);
         } else if ((min = heap_min(&h)) != NULL) {
-            armed[min - n] = false;
+            m[min - n].armed = false;
             count--;
             heap_remove(&h, min);
         }
-        ck_assert_msg(h.count == count && heap_min(&h) == model_min(n, armed) && is_sound(&h), "step %d", step);
+        ck_assert_msg(h.count == count && heap_min(&h) == model_min(n, m) && is_sound(&h), "step %d", step);
     }
     for (int i = 0; i < NODES; i++) {
-        ck_assert_int_eq(n[i].pos != 0, armed[i]);
+        ck_assert_int_eq(n[i].pos != 0, m[i].armed);
     }
     while (heap_min(&h) != NULL) {
         struct heap_node *min = heap_min(&h);
 
-        ck_assert_ptr_eq(min, model_min(n, armed));
-        armed[min - n] = false;
+        ck_assert_ptr_eq(min, model_min(n, m));
+        m[min - n].armed = false;
         heap_remove(&h, min);
     }
     heap_fini(&h);
