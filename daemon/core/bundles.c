@@ -165,7 +165,7 @@ undo(struct core *c, struct bundle *b)
 static void
 lease_begins(struct core *c, struct claim *cl)
 {
-    if (cl->since_us < c->now_us && cl->renew_op == 0 && !claim_busy(cl)) {
+    if (cl->since_us < c->now_us && cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
         claim_renew(c, cl);
     }
     cl->watchdog = false;

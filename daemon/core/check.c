@@ -30,8 +30,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
     assert(!cl->op_untaken && !cl->renew_untaken); /* it was told within the step */
     claim_check_kept(c, cl); /* I13 */
-    assert(cl->renew_op != 0 || !list_linked(&cl->renew_node) || cl->state == CLAIM_HELD ||
-           cl->state == CLAIM_QUEUED); /* I14 */
+    assert(cl->renewal != RENEWAL_WAITS || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it had been freed */
@@ -43,7 +42,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->op != 0); /* I3 */
         break;
     case CLAIM_HELD:
-        assert(armed && now_us < cl->deadline_us && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I2, I3 */
+        assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I3 */
+        assert(now_us < cl->deadline_us); /* I2 */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_LINGERING:
@@ -51,7 +51,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(list_linked(&cl->lock->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
         break;
     case CLAIM_FREEING:
-        assert(cl->op != 0 || armed || cl->renew_op != 0); /* I3 */
+        assert(cl->op != 0 || armed || cl->renewal == RENEWAL_SENT); /* I3 */
         assert(cl->place_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
     case CLAIM_SWEEP:
@@ -66,7 +66,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->claims++;
     t->held += cl->state == CLAIM_HELD;
     t->doubts += (cl->doubt & DOUBT_LOST) != 0;
-    t->renewing += cl->renew_op != 0;
+    t->renewing += cl->renewal == RENEWAL_SENT;
 }
 
 /* I1; a limit that was lowered since is no matter of the holders. */

@@ -143,7 +143,6 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     }
     list_init(&cl->node);
     list_init(&cl->requests);
-    list_init(&cl->renew_node);
     list_push_front(&l->rest, &cl->node);
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
@@ -226,9 +225,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     }
     cl->state = to;
     count(c, cl, 1);
-    if (cl->renew_op == 0) {
-        list_remove(&cl->renew_node); /* it waited to be renewed as what it was */
-    }
+    claim_renew_waits_not(cl); /* to be renewed as what it was */
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
     }
@@ -292,9 +289,9 @@ held_next_us(const struct core *c, const struct claim *cl)
         return at_us;
     }
     if (cl->doubt != 0) {
-        return claim_is_renewing(cl) ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
+        return cl->renewal != RENEWAL_NONE ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
-    if (cl->watchdog && !claim_is_renewing(cl)) {
+    if (cl->watchdog && cl->renewal == RENEWAL_NONE) {
         at_us = earlier(at_us, cl->renew_us);
     }
     if (cl->retry_us != 0 && !list_empty(&cl->requests)) {
@@ -313,7 +310,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
         at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
-        if (cl->placed && !claim_is_renewing(cl) && cl->state == CLAIM_QUEUED) { /* an attempt renews the place too */
+        if (cl->placed && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);
         }
         break;
@@ -344,7 +341,7 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
     bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->placed);
 
-    return renews && !claim_is_renewing(cl) && at_us == cl->renew_us;
+    return renews && cl->renewal == RENEWAL_NONE && at_us == cl->renew_us;
 }
 
 /*
@@ -534,7 +531,7 @@ held_timer(struct core *c, struct claim *cl)
         claim_serve(c, cl);
     } else {
         assert(cl->watchdog);
-        if (cl->renew_op == 0 && !claim_busy(cl)) {
+        if (cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
             claim_renew_in_turn(c, cl);
         }
     }
@@ -570,7 +567,7 @@ claim_timer(struct core *c, struct claim *cl)
         if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
-            assert(cl->placed && cl->renew_op == 0);
+            assert(cl->placed && cl->renewal != RENEWAL_SENT);
             claim_renew_in_turn(c, cl);
         }
         claim_arm(c, cl);

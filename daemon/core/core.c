@@ -244,7 +244,7 @@ renew_in_turn(struct core *c)
     for (uint32_t n = c->renewing_n; n < renew_window(c) && !list_empty(&c->renewals); n++) {
         struct claim *cl = container_of(c->renewals.next, struct claim, renew_node);
 
-        list_remove(&cl->renew_node);
+        claim_renew_waits_not(cl);
         claim_arm(c, cl);
     }
 }

@@ -106,7 +106,7 @@ wanted_us(const struct request *r)
 static bool
 lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
 {
-    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us && cl->renew_op == 0;
+    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us && cl->renewal != RENEWAL_SENT;
 
     return r->lease_us != 0 ? whole : cl->deadline_us - c->now_us >= wanted_us(r) / 2;
 }
@@ -259,7 +259,7 @@ bool
 claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
-    bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renew_op == 0;
+    bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
     bool wanted = l->linger_us > 0 && cl->shared == 0 && !l->outside && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {

@@ -1,7 +1,7 @@
 /*
  * operations.c -- what a claim asks Redis for: to have it, to keep it, to give it back.
  *
- * One operation at a time (claim.op), and beside it one renewal (claim.renew_op). Each is told by its serial, so that
+ * One operation at a time (claim.op), and beside it one renewal (claim.renewal). Each is told by its serial, so that
  * an answer to an operation that was overtaken is dropped. What the answers mean stands in outcomes.c.
  */
 #include <assert.h>
@@ -12,7 +12,7 @@
 bool
 claim_busy(const struct claim *cl)
 {
-    return cl->op != 0 || (cl->renew_op != 0 && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
+    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
 }
 
 /*
@@ -129,8 +129,9 @@ claim_renew(struct core *c, struct claim *cl)
     struct core_action a = {.type = CORE_EXTEND};
     bool untaken = false;
 
-    assert(cl->renew_op == 0);
-    list_remove(&cl->renew_node);
+    assert(cl->renewal != RENEWAL_SENT);
+    claim_renew_waits_not(cl);
+    cl->renewal = RENEWAL_SENT;
     c->renewing_n++;
     cl->renew_op = ++c->serial;
     cl->doubt &= ~(unsigned)DOUBT_ANEW;
@@ -153,17 +154,27 @@ claim_renew_in_turn(struct core *c, struct claim *cl)
 {
     if (c->renewing_n < renew_window(c)) {
         claim_renew(c, cl);
-    } else if (!claim_is_renewing(cl)) {
+    } else if (cl->renewal == RENEWAL_NONE) {
+        cl->renewal = RENEWAL_WAITS;
         list_push_back(&c->renewals, &cl->renew_node);
+    }
+}
+
+void
+claim_renew_waits_not(struct claim *cl)
+{
+    if (cl->renewal == RENEWAL_WAITS) {
+        cl->renewal = RENEWAL_NONE;
+        list_remove(&cl->renew_node);
     }
 }
 
 void
 claim_renew_over(struct core *c, struct claim *cl)
 {
-    c->renewing_n -= cl->renew_op != 0;
-    cl->renew_op = 0;
-    list_remove(&cl->renew_node);
+    claim_renew_waits_not(cl);
+    c->renewing_n -= cl->renewal == RENEWAL_SENT;
+    cl->renewal = RENEWAL_NONE;
 }
 
 /* One of those at the head of the queue asks Redis, see attempts.c. */
@@ -245,7 +256,7 @@ claim_serve(struct core *c, struct claim *cl)
                      lease_us > left_us ? lease_us : left_us, r);
         } else if (r->token != 0 && r->token != cl->token) {
             request_finish(c, r, CORE_STALE, 0);
-        } else if (r->verb == CORE_RENEW && cl->renew_op != 0) {
+        } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
             break; /* of two expiries under way nobody knows which one Redis has in the end */
         } else if (r->verb == CORE_RENEW) {
             cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */

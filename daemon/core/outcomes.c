@@ -450,7 +450,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->op == 0) {
         return;
     }
-    if (d->op == cl->renew_op) {
+    if (cl->renewal == RENEWAL_SENT && d->op == cl->renew_op) {
         renew_done(c, cl, d);
     } else if (d->op == cl->op) {
         switch (cl->state) {

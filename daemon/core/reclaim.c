@@ -31,7 +31,7 @@ claim_settle(struct core *c, struct claim *cl)
     }
     if (cl->doubt & DOUBT_LOST) {
         claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
-    } else if (cl->renew_op == 0) {
+    } else if (cl->renewal != RENEWAL_SENT) {
         claim_renew_in_turn(c, cl);
     }
 }
@@ -59,7 +59,7 @@ lock_suspect(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renew_op != 0 ? DOUBT_ANEW : 0));
+        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renewal == RENEWAL_SENT ? DOUBT_ANEW : 0));
     }
 }
 

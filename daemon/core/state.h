@@ -145,15 +145,21 @@ struct claim {
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
     bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
+    /* Of the lease, or of the place; beside `op`. */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2;
 
     uint64_t op;            /* operation in flight; 0 = none */
     struct request *op_request; /* that it is done for; NULL when that one has gone */
     int64_t op_lease_us;
     uint32_t op_holds;      /* holds when it succeeds */
     uint32_t op_room;       /* ACQUIRE: the claim's room then */
-    uint64_t renew_op;      /* renewal of the lease, or of the place, in flight beside `op`; 0 = none */
-    int64_t renew_lease_us; /* ... to so much */
-    struct list renew_node; /* core.renewals: it waits for its turn */
+    union {
+        struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
+        struct {
+            uint64_t renew_op;      /* RENEWAL_SENT: the operation */
+            int64_t renew_lease_us; /* ... to so much */
+        };
+    };
 
     uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
@@ -200,7 +206,7 @@ struct claim {
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 352, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 336, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -329,7 +335,7 @@ struct core {
     bool stepping, draining;
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
     uint64_t doubts_n;    /* claims with DOUBT_LOST */
-    uint32_t renewing_n;  /* claims with a renew_op */
+    uint32_t renewing_n;  /* claims with RENEWAL_SENT */
     struct list renewals; /* claim.renew_node: to be renewed as soon as there is room in the window */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
@@ -430,6 +436,7 @@ void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; Q
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
+void claim_renew_waits_not(struct claim *cl);            /* for its turn, if it did */
 void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(const struct core *c, struct claim *cl);
@@ -519,13 +526,6 @@ static inline bool
 lock_has_queue(const struct lock *l)
 {
     return l->queue->lock != NULL;
-}
-
-/* Its renewal is in flight, or waits for its turn. */
-static inline bool
-claim_is_renewing(const struct claim *cl)
-{
-    return cl->renew_op != 0 || list_linked(&cl->renew_node);
 }
 
 /* Holds of either sort. */

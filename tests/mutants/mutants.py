@@ -359,7 +359,7 @@ MUTANTS = [
            "    if (ok || d->outcome == CORE_UNKNOWN) { /*", "    if (d->stamp < 0) { /*",
            ["redis:test_two_daemons.py TakenAway.test_broken_at_the_other_daemon"]),
     Mutant("H21", "a renewal that was under way confirms what was broken since", CORE + "reclaim.c",
-           " | (cl->renew_op != 0 ? DOUBT_ANEW : 0)", "", ["unit:test_core_tell"]),
+           " | (cl->renewal == RENEWAL_SENT ? DOUBT_ANEW : 0)", "", ["unit:test_core_tell"]),
     Mutant("H22", "what was force-unlocked goes on being handed over", CORE + "locks.c",
            "    if (!confirmed && q->watch != WATCH_OFF && ", "    if (confirmed && q->watch == WATCH_OFF && ",
            ["redis:test_two_daemons.py TakenAway.test_by_who_unlocks_as_redisson_does"]),
