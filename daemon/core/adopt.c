@@ -89,7 +89,9 @@ claim_of(struct core *c, const struct core_kept *k)
     cl->owner_grace_us = short_us(k->owner_grace_us, GRACE_MAX_US);
     cl->place_grace_us = short_us(k->place_grace_us, GRACE_MAX_US);
     cl->redis_until_us = after_us(later(c->now_us, p->deadline_us), p->lease_us + p->lease_us / 50 + 10 * US_PER_MS);
-    cl->zombie_until_us = p->unsure ? late_until_us(c) : 0;
+    if (p->unsure) {
+        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
+    }
     cl->place = ++c->serial;
     cl->kept = 1; /* something is, if not what is to be kept from now on */
     claim_move(c, cl, CLAIM_QUEUED);
@@ -136,10 +138,10 @@ as_held(struct core *c, struct claim *cl, const struct core_kept_part *p)
     claim_doubt(c, cl, DOUBT_CONFIRM); /* whatever has happened meanwhile: Redis says first whether it is still there */
     if (p->shrink_lease_us != 0) {
         cl->shrink_lease_us = p->shrink_lease_us;
-        cl->shrink_until_us = late_until_us(c);
+        claim_late(c, cl, LATE_RENEW, late_until_us(c));
     }
     if (p->partial) {
-        cl->partial_until_us = late_until_us(c);
+        claim_late(c, cl, LATE_RELEASE, late_until_us(c));
         cl->doubtful = lock_is(cl->lock, KIND_F_SHARED);
     }
 }

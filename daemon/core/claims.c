@@ -324,7 +324,7 @@ claim_arm(struct core *c, struct claim *cl)
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
         break;
     case CLAIM_SWEEP:
-        at_us = cl->zombie_until_us;
+        at_us = cl->late_until_us;
         break;
     case CLAIM_IDLE:
     case CLAIM_LOST:
@@ -354,7 +354,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->place = lock_is(cl->lock, KIND_F_PLACED) ? ++c->serial : r->serial;
     cl->place_until_us = 0;
     cl->since_us = c->now_us;
-    cl->unsure = cl->zombie_until_us > c->now_us; /* from SWEEP */
+    cl->unsure = claim_is_late(c, cl, LATE_ACQUIRE); /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -383,8 +383,7 @@ void
 claim_desert(struct core *c, struct claim *cl)
 {
     bool keep = cl->place_until_us > c->now_us;
-
-    bool attempted = cl->zombie_until_us > c->now_us; /* it may be ours, and not a place only */
+    bool attempted = claim_is_late(c, cl, LATE_ACQUIRE); /* it may be ours, and not a place only */
 
     if (cl->unsure && !(keep && cl->placed && !attempted)) {
         claim_release(c, cl, NULL);
@@ -406,7 +405,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
     }
-    if (in_redis && cl->zombie_until_us <= c->now_us) {
+    if (in_redis && !claim_is_late(c, cl, LATE_ACQUIRE)) {
         claim_freed(c, cl, false);
     } else {
         claim_release(c, cl, NULL);
@@ -437,7 +436,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         claim_move(c, cl, CLAIM_LOST);
     } else {
         cl->token = 0;
-        if (cl->state == CLAIM_FREEING && cl->zombie_until_us > c->now_us) {
+        if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
             claim_move(c, cl, CLAIM_SWEEP);
         } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
             claim_move(c, cl, CLAIM_QUEUED);
@@ -450,12 +449,12 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
     cl->lost = cl->news_lost = false;
     if (cl->state != CLAIM_SWEEP) {
-        if (cl->doubtful || cl->shrink_until_us > c->now_us) {
+        if (cl->doubtful || claim_is_late(c, cl, LATE_RENEW)) {
             /* Of the owner: the claim's record may go before the next hold. */
             cl->number = cl->owner->number = ++c->serial;
         }
         cl->doubtful = false;
-        cl->shrink_until_us = 0;
+        cl->late &= ~(unsigned)LATE_RENEW;
     }
     list_init(&rest);
     while (!list_empty(&cl->requests)) {
@@ -582,7 +581,7 @@ claim_timer(struct core *c, struct claim *cl)
         claim_release(c, cl, cl->op_request);
         break;
     case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more */
-        cl->zombie_until_us = 0;
+        cl->late &= ~(unsigned)LATE_ACQUIRE;
         claim_release(c, cl, NULL);
         break;
     case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */

@@ -71,8 +71,7 @@ is_movable(const struct claim *cl)
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
-    return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && cl->zombie_until_us <= c->now_us &&
-           cl->partial_until_us <= c->now_us && cl->shrink_until_us <= c->now_us;
+    return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && !claim_is_late(c, cl, LATE_ANYTHING);
 }
 
 /* I3, I4 */

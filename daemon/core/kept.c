@@ -48,7 +48,7 @@ state_of(const struct claim *cl)
 static int64_t
 shrinks_to(const struct claim *cl)
 {
-    int64_t pending_us = cl->shrink_until_us != 0 ? cl->shrink_lease_us : 0;
+    int64_t pending_us = cl->late & LATE_RENEW ? cl->shrink_lease_us : 0;
     int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
@@ -65,7 +65,7 @@ describe(const struct claim *cl, enum core_kept_state state, struct core_kept_pa
 {
     bool held = state == CORE_KEPT_HELD, queued = state == CORE_KEPT_QUEUED;
     bool asserting = cl->op != 0 && cl->op_reclaim;
-    bool attempted = cl->zombie_until_us != 0 || cl->state == CLAIM_TRYING || asserting;
+    bool attempted = (cl->late & LATE_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
 
     memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
     p->claim = claim_id(cl);
@@ -91,7 +91,7 @@ describe(const struct claim *cl, enum core_kept_state state, struct core_kept_pa
         p->watchdog = cl->watchdog;
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
-        p->partial = cl->partial_until_us != 0 || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+        p->partial = (cl->late & LATE_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }
 

@@ -220,7 +220,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
 static bool
 takes_no_harm(const struct claim *cl, const struct request *r)
 {
-    return r->serial == cl->partial_of || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
+    return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
 }
 
 /* HELD: serves the next request that came for it, one operation at a time. */
@@ -236,8 +236,8 @@ claim_serve(struct core *c, struct claim *cl)
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
-        if (c->now_us < cl->partial_until_us && !takes_no_harm(cl, r)) {
-            cl->retry_us = later(cl->retry_us, cl->partial_until_us);
+        if (claim_is_late(c, cl, LATE_RELEASE) && !takes_no_harm(cl, r)) {
+            cl->retry_us = later(cl->retry_us, cl->late_until_us);
             break;
         }
         if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
@@ -280,8 +280,8 @@ claim_forget_op(const struct core *c, struct claim *cl)
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
-    cl->doubtful = cl->doubtful || cl->partial_until_us > c->now_us;
-    cl->partial_until_us = 0;
+    cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
+    cl->late &= ~(unsigned)LATE_RELEASE;
     cl->op = 0;
     cl->op_request = NULL;
 }

@@ -19,6 +19,20 @@ redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
 }
 
 /*
+ * So long it may run. There is one time for all, the last one: to reckon with something for too long does no harm. What
+ * can run no more is forgotten; but a RENEW that could may have overtaken an answer that is still to come.
+ */
+void
+claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
+{
+    if (cl->late_until_us <= c->now_us) {
+        cl->late &= LATE_RENEW;
+    }
+    cl->late |= what & LATE_ANYTHING;
+    cl->late_until_us = later(cl->late_until_us, until_us);
+}
+
+/*
  * Redis has granted it beside somebody who holds it here: then Redis has lost that hold. Only a kind with places is
  * asked for while it is held.
  */
@@ -173,9 +187,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
         cl->unsure = true;
-        cl->zombie_until_us = later(cl->zombie_until_us, d->guard_us);
+        claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
         redis_has_it(c, cl, cl->op_lease_us + later(0, d->guard_us - c->now_us));
-    } else if (d->outcome == CORE_TAKEN && cl->zombie_until_us <= c->now_us) {
+    } else if (d->outcome == CORE_TAKEN && !claim_is_late(c, cl, LATE_ACQUIRE)) {
         cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
@@ -208,7 +222,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = d->sent_us < cl->shrink_until_us && cl->shrink_lease_us < lease_us;
+    bool capped = (cl->late & LATE_RENEW) && d->sent_us < cl->late_until_us && cl->shrink_lease_us < lease_us;
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
@@ -223,14 +237,14 @@ static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
-    bool pending = c->now_us < cl->shrink_until_us && cl->shrink_lease_us < cl->op_lease_us;
+    bool pending = claim_is_late(c, cl, LATE_RENEW) && cl->shrink_lease_us < cl->op_lease_us;
 
     cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
     deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
     cl->jeopardy_us = earlier(cl->jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
     cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
-    cl->shrink_until_us = later(cl->shrink_until_us, d->guard_us);
+    claim_late(c, cl, LATE_RENEW, d->guard_us);
 }
 
 static void
@@ -302,7 +316,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
         if (cl->op_reclaim) {
-            cl->zombie_until_us = later(cl->zombie_until_us, d->guard_us);
+            claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
         }
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
@@ -312,8 +326,10 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         redis_has_it(c, cl, cl->op_lease_us);
         cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
         if (cl->op_verb == CORE_RELEASE) {
-            cl->partial_until_us = later(cl->partial_until_us, d->guard_us);
-            cl->partial_of = r != NULL ? r->serial : 0;
+            claim_late(c, cl, LATE_RELEASE, d->guard_us);
+            if (r != NULL) {
+                r->late = true;
+            }
         }
         break;
     case CORE_DOWN:
@@ -367,8 +383,8 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->doubtful;
 
-        if (cl->lost && cl->zombie_until_us > c->now_us) { /* it may come back yet: once more, before it is told */
-            cl->retry_us = cl->zombie_until_us;
+        if (cl->lost && claim_is_late(c, cl, LATE_ACQUIRE)) { /* it may come back yet: once more, before it is told */
+            cl->retry_us = cl->late_until_us;
             claim_arm(c, cl);
             return;
         }

@@ -117,6 +117,15 @@ enum {
     DOUBT_BITS = 4,
 };
 
+/* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
+enum {
+    LATE_ACQUIRE = 1, /* Redis may yet name us as the owner */
+    LATE_RENEW = 2,   /* HELD: the expiry may yet be set to shrink_lease_us */
+    LATE_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
+    LATE_ANYTHING = 7,
+    LATE_BITS = 3,
+};
+
 struct claim {
     struct map_node by_id;  /* core.claims; its number is the claim's id */
     struct lock *lock;
@@ -131,6 +140,7 @@ struct claim {
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
+    unsigned late : LATE_BITS; /* LATE_* */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
     bool op_shared : 1;     /* of the shared holds */
     bool op_place : 1;      /* asks for a place, too */
@@ -184,20 +194,14 @@ struct claim {
         int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
         int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
     };
-    union {
-        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
-        uint64_t partial_of;     /* HELD: see partial_until_us */
-    };
+    uint64_t kept_order;    /* ranked: its place as it was kept, among those of its kept_rank */
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t zombie_until_us; /* until then an unanswered acquire may still run */
-    int64_t shrink_lease_us; /* an unanswered RENEW may still set the expiry to so little ... */
-    int64_t shrink_until_us; /* ... until then */
-    int64_t partial_until_us; /* an unanswered release of some of the holds may still run, for the request with the
-                                 serial partial_of */
+    int64_t late_until_us;  /* so long what is `late` may still run */
+    int64_t shrink_lease_us; /* LATE_RENEW */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t stamped_us;     /* when we heard of it */
 };
@@ -206,7 +210,7 @@ struct claim {
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 336, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 320, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -284,6 +288,7 @@ struct request {
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool once, full, fresh, shared, hurried;
     bool silent;            /* nobody hears the answer */
+    bool late;              /* UNLOCK of some of the holds, which went unanswered: see LATE_RELEASE */
     uint64_t token;
     uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
@@ -455,6 +460,7 @@ void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doub
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
+void claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
 int64_t permits_left(const struct claim *cl); /* that its owner holds beside it */
 
 /* handoff.c */
@@ -526,6 +532,13 @@ static inline bool
 lock_has_queue(const struct lock *l)
 {
     return l->queue->lock != NULL;
+}
+
+/* One of these, LATE_*, may still run. */
+static inline bool
+claim_is_late(const struct core *c, const struct claim *cl, unsigned what)
+{
+    return (cl->late & what) != 0 && c->now_us < cl->late_until_us;
 }
 
 /* Holds of either sort. */

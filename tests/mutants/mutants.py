@@ -286,7 +286,7 @@ MUTANTS = [
     Mutant("H5", "what Redis may have lost is handed over", CORE + "handoff.c",
            "cl->op == 0 && cl->doubt == 0 && ", "", ["unit:test_core_handoff"]),
     Mutant("H6", "a lock is handed over while a release of a hold before may run", CORE + "handoff.c",
-           "           cl->partial_until_us <= c->now_us && ", "           ", ["unit:test_core_handoff"]),
+           " && !claim_is_late(c, cl, LATE_ANYTHING)", "", ["unit:test_core_handoff"]),
     Mutant("H7", "a writer's hold goes to a reader", CORE + "handoff.c",
            "first->shared || ", "", ["unit:test_core_handoff"]),
     Mutant("H8", "Redis gives the tokens of a run to others", "scripts/common.lua",
