@@ -255,7 +255,7 @@ retry_releases(struct core *c, struct lock *l)
         struct claim *cl = container_of(pos, struct claim, node);
 
         if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us != 0) {
-            claim_release(c, cl, cl->op_request);
+            claim_release(c, cl, claim_op_request(cl));
         }
     }
 }

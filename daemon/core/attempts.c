@@ -179,13 +179,14 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         c->metrics->attempts_taken++;
         q->elsewhere_n = (uint32_t)d->holders;
         q->trouble = CORE_NOT_GRANTED;
-        q->backoff_us = 0;
+        q->failed_n = 0;
         q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
         /* Redis drops a key when its millisecond is over. */
         retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
         q->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
-        retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_next(&q->backoff_us));
+        q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
+        retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
     }
     q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
     q->failed = true;

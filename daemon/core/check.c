@@ -135,7 +135,7 @@ static void
 check_nobody(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->hurried) && list_empty(&q->breaks) && q->break_op == 0);
-    assert(q->waiting_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->backoff_us == 0 && q->turn == 0);
+    assert(q->waiting_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->again && !q->unplaced);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->trouble == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);

@@ -425,12 +425,13 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     }
     cl->op = 0;
-    cl->op_request = NULL;
+    cl->op_asked = false;
     claim_renew_over(c, cl); /* what it finds is no news of a later hold */
     cl->unsure = cl->placed = false;
     cl->holds = cl->shared = 0;
     cl->stamp = 0;
-    cl->retry_us = cl->backoff_us = 0;
+    cl->retry_us = 0;
+    cl->failed_n = 0;
     if (cl->lost) {
         assert(!cl->owner->ending);
         claim_move(c, cl, CLAIM_LOST);
@@ -578,7 +579,7 @@ claim_timer(struct core *c, struct claim *cl)
         claim_release(c, cl, NULL);
         break;
     case CLAIM_FREEING:
-        claim_release(c, cl, cl->op_request);
+        claim_release(c, cl, claim_op_request(cl));
         break;
     case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more */
         cl->late &= ~(unsigned)LATE_ACQUIRE;

@@ -61,13 +61,9 @@ after_us(int64_t now_us, int64_t delay_us)
 }
 
 int64_t
-backoff_next(uint32_t *backoff_us)
+backoff_us(unsigned failed_n)
 {
-    *backoff_us = *backoff_us == 0 ? BACKOFF_MIN_US : *backoff_us * 2;
-    if (*backoff_us > BACKOFF_MAX_US) {
-        *backoff_us = BACKOFF_MAX_US;
-    }
-    return *backoff_us;
+    return failed_n < BACKOFF_TIMES ? BACKOFF_MIN_US << (failed_n - 1) : BACKOFF_MAX_US;
 }
 
 struct core *

@@ -64,26 +64,28 @@ room_of(const struct core *c, const struct lock *l)
     return (l->contended || l->linger_us > 0) && lock_is(l, KIND_F_HANDED) ? most : 0;
 }
 
-/* The claim's operation, as op_* says; r is the request it is done for, or NULL. */
+/* The claim's operation, as op_* says, after which it has so many holds; r is the request it is done for, or NULL. */
 static void
-send_op(struct core *c, struct claim *cl, struct request *r)
+send_op(struct core *c, struct claim *cl, uint32_t holds, const struct request *r)
 {
     struct core_action a = {.type = cl->op_verb};
     bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING, untaken = false;
 
+    assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
-    cl->op_request = r;
+    cl->op_asked = r != NULL;
     cl->op_stale = false;
     cl->retry_us = 0;
     a.op = op_of(c, cl, cl->op, &untaken);
-    a.op.holds = cl->op_holds;
+    a.op.holds = holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
     a.op.lease_us = cl->op_lease_us;
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
-    a.op.room = cl->op_room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
+    a.op.room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
+    cl->room = cl->state == CLAIM_TRYING ? a.op.room : cl->room;
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
@@ -97,10 +99,16 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
 {
     cl->op_verb = verb;
     cl->op_reclaim = false;
-    cl->op_holds = holds;
     cl->op_shared = shared;
     cl->op_lease_us = lease_us;
-    send_op(c, cl, r);
+    send_op(c, cl, holds, r);
+}
+
+void
+claim_put_off(const struct core *c, struct claim *cl)
+{
+    cl->failed_n += cl->failed_n < BACKOFF_TIMES;
+    cl->retry_us = after_us(c->now_us, backoff_us(cl->failed_n));
 }
 
 /* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
@@ -115,11 +123,10 @@ claim_reassert(struct core *c, struct claim *cl, bool shared)
 {
     cl->op_verb = CORE_ACQUIRE;
     cl->op_reclaim = true;
-    cl->op_holds = shared ? cl->shared : cl->holds;
     cl->op_shared = shared;
     /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
     cl->op_lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
-    send_op(c, cl, NULL);
+    send_op(c, cl, shared ? cl->shared : cl->holds, NULL);
 }
 
 /* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */
@@ -283,7 +290,7 @@ claim_forget_op(const struct core *c, struct claim *cl)
     cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
     cl->late &= ~(unsigned)LATE_RELEASE;
     cl->op = 0;
-    cl->op_request = NULL;
+    cl->op_asked = false;
 }
 
 /*
@@ -294,11 +301,11 @@ void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
     claim_forget_op(c, cl);
-    cl->op_request = r;
+    cl->op_asked = r != NULL;
     cl->retry_us = 0;
     if (cl->state != CLAIM_FREEING) {
         claim_move(c, cl, CLAIM_FREEING);
-        cl->backoff_us = 0;
+        cl->failed_n = 0;
     }
     if (claim_busy(cl)) {
         claim_arm(c, cl);

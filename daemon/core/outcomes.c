@@ -100,7 +100,7 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
     plan(c, cl, since_us);
-    cl->backoff_us = 0;
+    cl->failed_n = 0;
     l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
     l->run++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
@@ -122,10 +122,9 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
     cl->placed = false;
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
-    cl->room = cl->op_room;
     l->queue->trouble = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;
-    l->queue->backoff_us = 0;
+    l->queue->failed_n = 0;
     lock_attempt_succeeded(l);
     claim_grant(c, cl, d->sent_us);
 }
@@ -228,7 +227,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
     plan(c, cl, d->sent_us);
     take_stamp(c, cl, d);
-    cl->backoff_us = 0;
+    cl->failed_n = 0;
     redis_has_it(c, cl, lease_us);
 }
 
@@ -247,13 +246,16 @@ perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
     claim_late(c, cl, LATE_RENEW, d->guard_us);
 }
 
+/* One hold more, or less; the last exclusive one is not counted since it was to be given back, see serve_unlock(). */
 static void
-set_holds(struct claim *cl)
+count_hold(struct claim *cl)
 {
-    if (cl->op_shared) {
-        cl->shared = cl->op_holds;
+    uint32_t *n = cl->op_shared ? &cl->shared : &cl->holds;
+
+    if (cl->op_verb == CORE_ACQUIRE) {
+        ++*n;
     } else {
-        cl->holds = cl->op_holds;
+        *n -= *n > 0;
     }
 }
 
@@ -269,7 +271,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
             claim_doubt(c, cl, cl->doubt & ~(unsigned)(cl->op_shared ? DOUBT_SHARED : DOUBT_HOLDS));
         }
         if (r != NULL) {
-            set_holds(cl);
+            count_hold(cl);
             if (!cl->watchdog && r->lease_us == 0) {
                 cl->watchdog = true;
                 cl->lease_us = r->spec_lease_us;
@@ -279,7 +281,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         break;
     case CORE_RELEASE:
         extended(c, cl, d, cl->op_lease_us, false);
-        set_holds(cl);
+        count_hold(cl);
         if (r != NULL) {
             request_finish(c, r, CORE_LEFT, claim_holds(cl));
         }
@@ -299,10 +301,10 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
 static void
 held_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    struct request *r = cl->op_request;
+    struct request *r = claim_op_request(cl);
 
     cl->op = 0;
-    cl->op_request = NULL;
+    cl->op_asked = false;
     switch (d->outcome) {
     case CORE_OK:
         served(c, cl, r, d);
@@ -324,7 +326,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             cl->doubtful = true; /* it may run at any later time, and must not meet a hold of the other sort then */
         }
         redis_has_it(c, cl, cl->op_lease_us);
-        cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
             claim_late(c, cl, LATE_RELEASE, d->guard_us);
             if (r != NULL) {
@@ -336,7 +338,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_FULL:
     case CORE_GRACE:
         cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
-        cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+        claim_put_off(c, cl);
         break;
     }
     if (cl->retry_us != 0 && r != NULL && r->hurried) {
@@ -370,7 +372,7 @@ permits_left(const struct claim *cl)
 static void
 release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    struct request *r = cl->op_request;
+    struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
     bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
 
@@ -400,7 +402,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_freed(c, cl, !lost);
         return;
     }
-    cl->retry_us = after_us(c->now_us, backoff_next(&cl->backoff_us));
+    claim_put_off(c, cl);
     claim_arm(c, cl);
 }
 
@@ -427,7 +429,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_renew_over(c, cl);
     if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
         take_stamp(c, cl, d);
-        claim_release(c, cl, cl->op_request); /* it waited for this */
+        claim_release(c, cl, claim_op_request(cl)); /* it waited for this */
         return;
     }
     if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) {

@@ -129,7 +129,7 @@ reclaim_wake(struct core *c)
         if (!list_empty(&l->queue->claims)) {
             l->queue->again = l->queue->trying_n > 0;
             l->queue->retry_us = l->queue->yield_until_us;
-            l->queue->backoff_us = 0;
+            l->queue->failed_n = 0;
             lock_wake(c, l);
         }
     }

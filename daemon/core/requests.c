@@ -541,6 +541,9 @@ request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, 
 void
 request_settle(struct core *c, struct request *r)
 {
+    if (r->claim != NULL && claim_op_request(r->claim) == r) {
+        r->claim->op_asked = false;
+    }
     list_remove(&r->claim_node);
     list_remove(&r->hurry_node);
     timer_set(c, &r->timer, CORE_FOREVER);
@@ -568,9 +571,6 @@ request_drop(struct core *c, struct request *r)
     timer_fini(c, &r->timer);
     if (cl != NULL) {
         cl->refs--;
-        if (cl->op_request == r) {
-            cl->op_request = NULL;
-        }
         if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
             claim_deserted(c, cl);
         }

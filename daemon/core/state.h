@@ -31,14 +31,16 @@
 
 enum {
     BACKOFF_MIN_US = 20 * 1000,  /* between attempts while Redis cannot answer ... */
-    BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this */
+    BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
+    BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
-    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
+    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most ... */
+    ROOM_BITS = 11,              /* ... that is a number of so many bits */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -137,14 +139,24 @@ struct claim {
     struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
                                the first is being served */
     struct timer timer;     /* what comes next in this state, see claim_arm() */
+    uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
+    uint32_t shared;        /* shared ones */
+    uint32_t refs;          /* requests that name this claim, run or not */
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
+    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to; TRYING:
+                                  when it is granted */
+    unsigned failed_n : 3;  /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
     unsigned late : LATE_BITS; /* LATE_* */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
+    bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* of the shared holds */
     bool op_place : 1;      /* asks for a place, too */
     bool op_reclaim : 1;    /* asserts anew what is held */
+    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
+    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
     bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
@@ -153,16 +165,9 @@ struct claim {
     bool lost : 1;          /* FREEING: its owner is still to be told LOST */
     bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
-    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
-    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
-    /* Of the lease, or of the place; beside `op`. */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2;
 
     uint64_t op;            /* operation in flight; 0 = none */
-    struct request *op_request; /* that it is done for; NULL when that one has gone */
     int64_t op_lease_us;
-    uint32_t op_holds;      /* holds when it succeeds */
-    uint32_t op_room;       /* ACQUIRE: the claim's room then */
     union {
         struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
         struct {
@@ -175,14 +180,9 @@ struct claim {
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
     uint32_t place_life_us; /* placed: Redis passes over it when it was not renewed for so long; PLACE_MAX_US at most */
     uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
-    uint32_t backoff_us;
 
     uint64_t session;       /* that was granted it */
     uint64_t token;
-    uint32_t room;          /* tokens behind it that Redis gives to nobody: for who it is handed over to */
-    uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
-    uint32_t shared;        /* shared ones */
-    uint32_t refs;          /* requests that name this claim, run or not */
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     /* What is of one state each; claim_move() sees to it that no jeopardy is taken for a place. */
     union {
@@ -210,7 +210,8 @@ struct claim {
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
-_Static_assert(sizeof(struct claim) <= 320, "a claim has grown");
+_Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS, "no room is cut off");
+_Static_assert(sizeof(struct claim) <= 296, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -230,7 +231,7 @@ struct queue {
     uint32_t waiting_n;     /* LOCK requests that wait for it */
     uint32_t trying_n;      /* claims TRYING */
     uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
-    uint32_t backoff_us;
+    uint32_t failed_n;      /* times that Redis could not answer in a row, BACKOFF_TIMES at most */
     bool alone;             /* one is TRYING beside which no other may */
     bool failed;            /* one of those that are, or were, under way together has failed */
     bool again;             /* something moved while they were */
@@ -365,7 +366,7 @@ bool timer_init(struct core *c, struct timer *t, enum timer_kind kind); /* false
 void timer_fini(struct core *c, struct timer *t);
 void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
 int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */
-int64_t backoff_next(uint32_t *backoff_us);                             /* doubles, returns the delay */
+int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..BACKOFF_TIMES */
 
 /* owners.c */
 struct peer *peer_find(struct core *c, uint64_t id);
@@ -444,6 +445,7 @@ void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when th
 void claim_renew_waits_not(struct claim *cl);            /* for its turn, if it did */
 void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
+void claim_put_off(const struct core *c, struct claim *cl); /* an operation failed: again later, and later each time */
 void claim_forget_op(const struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
 int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
@@ -581,6 +583,13 @@ renew_window(const struct core *c)
     int64_t n = earlier(c->conf.op_timeout_us / RENEW_US, RENEW_WINDOW);
 
     return (uint32_t)later(n, RENEW_TOGETHER);
+}
+
+/* That its operation is done for; NULL: nobody's, or it has gone. */
+static inline struct request *
+claim_op_request(const struct claim *cl)
+{
+    return cl->op_asked ? container_of(cl->requests.next, struct request, claim_node) : NULL;
 }
 
 static inline struct slice

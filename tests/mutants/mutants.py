@@ -41,7 +41,7 @@ MUTANTS = [
              "    claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */\n",
               "")]),
     Mutant("M8", "the renewal outlives the unlock (Redisson #7272)", CORE + "claims.c",
-           "    case CLAIM_FREEING:\n        claim_release(c, cl, cl->op_request);",
+           "    case CLAIM_FREEING:\n        claim_release(c, cl, claim_op_request(cl));",
            "    case CLAIM_FREEING:\n        claim_renew(c, cl);",
            ["unit:test_core_redis"]),
     Mutant("M9", "what was acquired for nobody is kept (Redisson #2714, #3826)", CORE + "outcomes.c",
