@@ -352,6 +352,7 @@ void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
     cl->place = lock_is(cl->lock, KIND_F_PLACED) ? ++c->serial : r->serial;
+    cl->place_life_us = 0;
     cl->place_until_us = 0;
     cl->since_us = c->now_us;
     cl->unsure = claim_is_late(c, cl, LATE_ACQUIRE); /* from SWEEP */

@@ -66,7 +66,7 @@ room_of(const struct core *c, const struct lock *l)
 
 /* The claim's operation, as op_* says, after which it has so many holds; r is the request it is done for, or NULL. */
 static void
-send_op(struct core *c, struct claim *cl, uint32_t holds, const struct request *r)
+send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
 {
     struct core_action a = {.type = cl->op_verb};
     bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING, untaken = false;
@@ -80,12 +80,16 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, const struct request *
     a.op.holds = holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
-    a.op.lease_us = cl->op_lease_us;
+    a.op.lease_us = lease_us;
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
     a.op.room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
-    cl->room = cl->state == CLAIM_TRYING ? a.op.room : cl->room;
+    if (cl->state == CLAIM_TRYING) {
+        cl->room = a.op.room;
+    } else if (cl->state == CLAIM_HELD) {
+        cl->op_lease_us = lease_us;
+    }
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
@@ -100,8 +104,7 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
     cl->op_verb = verb;
     cl->op_reclaim = false;
     cl->op_shared = shared;
-    cl->op_lease_us = lease_us;
-    send_op(c, cl, holds, r);
+    send_op(c, cl, holds, lease_us, r);
 }
 
 void
@@ -121,12 +124,13 @@ claim_left_us(const struct core *c, const struct claim *cl)
 void
 claim_reassert(struct core *c, struct claim *cl, bool shared)
 {
+    /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
+    int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
+
     cl->op_verb = CORE_ACQUIRE;
     cl->op_reclaim = true;
     cl->op_shared = shared;
-    /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
-    cl->op_lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
-    send_op(c, cl, shared ? cl->shared : cl->holds, NULL);
+    send_op(c, cl, shared ? cl->shared : cl->holds, lease_us, NULL);
 }
 
 /* The renewal beside it: of the lease by the watchdog, or of the place in the queue. */

@@ -113,12 +113,13 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
 }
 
 static void
-grant(struct core *c, struct claim *cl, const struct core_done *d)
+grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadline_us)
 {
     struct lock *l = cl->lock;
 
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
+    cl->deadline_us = deadline_us;
     cl->placed = false;
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     cl->token = d->token;
@@ -132,11 +133,12 @@ grant(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
+    int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
+
     cl->unsure = true; /* until it is granted or given back */
     cl->stamp = 0; /* of an earlier hold, if at all */
     take_stamp(c, cl, d);
-    cl->deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
-    redis_has_it(c, cl, cl->op_lease_us);
+    redis_has_it(c, cl, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
@@ -145,12 +147,12 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
-    } else if (c->now_us >= cl->deadline_us) {
+    } else if (c->now_us >= deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be told; asking again renews it */
         claim_arm(c, cl);
         lock_attempt_failed(c, cl->lock, d);
     } else {
-        grant(c, cl, d);
+        grant(c, cl, d, deadline_us);
     }
 }
 
@@ -165,7 +167,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->placed && !cl->placed) {
         claim_put_placed(cl);
         claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
-        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->op_lease_us) / 3; /* taken for this lease at most */
+        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->lease_us) / 3; /* taken for this lease at most */
     }
     cl->placed = d->placed;
     cl->unsure = cl->unsure || cl->placed;
@@ -187,7 +189,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unknowns++;
         cl->unsure = true;
         claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
-        redis_has_it(c, cl, cl->op_lease_us + later(0, d->guard_us - c->now_us));
+        redis_has_it(c, cl, cl->lease_us + later(0, d->guard_us - c->now_us));
     } else if (d->outcome == CORE_TAKEN && !claim_is_late(c, cl, LATE_ACQUIRE)) {
         cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
     }

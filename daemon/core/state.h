@@ -144,8 +144,8 @@ struct claim {
     uint32_t refs;          /* requests that name this claim, run or not */
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
-    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to; TRYING:
-                                  when it is granted */
+    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
+                                  TRYING: when it is granted */
     unsigned failed_n : 3;  /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
@@ -167,7 +167,11 @@ struct claim {
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
 
     uint64_t op;            /* operation in flight; 0 = none */
-    int64_t op_lease_us;
+    union {
+        int64_t op_lease_us;    /* HELD: that it asks for; of an attempt it is lease_us */
+        uint32_t place_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
+                                   PLACE_MAX_US at most */
+    };
     union {
         struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
         struct {
@@ -176,15 +180,20 @@ struct claim {
         };
     };
 
-    uint64_t place;         /* number in the queue; kept while place_until_us lies ahead */
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint32_t place_life_us; /* placed: Redis passes over it when it was not renewed for so long; PLACE_MAX_US at most */
     uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
 
-    uint64_t session;       /* that was granted it */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
-    /* What is of one state each; claim_move() sees to it that no jeopardy is taken for a place. */
+    /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
+    union {
+        uint64_t place;          /* never HELD: number in the queue; kept while place_until_us lies ahead */
+        int64_t deadline_us;     /* HELD, LINGERING: we say "held" only before it */
+    };
+    union {
+        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
+        uint64_t session;        /* HELD, and until its end is published: that was granted it */
+    };
     union {
         int64_t tried_us;        /* TRYING: since when */
         int64_t linger_until_us; /* LINGERING */
@@ -194,9 +203,7 @@ struct claim {
         int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
         int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
     };
-    uint64_t kept_order;    /* ranked: its place as it was kept, among those of its kept_rank */
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
-    int64_t deadline_us;    /* HELD: we say "held" only before it */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
@@ -211,7 +218,7 @@ struct claim {
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS, "no room is cut off");
-_Static_assert(sizeof(struct claim) <= 296, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 272, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
