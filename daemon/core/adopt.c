@@ -50,7 +50,12 @@ static struct lock *
 lock_of(struct core *c, const struct core_kept *k)
 {
     struct core_request rq = {.name = k->name,
-                              .spec = {.kind = k->kind, .value = k->value, .limit = k->limit, .key = k->key}};
+                              .spec = {.kind = k->kind,
+                                       .value = k->value,
+                                       .limit = k->limit,
+                                       .key = k->key,
+                                       .owner_grace_us = k->owner_grace_us,
+                                       .place_grace_us = k->place_grace_us}};
     struct lock *l;
 
     if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != k->value ||
@@ -86,8 +91,6 @@ claim_of(struct core *c, const struct core_kept *k)
     cl->place_life_us = short_us(p->place_life_us, PLACE_MAX_US);
     cl->stamp = p->stamp;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
-    cl->owner_grace_us = short_us(k->owner_grace_us, GRACE_MAX_US);
-    cl->place_grace_us = short_us(k->place_grace_us, GRACE_MAX_US);
     cl->redis_until_us = after_us(later(c->now_us, p->deadline_us), p->lease_us + p->lease_us / 50 + 10 * US_PER_MS);
     if (p->unsure) {
         claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
@@ -112,7 +115,8 @@ static void
 as_queued(struct core *c, struct claim *cl, const struct core_kept_part *p)
 {
     /* One that Redis may have granted is in the way of others: it waits no longer than a place does. */
-    int64_t grace_us = p->unsure ? cl->place_grace_us : later(cl->place_grace_us, cl->owner_grace_us);
+    const struct lock *l = cl->lock;
+    int64_t grace_us = p->unsure ? l->place_grace_us : later(l->place_grace_us, l->owner_grace_us);
 
     cl->placed = p->placed;
     cl->unsure = p->placed || p->unsure;
@@ -212,7 +216,7 @@ begin_grace(struct core *c)
 
         list_each(pos, nxt, &o->claims)
         {
-            grace_us = later(grace_us, container_of(pos, struct claim, owner_node)->owner_grace_us);
+            grace_us = later(grace_us, container_of(pos, struct claim, owner_node)->lock->owner_grace_us);
         }
         timer_set(c, &o->timer, after_us(c->now_us, grace_us));
     }

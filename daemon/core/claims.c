@@ -367,8 +367,8 @@ void
 claim_deserted(struct core *c, struct claim *cl)
 {
     const struct owner *o = cl->owner;
-    bool keep = o->name != NULL && (!c->draining || c->conf.keeps) && cl->place_grace_us > 0;
-    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->place_grace_us; /* it is for the process after us */
+    bool keep = o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->place_grace_us > 0;
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->place_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
     cl->place_until_us = keep ? after_us(c->now_us, grace_us) : 0;

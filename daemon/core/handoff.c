@@ -163,7 +163,7 @@ static void
 swap_owners(struct claim *a, struct claim *b)
 {
     struct owner *o = a->owner;
-    uint32_t owner_grace_us = a->owner_grace_us, place_grace_us = a->place_grace_us, refs = a->refs;
+    uint32_t refs = a->refs;
 
     list_remove(&a->owner_node);
     list_remove(&b->owner_node);
@@ -173,10 +173,6 @@ swap_owners(struct claim *a, struct claim *b)
     b->owner = o;
     a->refs = b->refs;
     b->refs = refs;
-    a->owner_grace_us = b->owner_grace_us;
-    a->place_grace_us = b->place_grace_us;
-    b->owner_grace_us = owner_grace_us;
-    b->place_grace_us = place_grace_us;
 }
 
 /* What `held` was, `next` is, and the other way round; next's requests go with it. */

@@ -137,8 +137,8 @@ keep(struct core *c, struct claim *cl, enum core_kept_state state)
     a.keep.kind = l->kind;
     a.keep.value = l->value;
     a.keep.limit = l->limit;
-    a.keep.owner_grace_us = cl->owner_grace_us;
-    a.keep.place_grace_us = cl->place_grace_us;
+    a.keep.owner_grace_us = l->owner_grace_us;
+    a.keep.place_grace_us = l->place_grace_us;
     core_act(c, &a);
 }
 

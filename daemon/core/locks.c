@@ -165,6 +165,8 @@ take_rules(struct lock *l, const struct core_spec *spec)
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
+    l->owner_grace_us = short_us(spec->owner_grace_us, GRACE_MAX_US);
+    l->place_grace_us = short_us(spec->place_grace_us, GRACE_MAX_US);
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
 }

@@ -112,7 +112,7 @@ tie_free(struct core *c, struct tie *ln)
     {
         const struct claim *cl = container_of(pos, struct claim, owner_node);
 
-        grace_us = cl->owner_grace_us > grace_us ? cl->owner_grace_us : grace_us;
+        grace_us = later(grace_us, cl->lock->owner_grace_us);
     }
     timer_set(c, &o->timer, after_us(c->now_us, grace_us));
 }

@@ -132,8 +132,6 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
         lock_wake(c, l); /* the claim may be a new one, for nobody */
         return CORE_NO_MEMORY;
     }
-    cl->owner_grace_us = short_us(rq->spec.owner_grace_us, GRACE_MAX_US);
-    cl->place_grace_us = short_us(rq->spec.place_grace_us, GRACE_MAX_US);
     r->waits = true;
     l->queue->waiting_n++;
     c->waiting_n++;

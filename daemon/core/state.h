@@ -181,8 +181,6 @@ struct claim {
     };
 
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
-
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
@@ -218,7 +216,7 @@ struct claim {
  * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
  */
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS, "no room is cut off");
-_Static_assert(sizeof(struct claim) <= 272, "a claim has grown");
+_Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
@@ -260,7 +258,7 @@ struct lock {
     struct queue *queue;    /* owned, or core.nobody; never NULL */
     enum kind kind : 8;
     enum value_format value : 8;
-    bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit and linger_us */
+    bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
     bool has_key : 1;       /* which is not the name */
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
@@ -268,6 +266,7 @@ struct lock {
     bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
+    uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
     uint32_t held_n, freeing_n; /* claims HELD, FREEING, and ... */
     uint32_t releasing_n;   /* ... FREEING whose release is under way */
@@ -278,7 +277,7 @@ struct lock {
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
-_Static_assert(sizeof(struct lock) <= 152, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 160, "a lock has grown");
 
 struct request {
     uint64_t id;
