@@ -48,7 +48,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_LINGERING:
         assert(armed && cl->op == 0 && !wanted && cl->lock->lingers); /* I3 */
-        assert(list_linked(&cl->lock->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
+        assert(list_linked(&cl->lock->queue->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
         break;
     case CLAIM_FREEING:
         assert(cl->op != 0 || armed || cl->renewal == RENEWAL_SENT); /* I3 */
@@ -123,7 +123,7 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
 static void
 check_queue(const struct lock *l)
 {
-    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n + l->lingers;
+    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->probe_node);
 
     if (lock_has_queue(l)) {
         assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0));
@@ -135,6 +135,7 @@ static void
 check_nobody(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->hurried) && list_empty(&q->breaks) && q->break_op == 0);
+    assert(!list_linked(&q->probe_node));
     assert(q->waiting_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->again && !q->unplaced);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->trouble == CORE_NOT_GRANTED);

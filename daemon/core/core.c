@@ -28,8 +28,8 @@
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  * I14 A renewal waits for its turn only while renew_window() of them are in flight.
- * I15 A lock has a queue of its own while somebody may wait, and no longer; core.nobody, which all others have, stays
- *     as it was made.
+ * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (probe.c), and no longer;
+ *     core.nobody, which all others have, stays as it was made.
  * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
  */
 #include "daemon/core/core.h"

@@ -257,7 +257,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
     bool wanted = l->linger_us > 0 && cl->shared == 0 && !l->outside && !c->draining;
 
-    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
+    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r) || !queue_open(c, l)) {
         return false;
     }
     c->metrics->lingers++;

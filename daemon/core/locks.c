@@ -38,12 +38,13 @@ queue_init(struct queue *q)
 {
     *q = (struct queue){.trouble = CORE_NOT_GRANTED};
     list_init(&q->claims);
+    list_init(&q->probe_node);
     list_init(&q->hurried);
     list_init(&q->breaks);
 }
 
-/* Somebody comes who may have to wait. False: no memory. */
-static bool
+/* Somebody comes who may have to wait, or Redis is to be asked whether somebody waits elsewhere. */
+bool
 queue_open(struct core *c, struct lock *l)
 {
     struct queue *q;
@@ -79,6 +80,7 @@ queue_close(struct core *c, struct lock *l)
 {
     if (lock_has_queue(l)) {
         map_remove(&c->queues, &l->queue->by_id);
+        list_remove(&l->queue->probe_node);
         timer_fini(c, &l->queue->timer);
         free(l->queue);
         l->queue = &c->nobody;
@@ -117,7 +119,6 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->work);
     list_init(&l->holders);
     list_init(&l->rest);
-    list_init(&l->probe_node);
     l->queue = &c->nobody;
     if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
         free(l);
@@ -146,7 +147,6 @@ lock_free(struct core *c, struct lock *l)
     map_remove(&c->by_name, &l->by_name);
     list_remove(&l->all);
     list_remove(&l->work);
-    list_remove(&l->probe_node);
     queue_close(c, l);
     c->locks_n--;
     free(l);
@@ -354,7 +354,9 @@ queue_work(struct core *c, struct lock *l)
 static bool
 is_at_rest(const struct lock *l)
 {
-    return l->queue->waiting_n == 0 && l->queue->break_op == 0 && l->claims_n == l->held_n + l->lingers;
+    const struct queue *q = l->queue;
+
+    return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->probe_node);
 }
 
 /* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */

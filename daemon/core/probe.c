@@ -43,10 +43,11 @@ probe_join(struct core *c, struct lock *l)
     struct probe *p = &c->probe;
     bool armed = p->timer.node.pos != 0;
 
-    if (list_linked(&l->probe_node)) {
+    assert(lock_has_queue(l));
+    if (list_linked(&l->queue->probe_node)) {
         return;
     }
-    list_push_back(&p->todo, &l->probe_node);
+    list_push_back(&p->todo, &l->queue->probe_node);
     if (p->op == 0) { /* not at once: many come back sooner, and others join */
         timer_set(c, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
                                         after_us(c->now_us, PROBE_GAP_US)));
@@ -89,13 +90,14 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
     struct probe *p = &c->probe;
 
     for (unsigned i = 0; i < LOOK_MAX && p->n < CORE_PROBE_MAX && !list_empty(from); i++) {
-        struct lock *l = container_of(from->next, struct lock, probe_node);
+        struct lock *l = container_of(from->next, struct queue, probe_node)->lock;
 
-        list_remove(&l->probe_node);
+        list_remove(&l->queue->probe_node);
         if (!stays_here(c, l)) {
+            lock_wake(c, l); /* it may need no queue any more */
             continue;
         }
-        list_push_back(looked, &l->probe_node);
+        list_push_back(looked, &l->queue->probe_node);
         if (is_asked_about(c, l)) {
             name[p->n] = (struct core_probe_name){lock_key(l), l->kind};
             p->claim[p->n++] = claim_id(who_stays(l));

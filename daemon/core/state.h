@@ -222,13 +222,15 @@ enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
 /*
  * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that
- * arrives, and goes when nobody waits and all who are left hold it, see lock_work(); then lock.queue is core.nobody,
- * which is read like any other, but never written: see lock_has_queue().
+ * arrives, or when the lock begins to linger, and goes when nobody waits, all who are left hold it, and Redis is not
+ * asked about it: see lock_work(). Then lock.queue is core.nobody, which is read like any other, but never written: see
+ * lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.nobody */
     struct map_node by_id;  /* core.queues; its number is what HINT, WATCHING, and the DONE of a BREAK speak of */
     struct list claims;     /* claim.node */
+    struct list probe_node; /* probe.todo, probe.seen: it stays here, nobody needs to wait for that */
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
@@ -272,12 +274,11 @@ struct lock {
     uint32_t releasing_n;   /* ... FREEING whose release is under way */
     uint32_t run;           /* grants here in a row */
     int64_t run_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
-    struct list probe_node; /* probe.todo, probe.seen */
     uint32_t name_n, key_n; /* bytes */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
-_Static_assert(sizeof(struct lock) <= 160, "a lock has grown");
+_Static_assert(sizeof(struct lock) <= 144, "a lock has grown");
 
 struct request {
     uint64_t id;
@@ -326,7 +327,7 @@ enum tell_what {
 /* Whether somebody waits elsewhere for what stays here, see probe.c. */
 struct probe {
     struct timer timer; /* the next one; or that the one in flight is not answered any more */
-    struct list todo;   /* lock.probe_node: to be asked about in this round, the first one next ... */
+    struct list todo;   /* queue.probe_node: to be asked about in this round, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
     uint64_t claim[CORE_PROBE_MAX]; /* ids; whose locks it is asked about */
@@ -389,6 +390,7 @@ struct lock *lock_find(const struct core *c, struct slice name);
 struct queue *queue_find(const struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void queue_init(struct queue *q);
+bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c, struct lock *l);
 void lock_timer(struct core *c, const struct queue *q);

@@ -287,6 +287,39 @@ START_TEST(adoption_of_many)
 }
 END_TEST
 
+/* What there is no memory for does not stay here: Redis is told that it is free. */
+START_TEST(lingering)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 8;
+    for (int n = 1; n <= 2; n++) { /* the first one is the UNLOCK's own record */
+        struct world w;
+        uint64_t s, id;
+
+        world_open_conf(&w, &conf);
+        s = session(&w);
+        id = lock(&w, s, "a", .linger_us = MS(5));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        failing = n;
+        id = unlock(&w, s, "a");
+        failing = -1;
+        if (n == 2) { /* there was no need of more */
+            expect_reply(&w, id, CORE_LEFT);
+            expect_state(&w, "a", "lingering");
+            pass(&w, MS(5));
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        } else {
+            redis_frees(&w, "a", id);
+        }
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+        ck_assert_int_eq(alive, 0);
+    }
+}
+END_TEST
+
 /* Once it has arrived, nothing that happens to a request allocates. */
 START_TEST(later_steps)
 {
@@ -399,8 +432,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {requests,         sessions,    the_core,  adoption,
-                            adoption_of_many, later_steps, not_taken, the_end};
+    const TTest *tests[] = {requests,  sessions,    the_core,  adoption, adoption_of_many,
+                            lingering, later_steps, not_taken, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }
