@@ -216,7 +216,7 @@ core_check(const struct core *c, int64_t now_us)
     struct owner *o, *next_o;
     struct tally t = {0};
 
-    assert(list_empty(&c->lock_work) && list_empty(&c->owner_work)); /* I10 */
+    assert(c->lock_work.first == NULL && list_empty(&c->owner_work)); /* I10 */
     check_nobody(&c->nobody);
     assert(core_next_us(c) > now_us || now_us < c->now_us);
     list_each(pos, nxt, &c->locks)

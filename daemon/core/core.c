@@ -85,7 +85,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     queue_init(&c->nobody);
     list_init(&c->locks);
     list_init(&c->renewals);
-    list_init(&c->lock_work);
+    c->lock_work.end = &c->lock_work.first;
     list_init(&c->owner_work);
     list_init(&c->probe.todo);
     list_init(&c->probe.seen);
@@ -103,11 +103,16 @@ core_free(struct core **cp)
 {
     struct core *c = *cp;
     struct peer *p, *next_p;
+    struct list *pos, *nxt;
 
     if (c == NULL) {
         return;
     }
     c->sink.act = NULL;
+    list_each(pos, nxt, &c->locks)
+    {
+        container_of(pos, struct lock, all)->woken = true; /* none goes to work any more */
+    }
     HASH_ITER(hh, c->peers, p, next_p)
     {
         while (!list_empty(&p->requests)) {
@@ -278,12 +283,7 @@ work_off(struct core *c)
 
             list_remove(&o->work);
             owner_work(c, o);
-        } else if (!list_empty(&c->lock_work)) {
-            struct lock *l = container_of(c->lock_work.next, struct lock, work);
-
-            list_remove(&l->work);
-            lock_work(c, l);
-        } else {
+        } else if (!lock_work(c)) {
             return;
         }
     }

@@ -116,7 +116,6 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     }
     l->kind = spec->kind;
     l->value = spec->value;
-    list_init(&l->work);
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->nobody;
@@ -146,7 +145,6 @@ lock_free(struct core *c, struct lock *l)
     }
     map_remove(&c->by_name, &l->by_name);
     list_remove(&l->all);
-    list_remove(&l->work);
     queue_close(c, l);
     c->locks_n--;
     free(l);
@@ -202,8 +200,10 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
 void
 lock_wake(struct core *c, struct lock *l)
 {
-    if (!list_linked(&l->work)) {
-        list_push_back(&c->lock_work, &l->work);
+    if (!l->woken) {
+        l->woken = true;
+        *c->lock_work.end = l;
+        c->lock_work.end = &l->work_next;
     }
 }
 
@@ -360,19 +360,35 @@ is_at_rest(const struct lock *l)
 }
 
 /* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
-void
-lock_work(struct core *c, struct lock *l)
+static void
+go_on(struct core *c, struct lock *l)
 {
-    list_remove(&l->work);
     idle_free(c, l);
     if (lock_has_queue(l)) {
         queue_work(c, l);
     }
     if (l->claims_n == 0 && l->queue->break_op == 0) {
+        assert(!l->woken);
         lock_free(c, l);
     } else if (is_at_rest(l)) {
         queue_close(c, l);
     }
+}
+
+bool
+lock_work(struct core *c)
+{
+    struct lock *l = c->lock_work.first;
+
+    if (l == NULL) {
+        return false;
+    }
+    c->lock_work.first = l->work_next;
+    c->lock_work.end = l->work_next != NULL ? c->lock_work.end : &c->lock_work.first;
+    l->work_next = NULL;
+    l->woken = false;
+    go_on(c, l);
+    return true;
 }
 
 void

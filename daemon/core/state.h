@@ -24,6 +24,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
+#include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 
 #define GRACE_MAX_US (3600 * US_PER_S) /* an owner, or its place, is waited for no longer; see keys.def */
@@ -39,8 +40,7 @@ enum {
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
-    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most ... */
-    ROOM_BITS = 11,              /* ... that is a number of so many bits */
+    HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -48,12 +48,6 @@ enum {
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
     RENEW_WINDOW = 8 * 1024,     /* no more are in flight at a time ... */
     RENEW_US = 100,              /* ... nor than Redis answers in time if each takes it so long */
-};
-
-enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
-
-struct timer {
-    struct heap_node node; /* core.timers; node.what: timer_kind */
 };
 
 struct peer {
@@ -92,132 +86,6 @@ struct owner {
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
-enum claim_state {
-    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
-    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
-    CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
-    CLAIM_HELD,    /* lock.holders: granted, now < deadline */
-    CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
-    CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
-    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until zombie_until */
-    CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
-    CLAIM_STATES
-};
-
-#define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
-
-/* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
-#define CLAIM_LEAVING (CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(SWEEP))
-
-/* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
-enum {
-    DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
-    DOUBT_SHARED = 2,  /* ... the shared ones */
-    DOUBT_CONFIRM = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
-    DOUBT_ANEW = 8,    /* ... and the renewal in flight may have found it there before that */
-    DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
-    DOUBT_BITS = 4,
-};
-
-/* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
-enum {
-    LATE_ACQUIRE = 1, /* Redis may yet name us as the owner */
-    LATE_RENEW = 2,   /* HELD: the expiry may yet be set to shrink_lease_us */
-    LATE_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
-    LATE_ANYTHING = 7,
-    LATE_BITS = 3,
-};
-
-struct claim {
-    struct map_node by_id;  /* core.claims; its number is the claim's id */
-    struct lock *lock;
-    struct owner *owner;
-    uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
-                               may still run, so that it can never hit a later grant */
-    struct list node;       /* on the list that the state names */
-    struct list owner_node; /* owner.claims */
-    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
-                               the first is being served */
-    struct timer timer;     /* what comes next in this state, see claim_arm() */
-    uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
-    uint32_t shared;        /* shared ones */
-    uint32_t refs;          /* requests that name this claim, run or not */
-    enum claim_state state : 8;
-    enum core_action_type op_verb : 8;
-    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
-                                  TRYING: when it is granted */
-    unsigned failed_n : 3;  /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
-    unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
-    unsigned late : LATE_BITS; /* LATE_* */
-    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
-    bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
-    bool op_shared : 1;     /* of the shared holds */
-    bool op_place : 1;      /* asks for a place, too */
-    bool op_reclaim : 1;    /* asserts anew what is held */
-    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
-    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
-    bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
-    bool fresh : 1;         /* granted to a LOCK that said so */
-    bool watchdog : 1;      /* renewed by us */
-    bool unsure : 1;        /* an acquire went unanswered: Redis may name us as the owner */
-    bool doubtful : 1;      /* a release went unanswered: "not yours" then means "done" */
-    bool lost : 1;          /* FREEING: its owner is still to be told LOST */
-    bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
-    bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
-
-    uint64_t op;            /* operation in flight; 0 = none */
-    union {
-        int64_t op_lease_us;    /* HELD: that it asks for; of an attempt it is lease_us */
-        uint32_t place_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
-                                   PLACE_MAX_US at most */
-    };
-    union {
-        struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
-        struct {
-            uint64_t renew_op;      /* RENEWAL_SENT: the operation */
-            int64_t renew_lease_us; /* ... to so much */
-        };
-    };
-
-    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
-    uint64_t token;
-    int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
-    /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
-    union {
-        uint64_t place;          /* never HELD: number in the queue; kept while place_until_us lies ahead */
-        int64_t deadline_us;     /* HELD, LINGERING: we say "held" only before it */
-    };
-    union {
-        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
-        uint64_t session;        /* HELD, and until its end is published: that was granted it */
-    };
-    union {
-        int64_t tried_us;        /* TRYING: since when */
-        int64_t linger_until_us; /* LINGERING */
-        int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
-    };
-    union {
-        int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
-        int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
-    };
-    int64_t lease_us;       /* of the watchdog, or the last explicit one */
-    int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
-    int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
-    int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t late_until_us;  /* so long what is `late` may still run */
-    int64_t shrink_lease_us; /* LATE_RENEW */
-    int64_t stamp;          /* when Redis drops the key, by its clock, ms */
-    int64_t stamped_us;     /* when we heard of it */
-};
-
-/*
- * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
- * lock costs, besides 40 bytes in tables. So fields lie in pairs that leave no gaps, and neither grows unseen.
- */
-_Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS, "no room is cut off");
-_Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
-
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
 
 /*
@@ -255,13 +123,14 @@ struct queue {
 struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* core.locks */
-    struct list work;       /* in core.lock_work */
+    struct lock *work_next; /* behind it in core.lock_work; NULL: it is the last one, or not there */
     struct list holders, rest; /* claim.node; of `rest` those who are IDLE in front */
     struct queue *queue;    /* owned, or core.nobody; never NULL */
     enum kind kind : 8;
     enum value_format value : 8;
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
     bool has_key : 1;       /* which is not the name */
+    bool woken : 1;         /* it is in core.lock_work */
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
@@ -278,7 +147,14 @@ struct lock {
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
-_Static_assert(sizeof(struct lock) <= 144, "a lock has grown");
+/*
+ * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
+ * lock costs, besides 40 bytes in tables. The allocator adds 8 to each and rounds up to 16: 272 and 176. So fields lie
+ * in pairs that leave no gaps, what is of some states only shares its place, and neither grows unseen.
+ */
+_Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
+_Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
+_Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
 struct request {
     uint64_t id;
@@ -359,7 +235,10 @@ struct core {
     struct map queues;      /* of those that have one */
     struct list locks;      /* lock.all, in order of creation */
     struct queue nobody;    /* of all locks that nobody waits for: never written */
-    struct list lock_work, owner_work;
+    struct {
+        struct lock *first, **end;
+    } lock_work;            /* lock.work_next: first come, first served */
+    struct list owner_work;
     struct probe probe;
     uint64_t searches;
     struct tell tell;
@@ -392,7 +271,7 @@ enum core_answer lock_get(struct core *c, const struct core_request *rq, bool an
 void queue_init(struct queue *q);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
-void lock_work(struct core *c, struct lock *l);
+bool lock_work(struct core *c); /* goes on with the first that was woken, which may free it; false: there is none */
 void lock_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */

@@ -1,0 +1,142 @@
+/*
+ * claim.h -- the record of a claim, see state.h; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_CLAIM_H
+#define RLOCKD_CORE_CLAIM_H
+
+#include "daemon/base/heap.h"
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/core/core.h"
+
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
+
+struct timer {
+    struct heap_node node; /* core.timers; node.what: timer_kind */
+};
+
+enum claim_state {
+    CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
+    CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
+    CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
+    CLAIM_HELD,    /* lock.holders: granted, now < deadline */
+    CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
+    CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
+    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until zombie_until */
+    CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
+    CLAIM_STATES
+};
+
+#define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
+
+/* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
+#define CLAIM_LEAVING (CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(SWEEP))
+
+/* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
+enum {
+    DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    DOUBT_SHARED = 2,  /* ... the shared ones */
+    DOUBT_CONFIRM = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
+    DOUBT_ANEW = 8,    /* ... and the renewal in flight may have found it there before that */
+    DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
+    DOUBT_BITS = 4,
+};
+
+enum {
+    ROOM_BITS = 11,  /* see claim.room, */
+    FAILED_BITS = 3,  /* ... and claim.failed_n */
+};
+
+/* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
+enum {
+    LATE_ACQUIRE = 1, /* Redis may yet name us as the owner */
+    LATE_RENEW = 2,   /* HELD: the expiry may yet be set to shrink_lease_us */
+    LATE_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
+    LATE_ANYTHING = 7,
+    LATE_BITS = 3,
+};
+
+struct claim {
+    struct map_node by_id;  /* core.claims; its number is the claim's id */
+    struct lock *lock;
+    struct owner *owner;
+    uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
+                               may still run, so that it can never hit a later grant */
+    struct list node;       /* on the list that the state names */
+    struct list owner_node; /* owner.claims */
+    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
+                               the first is being served */
+    struct timer timer;     /* what comes next in this state, see claim_arm() */
+    uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
+    uint32_t shared;        /* shared ones */
+    uint32_t refs;          /* requests that name this claim, run or not */
+    enum claim_state state : 8;
+    enum core_action_type op_verb : 8;
+    unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
+                                  TRYING: when it is granted */
+    unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
+    unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
+    unsigned late : LATE_BITS; /* LATE_* */
+    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
+    bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
+    bool op_shared : 1;     /* of the shared holds */
+    bool op_place : 1;      /* asks for a place, too */
+    bool op_reclaim : 1;    /* asserts anew what is held */
+    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
+    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
+    bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
+    bool fresh : 1;         /* granted to a LOCK that said so */
+    bool watchdog : 1;      /* renewed by us */
+    bool unsure : 1;        /* an acquire went unanswered: Redis may name us as the owner */
+    bool doubtful : 1;      /* a release went unanswered: "not yours" then means "done" */
+    bool lost : 1;          /* FREEING: its owner is still to be told LOST */
+    bool news_lost : 1;     /* FREEING: its loss was published, so its release is no news */
+    bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
+
+    uint64_t op;            /* operation in flight; 0 = none */
+    union {
+        int64_t op_lease_us;    /* HELD: that it asks for; of an attempt it is lease_us */
+        uint32_t place_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
+                                   PLACE_MAX_US at most */
+    };
+    union {
+        struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
+        struct {
+            uint64_t renew_op;      /* RENEWAL_SENT: the operation */
+            int64_t renew_lease_us; /* ... to so much */
+        };
+    };
+
+    uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
+    uint64_t token;
+    int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
+    /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
+    union {
+        uint64_t place;          /* never HELD: number in the queue; kept while place_until_us lies ahead */
+        int64_t deadline_us;     /* HELD, LINGERING: we say "held" only before it */
+    };
+    union {
+        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
+        uint64_t session;        /* HELD, and until its end is published: that was granted it */
+    };
+    union {
+        int64_t tried_us;        /* TRYING: since when */
+        int64_t linger_until_us; /* LINGERING */
+        int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
+    };
+    union {
+        int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
+        int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
+    };
+    int64_t lease_us;       /* of the watchdog, or the last explicit one */
+    int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
+    int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
+    int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
+    int64_t late_until_us;  /* so long what is `late` may still run */
+    int64_t shrink_lease_us; /* LATE_RENEW */
+    int64_t stamp;          /* when Redis drops the key, by its clock, ms */
+    int64_t stamped_us;     /* when we heard of it */
+};
+
+#endif
