@@ -48,6 +48,13 @@ void heap_remove(struct heap *h, struct heap_node *n);
 /* The earliest node, or NULL. */
 struct heap_node *heap_min(const struct heap *h);
 
+/* When that one is due; INT64_MAX: there is none. */
+static inline int64_t
+heap_min_at(const struct heap *h)
+{
+    return h->count > 0 ? h->slot[0].at_us : INT64_MAX;
+}
+
 /* When it is due; it must be in the heap. */
 static inline int64_t
 heap_at(const struct heap *h, const struct heap_node *n)

@@ -187,7 +187,8 @@ adopt_one(struct core *c, struct core_adoption *a, const struct core_kept *k)
         claim_move(c, cl, CLAIM_LOST);
     }
     claim_arm(c, cl);
-    while (lock_work(c)) { /* now, so that there are never as many queues as locks; may free it, and the claim */
+    while (c->lock_work.first != NULL) { /* now, so that there are never as many queues as locks */
+        lock_work(c);                    /* ... and perhaps no such lock or claim any more */
     }
     return true;
 }

@@ -259,7 +259,7 @@ fire_due(struct core *c)
     renew_in_turn(c);
     while ((n = heap_min(&c->timers)) != NULL) {
         struct timer *t = container_of(n, struct timer, node);
-        int64_t at_us = heap_at(&c->timers, n), early_us = at_us - c->now_us, slack_us;
+        int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
 
         if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
             return;
@@ -283,7 +283,9 @@ work_off(struct core *c)
 
             list_remove(&o->work);
             owner_work(c, o);
-        } else if (!lock_work(c)) {
+        } else if (c->lock_work.first != NULL) {
+            lock_work(c);
+        } else {
             return;
         }
     }
@@ -423,7 +425,5 @@ core_sent(struct core *c)
 int64_t
 core_next_us(const struct core *c)
 {
-    const struct heap_node *n = heap_min(&c->timers);
-
-    return n == NULL ? CORE_FOREVER : heap_at(&c->timers, n);
+    return heap_min_at(&c->timers);
 }

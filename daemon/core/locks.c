@@ -375,20 +375,16 @@ go_on(struct core *c, struct lock *l)
     }
 }
 
-bool
+void
 lock_work(struct core *c)
 {
     struct lock *l = c->lock_work.first;
 
-    if (l == NULL) {
-        return false;
-    }
     c->lock_work.first = l->work_next;
     c->lock_work.end = l->work_next != NULL ? c->lock_work.end : &c->lock_work.first;
     l->work_next = NULL;
     l->woken = false;
     go_on(c, l);
-    return true;
 }
 
 void

@@ -7,7 +7,7 @@
  * peer     a session of the daemon
  * owner    who holds: a session itself, or an OWNER id that any session may act for
  * lock     a name this daemon has to do with: its dealings with Redis; while somebody waits for it, its queue
- * claim    one owner's interest in one lock, from the first wish to the last release
+ * claim    one owner's interest in one lock, from the first wish to the last release; see claim.h
  * request  one LOCK, UNLOCK, RENEW or BREAK that is not answered yet
  * bundle   the requests of one MLOCK, MUNLOCK or MRENEW, which has one answer
  *
@@ -271,7 +271,7 @@ enum core_answer lock_get(struct core *c, const struct core_request *rq, bool an
 void queue_init(struct queue *q);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
-bool lock_work(struct core *c); /* goes on with the first that was woken, which may free it; false: there is none */
+void lock_work(struct core *c); /* goes on with the first that was woken; may free it */
 void lock_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */

@@ -410,13 +410,12 @@ static void
 do_due(struct engine *e)
 {
     int64_t now_us = clock_now_us();
-    struct heap_node *n;
 
     if (core_next_us(e->core) <= now_us) {
         engine_step(e, &(struct core_event){.type = CORE_TIME});
     }
-    for (n = heap_min(&e->due); n != NULL && heap_at(&e->due, n) <= now_us; n = heap_min(&e->due)) {
-        session_overdue(container_of(n, struct session, due));
+    while (heap_min_at(&e->due) <= now_us) {
+        session_overdue(container_of(heap_min(&e->due), struct session, due));
     }
     if (e->look_us <= now_us) {
         unseen_look(e, now_us);
@@ -426,11 +425,10 @@ do_due(struct engine *e)
 static int64_t
 next_us(const struct engine *e)
 {
-    const struct heap_node *n = heap_min(&e->due);
-    int64_t at_us = core_next_us(e->core);
+    int64_t at_us = core_next_us(e->core), due_us = heap_min_at(&e->due);
 
     at_us = e->look_us < at_us ? e->look_us : at_us;
-    return n != NULL && heap_at(&e->due, n) < at_us ? heap_at(&e->due, n) : at_us;
+    return due_us < at_us ? due_us : at_us;
 }
 
 /* What is due may move away in every turn: the timer then comes too early once, and is set anew. */
