@@ -82,7 +82,7 @@ class Info(Case):
             self.assertTrue(all(c.read() > 0 for _ in range(100)))
         used, before = read("used_memory"), used
         told = read("lock_bytes")
-        self.assertLessEqual(told, 680)
+        self.assertLessEqual(told, 560)
         self.assertAlmostEqual(told, (used - before) / 2000, delta=told / 5)
 
     def test_metrics_are_described(self):

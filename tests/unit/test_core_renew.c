@@ -224,6 +224,59 @@ START_TEST(renew_unanswered_with_watchdog)
 }
 END_TEST
 
+/* An attempt that can run no more is not reckoned with again because of something else that may: see claim_late(). */
+START_TEST(long_over)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_grants(&w, "a", id);
+    pass(&w, SEC(2));
+    id = renew(&w, s, "a", SEC(5));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    redis_frees(&w, "a", unlock(&w, s, "a"));
+    ck_assert(!known(&w, "a")); /* nothing is to be swept up */
+    world_close(&w);
+}
+END_TEST
+
+/* A RENEW that could still shorten the lease when a renewal was sent counts for its answer, whatever came between. */
+START_TEST(overtaken_by_a_renew)
+{
+    struct world w;
+    struct flight shorter, renewal, release;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    redis_grants(&w, "a", lock(&w, s, "a"));
+    id = renew(&w, s, "a", SEC(5));
+    shorter = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, shorter, CORE_UNKNOWN, .guard_us = w.now_us + SEC(2));
+    pass(&w, SEC(1));
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    id = unlock(&w, s, "a");
+    release = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(2));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, release, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* the RENEW can run no more */
+    redis_says(&w, renewal, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, renewal.at_us + told(SEC(5)));
+    expect_op(&w, CORE_EXTEND, "a"); /* so the next one is due already */
+    world_close(&w);
+}
+END_TEST
+
 /* One that may still shorten must not find the same owner's next hold. */
 START_TEST(renew_runs_late)
 {
@@ -272,6 +325,8 @@ main(void)
         renew_unanswered,
         renew_unanswered_twice,
         renew_unanswered_with_watchdog,
+        long_over,
+        overtaken_by_a_renew,
         renew_runs_late,
     };
 

@@ -82,7 +82,8 @@ START_TEST(reserve)
     struct heap_node n = {.pos = 0};
 
     heap_init(&h);
-    ck_assert(!heap_reserve(&h, SIZE_MAX));
+    ck_assert(!heap_reserve(&h, SIZE_MAX) && !heap_reserve(&h, HEAP_MAX + 1));
+    ck_assert_int_eq(heap_min_at(&h), INT64_MAX);
     ck_assert_uint_eq(h.room, 0);
     ck_assert(heap_reserve(&h, 1000));
     ck_assert_uint_ge(h.room, 1000);
@@ -137,7 +138,7 @@ START_TEST(random_ops)
             m[i] = (struct model){true, at, step};
             heap_reserve(&h, count);
             heap_set(&h, &n[i], at);
-            ck_assert_int_eq(heap_at(&h, &n[i]), at);
+            ck_assert(heap_at(&h, &n[i]) == at && heap_min_at(&h) <= at);
         } else if (what < 9) {
             count -= m[i].armed ? 1 : 0;
             m[i].armed = false;
