@@ -22,7 +22,7 @@ enum claim_state {
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
     CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
-    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until zombie_until */
+    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until late_until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -43,8 +43,8 @@ enum {
 };
 
 enum {
-    ROOM_BITS = 11,  /* see claim.room, */
-    FAILED_BITS = 3,  /* ... and claim.failed_n */
+    ROOM_BITS = 11,  /* see claim.room ... */
+    FAILED_BITS = 3, /* ... and claim.failed_n */
 };
 
 /* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */

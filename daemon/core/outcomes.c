@@ -20,13 +20,13 @@ redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
 
 /*
  * So long it may run. There is one time for all, the last one: to reckon with something for too long does no harm. What
- * can run no more is forgotten; but a RENEW that could may have overtaken an answer that is still to come.
+ * can run no more is forgotten; but a RENEW may have overtaken a renewal that is not answered yet.
  */
 void
 claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
 {
     if (cl->late_until_us <= c->now_us) {
-        cl->late &= LATE_RENEW;
+        cl->late &= cl->renewal == RENEWAL_SENT ? LATE_RENEW : 0;
     }
     cl->late |= what & LATE_ANYTHING;
     cl->late_until_us = later(cl->late_until_us, until_us);

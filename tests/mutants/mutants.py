@@ -378,6 +378,12 @@ MUTANTS = [
     Mutant("R49", "who gives a lock back has a place in its queue until the lease would have been in jeopardy",
            CORE + "claims.c", "    if (cl->state == CLAIM_HELD) {\n        cl->place_until_us = 0;\n    }\n", "",
            ["unit:test_core"]),
+    Mutant("R56", "a RENEW that may have overtaken a renewal is forgotten before that is answered", CORE + "outcomes.c",
+           "cl->renewal == RENEWAL_SENT ? LATE_RENEW : 0;", "0;", ["unit:test_core_renew"]),
+    Mutant("R57", "what stays here no more keeps its queue", CORE + "probe.c",
+           "            lock_wake(c, l); /* it may need no queue any more */\n", "", ["unit:test_core_probe"]),
+    Mutant("R58", "an operation whose request has gone answers the next one", CORE + "requests.c",
+           "        r->claim->op_asked = false;\n", "        ;\n", ["unit:test_core_meanwhile", "unit:test_core_random"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.
