@@ -186,6 +186,7 @@ claim_renew_over(struct core *c, struct claim *cl)
     claim_renew_waits_not(cl);
     c->renewing_n -= cl->renewal == RENEWAL_SENT;
     cl->renewal = RENEWAL_NONE;
+    cl->renew_untaken = false;
 }
 
 /* One of those at the head of the queue asks Redis, see attempts.c. */
