@@ -395,6 +395,34 @@ START_TEST(renewal_overtaken_by_the_next_place)
 }
 END_TEST
 
+/* The same, and there is no other place to be had. */
+START_TEST(renewal_of_no_place)
+{
+    struct world w;
+    struct flight op, renewal;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", FAIR);
+    op = places(&w, s, SEC(3600));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .placed = true);
+    pass(&w, SEC(5) - MS(1));
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .placed = false);
+    redis_says(&w, expect_place(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .placed = false);
+    redis_says(&w, renewal, CORE_GONE_IN_REDIS); /* that is known */
+    quiet(&w);
+    hint(&w, op.op.lock);
+    redis_grants(&w, "a", w.request);
+    expect_watch(&w, CORE_UNWATCH, s);
+    world_close(&w);
+}
+END_TEST
+
 /* A renewal of the place is under way while the lock is granted: what it finds is no news of the hold. */
 START_TEST(renewal_overtaken_by_the_grant)
 {
@@ -831,6 +859,7 @@ main(void)
         lost_place,
         lost_place_found_out,
         renewal_overtaken_by_the_next_place,
+        renewal_of_no_place,
         renewal_overtaken_by_the_grant,
         giving_up,
         giving_up_unanswered,
