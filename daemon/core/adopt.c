@@ -20,13 +20,6 @@
 
 #include "daemon/core/state.h"
 
-/* Until when something that was sent before this process began can still run, by clocks that differ a little. */
-static int64_t
-late_until_us(const struct core *c)
-{
-    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
-}
-
 static bool
 waits_on(const struct core_kept *k)
 {

@@ -472,6 +472,13 @@ renew_window(const struct core *c)
     return (uint32_t)later(n, RENEW_TOGETHER);
 }
 
+/* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
+static inline int64_t
+late_until_us(const struct core *c)
+{
+    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
+}
+
 /* That its operation is done for; NULL: nobody's, or it has gone. */
 static inline struct request *
 claim_op_request(const struct claim *cl)
