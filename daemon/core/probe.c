@@ -159,7 +159,7 @@ probe_timer(struct core *c)
 void
 lock_wanted_elsewhere(struct core *c, struct lock *l)
 {
-    l->outside |= l->lingers || l->held_n > 0;
+    l->outside = l->lingers || l->held_n + l->freeing_n > 0;
     if (l->lingers) {
         c->metrics->linger_yields++;
         lock_linger_ends(c, l);

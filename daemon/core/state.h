@@ -364,7 +364,7 @@ struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
 void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
 void probe_timer(struct core *c);
 void probe_done(struct core *c, const struct core_probed *d);
-void lock_wanted_elsewhere(struct core *c, struct lock *l); /* it is held here, or lingers */
+void lock_wanted_elsewhere(struct core *c, struct lock *l); /* somebody there waits for it */
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
