@@ -9,7 +9,7 @@
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
 
-enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_LOCK, TIMER_OWNER, TIMER_PROBE };
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_PROBE };
 
 struct timer {
     struct heap_node node; /* core.timers; node.what: timer_kind */

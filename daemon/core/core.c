@@ -202,8 +202,8 @@ timer_fire(struct core *c, struct timer *t)
     case TIMER_CLAIM:
         claim_timer(c, container_of(t, struct claim, timer));
         break;
-    case TIMER_LOCK:
-        lock_timer(c, container_of(t, struct queue, timer));
+    case TIMER_QUEUE:
+        queue_timer(c, container_of(t, struct queue, timer));
         break;
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));

@@ -57,7 +57,7 @@ queue_open(struct core *c, struct lock *l)
         return false;
     }
     queue_init(q);
-    if (!timer_init(c, &q->timer, TIMER_LOCK)) {
+    if (!timer_init(c, &q->timer, TIMER_QUEUE)) {
         goto fail;
     }
     if (!map_add(&c->queues, &q->by_id, ++c->serial)) {
@@ -388,7 +388,7 @@ lock_work(struct core *c)
 }
 
 void
-lock_timer(struct core *c, const struct queue *q)
+queue_timer(struct core *c, const struct queue *q)
 {
     lock_wake(c, q->lock);
 }

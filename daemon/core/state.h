@@ -272,7 +272,7 @@ void queue_init(struct queue *q);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
 void lock_work(struct core *c); /* goes on with the first that was woken; may free it */
-void lock_timer(struct core *c, const struct queue *q);
+void queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
