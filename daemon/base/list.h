@@ -39,6 +39,13 @@ list_linked(const struct list *node)
     return node->next != node;
 }
 
+/* It is on a list, and nobody else is. */
+static inline bool
+list_alone(const struct list *node)
+{
+    return list_linked(node) && node->next == node->prev;
+}
+
 /* Puts node in front of pos; with pos the head: at the tail of the list. */
 static inline void
 list_insert_before(struct list *pos, struct list *node)

@@ -149,6 +149,12 @@ peer_forget(struct session *s)
     }
 }
 
+bool
+peer_is_alone(const struct session *s)
+{
+    return list_alone(&s->process_node);
+}
+
 /* A socket that nobody has any more tells its session itself; one that somebody inherited does not. */
 static void
 end_orphan(struct session *s)

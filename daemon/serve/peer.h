@@ -21,6 +21,9 @@ void peer_watch(struct session *s);
  */
 void peer_reconsider(struct engine *e);
 
+/* The process that connected is watched, and has no other session here. */
+bool peer_is_alone(const struct session *s);
+
 /* The session has ended by itself. */
 void peer_forget(struct session *s);
 

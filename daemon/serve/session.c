@@ -35,6 +35,7 @@
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/slots.h"
+#include "daemon/serve/unread.h"
 #include "daemon/serve/unseen.h"
 
 #define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
@@ -369,7 +370,7 @@ feed(struct session *s, char *p, size_t n)
     }
 }
 
-/* One recv(), as much as scratch takes; who is known to have hung up is read to the end. */
+/* One read, as much as scratch takes; who is known to have hung up is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -380,7 +381,7 @@ receive(struct session *s)
     list_remove(&s->unseen_node);
     s->stirred = false;
     do {
-        n = recv(s->fd, scratch + got, ENGINE_SCRATCH_BYTES - got, MSG_DONTWAIT);
+        n = unread_hear(s, scratch + got, ENGINE_SCRATCH_BYTES - got);
         got += n > 0 ? (size_t)n : 0;
     } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hangup);
     if (n > 0 && got < ENGINE_SCRATCH_BYTES) {
@@ -503,6 +504,9 @@ write_out(struct session *s)
     if (!want_writable(s, s->out.n > 0)) {
         session_close(s, CLOSE_MEMORY);
         return false;
+    }
+    if (n > 0) {
+        unread_take(s);
     }
     return n > 0;
 }

@@ -59,6 +59,7 @@ struct session {
     int fd;
     struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
     struct reader reader;
+    size_t unread;             /* bytes of the socket that were heard, and are still in it; see unread.c */
     struct buf out;            /* replies of this turn and what the socket did not take */
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles */

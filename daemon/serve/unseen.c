@@ -22,7 +22,10 @@ unseen_add(struct engine *e, struct session *s)
     }
 }
 
-/* At the first of them: who has something to tell is read, and so is everybody if poll() fails. */
+/*
+ * At the first of them: who has something to tell is read, and so is everybody if poll() fails. What was heard and is
+ * still in the socket (unread.c) tells nothing.
+ */
 static void
 look_at_some(struct list *unseen)
 {
@@ -33,7 +36,7 @@ look_at_some(struct list *unseen)
 
     for (n = 0; n < LOOK_AT_ONCE && !list_empty(unseen); n++) {
         s[n] = container_of(unseen->next, struct session, unseen_node);
-        p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
+        p[n] = (struct pollfd){.fd = s[n]->fd, .events = s[n]->unread > 0 ? POLLRDHUP : POLLIN};
         list_remove(&s[n]->unseen_node);
     }
     told = poll(p, n, 0) >= 0;

@@ -387,6 +387,10 @@ MUTANTS = [
            "            lock_wake(c, l); /* it may need no queue any more */\n", "", ["unit:test_core_probe"]),
     Mutant("R58", "an operation whose request has gone answers the next one", CORE + "requests.c",
            "        r->claim->op_asked = false;\n", "        ;\n", ["unit:test_core_meanwhile", "unit:test_core_random"]),
+    Mutant("U1", "what was looked at is heard again with what comes next", "daemon/serve/unread.c",
+           "    unread_take(s);\n    got", "    got", ["unit:test_unread"]),
+    Mutant("U2", "who sleeps in recv() is woken for nothing", "daemon/serve/unread.c",
+           "peer_is_alone(s) && !s->hangup", "s->hangup && peer_is_alone(s)", ["unit:test_unread"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

@@ -65,9 +65,10 @@ all_seen(void)
     return engine->look_us == CORE_FOREVER;
 }
 
+/* One of many of its process; who is alone is in test_unread.c. */
 START_TEST(one_read_and_one_write_for_a_request)
 {
-    struct client c = come();
+    struct client other = come(), c = come();
 
     settle();
     count(&c);
@@ -87,12 +88,13 @@ START_TEST(one_read_and_one_write_for_a_request)
     ck_assert_uint_eq(reads, 11);
     counted = -1;
     leave(&c);
+    leave(&other);
 }
 END_TEST
 
 START_TEST(what_is_answered_in_a_turn_leaves_in_one_write)
 {
-    struct client c = come();
+    struct client other = come(), c = come();
     struct buf b;
 
     settle();
@@ -111,6 +113,7 @@ START_TEST(what_is_answered_in_a_turn_leaves_in_one_write)
     buf_fini(&b);
     counted = -1;
     leave(&c);
+    leave(&other);
 }
 END_TEST
 

@@ -1,0 +1,48 @@
+/*
+ * unread.c -- what a session has heard already, and what is still in its socket.
+ *
+ * Who takes bytes out of a Unix socket wakes who sleeps at its other end, for there is room again. The kernel does not
+ * ask what it sleeps for: in recv() it waits for the answer, finds none, and sleeps again, once for each request. That
+ * costs more than the request, and the wait of others for a processor. A process with one connection most likely sleeps
+ * there, so what it says is only looked at, and is taken out of the socket behind the answer, which wakes it in any
+ * case. One more system call is the price: a process that has many connections waits for them with epoll, which is not
+ * woken for that, and would only pay.
+ *
+ * I1  session.unread bytes at the head of the socket have been heard; they are fewer than engine.scratch takes, or as
+ *     many. Nothing is heard while there are any.
+ * I2  Who has hung up is heard to the end, so nothing of it is left in the socket.
+ */
+#include "daemon/serve/unread.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "daemon/serve/peer.h"
+
+ssize_t
+unread_hear(struct session *s, char *p, size_t n)
+{
+    bool looks = peer_is_alone(s) && !s->hangup;
+    ssize_t got;
+
+    unread_take(s);
+    got = recv(s->fd, p, n, looks ? MSG_DONTWAIT | MSG_PEEK : MSG_DONTWAIT);
+    if (looks && got > 0) {
+        s->unread = (size_t)got;
+    }
+    return got;
+}
+
+void
+unread_take(struct session *s)
+{
+    while (s->unread > 0 && !s->closed) {
+        ssize_t n = recv(s->fd, s->engine->scratch, s->unread, MSG_DONTWAIT);
+
+        if (n > 0) {
+            s->unread -= (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            session_close(s, CLOSE_ERROR);
+        }
+    }
+}
