@@ -10,10 +10,21 @@ TRIED = {
         "client does not pay a second time. Redis's share is half of the classic scripts' (`deep-cpu`). Tried: "
         "calls that gather while another is in flight; words of a request found in one pass (1240 -> 790 "
         "instructions per pair), digits by two, malloc instead of calloc: 12.2 k -> 11.6 k instructions per pair. "
-        "`-flto` and another nice value brought nothing.",
+        "`-flto` and another nice value brought nothing. Of rlockd's processor time per pair send() is a quarter, "
+        "recv() as much, epoll_wait() (thirty events in each) a tenth, its own code a third, malloc and memcpy a "
+        "tenth, libevent 2 %, the clock 1 %; the link to Redis makes 2 % of the system calls, its FIONREAD 1 %, so a "
+        "link without a bufferevent was not built. Also tried: SCHED_BATCH for rlockd (x0.85; for Redis, too, x0.89), "
+        "slices of 0.1 and 10 ms (x0.8, x0.75); one more look at the sockets before a call leaves, where answers were "
+        "just handed out (0.14 -> 0.10 calls per pair, and no more pairs; in `procs-16` 0.48 -> 0.26 calls and "
+        "27 -> 21 us of Redis, but x0.84 the pairs, for Redis stands still meanwhile); `-O3 -fno-plt` and a larger "
+        "cache of malloc's (each 6 % fewer instructions, and no less time).",
     "procs-":
         "As `own-64`, and each client is one more process that has to be woken, with rlockd between two more "
-        "times.",
+        "times. Who takes a request out of a Unix socket wakes its sender, who sleeps in recv() and sleeps again: for "
+        "who has one connection it is done behind the answer (serve/unread.c; x1.3 in `procs-16` and `procs-64`; "
+        "rlockd 66 -> 48 and the clients 59 -> 39 us per pair). Once for many requests, by SO_PEEK_OFF, was no better. "
+        "Each send() wakes a process that then comes before rlockd on its core, 1.3 times for each pair; a longer "
+        "slice for rlockd changed nothing.",
     "deep-":
         "No wake-up is paid for here, so what counts is processor time: Redis's is half of the classic scripts' "
         "(`deep-cpu`), and the load, rlockd and Redis have two cores together. It was 1.84 (1.75..1.89) in a run "
@@ -31,8 +42,11 @@ TRIED = {
         "The floor does nothing but wake the next one, so what rlockd does for a hand-over is seen in full: 4 k "
         "instructions of the core, as many for reading and answering, and the kernel's for two writes and a read. "
         "Tried: the grant leaves before the answer to the UNLOCK that brought it (17.6 k -> 20.7 k hand-offs/s of "
-        "64 clients), one poll() instead of a recv() per waiter (6.3 -> 5.3 system calls), malloc instead of "
-        "calloc (8 % of the instructions); `-flto` nothing, a nice value of -5 made it worse.",
+        "64 clients), one poll() instead of a recv() per waiter (6.3 -> 5.3 system calls, the floor has 5), "
+        "malloc instead of calloc (8 % of the instructions); `-flto` nothing, a nice value of -5 made it worse, "
+        "SCHED_BATCH and other slices made no difference that could be seen. With a process per client, a waiter is "
+        "no longer woken when its request is read (see `procs-`): rlockd 46 -> 39 and the clients 46 -> 29 us for each "
+        "hand-over.",
     "mem-lock":
         "A claim has 264 bytes, a lock 136 and its name, tables 40, and malloc makes 272 and 176 of them. Tried: "
         "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "
