@@ -40,6 +40,23 @@ local function renew(key, owner, lease, exact)
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
+-- In a wide call nearly all are as they were, and move: what Lua does for a name between two commands is a tenth of it.
+local function renew_many(lease, exact)
+    local pcall, KEYS, ARGV = pcall, KEYS, ARGV
+    if exact == '1' then
+        return 3
+    end
+    aim(lease)
+    local expire, till = expire, till
+    for i = 3, #KEYS do
+        local key = KEYS[i]
+        if pcall('HEXISTS', key, ARGV[i + 2 + TERMS]) ~= 1 or pcall(expire, key, till, 'GT') ~= 1 then
+            return i
+        end
+    end
+    return #KEYS + 1
+end
+
 -- HDEL drops the key with its only field, and can not take anybody else's.
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then

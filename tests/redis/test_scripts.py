@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Each Lua script by itself on a real Redis: what is the same for every kind; the rest is in test_scripts_*.py."""
 import ast
+import itertools
 import re
 from unittest import mock
 
@@ -286,6 +287,36 @@ class Renew(Scripted):
                 if outcome == OK:
                     self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
                     self.ttl_is(n, longest if n == "n2" else LEASE + (n == "n6"))
+
+    def test_one_of_many_is_otherwise(self):
+        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        states = {"ours": OK, "later": OK, "for ever": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
+        for kind in LIKE_RLOCK + ["simple"]:
+            for state, at, exact in itertools.product(states, (0, 4, 8), (0, 1)):
+                with self.subTest(kind, state=state, at=at, exact=exact):
+                    self.flush()
+                    names = ["n%d" % i for i in range(9)]
+                    odd = names[at]
+                    for n in names:
+                        self.held(kind, n, lease=10000)
+                    if state == "later":
+                        self.c.cmd("PEXPIRE", odd, 3 * LEASE)
+                    elif state == "for ever":
+                        self.c.cmd("PERSIST", odd)
+                    elif state != "ours":
+                        self.c.cmd("DEL", odd)
+                    if state == "theirs":
+                        self.held(kind, odd, who=YOU, lease=10000)
+                    elif state == "of another type":
+                        self.foreign(kind, odd)
+                    told = self.run_all(kind, "renew", [(n, {"exact": exact}) for n in names])
+                    for n, (outcome, a, expiry) in zip(names, told):
+                        self.assertEqual((outcome, a), (states[state] if n == odd else OK, 0), n)
+                        if outcome == OK:
+                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                            self.ttl_is(n, 3 * LEASE if n == odd and state == "later" and not exact else LEASE)
+                        elif state == "theirs":
+                            self.assertLessEqual(self.c.cmd("PTTL", n), 10000)
 
 
 class Release(Scripted):
