@@ -41,6 +41,12 @@ offset_guess(const struct offset *o)
 }
 
 int64_t
+offset_way_us(const struct offset *o)
+{
+    return o->high_us - o->low_us;
+}
+
+int64_t
 offset_error(const struct offset *o, int64_t now_us)
 {
     return (o->high_us - o->low_us + 1) / 2 + (now_us - o->at_us) / 2000;

@@ -670,13 +670,19 @@ END_TEST
 /* However many there are, Redis has few calls of them at a time, and time for who waits; and each kind has its turn. */
 START_TEST(renewals_leave_few_calls_at_a_time)
 {
-    struct core_op other = op_on("s", KIND_SIMPLE, 1);
+    struct core_op other = op_on("s", KIND_SIMPLE, 1), late = op_on("k", KIND_REENTRANT, 1);
     struct backend_status st;
     static uint64_t op[1280]; /* 20 calls */
     uint64_t ahead;
 
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
     turn_until(is_all_answered, NULL);
+    redis_stop(); /* an answer that comes late does not make it a far one */
+    late.op = perform(&late, CORE_EXTEND);
+    flush();
+    turn_until_us(clock_now_us() + 50 * US_PER_MS);
+    redis_cont();
+    must(await(late.op), CORE_OK);
     redis("CONFIG RESETSTAT");
     redis_stop();
     backend_status(w.b, &st);
@@ -690,8 +696,8 @@ START_TEST(renewals_leave_few_calls_at_a_time)
     flush();
     backend_status(w.b, &st);
     ck_assert_uint_ge(st.in_flight - ahead, 1);
-    ck_assert_uint_le(st.in_flight - ahead, 16); /* for a link that has been slow */
-    ck_assert_uint_ge(st.queued, 1281 - 16 * 64);
+    ck_assert_uint_le(st.in_flight - ahead, 8); /* for where all is slow, as under valgrind */
+    ck_assert_uint_ge(st.queued, 1281 - 8 * 64);
     redis_cont();
     must(await(other.op), CORE_GONE_IN_REDIS);
     ck_assert_ptr_null(done_of(op[1279]));

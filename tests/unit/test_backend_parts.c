@@ -546,6 +546,7 @@ START_TEST(the_offset_is_narrowed)
     ck_assert_int_eq(offset_learn(&o, 1000, 3000, 1002000), 0); /* between 999000 and 1001000 */
     ck_assert_int_eq(offset_guess(&o), 1000000);
     ck_assert_int_eq(offset_error(&o, o.at_us), 1000);
+    ck_assert_int_eq(offset_way_us(&o), 2000);
     ck_assert_int_eq(offset_learn(&o, 5000, 5100, 1005080), 0); /* between 999980 and 1000080 */
     ck_assert_int_ge(offset_guess(&o), 999980);
     ck_assert_int_le(offset_guess(&o), 1000080);
@@ -553,6 +554,7 @@ START_TEST(the_offset_is_narrowed)
     ck_assert_int_eq(offset_learn(&o, 10000, 510000, 1260000), 0); /* a slow one adds nothing */
     ck_assert_int_ge(offset_guess(&o), 999600);
     ck_assert_int_le(offset_guess(&o), 1000500);
+    ck_assert_int_lt(offset_way_us(&o), 1000); /* nor is it farther now */
 }
 END_TEST
 
