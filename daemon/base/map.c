@@ -27,12 +27,20 @@ map_fini(struct map *m)
     map_init(m);
 }
 
-/* Ids count up: without this, those that are given out together would lie together. */
+enum { PAGE_BITS = 9, PAGE = 1 << PAGE_BITS }; /* chains, in 4 KiB */
+
+/*
+ * Ids count up, and those that were given out together are mostly looked for together: so they lie together, on a page
+ * of the table. Which one is up to chance, and where they begin on it: of every eighth id, say, each page would use one
+ * chain in eight otherwise.
+ */
 static size_t
 spread(uint64_t number)
 {
-    number *= UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(number ^ number >> 32);
+    uint64_t page = (number >> PAGE_BITS) * UINT64_C(0x9e3779b97f4a7c15);
+
+    page ^= page >> 32;
+    return (size_t)(page << PAGE_BITS | ((number + (page >> 40)) & (PAGE - 1)));
 }
 
 /* By as many bits as there are chains for; one that is not there yet is still in the chain that it will come from. */

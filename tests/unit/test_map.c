@@ -72,7 +72,7 @@ END_TEST
 /* Ids that count up, by ones or by more, do not crowd: chains stay short however many there are. */
 START_TEST(ids_do_not_crowd)
 {
-    static const uint64_t strides[] = {1, 3, 64, UINT64_C(1) << 32};
+    static const uint64_t strides[] = {1, 3, 64, 512, 1000, UINT64_C(1) << 32};
     struct map_node *n = calloc(100000, sizeof(*n));
 
     for (size_t s = 0; s < sizeof(strides) / sizeof(strides[0]); s++) {
@@ -95,6 +95,33 @@ START_TEST(ids_do_not_crowd)
         ck_assert_uint_le(longest, 16);
         map_fini(&m);
     }
+    free(n);
+}
+END_TEST
+
+/* Those that were given out one after the other lie side by side, but where a page ends. */
+START_TEST(neighbours_lie_together)
+{
+    enum { MANY = 100000 };
+    struct map_node *n = calloc(MANY, sizeof(*n));
+    size_t *at = calloc(MANY, sizeof(*at)), together = 0;
+    struct map m;
+
+    map_init(&m);
+    for (size_t i = 0; i < MANY; i++) {
+        ck_assert(map_add(&m, &n[i], 1000 + i));
+    }
+    for (size_t i = 0; i < m.chains; i++) {
+        for (struct map_node *one = m.chain[i]; one != NULL; one = one->next) {
+            at[one->number - 1000] = i;
+        }
+    }
+    for (size_t i = 1; i < MANY; i++) {
+        together += at[i] == at[i - 1] + 1;
+    }
+    ck_assert_uint_ge(together, MANY - MANY / 100);
+    map_fini(&m);
+    free(at);
     free(n);
 }
 END_TEST
@@ -167,6 +194,7 @@ main(void)
     tcase_add_test(t, empty);
     tcase_add_test(t, one_number_for_several);
     tcase_add_test(t, ids_do_not_crowd);
+    tcase_add_test(t, neighbours_lie_together);
     tcase_add_test(t, no_memory);
     tcase_add_loop_test(t, random_ops, 0, 20);
     suite_add_tcase(s, t);
