@@ -33,7 +33,8 @@
 enum {
     BATCH_MAX = 128,
     WIDE = 16, /* names: what a call costs is little for each then; and Redis has work while we have its last answer */
-    RENEW_CALL_US = 1000, /* of the way to Redis and back, for each call of renewals on it */
+    RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
+    RENEW_CALL_US = 1000, /* ... one more for so long a way to Redis and back */
     RENEW_CALLS = 16,
     JUMP_US = 100 * 1000, /* one of the clocks was set, or stood still; less is in the margin of any lease */
 };
@@ -317,8 +318,9 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
 
 /*
  * Of renewals that nobody waits for, few calls are on their way at a time, so that what somebody waits for is not
- * behind many: one when Redis is near; more when it is far, for it may answer others meanwhile. How far it is, not how
- * long the last answer took: that one has waited for the calls before it, and the more are sent the longer it takes.
+ * behind many: two when Redis is near, so that it works on one while we have the answer to the other; more when it is
+ * far, for it may answer others meanwhile. How far it is, not how long the last answer took: that one has waited for
+ * the calls before it, and the more are sent the longer it takes.
  */
 static bool
 is_patient(const struct node *n, unsigned link)
@@ -329,7 +331,7 @@ is_patient(const struct node *n, unsigned link)
 static bool
 may_leave(const struct node *n, unsigned link)
 {
-    int64_t calls = 1 + offset_way_us(&n->offset) / RENEW_CALL_US;
+    int64_t calls = RENEW_NEAR + offset_way_us(&n->offset) / RENEW_CALL_US;
 
     return !is_patient(n, link) || n->calls[link] < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }

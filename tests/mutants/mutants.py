@@ -274,7 +274,7 @@ MUTANTS = [
            "            return i\n", "            return i + 1\n",
            ["redis:test_scripts.py Renew.test_one_of_many_is_otherwise"]),
     Mutant("R59", "an answer that had to wait makes Redis a far one", BACKEND + "node_calls.c",
-           "1 + offset_way_us(&n->offset) /", "1 + link_rtt_us(n->link[link]) /",
+           "RENEW_NEAR + offset_way_us(&n->offset) /", "RENEW_NEAR + link_rtt_us(n->link[link]) /",
            ["unit:test_backend"]),
     Mutant("R45", "names in a row are told of as one, whatever their tokens", "scripts/common.lua",
            "and a == next_a and", "and",
