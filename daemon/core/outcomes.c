@@ -19,8 +19,9 @@ redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
 }
 
 /*
- * So long it may run. There is one time for all, the last one: to reckon with something for too long does no harm. What
- * can run no more is forgotten; but a RENEW may have overtaken a renewal that is not answered yet.
+ * So long it may run. There is one time for all, the last one: what is reckoned with for too long makes others wait, or
+ * needs one more RELEASE, and that is all. What can run no more is forgotten; but not a RENEW while a renewal is not
+ * answered that it may have overtaken, see extended().
  */
 void
 claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
@@ -343,7 +344,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_off(c, cl);
         break;
     }
-    if (cl->retry_us != 0 && r != NULL && r->hurried) {
+    if (d->outcome != CORE_OK && r != NULL && r->hurried) { /* else it has been answered */
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     }
     if (cl->retry_us == 0 || list_empty(&cl->requests)) {

@@ -171,12 +171,41 @@ START_TEST(given_back_behind_another_in_doubt)
 }
 END_TEST
 
+/* What was answered is not looked at again, though a renewal beside it failed while there was doubt. */
+START_TEST(reentry_beside_a_doubt)
+{
+    for (int how = 0; how < 3; how++) {
+        struct world w;
+        struct flight renewal, op;
+        uint64_t s, id;
+
+        s = world_holding(&w);
+        pass(&w, TOLD_30S / 3);
+        renewal = expect_op(&w, CORE_EXTEND, "a");
+        id = lock(&w, s, "a", .nowait = how < 2); /* hurried: only the operation stands between it and an answer */
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        if (how == 0) {
+            suspects(&w);
+        } else {
+            hears(&w, "B5:other,1:a,1:a,", 17); /* it was broken at another daemon */
+        }
+        redis_says(&w, renewal, CORE_DOWN);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        quiet(&w);
+        pass(&w, SEC(1));
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt, doubt_waits_for_its_pause,
-                            doubt_that_is_waited_for,     given_back_in_doubt,    not_given_back_in_doubt,
-                            given_back_behind_another_in_doubt};
+                            doubt_that_is_waited_for, given_back_in_doubt, not_given_back_in_doubt,
+                            given_back_behind_another_in_doubt, reentry_beside_a_doubt};
 
     return suite_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
 }
