@@ -50,7 +50,7 @@ enum {
 /* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
 enum {
     LATE_ACQUIRE = 1, /* Redis may yet name us as the owner */
-    LATE_RENEW = 2,   /* HELD: the expiry may yet be set to shrink_lease_us */
+    LATE_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
     LATE_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
     LATE_ANYTHING = 7,
     LATE_BITS = 3,

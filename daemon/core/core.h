@@ -336,7 +336,8 @@ struct core *core_new(const struct core_conf *conf, const struct hash_key *key, 
                       struct core_sink sink);
 void core_free(struct core **c);
 
-/* New settings; what is held or waiting keeps what it was granted under. */
+/* New settings; what is held or waiting keeps what it was granted under. (So do the rules: a grace grows at once, but
+   gets shorter only when nobody has the name, see take_rules().) */
 void core_configure(struct core *c, const struct core_conf *conf);
 
 /* A session begins. Returns its id, which is also the first number of the owner it is; 0 = out of memory. */

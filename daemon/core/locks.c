@@ -163,8 +163,11 @@ take_rules(struct lock *l, const struct core_spec *spec)
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
-    l->owner_grace_us = short_us(spec->owner_grace_us, GRACE_MAX_US);
-    l->place_grace_us = short_us(spec->place_grace_us, GRACE_MAX_US);
+    if (l->claims_n == 0) { /* else somebody was granted it, or his place, under those that are there */
+        l->owner_grace_us = l->place_grace_us = 0;
+    }
+    l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
+    l->place_grace_us = (uint32_t)later(l->place_grace_us, short_us(spec->place_grace_us, GRACE_MAX_US));
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
 }

@@ -294,9 +294,6 @@ claim_forget_op(const struct core *c, struct claim *cl)
     cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
     cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
     cl->late &= ~(unsigned)LATE_RELEASE;
-    if (cl->op != 0 && cl->op_reclaim) {
-        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
-    }
     cl->op = 0;
     cl->op_asked = false;
 }
@@ -308,6 +305,9 @@ claim_forget_op(const struct core *c, struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
+    if (cl->op != 0 && cl->op_reclaim) { /* it may run behind the release */
+        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
+    }
     claim_forget_op(c, cl);
     cl->op_asked = r != NULL;
     cl->retry_us = 0;

@@ -1,11 +1,11 @@
 /*
  * probe.c -- what stays here while Redis keeps it for us: does anybody wait for it elsewhere?
  *
- * Who waits elsewhere listens on the lock's channel. Another daemon whose rule for the name says that it may linger tells
- * us so, see lock_attempt_failed(); but words get lost, and Redisson, or a daemon with another rule, says nothing. So
- * Redis is asked how many listen: by one PROBE at a time for all locks that linger or are in a run of hand-overs, not a
- * word for each. If others than we do, what lingers is given back at once, and what is held does not linger again; if
- * nobody does, the run's time begins anew: who comes later waits no longer than without.
+ * Who waits elsewhere listens on the lock's channel. Another daemon whose rule for the name says that it may linger
+ * tells us so, see lock_attempt_failed(); but words get lost, and Redisson, or a daemon with another rule, says
+ * nothing. So Redis is asked how many listen: by one PROBE at a time for all locks that linger or are in a run of
+ * hand-overs, not a word for each. If others than we do, what lingers is given back at once, and what is held does
+ * not linger again; if nobody does, the run's time begins anew: who comes later waits no longer than without.
  *
  * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
  * P2  Two probes are PROBE_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another
@@ -102,6 +102,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
             name[p->n] = (struct core_probe_name){lock_key(l), l->kind};
             p->claim[p->n++] = claim_id(who_stays(l));
             l->heard_itself = l->queue->watch == WATCH_ON;
+            l->wanted_since = false;
         }
     }
 }
@@ -160,6 +161,7 @@ void
 lock_wanted_elsewhere(struct core *c, struct lock *l)
 {
     l->outside = l->lingers || l->held_n + l->freeing_n > 0;
+    l->wanted_since = true;
     if (l->lingers) {
         c->metrics->linger_yields++;
         lock_linger_ends(c, l);
@@ -173,7 +175,7 @@ heard(struct core *c, struct lock *l, int64_t subscribers)
     bool ours = l->heard_itself && l->queue->watch == WATCH_ON;
 
     l->outside = false;
-    if (subscribers > ours) {
+    if (subscribers > ours || l->wanted_since) {
         lock_wanted_elsewhere(c, l);
     } else if (!l->tracking) { /* those who ask now and then are not counted, and must find it free */
         l->run_since_us = later(l->run_since_us, c->probe.sent_us);

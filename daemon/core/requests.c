@@ -414,7 +414,7 @@ request_run(struct core *c, struct request *r)
         }
         return;
     default:
-        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && cl->doubtful) {
+        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && (cl->doubtful || claim_is_late(c, cl, LATE_RENEW))) {
             join_holder(c, r); /* it needs another number in Redis, the sweep the old one */
         } else if (r->verb == CORE_LOCK) {
             join_queue(c, r);

@@ -134,6 +134,7 @@ struct lock {
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
+    bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
     bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
@@ -479,7 +480,7 @@ late_until_us(const struct core *c)
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
 
-/* That its operation is done for; NULL: nobody's, or it has gone. */
+/* That its operation, or the one that is tried again, is done for; NULL: nobody's, or it has gone. */
 static inline struct request *
 claim_op_request(const struct claim *cl)
 {

@@ -329,23 +329,35 @@ START_TEST(asker_gone_owner_stays)
 }
 END_TEST
 
+/* What a holder was granted under is not changed by what somebody else asks for after a reload. */
+START_TEST(grace_of_an_earlier_owner)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice", .spec_lease_us = SEC(60)));
+    id = lock(&w, t, "a", .no_owner_grace = true, .nowait = true); /* the rule is another one now */
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    gone(&w, s);
+    pass(&w, SEC(9));
+    quiet(&w);
+    expect_state(&w, "a", "held");
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {
-        place_is_kept,
-        place_is_passed_over,
-        place_expires,
-        place_of_an_attempt,
-        place_ends_around_an_attempt,
-        grace_then_released,
-        grace_came_back,
-        grace_over_unseen,
-        grace_of_nothing,
-        grace_of_several,
-        grace_ends_under_a_token,
-        asker_gone_owner_stays,
-    };
+    const TTest *tests[] = {place_is_kept, place_is_passed_over, place_expires, place_of_an_attempt,
+                            place_ends_around_an_attempt, grace_then_released, grace_came_back, grace_over_unseen,
+                            grace_of_nothing, grace_of_several, grace_ends_under_a_token, asker_gone_owner_stays,
+                            grace_of_an_earlier_owner};
 
     return suite_main("core, grace", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -593,16 +593,16 @@ START_TEST(our_own_ear)
         struct world w;
         uint64_t s[3], id[3], last;
         struct flight op;
+        bool no_grace = ear == GOES; /* else a place is kept, and so the ear is */
 
         open_probing(&w);
         s[0] = session(&w);
         s[1] = session(&w);
         s[2] = session(&w);
-        id[0] = lock(&w, s[0], "a", LINGER);
+        id[0] = lock(&w, s[0], "a", LINGER, .no_place_grace = no_grace);
         op = expect_op(&w, CORE_ACQUIRE, "a");
-        id[1] = lock(&w, s[1], "a", LINGER);
-        id[2] = lock(&w, s[2], "a", LINGER, .owner = "me", .wait_us = MS(7),
-                     .no_place_grace = ear == GOES); /* else its place is kept, and so the ear is */
+        id[1] = lock(&w, s[1], "a", LINGER, .no_place_grace = no_grace);
+        id[2] = lock(&w, s[2], "a", LINGER, .owner = "me", .wait_us = MS(7), .no_place_grace = no_grace);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = 0);
         op = expect_op(&w, CORE_WATCH, "a");
         if (ear != COMES) {
@@ -639,6 +639,36 @@ START_TEST(our_own_ear)
 }
 END_TEST
 
+/* It is held here, and a probe is on its way when somebody elsewhere begins to wait, and says so: that is newer. */
+START_TEST(wanted_behind_a_probe)
+{
+    struct world w;
+    struct core_conf conf = world_conf;
+    int64_t none[1] = {0};
+    struct core_event ev = {.type = CORE_PROBED};
+    uint64_t s, id;
+
+    conf.handoff_max = 100;
+    snprintf(conf.daemon, sizeof(conf.daemon), "us");
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = MS(500)));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_state(&w, "a", "lingering");
+    pass(&w, MS(1));
+    ck_assert_uint_eq(w.probes_n, 1); /* sent */
+    id = lock(&w, s, "a", .linger_us = MS(500));
+    expect_reply(&w, id, CORE_GRANTED);
+    hears(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */
+    ev.probed = (struct core_probed){w.probe.op, none, 1};
+    happens(&w, &ev); /* nobody listened yet */
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -646,7 +676,7 @@ main(void)
                             held_when_that_is_heard, time_begins_anew, a_later_run_has_its_own_time,
                             not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
                             unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
-                            our_own_ear, nobody_behind_when_others_wait};
+                            our_own_ear, nobody_behind_when_others_wait, wanted_behind_a_probe};
 
     return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -634,30 +634,34 @@ START_TEST(many)
 }
 END_TEST
 
+/* The lease ends while it is being asserted anew, and it is given back: who waits here is next, at once. */
+START_TEST(next_after_an_overtaken_reassertion)
+{
+    struct world w;
+    uint64_t id;
+
+    world_holding(&w);
+    id = lock(&w, session(&w), "a");
+    reclaims(&w, 9);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, TOLD_30S);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {nothing_held_is_reclaimed_at_once,
-                            every_kind_is_asserted_as_it_is,
-                            both_sorts_of_holds,
-                            readers_and_permits_one_by_one,
-                            requests_wait,
-                            what_is_not_ours_is_lost,
-                            again_until_the_deadline,
-                            again_and_there,
-                            an_explicit_lease_is_not_lengthened,
-                            a_second_loss_during_the_first,
-                            behind_what_is_under_way,
-                            the_owner_ends_meanwhile,
-                            the_longer_of_two_leases,
-                            what_is_given_back_meanwhile_is_not_lost,
-                            grace_is_no_loss,
-                            waiters_wake_when_it_is_over,
-                            over_during_an_attempt,
-                            a_jump_is_confirmed,
-                            jeopardy_once_per_lease,
-                            no_jeopardy,
-                            many};
+    const TTest *tests[] = {nothing_held_is_reclaimed_at_once, every_kind_is_asserted_as_it_is, both_sorts_of_holds,
+                            readers_and_permits_one_by_one, requests_wait, what_is_not_ours_is_lost,
+                            again_until_the_deadline, again_and_there, an_explicit_lease_is_not_lengthened,
+                            a_second_loss_during_the_first, behind_what_is_under_way, the_owner_ends_meanwhile,
+                            the_longer_of_two_leases, what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
+                            waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
+                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion};
 
     return suite_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -313,22 +313,65 @@ START_TEST(renew_runs_late)
 }
 END_TEST
 
+/*
+ * A RENEW that may still run meets no later hold, also where the next LOCK comes while an attempt that may still run is
+ * swept up: it waits, or has another number.
+ */
+static void
+sweep_and_renew(int64_t acquire_guard_us, int64_t wait_us)
+{
+    struct world w;
+    struct flight op, late;
+    int64_t until_us;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .lease_us = SEC(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + acquire_guard_us);
+    pass(&w, MS(20));
+    redis_grants(&w, "a", id);
+    id = renew(&w, s, "a", SEC(3));
+    late = expect_op(&w, CORE_EXTEND, "a");
+    until_us = w.now_us + SEC(1);
+    redis_says(&w, late, CORE_UNKNOWN, .guard_us = until_us); /* its link broke */
+    pass(&w, MS(20));
+    redis_renews(&w, "a", id);
+    pass(&w, wait_us);
+    give(&w, s, "a");
+    id = lock(&w, s, "a");
+    if (w.flights_seen == w.flights_n) { /* it waits for the sweep */
+        pass(&w, SEC(1));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    }
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    ck_assert_msg(op.op.owner != late.op.owner || op.at_us >= until_us,
+                  "held for %d ms, as it was told; within %d ms Redis may be told to drop it after 3000 ms",
+                  (int)((look(&w, "a").deadline_us - w.now_us) / MS(1)), (int)((until_us - w.now_us) / MS(1)));
+    world_close(&w);
+}
+
+START_TEST(sweep_then_lock_both_late)
+{
+    sweep_and_renew(SEC(1), 0);
+}
+END_TEST
+
+START_TEST(sweep_then_lock_attempt_over)
+{
+    sweep_and_renew(MS(100), MS(200));
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {
-        renew_own_lease,
-        renew_with_watchdog,
-        renew_to_nothing,
-        renew_in_flight,
-        renew_beside_a_renewal,
-        renew_unanswered,
-        renew_unanswered_twice,
-        renew_unanswered_with_watchdog,
-        long_over,
-        overtaken_by_a_renew,
-        renew_runs_late,
-    };
+    const TTest *tests[] = {renew_own_lease, renew_with_watchdog, renew_to_nothing, renew_in_flight,
+                            renew_beside_a_renewal, renew_unanswered, renew_unanswered_twice,
+                            renew_unanswered_with_watchdog, long_over, overtaken_by_a_renew, renew_runs_late,
+                            sweep_then_lock_both_late, sweep_then_lock_attempt_over};
 
     return suite_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -1,6 +1,6 @@
 /*
- * test_core_tell.c -- what daemons tell each other of a name. It is broken at one and held at another: that one hears of
- * it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
+ * test_core_tell.c -- what daemons tell each other of a name. It is broken at one and held at another: that one hears
+ * of it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
  */
 #include <stdio.h>
 
@@ -318,7 +318,7 @@ START_TEST(wanted_is_told)
     } cases[] = {
         {{.linger_us = SEC(1)}, CORE_TAKEN, true},
         {{.linger_us = SEC(1), .kind = KIND_RW, .shared = true}, CORE_TAKEN, true},
-        {{.linger_us = 0}, CORE_TAKEN, false},                        /* the rule is the same there, or Redis is asked */
+        {{.linger_us = 0}, CORE_TAKEN, false}, /* the rule is the same there, or Redis is asked */
         {{.linger_us = SEC(1), .kind = KIND_FENCED}, CORE_TAKEN, false}, /* never lingers */
         {{.linger_us = SEC(1), .nowait = true}, CORE_TAKEN, false},   /* waits no more */
         {{.linger_us = SEC(1)}, CORE_UNKNOWN, false},
