@@ -370,7 +370,7 @@ feed(struct session *s, char *p, size_t n)
     }
 }
 
-/* One read, as much as scratch takes; who is known to have hung up is read to the end. */
+/* One read (or look, see unread.c), as much as scratch takes; who is known to have hung up is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -446,6 +446,8 @@ session_input(struct session *s)
         (void)run_requests(s, budget);
         if (!reader_keep(&s->reader)) {
             session_close(s, CLOSE_MEMORY);
+        } else if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
+            unread_take(s); /* it does not sleep for one answer */
         }
     }
     if (!s->closed && s->stirred && !s->mute && held_up(s) && broken(s)) {

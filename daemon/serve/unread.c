@@ -6,11 +6,13 @@
  * costs more than the request, and the wait of others for a processor. A process with one connection most likely sleeps
  * there, so what it says is only looked at, and is taken out of the socket behind the answer, which wakes it in any
  * case. One more system call is the price: a process that has many connections waits for them with epoll, which is not
- * woken for that, and would only pay.
+ * woken for that, and would only pay; and so would one that has asked for more than one thing.
  *
  * I1  session.unread bytes at the head of the socket have been heard; they are fewer than engine.scratch takes, or as
  *     many. Nothing is heard while there are any.
  * I2  Who has hung up is heard to the end, so nothing of it is left in the socket.
+ * I3  What is in the socket takes the sender's room, and what he says next may be what its answer waits for. So it
+ *     stays there only when it is all that he has asked, and until the next look (unseen.c), some ms later, at most.
  */
 #include "daemon/serve/unread.h"
 

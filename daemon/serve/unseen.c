@@ -3,12 +3,14 @@
  *
  * Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. Most have
  * nothing to tell, so they are asked with one poll(): a read of each would cost more than all the rest of a hand-over.
+ * What was heard by then, and is in the socket for want of an answer, is taken out: see I3 of unread.c.
  */
 #include "daemon/serve/unseen.h"
 
 #include <poll.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/unread.h"
 
 #define LOOK_AGAIN_US (2 * US_PER_MS)
 #define LOOK_AT_ONCE 64
@@ -22,10 +24,7 @@ unseen_add(struct engine *e, struct session *s)
     }
 }
 
-/*
- * At the first of them: who has something to tell is read, and so is everybody if poll() fails. What was heard and is
- * still in the socket (unread.c) tells nothing.
- */
+/* At the first of them: who has something to tell is read, and so is everybody if poll() fails. */
 static void
 look_at_some(struct list *unseen)
 {
@@ -36,7 +35,8 @@ look_at_some(struct list *unseen)
 
     for (n = 0; n < LOOK_AT_ONCE && !list_empty(unseen); n++) {
         s[n] = container_of(unseen->next, struct session, unseen_node);
-        p[n] = (struct pollfd){.fd = s[n]->fd, .events = s[n]->unread > 0 ? POLLRDHUP : POLLIN};
+        unread_take(s[n]);
+        p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
         list_remove(&s[n]->unseen_node);
     }
     told = poll(p, n, 0) >= 0;

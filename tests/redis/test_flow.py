@@ -3,6 +3,8 @@
 import re
 import signal
 import socket
+import subprocess
+import sys
 
 import harness
 from harness import Case, until
@@ -91,6 +93,27 @@ class SlowRedis(Case):
             f.c.close()
         self.r.signal(signal.SIGCONT)
         self.assertGreater(self.d.cmd("LOCK", "mine", "WAIT", "10s"), 0)
+
+
+class OneConnection(Case):
+    def test_who_holds_what_others_on_it_wait_for(self):
+        """all tasks of a process on one connection: what rlockd has heard must not keep the holder from what it says"""
+        redis = self.redis()
+        d = self.rlockd(redis=redis.url)
+        code = """if True:
+            import socket, sys
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(sys.argv[1])
+            s.settimeout(%d)
+            s.sendall(b"LOCK a OWNER t0\\r\\n")
+            s.recv(100)
+            for i in range(1, 901):
+                s.sendall(b"LOCK a OWNER t%%d\\r\\n" %% i)
+            s.sendall(b"UNLOCK a OWNER t0\\r\\n")
+            sys.exit(s.recv(1) != b":")
+            """ % harness.DEADLINE
+        for _ in range(1):  # named owners have a grace, so a second one would wait
+            self.assertEqual(subprocess.run([sys.executable, "-c", code, d.path]).returncode, 0)
 
 
 if __name__ == "__main__":
