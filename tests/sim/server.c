@@ -125,6 +125,7 @@ published(void *ctx, struct slice channel, struct slice message)
             continue;
         }
         if (fault(w, FAULT_PUBSUB_DROP) || w->options->control == CONTROL_NO_POLL) {
+            w->harm_us = w->now_us + w->habit.poll_us; /* who does not hear of it asks then; L5: seed 10087 */
             continue;
         }
         if (out.n == 0) {
