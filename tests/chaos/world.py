@@ -393,7 +393,7 @@ class World:
             self.event("left", what)
 
     def somebody_comes_by(self):
-        """A replica that is promoted may bring back places that were given up: who comes by drops those that are over."""
+        """A replica that is promoted may bring back places that were given up: who comes by drops what is over."""
         with self.daemons["A"].conn() as c:
             for key in self.redis.cmd("KEYS", QUEUE % "*"):
                 name = key[len(QUEUE % "") - 1:-1]

@@ -306,7 +306,7 @@ def timed_ask(r, *words):
 
 
 def wake_us(r):
-    """From its unlock (the moment its driver is told to) to our grant: 5 ms and what an unlock takes it, in the median."""
+    """From its unlock (the moment its driver is told to) to our grant: 5 ms and what an unlock takes it (medians)."""
     return median_within(lambda: _wake_us(r), 5 * harness.SLOW)
 
 
@@ -335,12 +335,12 @@ def _wake_us(r):
 
 
 def wake_it(r):
-    """From our UNLOCK to its grant: 5 ms and what its own unlock takes to wake it; a library that polls gets its poll."""
+    """From our UNLOCK to its grant: 5 ms and what its own unlock takes to wake it; one that polls gets its poll."""
     return median_within(lambda: _wake_it(r), 5 * harness.SLOW if r.lib.told else POLL * 1000)
 
 
 def _it_wakes_itself(r):
-    """From its own unlock to its grant, in seconds, with no rlockd between them; a library that polls takes its poll."""
+    """From its own unlock to its grant, in seconds, with no rlockd between them; one that polls takes its poll."""
     ours, theirs, key = r.fresh()
     if not r.lib.told:
         return 0
