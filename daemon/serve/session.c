@@ -1,19 +1,16 @@
 /*
  * session.c -- one connection: its socket, its life and its end. Requests and replies are in slots.c.
  *
- * Callbacks of the loop only note that something moved (session_wake); the
- * work is done in the turn: session_input() reads a bounded number of bytes
- * and runs a bounded number of requests, session_turn() writes once and decides
- * whether the session has to end. The events are edge-triggered: nothing needs to be
- * deleted while a session is held up, and the end of the peer is heard even
- * then, so that the locks of a killed client never wait for its own backlog.
+ * Callbacks of the loop only note that something moved (session_wake); the work is done in the turn: session_input()
+ * reads a bounded number of bytes and runs a bounded number of requests, session_turn() writes once and decides
+ * whether the session has to end. The events are edge-triggered: nothing needs to be deleted while a session is held
+ * up, and the end of the peer is heard even then, so that the locks of a killed client never wait for its own backlog.
  *
- * A read that brings less than was asked for has emptied the socket, and another
- * edge tells of what comes then. One end alone can be missed: of a connection that
- * broke, and whose last bytes came with the same edge (libevent makes plain
- * readiness of an error, whatever else there is). Who has read so little stands
- * in engine.unseen until something could be sent to the peer, which shows that
- * it was still there, or until it has been looked at again, a few milliseconds later (unseen.c).
+ * A read that brings less than was asked for has emptied the socket, and another edge tells of what comes then. One
+ * end alone can be missed: of a connection that broke, and whose last bytes came with the same edge (libevent makes
+ * plain readiness of an error, whatever else there is). Who has read so little stands in engine.unseen until something
+ * could be sent to the peer, which shows that it was still there, or until it has been looked at again, a few
+ * milliseconds later (unseen.c).
  *
  * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
  * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.

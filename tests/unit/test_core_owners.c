@@ -137,7 +137,9 @@ START_TEST(owners_leave_nothing)
     struct world w;
     uint64_t s, t, first, second, id;
 
-    s = world_holding(&w);
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .no_place_grace = true));
     expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     give(&w, s, "a");

@@ -297,10 +297,12 @@ START_TEST(release_while_redis_is_away)
     uint64_t s, t, id, other;
     int64_t over_us;
 
-    s = world_holding(&w);
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .no_place_grace = true));
     t = session(&w);
     over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* by clocks that differ a little */
-    other = lock(&w, t, "a");
+    other = lock(&w, t, "a", .no_place_grace = true);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1) - 1);
@@ -308,7 +310,7 @@ START_TEST(release_while_redis_is_away)
     pass(&w, 1);
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_DOWN);
-    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_UNAVAILABLE);
+    expect_reply(&w, lock(&w, s, "a", .nowait = true, .no_place_grace = true), CORE_UNAVAILABLE);
     expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
     for (int n = 0; w.now_us < over_us; n++) {
         ck_assert_int_le(core_next_us(w.core) - w.now_us, MS(500));
