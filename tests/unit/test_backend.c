@@ -680,7 +680,7 @@ START_TEST(renewals_leave_few_calls_at_a_time)
     redis_stop(); /* an answer that comes late does not make it a far one */
     late.op = perform(&late, CORE_EXTEND);
     flush();
-    turn_until_us(clock_now_us() + 50 * US_PER_MS);
+    turn_until_us(clock_now_us() + 300 * US_PER_MS);
     redis_cont();
     must(await(late.op), CORE_OK);
     redis("CONFIG RESETSTAT");
