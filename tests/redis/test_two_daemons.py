@@ -58,7 +58,9 @@ class TwoDaemons(Case):
         self.assertEqual(len(tokens), ROUNDS)
         falls = [i for i in range(1, ROUNDS) if tokens[i] <= tokens[i - 1]]
         self.assertEqual(falls, [], "tokens do not rise")
-        self.assertIn(len(owners), (1, 2))  # of both, when looks are not too few; each driver has done its half
+        self.assertLessEqual(len(owners), 2)  # which of them a look finds is luck
+        for d in (self.a, self.b):
+            self.assertGreaterEqual(int(d.info("stats")["grants"]), ROUNDS // 2)
         self.assertGreater(samples, 5)  # each starts a redis-cli or two: on a busy machine there are few
         self.assertGreater(owned, 2)
         until(lambda: self.r.cmd("EXISTS", "hot") == 0)
