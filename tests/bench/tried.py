@@ -22,8 +22,8 @@ TRIED = {
         "As `own-64`, and each client is one more process that has to be woken, with rlockd between two more "
         "times. Who takes a request out of a Unix socket wakes its sender, who sleeps in recv() and sleeps again: for "
         "who has one connection it is done behind the answer (serve/unread.c; x1.07 (0.96..1.52) in `procs-16`, x1.15 "
-        "(1.02..1.42) in `procs-64`, old and new by turns in eight rounds; it was x1.3 while what waits stayed in the "
-        "socket for as long as it did, which could block its sender). By SO_PEEK_OFF it was no better. "
+        "(1.02..1.42) in `procs-64`, old and new by turns in eight rounds; its first form, which could block a sender, "
+        "measured x1.3 in another hour). By SO_PEEK_OFF it was no better. "
         "Each send() wakes a process that then comes before rlockd on its core, 1.3 times for each pair; a longer "
         "slice for rlockd changed nothing.",
     "deep-":
