@@ -157,13 +157,6 @@ lock_attempt_succeeded(struct lock *l)
     l->queue->retry_us = l->queue->yield_until_us;
 }
 
-/* Of the kinds that are handed over, and as the rule of its name says. */
-static bool
-may_linger(const struct lock *l)
-{
-    return l->linger_us > 0 && lock_is(l, KIND_F_HANDED);
-}
-
 /* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
@@ -196,7 +189,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         lock_settle_hurried(c, l, q->trouble);
     }
     /* At another daemon it may be nobody's, and only linger for who comes there. */
-    if (d->outcome == CORE_TAKEN && may_linger(l) && q->waiting_n > 0) {
+    if (d->outcome == CORE_TAKEN && lock_may_linger(l) && q->waiting_n > 0) {
         tell_lock(c, TELL_WANTED, l);
     }
     lock_wake(c, l);

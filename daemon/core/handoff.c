@@ -12,7 +12,10 @@
  * I1  Only what is held beyond doubt is handed over: no operation, or one that may yet run, stands between what we know
  *     of it and what Redis has.
  * I2  The new holder is told no deadline behind the one that Redis has confirmed.
- * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else.
+ * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else. Where
+ *     there are permits, those of the newest grant are taken, and only while all are held here, and no lease of theirs
+ *     is over: then Redis has granted none since, for none was free. That is true of the limit that Redis was asked
+ *     under; with another one nothing is left of what was set aside (permits_room_ends()).
  * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
  *     elsewhere (probe.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
  *     (lock_released()).
@@ -74,22 +77,99 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && !claim_is_late(c, cl, LATE_ANYTHING);
 }
 
+/* Who was granted last of those who hold it; NULL: nobody does. */
+struct claim *
+lock_newest(const struct lock *l)
+{
+    struct claim *newest = NULL;
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        newest = newest == NULL || cl->token > newest->token ? cl : newest;
+    }
+    return newest;
+}
+
+/* I3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
+static bool
+permits_are_here(const struct core *c, const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    if (l->held_n != l->limit) {
+        return false;
+    }
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (cl->doubt != 0 || c->now_us >= cl->deadline_us) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Another limit: somebody elsewhere may be granted, or have been granted since, what was not to be had before. */
+void
+permits_room_ends(struct lock *l)
+{
+    struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
+    struct list *pos, *nxt;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        list_each(pos, nxt, lists[i])
+        {
+            container_of(pos, struct claim, node)->room = 0;
+        }
+    }
+}
+
+/* I3: behind whose token the next one is; NULL: that only Redis knows. */
+static struct claim *
+bearer_of(const struct core *c, struct claim *cl)
+{
+    if (!lock_is(cl->lock, KIND_F_PERMITS)) {
+        return cl;
+    }
+    return permits_are_here(c, cl->lock) ? lock_newest(cl->lock) : NULL;
+}
+
 /* I3, I4 */
 static bool
-in_run(const struct core *c, const struct claim *cl)
+in_run(const struct core *c, struct claim *cl)
 {
-    return cl->room > 0 && !lock_run_is_over(c, cl->lock);
+    const struct claim *bearer = bearer_of(c, cl);
+
+    return bearer != NULL && bearer->room > 0 && !lock_run_is_over(c, cl->lock);
+}
+
+/*
+ * I3: the next one, and with it what is left behind it. Who bore them has them no more, though nothing says so there:
+ * when the newest is given back not all permits are here, and when they are again there is a newer one.
+ */
+static void
+take_token(struct core *c, struct claim *cl)
+{
+    const struct claim *bearer = bearer_of(c, cl);
+
+    cl->token = bearer->token + 1;
+    cl->room = (bearer->room - 1u) & ((1u << ROOM_BITS) - 1);
+    c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }
 
 /* HELD, its last hold is being given back by r (NULL: its owner ends): whether Redis may keep it for us. */
 static bool
-may_go_on(const struct core *c, const struct claim *cl, const struct request *r)
+may_go_on(const struct core *c, struct claim *cl, const struct request *r)
 {
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
     /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends it. */
-    return lock_is(l, KIND_F_HANDED) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
+    return lock_is_handed(l) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
            !(r != NULL && r->silent) && !cl->jeopardy && l->queue->break_op == 0 && l->queue->trying_n == 0 &&
            is_settled(c, cl) && is_movable(cl);
 }
@@ -117,11 +197,10 @@ heir_of(const struct core *c, const struct claim *cl)
     struct claim *next = lock_next(cl->lock);
     const struct request *first;
 
-    if (next == NULL) {
+    if (next == NULL || next->owner == cl->owner) { /* who wants another permit, and gives this one back */
         return NULL;
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
-    assert(next->owner != cl->owner); /* but of permits, an owner has one claim of a lock */
     first = container_of(next->requests.next, struct request, claim_node);
     /* Of those who share a name others may have been given later tokens since: the next one only Redis knows. */
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
@@ -217,13 +296,11 @@ pass_on(struct core *c, struct claim *cl)
 {
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
 
-    cl->token++;
-    cl->room--;
+    take_token(c, cl);
     cl->lease_us = wanted_us(first);
     if (first->lease_us != 0) {
         cl->deadline_us = core_deadline_us(c->now_us, cl->lease_us);
     }
-    c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
     claim_grant(c, cl, c->now_us);
 }
 
@@ -255,7 +332,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
-    bool wanted = l->linger_us > 0 && cl->shared == 0 && !l->outside && !c->draining;
+    bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->outside && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r) || !queue_open(c, l)) {
         return false;

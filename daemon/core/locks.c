@@ -157,6 +157,9 @@ take_rules(struct lock *l, const struct core_spec *spec)
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
     struct queue *q = l->queue;
 
+    if (limit != l->limit && lock_is(l, KIND_F_PERMITS)) {
+        permits_room_ends(l);
+    }
     if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
         q->again = q->trying_n > 0;
         q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;

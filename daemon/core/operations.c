@@ -61,7 +61,7 @@ room_of(const struct core *c, const struct lock *l)
 {
     uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
 
-    return (l->contended || l->linger_us > 0) && lock_is(l, KIND_F_HANDED) ? most : 0;
+    return (l->contended || lock_may_linger(l)) && lock_is_handed(l) ? most : 0;
 }
 
 /* The claim's operation, as op_* says, after which it has so many holds; r is the request it is done for, or NULL. */

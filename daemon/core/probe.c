@@ -57,24 +57,26 @@ probe_join(struct core *c, struct lock *l)
 static struct claim *
 who_stays(const struct lock *l)
 {
-    return l->lingers ? lock_lingering(l) : claim_first(&l->holders, CLAIM_IN(HELD));
+    return l->lingers ? lock_lingering(l) : lock_newest(l);
 }
 
-/* Lingers, or is handed around; who holds it for long has ended the run. */
+/* Lingers, or is handed around; who holds it for long has ended the run. Of permits all there are must be held. */
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
+    uint32_t all = lock_is(l, KIND_F_PERMITS) ? l->limit : 1;
+
     if (l->lingers) {
         return true;
     }
-    return l->held_n == 1 && l->run > 1 && c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
+    return l->held_n == all && l->run > 1 && c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
 /* A run of hand-overs that ends by their number needs no more time. */
 static bool
 is_asked_about(const struct core *c, const struct lock *l)
 {
-    return l->linger_us > 0 || c->now_us - l->run_since_us >= c->conf.handoff_time_us / 2;
+    return lock_may_linger(l) || c->now_us - l->run_since_us >= c->conf.handoff_time_us / 2;
 }
 
 static bool

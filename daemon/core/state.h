@@ -41,6 +41,7 @@ enum {
     PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
+    HANDOFF_PERMITS = 64,        /* of a kind with permits: where there are more of them, none is handed over */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -360,6 +361,8 @@ void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* LING
 bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
 void lock_linger_ends(struct core *c, struct lock *l);
 struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
+struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
+void permits_room_ends(struct lock *l);             /* another limit: no more hand-overs before the next grant */
 
 /* probe.c */
 void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
@@ -448,6 +451,20 @@ static inline int64_t
 later(int64_t a_us, int64_t b_us)
 {
     return a_us > b_us ? a_us : b_us;
+}
+
+/* It may pass to the next one here while Redis has it; see handoff.c. */
+static inline bool
+lock_is_handed(const struct lock *l)
+{
+    return lock_is(l, KIND_F_HANDED) && !(lock_is(l, KIND_F_PERMITS) && l->limit > HANDOFF_PERMITS);
+}
+
+/* ... and stay for who comes, as the rule of its name says. A permit that is free is for whoever wants it elsewhere. */
+static inline bool
+lock_may_linger(const struct lock *l)
+{
+    return l->linger_us > 0 && lock_is(l, KIND_F_HANDED) && !lock_is(l, KIND_F_PERMITS);
 }
 
 /* Others have their turn now: so many grants here in a row, or so much time, are enough. */

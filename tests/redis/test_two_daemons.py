@@ -3,6 +3,7 @@
 once."""
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -107,6 +108,66 @@ class TwoDaemons(Case):
         self.a.kill()
         self.assertGreater(waiter.read(), token)
         self.assertLess(time.monotonic() - began, 2.5 * harness.SLOW)
+
+
+class Permits(Case):
+    """Permits of one semaphore go round at two daemons: by hand where all are at one of them, else by Redis."""
+    LIMIT, CLIENTS, PAIRS = 3, 12, 6000
+
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.daemons = [self.rlockd(redis=self.r.url, name=n) for n in "ab"]
+        self.out = self.highest = self.done = 0
+
+    def step(self, conn, state):
+        """One answer of that client, and what it asks next."""
+        answer = conn.read()
+        if state["holds"]:
+            self.assertEqual(answer, 0)
+            self.done += 1
+        else:
+            self.assertIsInstance(answer, int)
+            self.assertGreater(answer, state["floor"], "behind one that was told before this was asked for")
+            self.highest = max(self.highest, answer)
+            self.out += 1
+            self.assertLessEqual(self.out, self.LIMIT)
+        state["holds"] = not state["holds"]
+        self.ask(conn, state)
+
+    def ask(self, conn, state):
+        if state["holds"]:
+            self.out -= 1  # from now on it may be another's
+            conn.ask("UNLOCK", "pool")
+        elif self.done < self.PAIRS:
+            state["floor"] = self.highest
+            conn.ask("LOCK", "pool", "KIND", "semaphore", "LIMIT", str(self.LIMIT))
+        else:
+            state["over"] = True
+
+    def go_round(self, daemons):
+        clients = {self.conn(daemons[i % len(daemons)]): {"holds": False} for i in range(self.CLIENTS)}
+        self.done = 0
+        for conn, state in clients.items():
+            self.ask(conn, state)
+        while any("over" not in s for s in clients.values()):
+            waiting = [c for c, s in clients.items() if "over" not in s]
+            ready = [c for c in waiting if c.buf] or select.select(waiting, [], [], harness.DEADLINE)[0]
+            self.assertTrue(ready, "nobody is served")
+            for conn in ready:
+                self.step(conn, clients[conn])
+        self.assertEqual(self.out, 0)
+        return [int(d.info("stats")["handoffs"]) for d in self.daemons]
+
+    def test_go_round(self):
+        at_one, none = self.go_round(self.daemons[:1])
+        self.assertGreater(at_one, self.PAIRS * 3 // 4)
+        self.assertEqual(none, 0)
+        both = self.go_round(self.daemons)
+        self.assertGreater(sum(int(d.info("stats")["grants"]) for d in self.daemons[1:]), self.PAIRS // 10)
+        print("permits: %d of %d handed over at one daemon, %d at two" % (
+            at_one, self.PAIRS, sum(both) - at_one), file=sys.stderr)
+        until(lambda: self.r.cmd("EXISTS", "pool", "{pool}:timeout") == 0)
 
 
 class TakenAway(Case):

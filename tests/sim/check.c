@@ -398,13 +398,16 @@ check_adopted(struct daemon *d, bool power_lost)
 
 /* ---- news ---- */
 
-/* S2. Of those who share a name, the replies may overtake each other; what is exclusive comes behind all before. */
+/*
+ * S2. Of those who share a name, the replies may overtake each other; what is exclusive comes behind all before, and so
+ * does a permit that was handed over: nobody else had one to be told of then.
+ */
 static void
-check_token(struct daemon *d, struct name *n, uint64_t token)
+check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
 {
     struct world *w = d->world;
     struct core_lock_view v = {.shared = false};
-    bool alone = !name_has(n, KIND_F_SHARED | KIND_F_PERMITS);
+    bool alone = handed || !name_has(n, KIND_F_SHARED | KIND_F_PERMITS);
 
     if (name_has(n, KIND_F_SHARED)) {
         alone = core_lock_info(d->core, daemon_clock(d, w->now_us), slice_of(n->text), &v) && !v.shared;
@@ -444,9 +447,13 @@ check_news(struct daemon *d, const struct core_publish *p)
     trace(w, "news", "daemon-%d: %s %s owner %llu token %llu %s", d->index, n->text, what[p->news],
           (unsigned long long)p->owner, (unsigned long long)p->token, p->reason != NULL ? p->reason : "");
     if (p->news == CORE_NEWS_GRANTED) {
+        bool handed = turns_granted(d, n);
+
         n->granted = true;
-        check_token(d, n, p->token);
-        turns_granted(d, n);
+        check_token(d, n, p->token, handed);
+        if (handed && name_has(n, KIND_F_PERMITS)) {
+            sight(w, SIGHT_PERMIT_HANDED);
+        }
         if (stranger_has(w, n)) {
             violated(w, "S1", "%s was granted, and a stranger has it", n->text);
         }

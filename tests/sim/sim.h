@@ -471,7 +471,7 @@ void check_calm(struct world *w);                              /* now and then, 
 void turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
 void turns_done(struct daemon *d, const struct core_done *done);
 void turns_watching(struct daemon *d, uint64_t lock);
-void turns_granted(struct daemon *d, struct name *n);
+bool turns_granted(struct daemon *d, struct name *n); /* true: it was handed over */
 void turns_step(struct daemon *d);                             /* after each step */
 void turns_taken(struct name *n);                              /* by somebody who is no daemon */
 void turns_stop(struct daemon *d);                             /* its process ends */

@@ -10,7 +10,8 @@
  * over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
  *
  * A row of grants ends also when an attempt of its daemon finds the name taken: others had it then, and perhaps gave it
- * back without telling anybody; or when Redis is in a grace: whose attempt is the first behind that is chance.
+ * back without telling anybody; or when Redis is in a grace, whoever hears of it: whose attempt is the first behind that
+ * is chance (seed 3868).
  */
 #include <string.h>
 
@@ -137,7 +138,7 @@ turns_taken(struct name *n)
 static void
 acquire_done(const struct daemon *d, struct name *n, enum core_outcome outcome)
 {
-    if ((outcome == CORE_TAKEN || outcome == CORE_GRACE) && n->row.daemon == d) {
+    if (outcome == CORE_GRACE || (outcome == CORE_TAKEN && n->row.daemon == d)) {
         n->row.daemon = NULL;
     }
     if (outcome != CORE_TAKEN) {
@@ -252,7 +253,7 @@ check_in_time(const struct daemon *d, struct name *n)
     }
 }
 
-void
+bool
 turns_granted(struct daemon *d, struct name *n)
 {
     struct world *w = d->world;
@@ -270,6 +271,7 @@ turns_granted(struct daemon *d, struct name *n)
     } else if (has_turns(n)) {
         check_elsewhere(d, n);
     }
+    return handed;
 }
 
 /* ---- runs that are harmed ---- */

@@ -74,6 +74,7 @@ START_TEST(permits)
     }
     quiet(&w);
     ck_assert_uint_eq(look(&w, "a").holders, 3);
+    gone(&w, next[2]);
     world_close(&w);
 }
 END_TEST

@@ -1,0 +1,424 @@
+/*
+ * test_core_handoff_permits.c -- a permit passes to the next one here while all there are are held here; and not when
+ * Redis may have granted one elsewhere since.
+ */
+#include "tests/unit/core_world.h"
+
+#define TWO .kind = KIND_SEMAPHORE, .limit = 2
+
+/* Both permits of "a" are held here, and others wait. */
+struct hall {
+    uint64_t old, newest;         /* who holds them; the newest was granted when others waited: with tokens behind it */
+    uint64_t next[2], waits[2];   /* who wait, in order, and their requests */
+    struct flight old_op, newest_op; /* how Redis knows them */
+    uint64_t token;               /* the newest */
+};
+
+static void
+hall_open(struct world *w, struct hall *h, struct ask old, struct ask newest)
+{
+    struct core_conf conf = world_conf;
+    uint64_t before, id;
+
+    conf.handoff_max = 8;
+    world_open_conf(w, &conf);
+    before = session(w);
+    h->old = session(w);
+    h->newest = session(w);
+    redis_grants(w, "a", lock(w, before, "a", TWO));
+    id = world_ask(w, CORE_LOCK, h->old, "a", old);
+    h->old_op = expect_op(w, CORE_ACQUIRE, "a");
+    redis_says(w, h->old_op, CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+    id = world_ask(w, CORE_LOCK, h->newest, "a", newest);
+    unlock(w, before, "a"); /* all are here, but no tokens: nobody waited when they were granted */
+    h->newest_op = redis_frees_for_next(w, "a");
+    expect_reply(w, w->request, CORE_LEFT);
+    ck_assert_uint_eq(h->newest_op.op.room, 8);
+    redis_says(w, h->newest_op, CORE_OK);
+    h->token = expect_reply(w, id, CORE_GRANTED)->token;
+    for (int i = 0; i < 2; i++) {
+        h->next[i] = session(w);
+        h->waits[i] = lock(w, h->next[i], "a", TWO);
+    }
+    ck_assert_uint_eq(w->metrics.handoffs, 0);
+}
+
+static void
+open_hall(struct world *w, struct hall *h)
+{
+    hall_open(w, h, (struct ask){TWO}, (struct ask){TWO});
+}
+
+static uint64_t
+gives_and_next_has_it(struct world *w, uint64_t gives, uint64_t waits)
+{
+    expect_reply(w, unlock(w, gives, "a"), CORE_LEFT);
+    return expect_reply(w, waits, CORE_GRANTED)->token;
+}
+
+/* What else is said, and asked of Redis, is not looked at. */
+static void
+skip_rest(struct world *w)
+{
+    skip_all(w);
+    for (size_t i = w->answers_seen; i < w->answers_n; i++) {
+        w->answers[i].seen = true;
+    }
+}
+
+/* Whoever came last goes first: nobody is handed anything. */
+static void
+hall_close(struct world *w)
+{
+    skip_rest(w);
+    for (size_t i = w->sessions_n; i-- > 0;) {
+        gone(w, w->session[i]);
+        skip_rest(w);
+    }
+    world_close(w);
+}
+
+static void
+goes_by_redis(struct world *w, uint64_t gives)
+{
+    unlock(w, gives, "a");
+    expect_op(w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(w->metrics.handoffs, 0);
+    hall_close(w);
+}
+
+static void
+redis_has(struct world *w, uint64_t s, struct flight acquired)
+{
+    uint64_t id = unlock(w, s, "a");
+    struct flight op = expect_op(w, CORE_RELEASE, "a");
+
+    ck_assert_uint_eq(op.op.claim, acquired.op.claim);
+    ck_assert_uint_eq(op.op.owner, acquired.op.owner);
+    redis_says(w, op, CORE_OK);
+    expect_reply(w, id, CORE_LEFT);
+}
+
+/* Whichever is given back: the next token is that behind the newest, and Redis keeps what it has. */
+START_TEST(handed)
+{
+    for (int older_first = 0; older_first < 2; older_first++) {
+        struct hall h;
+        struct world w;
+
+        open_hall(&w, &h);
+        ck_assert_uint_eq(gives_and_next_has_it(&w, older_first ? h.old : h.newest, h.waits[0]), h.token + 1);
+        ck_assert_uint_eq(gives_and_next_has_it(&w, older_first ? h.newest : h.old, h.waits[1]), h.token + 2);
+        ck_assert_uint_eq(w.metrics.handoffs, 2);
+        ck_assert_uint_eq(look(&w, "a").holders, 2);
+        expect_reply(&w, lock(&w, session(&w), "a", TWO, .nowait = true), CORE_NOT_GRANTED);
+        redis_has(&w, h.next[0], older_first ? h.old_op : h.newest_op);
+        redis_has(&w, h.next[1], older_first ? h.newest_op : h.old_op);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* To and fro between four, until the run is over; then Redis is asked, and it goes on from what that says. */
+START_TEST(in_runs)
+{
+    struct hall h;
+    struct world w;
+    uint64_t s[4], id[4], last;
+
+    open_hall(&w, &h);
+    s[0] = h.old, s[1] = h.newest, s[2] = h.next[0], s[3] = h.next[1];
+    id[2] = h.waits[0], id[3] = h.waits[1];
+    last = h.token;
+    for (unsigned i = 0; w.metrics.handoffs < 7; i++) {
+        uint64_t token = gives_and_next_has_it(&w, s[i % 4], id[(i + 2) % 4]);
+
+        ck_assert_uint_eq(token, last + 1);
+        last = token;
+        id[i % 4] = lock(&w, s[i % 4], "a", TWO);
+    }
+    unlock(&w, s[3], "a"); /* eight in a row are enough */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    redis_grants(&w, "a", id[1]);
+    ck_assert_uint_gt(w.token, last);
+    ck_assert_uint_eq(gives_and_next_has_it(&w, s[0], id[2]), w.token + 1);
+    hall_close(&w);
+}
+END_TEST
+
+/* A run may be longer by now than Redis knew: it has set no more tokens aside. */
+START_TEST(as_far_as_tokens_last)
+{
+    struct hall h;
+    struct world w;
+    uint64_t s[4], id[4];
+
+    open_hall(&w, &h);
+    w.conf.handoff_max = 1000;
+    core_configure(w.core, &w.conf);
+    s[0] = h.old, s[1] = h.newest, s[2] = h.next[0], s[3] = h.next[1];
+    id[2] = h.waits[0], id[3] = h.waits[1];
+    for (unsigned i = 0; i < h.newest_op.op.room; i++) {
+        gives_and_next_has_it(&w, s[i % 4], id[(i + 2) % 4]);
+        id[i % 4] = lock(&w, s[i % 4], "a", TWO);
+    }
+    unlock(&w, s[0], "a");
+    expect_op(&w, CORE_RELEASE, "a");
+    hall_close(&w);
+}
+END_TEST
+
+/* One of them is held elsewhere, or is free: Redis may grant it there with a later token at any time. */
+START_TEST(not_while_one_is_elsewhere)
+{
+    struct hall h;
+    struct world w;
+
+    open_hall(&w, &h);
+    gone(&w, h.old); /* handed over */
+    expect_reply(&w, h.waits[0], CORE_GRANTED);
+    gone(&w, h.next[1]);
+    unlock(&w, h.newest, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    lock(&w, session(&w), "a", TWO);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
+    expect_op(&w, CORE_WATCH, "a");
+    w.metrics.handoffs = 0;
+    goes_by_redis(&w, h.next[0]);
+}
+END_TEST
+
+/* What Redis granted under another limit says nothing of this one, also if it is what it was by now. */
+START_TEST(not_under_another_limit)
+{
+    for (int more = 0; more < 2; more++) {
+        struct hall h;
+        struct world w;
+
+        open_hall(&w, &h);
+        expect_reply(&w, lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = more ? 3 : 1, .nowait = true),
+                     CORE_NOT_GRANTED);
+        skip_all(&w);
+        lock(&w, session(&w), "a", TWO);
+        goes_by_redis(&w, h.old);
+    }
+}
+END_TEST
+
+/* ... nor what it was asked for then, and grants now. */
+START_TEST(not_what_was_asked_under_another_limit)
+{
+    struct hall h;
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    open_hall(&w, &h);
+    w.conf.handoff_max = 1; /* the next one by Redis */
+    core_configure(w.core, &w.conf);
+    id = unlock(&w, h.old, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    w.conf.handoff_max = 8;
+    core_configure(w.core, &w.conf);
+    lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 3);
+    lock(&w, session(&w), "a", TWO);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, h.waits[0], CORE_GRANTED);
+    goes_by_redis(&w, h.next[0]);
+}
+END_TEST
+
+/* Redis may have lost one of them, and granted it elsewhere. */
+START_TEST(not_in_doubt_of_another)
+{
+    struct hall h;
+    struct world w;
+    struct flight op[2];
+
+    open_hall(&w, &h);
+    suspects(&w);
+    op[0] = expect_op(&w, CORE_EXTEND, "a");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[op[1].op.claim == h.newest_op.op.claim], CORE_OK);
+    goes_by_redis(&w, h.newest);
+}
+END_TEST
+
+START_TEST(when_the_doubt_is_over)
+{
+    struct hall h;
+    struct world w;
+    struct flight op[2];
+
+    open_hall(&w, &h);
+    suspects(&w);
+    op[0] = expect_op(&w, CORE_EXTEND, "a");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[0], CORE_OK);
+    redis_says(&w, op[1], CORE_OK);
+    ck_assert_uint_eq(gives_and_next_has_it(&w, h.newest, h.waits[0]), h.token + 1);
+    hall_close(&w);
+}
+END_TEST
+
+/* The daemon was stopped: when it goes on, what ends first is the wait for an owner, and then another one's lease. */
+START_TEST(not_behind_a_lease_that_is_over)
+{
+    for (int over = 0; over < 2; over++) {
+        struct hall h;
+        struct world w;
+
+        hall_open(&w, &h, (struct ask){TWO, .lease_us = over ? SEC(11) : SEC(20)}, (struct ask){TWO, .owner = "x"});
+        w.conf.handoff_time_us = SEC(60);
+        core_configure(w.core, &w.conf);
+        gone(&w, h.newest); /* for ten seconds */
+        w.now_us += SEC(11);
+        world_step(&w, &(struct core_event){.type = CORE_TIME});
+        ck_assert_uint_eq(w.metrics.handoffs, !over);
+        hall_close(&w);
+    }
+}
+END_TEST
+
+/* Who holds one, wants another, and has the one given back. */
+START_TEST(not_to_its_own_owner)
+{
+    struct hall h;
+    struct world w;
+
+    open_hall(&w, &h);
+    gone(&w, h.next[0]);
+    gone(&w, h.next[1]);
+    lock(&w, h.newest, "a", TWO);
+    unlock(&w, h.old, "a", .token = h.token);
+    expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    hall_close(&w);
+}
+END_TEST
+
+/* All of them are looked at for each, so they must not be too many. */
+START_TEST(not_too_many)
+{
+    for (uint32_t limit = 64; limit < 66; limit++) {
+        struct core_conf conf = world_conf;
+        struct world w;
+        uint64_t first, s, id;
+        struct flight op;
+
+        conf.handoff_max = 1000;
+        world_open_conf(&w, &conf);
+        first = session(&w);
+        for (uint32_t i = 0; i < limit; i++) {
+            s = session(&w);
+            redis_grants(&w, "a", lock(&w, i == 0 ? first : s, "a", .kind = KIND_SEMAPHORE, .limit = limit));
+        }
+        id = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = limit);
+        unlock(&w, first, "a");
+        op = redis_frees_for_next(&w, "a");
+        expect_reply(&w, w.request, CORE_LEFT);
+        ck_assert_uint_eq(op.op.room, limit == 64 ? 1000 : 0);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        lock(&w, first, "a", .kind = KIND_SEMAPHORE, .limit = limit);
+        unlock(&w, s, "a");
+        ck_assert_uint_eq(w.metrics.handoffs, limit == 64);
+        hall_close(&w);
+    }
+}
+END_TEST
+
+/* A permit that nobody waits for here is free, whatever the rule says of others. */
+START_TEST(none_lingers)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    conf.handoff_max = 8;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 1, .linger_us = MS(500));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.room, 0);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    give(&w, s, "a");
+    lock(&w, s, "a", .kind = KIND_SEMAPHORE, .limit = 1, .linger_us = MS(500));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
+    expect_op(&w, CORE_WATCH, "a"); /* and nothing is said */
+    ck_assert_uint_eq(w.metrics.lingers, 0);
+    hall_close(&w);
+}
+END_TEST
+
+/* As of any run: Redis says whether others wait, and while nobody does the time begins anew. */
+START_TEST(run_is_asked_about)
+{
+    for (int others = 0; others < 2; others++) {
+        int64_t listeners[1] = {others};
+        struct hall h;
+        struct world w;
+
+        open_hall(&w, &h);
+        gives_and_next_has_it(&w, h.old, h.waits[0]);
+        pass(&w, MS(8));
+        ck_assert_uint_eq(w.probe.n, 1);
+        ck_assert_str_eq(w.probe.key[0], "a");
+        happens(&w, &(struct core_event){.type = CORE_PROBED, .probed = {w.probe.op, listeners, 1}});
+        pass(&w, MS(3)); /* handoff.time is over since it began */
+        unlock(&w, h.newest, "a");
+        ck_assert_uint_eq(w.metrics.handoffs, others ? 1 : 2);
+        hall_close(&w);
+    }
+}
+END_TEST
+
+/* While one is free nothing stays here. */
+START_TEST(not_asked_about_without_a_run)
+{
+    struct hall h;
+    struct world w;
+    unsigned before;
+
+    open_hall(&w, &h);
+    gives_and_next_has_it(&w, h.old, h.waits[0]);
+    gone(&w, h.next[1]);
+    unlock(&w, h.newest, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    before = w.probes_n;
+    pass(&w, MS(30));
+    ck_assert_uint_eq(w.probes_n, before);
+    hall_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        handed,
+        in_runs,
+        as_far_as_tokens_last,
+        not_while_one_is_elsewhere,
+        not_under_another_limit,
+        not_what_was_asked_under_another_limit,
+        not_in_doubt_of_another,
+        when_the_doubt_is_over,
+        not_behind_a_lease_that_is_over,
+        not_to_its_own_owner,
+        not_too_many,
+        none_lingers,
+        run_is_asked_about,
+        not_asked_about_without_a_run,
+    };
+
+    return suite_main("core, hand-over of permits", tests, sizeof(tests) / sizeof(tests[0]));
+}
