@@ -465,12 +465,25 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_serve(c, cl);
 }
 
+/*
+ * An answer that was long on its way speaks of a time at which an attempt could still run: it counts as if it had been
+ * heard then, so what that attempt may have taken behind it is given back.
+ */
+static void
+reckon_with_late(const struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if ((cl->late & LATE_ACQUIRE) && d->sent_us < cl->late_until_us) {
+        cl->late_until_us = later(cl->late_until_us, after_us(c->now_us, 1));
+    }
+}
+
 void
 claim_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->op == 0) {
         return;
     }
+    reckon_with_late(c, cl, d);
     if (cl->renewal == RENEWAL_SENT && d->op == cl->renew_op) {
         renew_done(c, cl, d);
     } else if (d->op == cl->op) {

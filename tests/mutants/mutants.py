@@ -401,6 +401,8 @@ MUTANTS = [
     Mutant("H35", "a permit is handed over to who holds it", CORE + "handoff.c",
            "    if (next == NULL || next->owner == cl->owner) {", "    if (next == NULL) {",
            ["unit:test_core_handoff_permits"]),
+    Mutant("R73", "what ran behind a release that was heard of late stays taken", CORE + "outcomes.c",
+           "    reckon_with_late(c, cl, d);\n", "    (void)reckon_with_late;\n", ["unit:test_core_redis"]),
     Mutant("R60", "an assertion that was overtaken runs late, and nobody gives back what it takes",
            CORE + "operations.c",
            "    if (cl->op != 0 && cl->op_reclaim) { /*", "    if (cl->op != 0 && cl->op_reclaim && !cl) { /*",

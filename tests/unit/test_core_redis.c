@@ -95,6 +95,53 @@ START_TEST(unknown_acquire_given_up)
 }
 END_TEST
 
+/* The answer to the release is heard when the attempt can run no more; but the release ran before that. */
+START_TEST(unknown_acquire_released_unheard)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + MS(500));
+    pass(&w, MS(10));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, MS(600));
+    redis_says(&w, op, CORE_GONE_IN_REDIS);
+    pass(&w, MS(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run, and this one was sent behind it */
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ... and so for who was before us when that was heard: he may have given it back since, and the attempt have run. */
+START_TEST(unknown_then_taken_unheard)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .wait_us = MS(200));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + MS(40));
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(30));
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    expect_op(&w, CORE_WATCH, "a");
+    pass(&w, MS(150));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    expect_op(&w, CORE_UNWATCH, "a");
+    redis_says(&w, op, CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
 /* Asked for again, in vain, while the old attempt may still run: it is swept all the same. */
 START_TEST(unknown_acquire_asked_again)
 {
@@ -629,6 +676,8 @@ main(void)
         dropped_outcomes,
         unknown_acquire,
         unknown_acquire_given_up,
+        unknown_acquire_released_unheard,
+        unknown_then_taken_unheard,
         unknown_acquire_asked_again,
         unknown_then_taken,
         unknown_acquire_unknown_release,
