@@ -92,9 +92,9 @@ call_verb_of(enum core_action_type action)
 }
 
 struct item *
-item_new(const struct core_op *op)
+item_new(struct spares *s, const struct core_op *op)
 {
-    struct item *it = malloc(sizeof(*it) + op->key.n);
+    struct item *it = spares_take(s, sizeof(*it) + op->key.n);
 
     if (it == NULL) {
         return NULL;
@@ -107,10 +107,10 @@ item_new(const struct core_op *op)
 }
 
 void
-item_free(struct item *it)
+item_free(struct spares *s, struct item *it)
 {
     list_remove(&it->node);
-    free(it);
+    spares_give(s, it, sizeof(*it) + it->op.key.n);
 }
 
 /* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */

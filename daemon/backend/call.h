@@ -61,10 +61,10 @@ const char *call_other_text(enum other_script script);
 enum call_verb call_verb_of(enum core_action_type action);
 
 /* NULL: out of memory. */
-struct item *item_new(const struct core_op *op);
+struct item *item_new(struct spares *s, const struct core_op *op);
 
 /* Off its list, too. */
-void item_free(struct item *it);
+void item_free(struct spares *s, struct item *it);
 
 /* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
 void call_channel(enum kind kind, struct slice key, struct buf *out);

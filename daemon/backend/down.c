@@ -29,7 +29,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
         struct item *it = container_of(d->items.next, struct item, node);
         uint64_t claim = it->op.claim, op = it->op.op;
 
-        item_free(it);
+        item_free(d->env->spares, it);
         post_down(d, claim, op);
     }
     while (!list_empty(&d->blind)) {
@@ -81,7 +81,7 @@ void
 down_fini(struct down *d)
 {
     while (!list_empty(&d->items)) {
-        item_free(container_of(d->items.next, struct item, node));
+        item_free(d->env->spares, container_of(d->items.next, struct item, node));
     }
     while (!list_empty(&d->blind)) {
         struct inspect *q = container_of(d->blind.next, struct inspect, node);

@@ -160,7 +160,7 @@ drop(struct redis_link *l, const char *reason)
         list_remove(&s->node);
         l->sent_n--;
         tell_unknown(s);
-        free(s);
+        spares_give(l->env->spares, s, sizeof(*s));
     }
     l->owner.state(l->owner.ctx, l, false);
     link_arm(l);
@@ -256,14 +256,14 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     if (!ready(l)) {
         return false;
     }
-    s = malloc(sizeof(*s));
+    s = spares_take(l->env->spares, sizeof(*s));
     if (s == NULL) {
         return false;
     }
     s->fn = fn;
     s->arg = arg;
     if (!put(l, words, word)) {
-        free(s);
+        spares_give(l->env->spares, s, sizeof(*s));
         return false;
     }
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
@@ -309,7 +309,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
     if (s->fn != NULL) {
         s->fn(s->arg, LINK_ANSWERED, reply, s->sent_us);
     }
-    free(s);
+    spares_give(l->env->spares, s, sizeof(*s));
 }
 
 static void
@@ -398,7 +398,7 @@ static void
 connect_now(struct redis_link *l)
 {
     link_enter(l, LINK_CONNECTING);
-    l->reader = reply_reader_new();
+    l->reader = reply_reader_new(l->env->spares);
     l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (l->reader == NULL || l->bev == NULL) {
         drop(l, "out of memory");
@@ -514,7 +514,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         if (s->fn != NULL) {
             forget(s->fn, s->arg);
         }
-        free(s);
+        spares_give(l->env->spares, s, sizeof(*s));
     }
     if (l->bev != NULL) {
         bufferevent_free(l->bev);

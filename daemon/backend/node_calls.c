@@ -56,11 +56,12 @@ static void
 call_free(void *arg)
 {
     struct call *c = arg;
+    struct spares *s = ((const struct node *)c->node)->env->spares;
 
     while (!list_empty(&c->items)) {
-        item_free(container_of(c->items.next, struct item, node));
+        item_free(s, container_of(c->items.next, struct item, node));
     }
-    free(c);
+    spares_give(s, c, sizeof(*c));
 }
 
 /* It is not in flight any more. */
@@ -83,11 +84,10 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
                                  .guard_us = c->guard_us + c->slack_us,
                                  .pttl_us = -1};
 
-        list_remove(&it->node);
         post_done(n, &it->op, &done);
-        free(it);
+        item_free(n->env->spares, it);
     }
-    free(c);
+    spares_give(n->env->spares, c, sizeof(*c));
 }
 
 void
@@ -161,11 +161,10 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
             presence_ask(&n->presence, n->link[c->link]);
         }
         presence_token(&n->presence, done.token == 0 ? 0 : done.token + it->op.room); /* it may give all of them */
-        list_remove(&it->node);
         post_done(n, &it->op, &done);
-        free(it);
+        item_free(n->env->spares, it);
     }
-    free(c);
+    spares_give(n->env->spares, c, sizeof(*c));
 }
 
 static void
@@ -239,7 +238,7 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     verb = call_verb_of(action);
     link = link_of(n, op->key, verb);
-    it = item_new(op);
+    it = item_new(n->env->spares, op);
     if (it == NULL) {
         *op->untaken = true;
     } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
@@ -280,7 +279,7 @@ static void
 flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
 {
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
-    struct call *c = malloc(sizeof(*c)); /* all is set below */
+    struct call *c = spares_take(n->env->spares, sizeof(*c)); /* all is set below */
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
@@ -313,7 +312,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     while (!list_empty(&c->items)) {
         down_item(&n->down, container_of(c->items.next, struct item, node));
     }
-    free(c);
+    spares_give(n->env->spares, c, sizeof(*c));
 }
 
 /*
@@ -395,7 +394,7 @@ node_drop_gathered(struct node *n)
             struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
 
             while (!list_empty(batch)) {
-                item_free(container_of(batch->next, struct item, node));
+                item_free(n->env->spares, container_of(batch->next, struct item, node));
             }
         }
     }

@@ -5,7 +5,7 @@
  * error of the reader, which ends the link. Room is made for items that came, not for those that were announced: nested
  * arrays of thousands cost it a few bytes each.
  *
- * What scripts answer is an array of numbers: these have cells, a few allocations for all of them.
+ * What scripts answer is an array of numbers: these have cells, one record for several of them.
  */
 #include "daemon/backend/reply.h"
 
@@ -20,6 +20,12 @@ struct cells {
     size_t n, used;
     struct reply cell[];
 };
+
+static size_t
+cells_bytes(size_t n)
+{
+    return sizeof(struct cells) + n * sizeof(struct reply);
+}
 
 void
 reply_free(void *p)
@@ -36,10 +42,24 @@ reply_free(void *p)
         struct cells *c = r->cells;
 
         r->cells = c->next;
-        free(c);
+        spares_give(r->spares, c, cells_bytes(c->n));
     }
-    free(r->item);
-    free(r);
+    spares_give(r->spares, r->item, r->room * sizeof(struct reply *));
+    spares_give(r->spares, r, r->bytes);
+}
+
+/* Zeroed, with so many bytes behind it; NULL: no memory. */
+static struct reply *
+reply_new(const redisReadTask *task, size_t text_n)
+{
+    size_t bytes = sizeof(struct reply) + text_n;
+    struct reply *r = spares_take_zeroed(task->privdata, bytes);
+
+    if (r != NULL) {
+        r->spares = task->privdata;
+        r->bytes = bytes;
+    }
+    return r;
 }
 
 /* An item for the array; NULL: no memory. */
@@ -50,10 +70,9 @@ cell_of(struct reply *array)
     struct reply *r;
 
     if (c == NULL || c->used == c->n) {
-        size_t n = c == NULL ? ITEMS_FIRST : 2 * c->n;
+        size_t n = array->count < ITEMS_FIRST ? array->count : ITEMS_FIRST; /* so few that they are spared */
 
-        n = n < array->count ? n : array->count;
-        c = calloc(1, sizeof(*c) + n * sizeof(c->cell[0]));
+        c = spares_take_zeroed(array->spares, cells_bytes(n));
         if (c == NULL) {
             return NULL;
         }
@@ -77,11 +96,14 @@ reserve(struct reply *r, size_t i)
         return true;
     }
     room = room < r->count ? room : r->count;
-    more = realloc(r->item, room * sizeof(*more));
+    more = spares_take_zeroed(r->spares, room * sizeof(*more));
     if (more == NULL) {
         return false;
     }
-    memset(more + r->room, 0, (room - r->room) * sizeof(*more));
+    if (r->room > 0) {
+        memcpy(more, r->item, r->room * sizeof(*more));
+        spares_give(r->spares, r->item, r->room * sizeof(*more));
+    }
     r->item = more;
     r->room = room;
     return true;
@@ -111,7 +133,7 @@ create_string(const redisReadTask *task, char *text, size_t n)
     if (n > REPLY_BULK_BYTES_MAX) { /* nothing that we ask for is that large: its beginning is enough */
         n = REPLY_BULK_BYTES_MAX;
     }
-    r = calloc(1, sizeof(*r) + n + 1);
+    r = reply_new(task, n + 1);
     if (r == NULL) {
         return NULL;
     }
@@ -135,7 +157,7 @@ create_array(const redisReadTask *task, int n)
     if ((size_t)n > REPLY_ITEMS_MAX) {
         return NULL;
     }
-    r = calloc(1, sizeof(*r));
+    r = reply_new(task, 0);
     if (r == NULL) {
         return NULL;
     }
@@ -147,7 +169,7 @@ create_array(const redisReadTask *task, int n)
 static void *
 create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
 {
-    struct reply *r = task->parent != NULL ? cell_of(task->parent->obj) : calloc(1, sizeof(*r));
+    struct reply *r = task->parent != NULL ? cell_of(task->parent->obj) : reply_new(task, 0);
 
     if (r == NULL) {
         return NULL;
@@ -197,7 +219,12 @@ static redisReplyObjectFunctions reply_functions = {
 };
 
 struct redisReader *
-reply_reader_new(void)
+reply_reader_new(struct spares *s)
 {
-    return redisReaderCreateWithFunctions(&reply_functions);
+    struct redisReader *reader = redisReaderCreateWithFunctions(&reply_functions);
+
+    if (reader != NULL) {
+        reader->privdata = s;
+    }
+    return reader;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/base/slice.h"
+#include "daemon/base/spares.h"
 
 enum reply_type { REPLY_NULL, REPLY_INT, REPLY_TEXT, REPLY_STATUS, REPLY_ERROR, REPLY_ARRAY };
 
@@ -20,6 +21,8 @@ struct reply {
     struct reply **item; /* ARRAY: count replies, none NULL */
     struct cells *cells; /* ARRAY: where those of its items lie that are no text; owned */
     bool in_cell;        /* it lies there, and goes with the array */
+    struct spares *spares; /* borrowed: it is taken from there, and goes back with what is its own; not in a cell */
+    size_t bytes;          /* ... so much of it, text included */
 };
 
 /* Of one text, what is beyond is cut; in one array. */
@@ -27,8 +30,8 @@ enum { REPLY_BULK_BYTES_MAX = 1024 * 1024, REPLY_ITEMS_MAX = 4096 };
 
 struct redisReader;
 
-/* A reader of hiredis that makes struct reply; owned by the caller. NULL: out of memory. */
-struct redisReader *reply_reader_new(void);
+/* A reader of hiredis that makes struct reply of those spares, borrowed; owned by the caller. NULL: out of memory. */
+struct redisReader *reply_reader_new(struct spares *s);
 
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */
 void reply_free(void *reply);

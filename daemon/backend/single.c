@@ -8,11 +8,13 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/node.h"
+#include "daemon/base/spares.h"
 
 struct single {
     struct backend head;
     struct backend_conf conf;
     struct backend_env env;
+    struct spares spares;
     struct node *node;
 };
 
@@ -41,8 +43,10 @@ single_open(const struct backend_conf *conf, const struct backend_env *env, char
     s->conf = *conf;
     s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
     s->env = *env;
+    s->env.spares = &s->spares;
     s->node = node_open(a, &s->conf, &s->env);
     if (s->node == NULL) {
+        spares_clear(&s->spares);
         free(s);
         snprintf(error, 160, "out of memory");
         return NULL;
@@ -116,6 +120,7 @@ single_close(struct backend *b)
     struct single *s = self(b);
 
     node_close(&s->node);
+    spares_clear(&s->spares);
     explicit_bzero(&s->env.secret, sizeof(s->env.secret));
     free(s);
 }

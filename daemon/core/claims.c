@@ -16,7 +16,6 @@
  * in operations.c, what the answers mean in outcomes.c.
  */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/core/state.h"
 
@@ -126,19 +125,19 @@ claim_wanted(const struct lock *l, const struct owner *o, bool once)
 struct claim *
 claim_new(struct core *c, struct lock *l, struct owner *o)
 {
-    struct claim *cl = malloc(sizeof(*cl)); /* see request_new() */
+    struct claim *cl = spares_take(&c->spares, sizeof(*cl));
 
     if (cl == NULL) {
         return NULL;
     }
     *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE};
     if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
-        free(cl);
+        spares_give(&c->spares, cl, sizeof(*cl));
         return NULL;
     }
     if (!map_add(&c->claims, &cl->by_id, ++c->serial)) {
         timer_fini(c, &cl->timer);
-        free(cl);
+        spares_give(&c->spares, cl, sizeof(*cl));
         return NULL;
     }
     list_init(&cl->node);
@@ -188,7 +187,7 @@ claim_free(struct core *c, struct claim *cl)
     cl->owner->claims_n--;
     owner_wake(c, cl->owner);
     timer_fini(c, &cl->timer);
-    free(cl);
+    spares_give(&c->spares, cl, sizeof(*cl));
 }
 
 static struct list *

@@ -140,6 +140,7 @@ core_free(struct core **cp)
     map_fini(&c->claims);
     map_fini(&c->by_name);
     map_fini(&c->queues);
+    spares_clear(&c->spares);
     free(c);
     *cp = NULL;
 }

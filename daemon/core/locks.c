@@ -9,7 +9,6 @@
  * PTTL; both only say "try again".
  */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/core/state.h"
 
@@ -52,7 +51,7 @@ queue_open(struct core *c, struct lock *l)
     if (lock_has_queue(l)) {
         return true;
     }
-    q = malloc(sizeof(*q));
+    q = spares_take(&c->spares, sizeof(*q));
     if (q == NULL) {
         return false;
     }
@@ -71,7 +70,7 @@ queue_open(struct core *c, struct lock *l)
 fail_timer:
     timer_fini(c, &q->timer);
 fail:
-    free(q);
+    spares_give(&c->spares, q, sizeof(*q));
     return false;
 }
 
@@ -82,18 +81,32 @@ queue_close(struct core *c, struct lock *l)
         map_remove(&c->queues, &l->queue->by_id);
         list_remove(&l->queue->probe_node);
         timer_fini(c, &l->queue->timer);
-        free(l->queue);
+        spares_give(&c->spares, l->queue, sizeof(*l->queue));
         l->queue = &c->nobody;
     }
 }
 
+/* Of a lock with so much text. */
+static size_t
+lock_bytes(size_t text_n)
+{
+    size_t whole = offsetof(struct lock, text) + text_n;
+
+    return whole > sizeof(struct lock) ? whole : sizeof(struct lock);
+}
+
+static void
+lock_give(struct core *c, struct lock *l)
+{
+    spares_give(&c->spares, l, lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
+}
+
 /* Zeroed, with its name and its key; NULL: no memory. */
 static struct lock *
-lock_alloc(struct slice name, struct slice key)
+lock_alloc(struct core *c, struct slice name, struct slice key)
 {
     bool has_key = !slice_eq(name, key);
-    size_t whole = offsetof(struct lock, text) + name.n + (has_key ? key.n : 0);
-    struct lock *l = calloc(1, whole > sizeof(*l) ? whole : sizeof(*l));
+    struct lock *l = spares_take_zeroed(&c->spares, lock_bytes(name.n + (has_key ? key.n : 0)));
 
     if (l == NULL) {
         return NULL;
@@ -109,7 +122,7 @@ lock_alloc(struct slice name, struct slice key)
 static struct lock *
 lock_new(struct core *c, struct slice name, const struct core_spec *spec)
 {
-    struct lock *l = lock_alloc(name, spec->key);
+    struct lock *l = lock_alloc(c, name, spec->key);
 
     if (l == NULL) {
         return NULL;
@@ -120,7 +133,7 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->rest);
     l->queue = &c->nobody;
     if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
-        free(l);
+        lock_give(c, l);
         return NULL;
     }
     list_push_back(&c->locks, &l->all);
@@ -147,7 +160,7 @@ lock_free(struct core *c, struct lock *l)
     list_remove(&l->all);
     queue_close(c, l);
     c->locks_n--;
-    free(l);
+    lock_give(c, l);
 }
 
 /* The newest word of the rules counts. */

@@ -23,10 +23,10 @@ peer_find(struct core *c, uint64_t id)
 static struct owner *
 owner_new(struct core *c, uint64_t id)
 {
-    struct owner *o = calloc(1, sizeof(*o));
+    struct owner *o = spares_take_zeroed(&c->spares, sizeof(*o));
 
     if (o == NULL || !timer_init(c, &o->timer, TIMER_OWNER)) {
-        free(o);
+        spares_give(&c->spares, o, sizeof(*o));
         return NULL;
     }
     o->id = o->number = id;
@@ -45,8 +45,8 @@ owner_free(struct core *c, struct owner *o)
     list_remove(&o->work);
     timer_fini(c, &o->timer);
     c->owners_n--;
-    free(o->name);
-    free(o);
+    spares_give(&c->spares, o->name, o->name_n);
+    spares_give(&c->spares, o, sizeof(*o));
 }
 
 uint64_t
@@ -104,7 +104,7 @@ tie_free(struct core *c, struct tie *ln)
 
     list_remove(&ln->peer_node);
     list_remove(&ln->owner_node);
-    free(ln);
+    spares_give(&c->spares, ln, sizeof(*ln));
     if (!list_empty(&o->ties) || o->ending) {
         return;
     }
@@ -129,7 +129,7 @@ tie_add(struct core *c, struct peer *p, struct owner *o)
             return true;
         }
     }
-    ln = calloc(1, sizeof(*ln));
+    ln = spares_take_zeroed(&c->spares, sizeof(*ln));
     if (ln == NULL) {
         return false;
     }
@@ -149,7 +149,7 @@ owner_named(struct core *c, struct slice name, unsigned hash)
     if (o == NULL) {
         return NULL;
     }
-    o->name = malloc(name.n);
+    o->name = spares_take(&c->spares, name.n);
     if (o->name == NULL) {
         goto fail;
     }

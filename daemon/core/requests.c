@@ -8,7 +8,6 @@
  * (it acts for the holder) run at once.
  */
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/core/state.h"
 
@@ -29,11 +28,10 @@ request_refuse(struct core *c, const struct core_request *rq, enum core_answer a
     request_reply(c, &(struct core_reply){.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name});
 }
 
-/* By malloc, as claims: what calloc gives does not come from the allocator's cache, where what was freed lies. */
 static struct request *
 request_new(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
 {
-    struct request *r = malloc(sizeof(*r));
+    struct request *r = spares_take(&c->spares, sizeof(*r));
 
     if (r == NULL) {
         return NULL;
@@ -53,7 +51,7 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
         .due_us = after_us(c->now_us, rq->wait_us),
     };
     if (!timer_init(c, &r->timer, TIMER_REQUEST)) {
-        free(r);
+        spares_give(&c->spares, r, sizeof(*r));
         return NULL;
     }
     list_init(&r->fifo_node);
@@ -576,5 +574,5 @@ request_drop(struct core *c, struct request *r)
     } else {
         lock_wake(c, r->lock);
     }
-    free(r);
+    spares_give(&c->spares, r, sizeof(*r));
 }

@@ -24,6 +24,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
+#include "daemon/base/spares.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 
@@ -241,6 +242,7 @@ struct core {
         struct lock *first, **end;
     } lock_work;            /* lock.work_next: first come, first served */
     struct list owner_work;
+    struct spares spares;   /* of all records but sessions and bundles */
     struct probe probe;
     uint64_t searches;
     struct tell tell;

@@ -2,7 +2,7 @@
  * test_backend_memory.c -- what the backend reads and writes down when memory runs out, at each allocation in turn; and
  * replies that are larger than anything that we ask for.
  *
- * reply.c and call.c are compiled into this file, with allocators that fail when told to and that count what is out.
+ * reply.c, call.c and spares.c are compiled into this file, with allocators that fail when told to and that count what is out.
  */
 #include <check.h>
 #include <hiredis.h>
@@ -13,15 +13,20 @@
 #include "tests/unit/suite.h"
 
 #include "tests/unit/failing_alloc.h"
+static bool none_spared = true; /* each record is an allocation */
+#define SPARES_NONE none_spared
 #include "daemon/backend/call.c"
 #include "daemon/backend/reply.c"
+#include "daemon/base/spares.c"
 #include "tests/unit/failing_alloc_end.h"
+
+static struct spares spares;
 
 /* The one reply that these bytes are; NULL: the reader has given up, and says so. */
 static struct reply *
 read_bytes(const char *bytes, size_t n, int *error)
 {
-    redisReader *reader = reply_reader_new();
+    redisReader *reader = reply_reader_new(&spares);
     void *r = NULL;
 
     ck_assert_ptr_nonnull(reader);
@@ -92,7 +97,7 @@ START_TEST(replies_without_memory)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         read_without_memory(rows[i].bytes, strlen(rows[i].bytes), rows[i].allocations);
     }
-    read_without_memory(b.p, b.n, 1 + 2 + 3); /* numbers: 8, 16; room is made three times: 8, 16, 20 */
+    read_without_memory(b.p, b.n, 1 + 3 + 3); /* numbers: 8 at a time; room is made three times: 8, 16, 20 */
     buf_fini(&b);
     reply_free(NULL);
 }
@@ -164,15 +169,46 @@ START_TEST(items_without_memory)
     struct item *it;
 
     failing = 0;
-    ck_assert_ptr_null(item_new(&op));
+    ck_assert_ptr_null(item_new(&spares, &op));
     failing = -1;
     ck_assert_int_eq(alive, 0);
-    it = item_new(&op);
+    it = item_new(&spares, &op);
     ck_assert_ptr_nonnull(it);
     key[0] = '#';
     ck_assert(it->op.op == 5 && it->op.claim == 7 && slice_is(it->op.key, "key"));
-    item_free(it);
+    item_free(&spares, it);
     ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* What a call of many names comes with, again and again: nothing is allocated for that. */
+START_TEST(they_go_round)
+{
+    const struct core_op op = {.op = 5, .claim = 7, .key = SLICE_LIT("key")};
+    struct buf b = array_of(100);
+    struct item *it;
+
+    none_spared = false;
+    for (int i = 0; i < 3; i++) {
+        redisReader *reader = reply_reader_new(&spares); /* hiredis allocates for itself */
+        void *r = NULL;
+
+        ck_assert_int_eq(redisReaderFeed(reader, b.p, b.n), REDIS_OK);
+        failing = i == 0 ? -1 : 0;
+        ck_assert_int_eq(redisReaderGetReply(reader, &r), REDIS_OK);
+        ck_assert_ptr_nonnull(r);
+        ck_assert_int_eq(((struct reply *)r)->item[99]->n, 99);
+        reply_free(r);
+        it = item_new(&spares, &op);
+        ck_assert_ptr_nonnull(it);
+        item_free(&spares, it);
+        failing = -1;
+        redisReaderFree(reader);
+    }
+    buf_fini(&b);
+    spares_clear(&spares);
+    ck_assert_int_eq(alive, 0);
+    none_spared = true;
 }
 END_TEST
 
@@ -180,7 +216,7 @@ int
 main(void)
 {
     const TTest *tests[] = {replies_without_memory, more_items_than_may_be, longer_texts_than_may_be,
-                            items_without_memory};
+                            items_without_memory, they_go_round};
 
     return suite_main("backend, without memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

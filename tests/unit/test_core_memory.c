@@ -1,7 +1,8 @@
 /*
- * test_core_memory.c -- the core when memory runs out: at each allocation of each request in turn.
+ * test_core_memory.c -- the core when memory runs out: at each allocation of each request in turn; and that a request
+ * needs none when those before it have left their records behind.
  *
- * The core and what it allocates with (heap.c, map.c) are compiled into this file, with allocators that fail when told
+ * The core and what it allocates with (heap.c, map.c, spares.c) are compiled into this file, with allocators that fail when told
  * to and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
  */
 #include <stdio.h>
@@ -9,8 +10,11 @@
 #include "tests/unit/core_world.h"
 
 #include "tests/unit/failing_alloc.h"
+static bool none_spared = true; /* each record is an allocation */
+#define SPARES_NONE none_spared
 #include "daemon/base/heap.c"
 #include "daemon/base/map.c"
+#include "daemon/base/spares.c"
 #include "daemon/core/adopt.c"
 #include "daemon/core/bundles.c"
 #include "daemon/core/check.c"
@@ -401,6 +405,53 @@ START_TEST(not_taken)
 }
 END_TEST
 
+/* Own names, and one that is waited for and handed over, again and again: nothing is allocated for that. */
+static void
+goes_round(struct world *w, uint64_t s, uint64_t t)
+{
+    struct flight op;
+    uint64_t id[2];
+
+    take(w, s, "own");
+    redis_frees(w, "own", unlock(w, s, "own"));
+    take(w, s, "hot");
+    id[0] = lock(w, t, "hot", .owner = "alice");
+    id[1] = unlock(w, s, "hot");
+    op = redis_frees_for_next(w, "hot");
+    expect_reply(w, id[1], CORE_LEFT);
+    redis_says(w, op, CORE_OK);
+    expect_reply(w, id[0], CORE_GRANTED);
+    id[0] = lock(w, s, "hot");
+    expect_reply(w, unlock(w, t, "hot", .owner = "alice"), CORE_LEFT);
+    expect_reply(w, id[0], CORE_GRANTED);
+    redis_frees(w, "hot", unlock(w, s, "hot"));
+    skip_all(w);
+}
+
+START_TEST(requests_go_round)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    uint64_t s, t;
+
+    none_spared = false;
+    conf.handoff_max = 8;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    t = session(&w);
+    redis_grants(&w, "held", lock(&w, t, "held", .owner = "bob")); /* the table of owners goes with the last one */
+    goes_round(&w, s, t);
+    failing = 0;
+    for (int i = 0; i < 10; i++) {
+        goes_round(&w, s, t);
+    }
+    failing = -1;
+    world_close(&w);
+    ck_assert_int_eq(alive, 0);
+    none_spared = true;
+}
+END_TEST
+
 /* The end of the process, in the middle of everything: without a word, and nothing leaks. */
 START_TEST(the_end)
 {
@@ -433,7 +484,7 @@ int
 main(void)
 {
     const TTest *tests[] = {requests,  sessions,    the_core,  adoption, adoption_of_many,
-                            lingering, later_steps, not_taken, the_end};
+                            lingering, later_steps, not_taken, requests_go_round, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }
