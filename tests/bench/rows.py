@@ -141,6 +141,14 @@ def _hot():
     yield Row("hot-512-floor", "the same of the hot floor", rate, hot_floor(clients=512), hot_floor(clients=16))
 
 
+def _permits():
+    many = {"clients": 64, "hot": True}
+    ours = Cell("permits", "rlockd", **many)
+    yield Row("permits-64", "64 clients, 4 permits of one name: rlockd / with two trips to Redis per hand-off", rate,
+              ours, Cell("permits-apart", "rlockd", **many))
+    yield Row("permits-64-calls", "the same: Redis commands per hand-off", calls, ours)
+
+
 def _contended():
     """What a hot name costs who has no rlockd."""
     for procs in (False, True):
@@ -171,7 +179,7 @@ def _linger():
     yield Row("linger-16-calls", "the same: Redis commands per pair", calls, linger(**many), None, "<= 0.05")
 
 
-CORE = [*_own(), *_processes(), *_hot(), *_contended(), *_linger(), *_spin()]
+CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin()]
 
 
 

@@ -110,6 +110,10 @@ SERVERS = {
     "trip": lambda stage: Rlockd(stage, "trip", "locks: { kind: fenced }\n"),
     # ... or in two, as between daemons.
     "apart": lambda stage: Rlockd(stage, "apart", "handoff: { max: 0 }\n"),
+    # Four permits of one name, all of them here.
+    "permits": lambda stage: Rlockd(stage, "permits", "locks: { kind: semaphore, limit: 4 }\n"),
+    "permits-apart": lambda stage: Rlockd(stage, "permits-apart",
+                                          "locks: { kind: semaphore, limit: 4 }\nhandoff: { max: 0 }\n"),
     "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
     "spin": lambda stage: Rlockd(stage, "spin", "spin: 30us\n"),
     "floor-echo": lambda stage: Floor(stage, "echo"),

@@ -222,7 +222,7 @@ class Tried(unittest.TestCase):
             self.assertEqual(list(tried.markdown(lines)), ["* `a-1`, `a-2`: short"])
 
     def test_every_key_is_of_a_row(self):
-        ids = [r.id for r in rows.CORE] + [line.id for job in scale.JOBS for line in job.lines]
+        ids = [r.id for r in [*rows.CORE, *peers.ROWS]] + [line.id for job in scale.JOBS for line in job.lines]
         for key in tried.TRIED:
             self.assertTrue(any(i.startswith(key) for i in ids), key)
 
