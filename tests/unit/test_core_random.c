@@ -107,6 +107,7 @@ struct node {
     struct core *core;
     struct world *world;
     struct metrics metrics;
+    uint64_t handed_seen; /* of metrics.handoffs */
     struct session session[SESSIONS];
     uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id; 0 = no. Whose own channel is heard, too */
     unsigned link;
@@ -604,14 +605,16 @@ hear_reply(struct world *w, int d, const struct core_reply *r)
 
 /*
  * P1. Of those who share a name, the replies may overtake each other; what is exclusive comes after all before it, and
- * before all after it.
+ * before all after it. So does a permit that was handed over: all others were held here.
  */
 static bool
 token_rises(struct world *w, int d, int name, uint64_t token)
 {
     struct core_lock_view v = {.shared = false};
-    bool alone = is_exclusive(name), rises;
+    bool handed = w->node[d].metrics.handoffs != w->node[d].handed_seen;
+    bool alone = is_exclusive(name) || handed, rises;
 
+    w->node[d].handed_seen = w->node[d].metrics.handoffs;
     if (name_has(name, KIND_F_SHARED)) {
         ck_assert(core_lock_info(w->node[d].core, w->now_us, slice_of(name_texts[name]), &v));
         alone = !v.shared;
