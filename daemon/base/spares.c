@@ -41,7 +41,7 @@ spares_take(struct spares *s, size_t n)
     size_t size = size_of(n);
     struct spare *p;
 
-    if (size >= SPARES_SIZES) {
+    if (s == NULL || size >= SPARES_SIZES) {
         return malloc(n);
     }
     p = s->first[size];
@@ -70,7 +70,7 @@ spares_give(struct spares *s, void *p, size_t n)
     if (p == NULL) {
         return;
     }
-    if (SPARES_NONE || size >= SPARES_SIZES || (s->n[size] + 1) * bytes_of(size) > SPARES_KEPT_BYTES) {
+    if (s == NULL || SPARES_NONE || size >= SPARES_SIZES || (s->n[size] + 1) * bytes_of(size) > SPARES_KEPT_BYTES) {
         free(p);
         return;
     }

@@ -25,7 +25,7 @@ struct spares {
     uint32_t n[SPARES_SIZES];
 };
 
-/* n bytes with anything in them, to be given back; NULL: out of memory. */
+/* n bytes with anything in them, to be given back; NULL: out of memory. No spares (s NULL): malloc's and free's. */
 void *spares_take(struct spares *s, size_t n);
 
 /* ... zeroed. */

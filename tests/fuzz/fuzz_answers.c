@@ -38,7 +38,7 @@ made_up(struct choices *c, size_t names)
 static struct reply *
 from_bytes(struct slice in)
 {
-    struct redisReader *reader = reply_reader_new();
+    struct redisReader *reader = reply_reader_new(NULL);
     void *r = NULL;
 
     if (redisReaderFeed(reader, in.p, in.n) != REDIS_OK || redisReaderGetReply(reader, &r) != REDIS_OK) {

@@ -71,7 +71,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned how = take_byte(&c);
     struct slice in = take_rest(&c);
     static struct epoch e;
-    struct redisReader *reader = reply_reader_new();
+    struct redisReader *reader = reply_reader_new(NULL);
     void *reply = NULL;
     struct buf text;
 

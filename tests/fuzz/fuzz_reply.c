@@ -55,7 +55,7 @@ static void
 read_all(struct slice in, unsigned cuts, struct buf *told)
 {
     size_t before = allocated();
-    struct redisReader *reader = reply_reader_new();
+    struct redisReader *reader = reply_reader_new(NULL);
     int rc = REDIS_OK;
     size_t at = 0;
 

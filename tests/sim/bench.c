@@ -34,7 +34,7 @@ prepare(struct sim_redis *r, struct prepared *p, enum call_verb verb, enum kind 
     struct call_sender sender = {.sha = p->sha, .uuid = UUID, .secret = &secret, .epoch = SLICE_LIT(EPOCH)};
     const struct slice load[] = {SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_of(call_script_text(verb, kind))};
 
-    p->item = item_new(&op);
+    p->item = item_new(NULL, &op);
     if (p->item == NULL) {
         abort();
     }

@@ -72,7 +72,7 @@ dial(const struct server *s)
     }
     redisSetTimeout(c, patience);
     redisReaderFree(c->reader);
-    c->reader = reply_reader_new();
+    c->reader = reply_reader_new(NULL);
     if (c->reader == NULL) {
         give_up("out of memory");
     }

@@ -206,7 +206,7 @@ make_shipped(struct words *g, struct line *l)
         struct item *it;
 
         op.holds += c->verb == VERB_ACQUIRE;
-        it = item_new(&op);
+        it = item_new(NULL, &op);
         if (it == NULL) {
             abort();
         }

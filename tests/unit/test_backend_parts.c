@@ -196,18 +196,16 @@ words_of(const struct core_op ops[2], struct buf *text, struct slice *word)
     static const struct hash_key secret = {0};
     const struct call_sender sender = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
-    struct spares spares = {0};
     int n;
 
     list_init(&c.items);
     for (size_t i = 0; i < 2; i++) {
-        list_push_back(&c.items, &item_new(&spares, &ops[i])->node);
+        list_push_back(&c.items, &item_new(NULL, &ops[i])->node);
     }
     n = call_words(&c, &sender, text, word);
     while (!list_empty(&c.items)) {
-        item_free(&spares, container_of(c.items.next, struct item, node));
+        item_free(NULL, container_of(c.items.next, struct item, node));
     }
-    spares_clear(&spares);
     return n;
 }
 
