@@ -45,7 +45,8 @@ struct backend_env {
     struct event_base *base;  /* borrowed */
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
-    struct spares *spares;    /* borrowed: of what comes and goes with a command; each topology brings its own */
+    struct spares *spares;    /* of what comes and goes with a command; NULL from who opens the backend: the topology
+                                 sets its own, and clears it when its nodes are closed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
     uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */

@@ -9,6 +9,7 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/spares.h"
 
 /* The parameters of the scripts' verbs; scripts/embed names them after the Lua functions. */
 enum column {

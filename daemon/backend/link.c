@@ -31,6 +31,7 @@
 #include "daemon/backend/link_private.h"
 #include "daemon/backend/push.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/spares.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)

@@ -24,11 +24,11 @@
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
  */
-#include <stdlib.h>
 
 #include "daemon/backend/node_private.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/spares.h"
 
 enum {
     BATCH_MAX = 128,
@@ -56,12 +56,12 @@ static void
 call_free(void *arg)
 {
     struct call *c = arg;
-    struct spares *s = ((const struct node *)c->node)->env->spares;
+    const struct node *n = c->node;
 
     while (!list_empty(&c->items)) {
-        item_free(s, container_of(c->items.next, struct item, node));
+        item_free(n->env->spares, container_of(c->items.next, struct item, node));
     }
-    spares_give(s, c, sizeof(*c));
+    spares_give(n->env->spares, c, sizeof(*c));
 }
 
 /* It is not in flight any more. */

@@ -10,7 +10,9 @@
 #include "daemon/backend/reply.h"
 
 #include <hiredis.h>
-#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/spares.h"
 
 #define ITEMS_FIRST 8
 
@@ -20,6 +22,15 @@ struct cells {
     size_t n, used;
     struct reply cell[];
 };
+
+_Static_assert(sizeof(struct cells) + ITEMS_FIRST * sizeof(struct reply) <= SPARES_RECORD_MAX, "cells are spared");
+
+/* With so much text behind it, NUL included. */
+static size_t
+reply_bytes(size_t text_n)
+{
+    return sizeof(struct reply) + text_n;
+}
 
 static size_t
 cells_bytes(size_t n)
@@ -45,19 +56,17 @@ reply_free(void *p)
         spares_give(r->spares, c, cells_bytes(c->n));
     }
     spares_give(r->spares, r->item, r->room * sizeof(struct reply *));
-    spares_give(r->spares, r, r->bytes);
+    spares_give(r->spares, r, reply_bytes(r->text.p != NULL ? r->text.n + 1 : 0));
 }
 
-/* Zeroed, with so many bytes behind it; NULL: no memory. */
+/* Zeroed, with so much text behind it; NULL: no memory. */
 static struct reply *
 reply_new(const redisReadTask *task, size_t text_n)
 {
-    size_t bytes = sizeof(struct reply) + text_n;
-    struct reply *r = spares_take_zeroed(task->privdata, bytes);
+    struct reply *r = spares_take_zeroed(task->privdata, reply_bytes(text_n));
 
     if (r != NULL) {
         r->spares = task->privdata;
-        r->bytes = bytes;
     }
     return r;
 }

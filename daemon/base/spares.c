@@ -1,10 +1,13 @@
 /*
- * spares.c -- one list of records for each size, the one that was given last in front: it is in the cache.
+ * spares.c -- one list of records for each class of sizes, the one that was given last in front: it is in the cache.
  *
- * A size is 16 n + 8 bytes: what malloc makes of it has no room left over.
+ * Class c has records of 16 c + 8 bytes, of which malloc has no room left over; but for the smallest ones.
  */
 #include "daemon/base/spares.h"
 
+#include <assert.h>
+#include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,32 +27,38 @@ struct spare {
 };
 
 static size_t
-size_of(size_t n)
+class_of(size_t n)
 {
     return n <= 8 ? 0 : (n - 8 + SPARES_STEP - 1) / SPARES_STEP;
 }
 
 static size_t
-bytes_of(size_t size)
+bytes_of(size_t class)
 {
-    return size * SPARES_STEP + 8;
+    return class * SPARES_STEP + 8;
+}
+
+static bool
+is_kept(const struct spares *s, size_t class)
+{
+    return s != NULL && !SPARES_NONE && class < SPARES_CLASSES;
 }
 
 void *
 spares_take(struct spares *s, size_t n)
 {
-    size_t size = size_of(n);
+    size_t class = class_of(n);
     struct spare *p;
 
-    if (s == NULL || size >= SPARES_SIZES) {
+    if (!is_kept(s, class)) {
         return malloc(n);
     }
-    p = s->first[size];
+    p = s->first[class];
     if (p == NULL) {
-        return malloc(SPARES_NONE ? n : bytes_of(size));
+        return malloc(bytes_of(class));
     }
-    s->first[size] = p->next;
-    s->n[size]--;
+    s->first[class] = p->next;
+    s->n[class]--;
     return p;
 }
 
@@ -64,31 +73,32 @@ spares_take_zeroed(struct spares *s, size_t n)
 void
 spares_give(struct spares *s, void *p, size_t n)
 {
-    size_t size = size_of(n);
+    size_t class = class_of(n);
     struct spare *spare = p;
 
     if (p == NULL) {
         return;
     }
-    if (s == NULL || SPARES_NONE || size >= SPARES_SIZES || (s->n[size] + 1) * bytes_of(size) > SPARES_KEPT_BYTES) {
+    assert(!SPARES_ASAN || !SPARES_NONE || malloc_usable_size(p) == n); /* there it is what was asked for */
+    if (!is_kept(s, class) || (s->n[class] + 1) * bytes_of(class) > SPARES_KEPT_BYTES) {
         free(p);
         return;
     }
-    spare->next = s->first[size];
-    s->first[size] = spare;
-    s->n[size]++;
+    spare->next = s->first[class];
+    s->first[class] = spare;
+    s->n[class]++;
 }
 
 void
 spares_clear(struct spares *s)
 {
-    for (size_t size = 0; size < SPARES_SIZES; size++) {
-        while (s->first[size] != NULL) {
-            struct spare *p = s->first[size];
+    for (size_t class = 0; class < SPARES_CLASSES; class++) {
+        while (s->first[class] != NULL) {
+            struct spare *p = s->first[class];
 
-            s->first[size] = p->next;
+            s->first[class] = p->next;
             free(p);
         }
-        s->n[size] = 0;
+        s->n[class] = 0;
     }
 }

@@ -2,9 +2,11 @@
  * spares.h -- free lists: records that are done with, kept for the next ones of their size, so that what comes and goes
  * with each request costs the allocator nothing.
  *
- * Sizes are put together as malloc does it, so a record takes no more than it would there. Of each such size 64 KiB are
- * kept, and none of records above 1 KiB: what a crowd has left behind goes back. Under AddressSanitizer nothing is kept,
- * so that it sees who uses what he gave away.
+ * Sizes are rounded as malloc rounds them, so a record takes no more than it would there. Of each of the 65 classes of
+ * sizes 64 KiB are kept, 4 MiB in all at most, until spares_clear(); of records above 1 KiB none.
+ *
+ * Under AddressSanitizer nothing is kept, so that it sees who uses what he gave away, and that what is given is of the
+ * size that was taken is checked. valgrind sees neither.
  */
 #ifndef RLOCKD_BASE_SPARES_H
 #define RLOCKD_BASE_SPARES_H
@@ -13,19 +15,22 @@
 #include <stdint.h>
 
 enum {
-    SPARES_STEP = 16,             /* bytes from one size to the next */
+    SPARES_STEP = 16,             /* bytes from one class to the next */
     SPARES_RECORD_MAX = 1024 + 8, /* larger ones are not kept */
-    SPARES_SIZES = SPARES_RECORD_MAX / SPARES_STEP + 1,
-    SPARES_KEPT_BYTES = 64 * 1024, /* of each size */
+    SPARES_CLASSES = SPARES_RECORD_MAX / SPARES_STEP + 1,
+    SPARES_KEPT_BYTES = 64 * 1024, /* of each class */
 };
 
 /* Embedded in who owns the records; all zero: there are none. */
 struct spares {
-    struct spare *first[SPARES_SIZES]; /* owned */
-    uint32_t n[SPARES_SIZES];
+    struct spare *first[SPARES_CLASSES]; /* owned */
+    uint32_t n[SPARES_CLASSES];
 };
 
-/* n bytes with anything in them, to be given back; NULL: out of memory. No spares (s NULL): malloc's and free's. */
+/*
+ * n bytes with anything in them, aligned as by malloc, to be given back; NULL: out of memory. Without spares (s NULL)
+ * they are malloc's, and free's.
+ */
 void *spares_take(struct spares *s, size_t n);
 
 /* ... zeroed. */

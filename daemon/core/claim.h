@@ -73,7 +73,7 @@ struct claim {
     enum claim_state state : 8;
     enum core_action_type op_verb : 8;
     unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
-                                  TRYING: when it is granted */
+                                  TRYING: when it is granted. Of permits that of the newest counts: handoff.c, I3 */
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
@@ -133,7 +133,7 @@ struct claim {
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t late_until_us;  /* so long what is `late` may still run */
+    int64_t late_until_us;  /* so long what is `late` may still run, or is reckoned with: reckon_with_late() */
     int64_t shrink_lease_us; /* LATE_RENEW */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t stamped_us;     /* when we heard of it */

@@ -77,7 +77,6 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && !claim_is_late(c, cl, LATE_ANYTHING);
 }
 
-/* Who was granted last of those who hold it; NULL: nobody does. */
 struct claim *
 lock_newest(const struct lock *l)
 {
@@ -156,8 +155,9 @@ take_token(struct core *c, struct claim *cl)
 {
     const struct claim *bearer = bearer_of(c, cl);
 
+    assert(bearer != NULL && bearer->room > 0); /* in_run() */
     cl->token = bearer->token + 1;
-    cl->room = (bearer->room - 1u) & ((1u << ROOM_BITS) - 1);
+    cl->room = bearer->room - 1u;
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }
 
@@ -169,9 +169,8 @@ may_go_on(const struct core *c, struct claim *cl, const struct request *r)
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
     /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends it. */
-    return lock_is_handed(l) && in_run(c, cl) && claim_holds(cl) == 1 && alone &&
-           !(r != NULL && r->silent) && !cl->jeopardy && l->queue->break_op == 0 && l->queue->trying_n == 0 &&
-           is_settled(c, cl) && is_movable(cl);
+    return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
+           l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
 }
 
 /* The lease that it waits for. */
@@ -311,7 +310,8 @@ pass_on(struct core *c, struct claim *cl)
 bool
 claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 {
-    struct claim *next = may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
+    bool wanted = lock_next(cl->lock) != NULL;
+    struct claim *next = wanted && may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         return false;

@@ -172,10 +172,10 @@ take_rules(struct lock *l, const struct core_spec *spec)
 
     if (limit != l->limit && lock_is(l, KIND_F_PERMITS)) {
         permits_room_ends(l);
-    }
-    if (limit > l->limit && lock_is(l, KIND_F_PERMITS)) { /* that none was free is old news */
-        q->again = q->trying_n > 0;
-        q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
+        if (limit > l->limit) { /* that none was free is old news */
+            q->again = q->trying_n > 0;
+            q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
+        }
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);

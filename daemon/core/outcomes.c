@@ -480,13 +480,15 @@ reckon_with_late(const struct core *c, struct claim *cl, const struct core_done 
 void
 claim_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    if (d->op == 0) {
+    bool renewed = cl->renewal == RENEWAL_SENT && d->op == cl->renew_op;
+
+    if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;
     }
     reckon_with_late(c, cl, d);
-    if (cl->renewal == RENEWAL_SENT && d->op == cl->renew_op) {
+    if (renewed) {
         renew_done(c, cl, d);
-    } else if (d->op == cl->op) {
+    } else {
         switch (cl->state) {
         case CLAIM_TRYING:
             acquire_done(c, cl, d);

@@ -2,7 +2,8 @@
  * test_backend_memory.c -- what the backend reads and writes down when memory runs out, at each allocation in turn; and
  * replies that are larger than anything that we ask for.
  *
- * reply.c, call.c and spares.c are compiled into this file, with allocators that fail when told to and that count what is out.
+ * reply.c, call.c and spares.c are compiled into this file, with allocators that fail when told to and that count what
+ * is out.
  */
 #include <check.h>
 #include <hiredis.h>
@@ -10,6 +11,7 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/reply.h"
+#include "daemon/base/spares.h"
 #include "tests/unit/suite.h"
 
 #include "tests/unit/failing_alloc.h"

@@ -302,6 +302,53 @@ START_TEST(not_to_its_own_owner)
 }
 END_TEST
 
+/* An owner who has several gives one, by its token, and then the other; Redis has each of them as it was granted. */
+START_TEST(several_of_one_owner)
+{
+    static const char *const names[][2] = {{NULL, NULL}, {"alice", "bob"}, {"alice", NULL}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *alice = names[i][0], *bob = names[i][1];
+        struct core_conf conf = world_conf;
+        uint64_t before, s, t, id, token[2];
+        struct flight op[2], gives;
+        struct world w;
+
+        conf.handoff_max = 8;
+        conf.keeps = true;
+        world_open_conf(&w, &conf);
+        before = session(&w);
+        s = session(&w);
+        t = session(&w);
+        redis_grants(&w, "a", lock(&w, before, "a", TWO));
+        id = lock(&w, s, "a", TWO, .owner = alice);
+        op[0] = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op[0], CORE_OK);
+        token[0] = expect_reply(&w, id, CORE_GRANTED)->token;
+        id = lock(&w, s, "a", TWO, .owner = alice);
+        unlock(&w, before, "a");
+        op[1] = redis_frees_for_next(&w, "a");
+        expect_reply(&w, w.request, CORE_LEFT);
+        redis_says(&w, op[1], CORE_OK);
+        token[1] = expect_reply(&w, id, CORE_GRANTED)->token;
+        id = lock(&w, t, "a", TWO, .owner = bob);
+        ck_assert_int_eq(expect_reply(&w, unlock(&w, s, "a", .owner = alice, .token = token[0]), CORE_LEFT)->left, 1);
+        ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->token, token[1] + 1);
+        expect_reply(&w, unlock(&w, s, "a", .owner = alice, .token = token[0]),
+                     alice != NULL ? CORE_STALE : CORE_NOT_HELD);
+        for (int j = 1; j >= 0; j--) {
+            id = j == 1 ? unlock(&w, s, "a", .owner = alice) : unlock(&w, t, "a", .owner = bob);
+            gives = expect_op(&w, CORE_RELEASE, "a");
+            ck_assert_uint_eq(gives.op.claim, op[j].op.claim);
+            ck_assert_uint_eq(gives.op.owner, op[j].op.owner);
+            redis_says(&w, gives, CORE_OK);
+            ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* All of them are looked at for each, so they must not be too many. */
 START_TEST(not_too_many)
 {
@@ -414,6 +461,7 @@ main(void)
         when_the_doubt_is_over,
         not_behind_a_lease_that_is_over,
         not_to_its_own_owner,
+        several_of_one_owner,
         not_too_many,
         none_lingers,
         run_is_asked_about,

@@ -329,6 +329,34 @@ START_TEST(a_second_loss_during_the_first)
 }
 END_TEST
 
+/* A renewal finds it gone, and is heard of late: an assertion that went unanswered may have run behind it. */
+START_TEST(gone_before_a_late_assertion)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .spec_lease_us = SEC(2)));
+    reclaims(&w, 9);
+    redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_says(&w, expect_reclaim(&w, "a", 1, false), CORE_OK);
+    said_reclaimed(&w, 1, 9);
+    pass(&w, MS(700));
+    f = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(400));
+    redis_says(&w, f, CORE_GONE_IN_REDIS);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS); /* sent when it could run no more */
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
 /* What was under way when Redis lost its data comes first: its answer says nothing any more. */
 START_TEST(behind_what_is_under_way)
 {
@@ -658,8 +686,9 @@ main(void)
     const TTest *tests[] = {nothing_held_is_reclaimed_at_once, every_kind_is_asserted_as_it_is, both_sorts_of_holds,
                             readers_and_permits_one_by_one, requests_wait, what_is_not_ours_is_lost,
                             again_until_the_deadline, again_and_there, an_explicit_lease_is_not_lengthened,
-                            a_second_loss_during_the_first, behind_what_is_under_way, the_owner_ends_meanwhile,
-                            the_longer_of_two_leases, what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
+                            a_second_loss_during_the_first, gone_before_a_late_assertion,
+                            behind_what_is_under_way, the_owner_ends_meanwhile, the_longer_of_two_leases,
+                            what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
                             waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
                             jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion};
 
