@@ -7,7 +7,8 @@
 --   ARGV   guard, floor, epoch, room, then for each key the function's parameters behind `key`: its terms first (lease,
 --          holds, ...; those that are not the owner's or the name's), then the others, both in their order. Where all
 --          keys have the same terms these stand there once, in front: a word costs Redis 4 % of what a name does
---   reply  { TIME in us, then for the keys in their order: outcome, a, b, how many in a row had that }
+--   reply  { TIME in us, then for the keys in their order: outcome, a, b, how many in a row had that }, and behind that
+--          1 if there was no room
 --
 -- In a row: with the same outcome, a and b; where a is a token, it is one more each time. So of names that all went
 -- well, which is the usual case, one answer goes back. Only integers do (an error reply apart). Outcomes, with a and b:
@@ -27,7 +28,8 @@
 -- given it up; past the guard it does nothing.
 -- floor: the highest token that the daemon has seen.
 -- room: so many tokens behind each that is given now are given to nobody else of that name: for hand-overs inside the
--- daemon.
+-- daemon. None, while the clock is ahead of time: else many such calls would carry it ahead for as long as they go on,
+-- and tokens would fall when everything is lost that knows of them. By more than 10 s: then it was time that went back.
 -- epoch: what rlock:epoch has to be, see presence.lua. Who wants a lock names it as it is while Redis grants; so none
 -- is granted in data that has lost locks until their holders have had them again. They name it as it is in the grace.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
@@ -45,7 +47,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
 local room = ARGV[4] == '0' and 0 or tonumber(ARGV[4])
-local failed, last, kept, epoch
+local failed, last, kept, epoch, no_room
 
 -- Whether the data is what the daemon knows: asked where that decides something, and once.
 local function is_known()
@@ -126,6 +128,9 @@ local function token()
         end
         last = math.max(last, tonumber(ARGV[2]))
         if last >= now or type(was) == 'table' then -- at once: a name behind this one may end the script
+            if room > 0 and last - now > 1000 and last - now < 1e7 then
+                room, no_room = 0, true
+            end
             kept = last + #KEYS - 2 + room
             pcall('SET', KEYS[1], text(kept))
         end
@@ -223,5 +228,8 @@ for i = first, #KEYS do
 end
 if last and last + room > kept then
     call('SET', KEYS[1], text(last + room))
+end
+if no_room and not failed then
+    reply[to + 1] = 1
 end
 return reply

@@ -347,12 +347,19 @@ is_row(const struct call *c, struct row row)
            (!token || row.a >= 0);
 }
 
+/* One number behind the rows says so. */
+static bool
+has_no_room(const struct reply *r)
+{
+    return r->count % ROW_NUMBERS == 2;
+}
+
 bool
 call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 {
     size_t n = 0;
 
-    if (r->type != REPLY_ARRAY || r->count % ROW_NUMBERS != 1) {
+    if (r->type != REPLY_ARRAY || (r->count % ROW_NUMBERS != 1 && !(has_no_room(r) && c->verb == VERB_ACQUIRE))) {
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
@@ -371,13 +378,14 @@ call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us)
 }
 
 static void
-plain_ok(const struct call *c, int64_t a, int64_t b, struct core_done *done)
+plain_ok(const struct call *c, int64_t a, int64_t b, bool no_room, struct core_done *done)
 {
     switch (c->verb) {
     case VERB_ACQUIRE:
     case VERB_RENEW:
         done->token = (uint64_t)a;
         done->stamp = b;
+        done->no_room = no_room;
         break;
     case VERB_RELEASE:
         done->outsiders = a;
@@ -426,7 +434,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_place *at,
     switch (answer) {
     case ANSWER_OK:
         done->outcome = CORE_OK;
-        plain_ok(c, a, b, done);
+        plain_ok(c, a, b, has_no_room(r), done);
         done->stamp = c->verb == VERB_CLEAR ? 1 : done->stamp;
         break;
     case ANSWER_TAKEN:
@@ -440,7 +448,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_place *at,
     case ANSWER_GONE:
         done->outcome = c->verb == VERB_CLEAR ? CORE_OK : CORE_GONE_IN_REDIS;
         if (c->verb == VERB_CLEAR) { /* there was nothing: stamp stays 0 */
-            plain_ok(c, a, b, done);
+            plain_ok(c, a, b, has_no_room(r), done);
         }
         break;
     case ANSWER_GRACE:

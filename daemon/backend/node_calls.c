@@ -160,7 +160,8 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         if (done.outcome == CORE_GRACE) {
             presence_ask(&n->presence, n->link[c->link]);
         }
-        presence_token(&n->presence, done.token == 0 ? 0 : done.token + it->op.room); /* it may give all of them */
+        /* It may give all that were set aside behind it. */
+        presence_token(&n->presence, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
         post_done(n, &it->op, &done);
         item_free(n->env->spares, it);
     }

@@ -119,6 +119,7 @@ struct core_done {
     int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
+    bool no_room;       /* acquire OK: no tokens are set aside behind it */
 };
 
 /* The answer to a PROBE. There may be none: nothing waits for it. */

@@ -55,12 +55,15 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
                             .untaken = untaken};
 }
 
-/* Tokens for hand-overs, where there may be some. */
+/* Tokens for hand-overs, where there may be some; of permits behind the one with which all will be here. */
 static uint32_t
 room_of(const struct core *c, const struct lock *l)
 {
     uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
 
+    if (lock_is(l, KIND_F_PERMITS) && l->held_n + l->queue->trying_n < l->limit) {
+        return 0;
+    }
     return (l->contended || lock_may_linger(l)) && lock_is_handed(l) ? most : 0;
 }
 

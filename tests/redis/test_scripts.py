@@ -165,6 +165,22 @@ class Tokens(Scripted):
         self.assertGreater(self.run_one("reentrant", "acquire", "b")[1], token + 10 ** 9)
         self.assertEqual(self.run_one("reentrant", "acquire", "a", reentry=1, holds=2, room=5)[1], 0)
 
+    def test_no_room_ahead_of_time(self):
+        """Where everything is lost that knows of tokens, the next ones are above them all the same."""
+        for ahead, is_room in ((0, True), (500 * 1000, False), (10 ** 12, True)):
+            self.flush()
+            self.c.cmd("SET", CLOCK, self.now_us() + ahead)
+            reply = self.raw("simple", "acquire", [("a", {}), ("b", {})], room=50)
+            self.assertEqual((reply[1], reply[4], reply[5:]), (OK, 2, [] if is_room else [1]))
+            self.assertEqual(int(self.c.cmd("GET", CLOCK)), reply[2] + 1 + (50 if is_room else 0))
+        self.flush()
+        self.c.send(b"".join(b"EVALSHA x 0\r\n" for _ in range(0)))
+        refused = 0
+        for i in range(300):
+            refused += len(self.raw("simple", "acquire", [("n%d" % i, {})], room=1024)) == 6
+            self.assertLess(int(self.c.cmd("GET", CLOCK)), self.now_us() + 1000 + 1024 + 2)
+        self.assertGreater(refused, 0)
+
     def test_what_a_call_costs_besides_its_names(self):
         """The clock is written once, whatever room is wanted; the epoch is read where one takes, or finds nothing."""
         names = [("n%d" % i, {}) for i in range(50)]

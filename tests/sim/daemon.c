@@ -253,6 +253,7 @@ daemon_start(struct daemon *d)
     char uuid[37];
 
     d->life++;
+    d->handed_seen = d->metrics.handoffs;
     d->keeps = d->world->habit.keeps;
     loop_enter(d);
     state_begin(d);

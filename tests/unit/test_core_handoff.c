@@ -141,6 +141,35 @@ START_TEST(no_room)
 }
 END_TEST
 
+/* It was asked for, and Redis has set none aside. */
+START_TEST(no_room_in_redis)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    open_handing(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, s, "a");
+    id = lock(&w, t, "a");
+    unlock(&w, s, "a");
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, w.request, CORE_LEFT);
+    ck_assert_uint_eq(op.op.room, 8);
+    redis_says(&w, op, CORE_OK, .no_room = true);
+    expect_reply(&w, id, CORE_GRANTED);
+    lock(&w, s, "a");
+    unlock(&w, t, "a");
+    expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    skip_all(&w);
+    gone(&w, s);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* Two who pipeline LOCK, UNLOCK: in turns, tokens rise, and after so many grants Redis is asked again. */
 START_TEST(to_and_fro)
 {
@@ -709,6 +738,7 @@ main(void)
         handed,
         kinds_that_are_not,
         no_room,
+        no_room_in_redis,
         to_and_fro,
         holder_goes,
         by_token,

@@ -349,6 +349,34 @@ START_TEST(several_of_one_owner)
 }
 END_TEST
 
+/* Tokens are set aside behind the one with which all are here: behind others nobody would need them. */
+START_TEST(room_with_the_last_one)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    struct flight op;
+    uint64_t s[3], id;
+
+    conf.handoff_max = 8;
+    world_open_conf(&w, &conf);
+    for (int i = 0; i < 3; i++) {
+        s[i] = session(&w);
+    }
+    redis_grants(&w, "a", lock(&w, s[0], "a", TWO));
+    id = lock(&w, s[1], "a", TWO);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20)); /* the other one is elsewhere */
+    skip_all(&w);
+    lock(&w, s[2], "a", TWO);
+    redis_frees(&w, "a", unlock(&w, s[0], "a"));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.room, 0);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    ck_assert_uint_eq(expect_op(&w, CORE_ACQUIRE, "a").op.room, 8);
+    hall_close(&w);
+}
+END_TEST
+
 /* All of them are looked at for each, so they must not be too many. */
 START_TEST(not_too_many)
 {
@@ -462,6 +490,7 @@ main(void)
         not_behind_a_lease_that_is_over,
         not_to_its_own_owner,
         several_of_one_owner,
+        room_with_the_last_one,
         not_too_many,
         none_lingers,
         run_is_asked_about,

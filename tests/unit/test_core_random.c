@@ -1068,6 +1068,7 @@ begin(struct world *w, int d)
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
 
+    n->handed_seen = n->metrics.handoffs; /* the process before may have died in the middle of one */
     snprintf(conf.daemon, sizeof(conf.daemon), "daemon-%d", d);
     n->core = core_new(&conf, &key, &n->metrics, (struct core_sink){sink, n});
 }
