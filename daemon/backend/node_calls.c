@@ -24,7 +24,6 @@
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
  */
-
 #include "daemon/backend/node_private.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"

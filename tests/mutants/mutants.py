@@ -257,7 +257,7 @@ MUTANTS = [
            "op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)verb", "BATCH_VERB + (int)verb", ["unit:test_backend"]),
     Mutant("R40", "tokens set aside for hand-overs are given again when Redis has lost its clock",
            BACKEND + "node_calls.c",
-           "done.token == 0 ? 0 : done.token + it->op.room", "done.token", ["unit:test_backend"]),
+           "done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room)", "done.token", ["unit:test_backend"]),
     Mutant("R41", "a call that is cut off leaves the clock behind tokens set aside", "scripts/common.lua",
            "        if last >= now or type(was) == 'table' then", "        if false then",
            ["redis:test_scripts.py Tokens.test_clock_is_not_left_behind_by_a_call_that_is_cut_off"]),
