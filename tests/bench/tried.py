@@ -37,10 +37,11 @@ TRIED = {
         "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`. Where a rule says "
         "`linger`, one who asks for the same name again pays no second hop: `peer-*-own-1-linger`.",
     "one-p50":
-        "A request through rlockd wakes four sleeping processes, a direct one two: it cannot be below the direct "
-        "one and the echo floor together, which is about twice the direct one, if both hops sleep. `spin: 30us` "
-        "takes rlockd's wake-ups away where a core is free for that; on two it made little difference "
-        "(`spin-one`). Two of 14 system calls per pair are libevent's FIONREAD.",
+        "A request through rlockd wakes four sleeping processes, a direct one two, so what waking costs decides: in "
+        "most hours the pair took what the direct one and the echo floor take together, or more (2.5 and 4.4 times the "
+        "direct one), in a good one less than that (1.42: 184 us, beside 130 and 126). `spin: 30us` takes rlockd's "
+        "wake-ups away where a core is free for that; on two it made little difference (`spin-one`). Two of 14 system "
+        "calls per pair are libevent's FIONREAD.",
     "hot-":
         "The floor does nothing but wake the next one, so what rlockd does for a hand-over is seen in full: 4 k "
         "instructions of the core, as many for reading and answering, and the kernel's for two writes and a read. "
@@ -49,7 +50,8 @@ TRIED = {
         "malloc instead of calloc (8 % of the instructions); `-flto` nothing, a nice value of -5 made it worse, "
         "SCHED_BATCH and other slices made no difference that could be seen. With a process per client, a waiter is "
         "no longer woken when its request is read (see `procs-`): rlockd 46 -> 39 and the clients 46 -> 29 us for each "
-        "hand-over.",
+        "hand-over. What a trip to Redis adds (`hot-*-trip`) is mostly waking it: 2.2 times in an hour in which that "
+        "cost more; 1.55 where rlockd itself was at 0.9 of the floor, and 1.7 would have been 0.96 of it.",
     "mem-lock":
         "A claim has 264 bytes, a lock 136 and its name, tables 40, and malloc makes 272 and 176 of them. Tried: "
         "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "
