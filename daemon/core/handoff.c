@@ -15,7 +15,7 @@
  * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else. Where
  *     there are permits, those of the newest grant are taken, and only while all are held here, and no lease of theirs
  *     is over: then Redis has granted none since, for none was free. That is true of the limit that Redis was asked
- *     under; with another one nothing is left of what was set aside (permits_room_ends()).
+ *     under; with another one nothing is left of what was set aside (lock_room_ends()).
  * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
  *     elsewhere (probe.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
  *     (lock_released()).
@@ -112,9 +112,8 @@ permits_are_here(const struct core *c, const struct lock *l)
     return true;
 }
 
-/* Another limit: somebody elsewhere may be granted, or have been granted since, what was not to be had before. */
 void
-permits_room_ends(struct lock *l)
+lock_room_ends(struct lock *l)
 {
     struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
     struct list *pos, *nxt;

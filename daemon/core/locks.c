@@ -170,8 +170,8 @@ take_rules(struct lock *l, const struct core_spec *spec)
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
     struct queue *q = l->queue;
 
-    if (limit != l->limit && lock_is(l, KIND_F_PERMITS)) {
-        permits_room_ends(l);
+    if (limit != l->limit && lock_is(l, KIND_F_PERMITS)) { /* elsewhere one may be had that was not to be had before */
+        lock_room_ends(l);
         if (limit > l->limit) { /* that none was free is old news */
             q->again = q->trying_n > 0;
             q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
@@ -502,10 +502,7 @@ lock_broken(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->holders)
-    {
-        container_of(pos, struct claim, node)->room = 0;
-    }
+    lock_room_ends(l);
     list_each(pos, nxt, &l->queue->claims)
     {
         container_of(pos, struct claim, node)->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */

@@ -92,6 +92,9 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
         cl->room = a.op.room;
     } else if (cl->state == CLAIM_HELD) {
         cl->op_lease_us = lease_us;
+        if (cl->op_reclaim && cl->room > a.op.room) { /* what Redis had set aside is lost, too */
+            cl->room = a.op.room;
+        }
     }
     a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
     claim_keep(c, cl); /* before it can leave */

@@ -272,6 +272,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         extended(c, cl, d, cl->op_lease_us, false);
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
+            cl->room = d->no_room ? 0 : cl->room;
             claim_doubt(c, cl, cl->doubt & ~(unsigned)(cl->op_shared ? DOUBT_SHARED : DOUBT_HOLDS));
         }
         if (r != NULL) {

@@ -364,7 +364,7 @@ bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is
 void lock_linger_ends(struct core *c, struct lock *l);
 struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
 struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
-void permits_room_ends(struct lock *l);             /* another limit: no more hand-overs before the next grant */
+void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 
 /* probe.c */
 void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */

@@ -397,6 +397,49 @@ START_TEST(reclaimed)
 }
 END_TEST
 
+/* Redis has lost what it had set aside: as much may be handed over as it has set aside anew, if any. */
+START_TEST(reclaimed_with_less_room)
+{
+    static const struct {
+        uint32_t max; /* handoff.max by then */
+        bool no_room;
+        unsigned handoffs;
+    } rows[] = {{8, false, 3}, {8, true, 0}, {2, false, 2}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w;
+        struct flight op;
+        struct pair p;
+
+        open_handing(&w);
+        p = PAIR(&w, .owner = NULL);
+        w.conf.handoff_max = rows[i].max;
+        core_configure(w.core, &w.conf);
+        reclaims(&w, 7);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert_uint_eq(op.op.room, rows[i].max);
+        redis_says(&w, op, CORE_OK, .no_room = rows[i].no_room);
+        w.conf.handoff_max = 1000;
+        core_configure(w.core, &w.conf);
+        for (unsigned n = 0; n < rows[i].handoffs; n++) {
+            uint64_t id = n == 0 ? p.waits : w.request;
+
+            expect_reply(&w, unlock(&w, n % 2 == 0 ? p.s : p.t, "a"), CORE_LEFT);
+            expect_reply(&w, id, CORE_GRANTED);
+            lock(&w, n % 2 == 0 ? p.s : p.t, "a");
+        }
+        ck_assert_uint_eq(w.metrics.handoffs, rows[i].handoffs);
+        unlock(&w, rows[i].handoffs % 2 == 0 ? p.s : p.t, "a");
+        ck_assert_uint_eq(w.metrics.handoffs, rows[i].handoffs + (rows[i].handoffs == 3));
+        skip_all(&w);
+        for (; w.answers_seen < w.answers_n; w.answers_seen++) {
+            w.answers[w.answers_seen].seen = true;
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* Its last hold is given back, and Redis has to be told. */
 static void
 goes_by_redis(struct world *w, uint64_t id)
@@ -746,6 +789,7 @@ main(void)
         lease_left,
         renewed_meanwhile,
         reclaimed,
+        reclaimed_with_less_room,
         not_while_it_is_broken,
         not_to_another_sort,
         not_by_who_reads_by_now,
