@@ -230,6 +230,8 @@ def main():
                 failed += 1
                 say("FAILED: %s fails without any mutant: %s" % (catcher, out[-300:]))
     shutil.rmtree(PLACE, True)
+    for line in [line for line in lines if "FAILED: " in line]:  # once more, where whoever reads a log looks first
+        say(line)
     spent = os.times()
     say("%d mutants, %d catchers: %.0f s, of the processors %.0f s" % (
         len(chosen), len(used), time.monotonic() - began, sum(spent[:4])))
