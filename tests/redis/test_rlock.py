@@ -222,8 +222,8 @@ class Holding(Rlock):
         until(lambda: not alive(child))
 
     def test_renewed_while_it_runs(self):
-        self.start_daemon(conf="locks: { lease: 1s }\n")
-        status, _, err = self.rlock("run", "x", "--", "sleep", "2.5")
+        self.start_daemon(conf="locks: { lease: 2s }\n")
+        status, _, err = self.rlock("run", "x", "--", "sleep", "3")
         self.assertEqual(status, 0, err)
 
 
