@@ -2,13 +2,17 @@
 """Each Lua script by itself on a real Redis: what is the same for every kind; the rest is in test_scripts_*.py."""
 import ast
 import itertools
+import os
 import re
+import shutil
+import subprocess
 from unittest import mock
 
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, STALE, TAKEN, TERMS, TEXT, VERBS, YOU, Scripted, said)
+                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, SCRIPTS, STALE, TAKEN, TERMS, TEXT, VERBS, YOU,
+                      Scripted, said)
 
 
 class Acquire(Scripted):
@@ -622,6 +626,16 @@ class Embed(Case):
                 texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
         order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
         self.assertEqual(texts, [TEXT[k] for k in order] + [LOOK, PRESENCE])
+
+    def test_what_is_quoted_stays_as_it_is(self):
+        """Redis's commands are words in capitals, too; a number that is called so is not meant by them."""
+        d = os.path.join(self.dir, "scripts")
+        shutil.copytree(SCRIPTS, d)
+        with open(os.path.join(d, "simple.lua"), "a") as f:
+            f.write("local GET, SET, DEL, PX, PEXPIREAT = 1, 2, 3, 4, 5\n")
+        for verb in VERBS:
+            out = subprocess.run([os.path.join(d, "embed"), "simple", verb], stdout=subprocess.PIPE, check=True).stdout
+            self.assertEqual(out.decode(), TEXT["simple", verb])
 
     def test_no_shebang(self):
         """A full Redis would refuse such a script whole, releases too."""
