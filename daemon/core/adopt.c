@@ -171,7 +171,7 @@ adopt_one(struct core *c, struct core_adoption *a, const struct core_kept *k)
         if (cl->deadline_us <= c->now_us) {
             a->held--;
             a->lost++;
-            claim_lose(c, cl, "not renewed while no daemon ran", false);
+            claim_lose(c, cl, cl->watchdog ? "not renewed while no daemon ran" : "lease over", false);
         }
     } else {
         a->lost++;

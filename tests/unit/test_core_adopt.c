@@ -382,17 +382,18 @@ END_TEST
  */
 START_TEST(run_out_is_lost)
 {
-    bool same_boot = _i == 0;
+    bool same_boot = _i % 2 == 0, watchdog = _i < 2;
     struct world w;
     struct flight op;
     uint64_t s;
 
     open_keeping(&w);
     s = session(&w);
-    lock(&w, s, "a", .owner = "alice");
+    lock(&w, s, "a", .owner = "alice", .lease_us = watchdog ? 0 : SEC(30));
     redis_grants(&w, "a", w.request);
     adopted(restart_as(&w, same_boot ? TOLD_30S : MS(1), same_boot), 0, 0, 0, 1);
-    expect_news(&w, CORE_NEWS_LOST, "a");
+    ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason,
+                     watchdog ? "not renewed while no daemon ran" : "lease over");
     expect_op(&w, CORE_RELEASE, "a");
     adopted(restarts(&w), 0, 0, 1, 0);
     reached(&w);
@@ -753,7 +754,7 @@ main(void)
     tcase_add_test(t, writer_and_reader);
     tcase_add_loop_test(t, several_holders, 0, 2);
     tcase_add_test(t, grace_ends);
-    tcase_add_loop_test(t, run_out_is_lost, 0, 2);
+    tcase_add_loop_test(t, run_out_is_lost, 0, 4);
     tcase_add_loop_test(t, nothing_is_said_before_redis_has, 0, 2);
     tcase_add_test(t, redis_has_lost_its_data);
     tcase_add_test(t, deadline_is_kept_to);
