@@ -15,6 +15,7 @@
 -- * Who asks is alive: its own entry is never dropped by its own request.
 -- * Who of those that wait at one daemon is first there, the daemon knows: where another place of its own is first here
 --   (a replica that was promoted may bring back one that was given up), its turn has come, and the two places change.
+--   Each is good for as long as before: one that nobody asks for any more must run out, however often others go before.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
 -- * List or sorted set of another type: there is no queue, and nobody gets a place. It is a lock as before, without an
@@ -71,6 +72,11 @@ local function strangers(name, score)
     return name:sub(25, 37) == MARK and math.floor(waits) or math.ceil(waits)
 end
 
+-- The same of one of ours that is there already.
+local function in_front(score)
+    return math.floor(math.max((tonumber(score) - now_ms) / WAIT, 0))
+end
+
 -- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
 local function stand(list, set, owner, lease)
     local score = sound(pcall('ZSCORE', set, owner))
@@ -80,7 +86,7 @@ local function stand(list, set, owner, lease)
     end
     local n = 0
     if score and at then
-        n = math.floor(math.max((score - now_ms) / WAIT, 0))
+        n = in_front(score)
     else -- a new one, or half of one: behind whoever is last, or in front of it now
         local front = call('LINDEX', list, at and at - 1 or -1)
         if front and at ~= 0 then
@@ -134,7 +140,8 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
             if at then
                 call('LSET', list, at, head)
                 call('LSET', list, #over, owner)
-                call('ZADD', set, call('ZSCORE', set, owner), head)
+                local good = math.max(score - now_ms, 0) % WAIT
+                call('ZADD', set, text(now_ms + good + WAIT * in_front(call('ZSCORE', set, owner))), head)
             end
             drop(key, list, set, over)
             leave(list, set, owner)

@@ -121,10 +121,28 @@ class Fair(Scripted):
         self.assertEqual(self.try_(US[2], place=1)[0], TAKEN)  # it asks for a place, not for its turn
         self.c.cmd("LPUSH", LIST, them[0])
         self.c.cmd("ZADD", SET, 1, them[0])
-        till = self.score(US[2])
+        till = self.score(US[1])
         self.assertEqual(self.try_(US[2])[0], OK)
         self.assertEqual((self.queue(), self.score(US[2])), ([them[1], US[1], OTHER, US[3]], None))
         self.assertEqual((self.score(US[1]), self.score(them[0])), (till, None))
+
+    def test_a_place_that_nobody_asks_for_runs_out(self):
+        """One of a process that has ended: others of its daemon go before it, and it lives no longer for that."""
+        self.c.cmd("HSET", "k", YOU, 1)
+        self.try_(US[1], lease=5000, place=1)
+        self.redisson(OTHER)
+        for _ in range(3):
+            self.try_(US[2], place=1)
+            in_front = (self.score(US[2]) - self.now_us() // 1000) // WAIT
+            self.assertGreater(in_front, 0)
+            self.run_one("fair", "release", owner=YOU)
+            self.assertEqual(self.try_(US[2])[0], OK)
+            self.assertEqual(self.queue(), [OTHER, US[1]])
+            self.score_is(US[1], in_front * WAIT + 5000)
+            self.c.cmd("LREM", LIST, 1, US[1])
+            self.c.cmd("LPUSH", LIST, US[1])
+            self.run_one("fair", "release", owner=US[2])
+            self.c.cmd("HSET", "k", YOU, 1)
 
     def test_at_least_a_ms(self):
         self.c.cmd("HSET", "k", YOU, 1)
