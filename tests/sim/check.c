@@ -204,7 +204,7 @@ still_waits(const struct world *w, const struct asked *a, int name)
     bool in_time = a->wait_us == CORE_FOREVER || a->at_us + a->wait_us > w->now_us + 50 * US_PER_MS;
 
     return a->id != 0 && a->type == CORE_LOCK && a->name[0] == name && a->wait_us != 0 && in_time && !a->once &&
-           a->first && a->owner.n == 0 && !a->lingered;
+           a->first && a->owner.n == 0 && a->queued;
 }
 
 static bool
@@ -215,10 +215,10 @@ was_refused(const struct session *s, const struct asked *a, int name)
 
 /*
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
- * last hold, or attempt, is still being given back: others may ask right behind that release, they themselves only when
- * it is answered; or whose attempt, which was answered for them too early, is still under way: they have its place; or
- * who had it last and ask for it while it lingers, but for more than is left of it: it is given back, as above; or who
- * was told that he lost it, which is made sure of first.
+ * last hold, or attempt, is still being given back when they ask (as it is where who had it last asks while it lingers,
+ * for more than is left of it): others may ask right behind that release, they themselves only when it is answered; or
+ * whose attempt, which was answered for them too early, is still under way: they have its place; or who was told that
+ * he lost it, which is made sure of first.
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)

@@ -117,7 +117,6 @@ clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int 
     }
     begin_asking(w, s, a, type);
     a->name[0] = name;
-    a->lingered = lingers(d, &w->name[name]);
     ev.request = draw_request(w, s, type, &w->name[name]);
     ev.request.owner = owner.n > 0 ? owner : ev.request.owner;
     note_asked(a, &ev.request);
@@ -127,6 +126,7 @@ clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int 
           (long long)a->wait_us, (long long)ev.request.lease_us, a->shared ? " shared" : "", a->once ? " once" : "");
     check_asks(d, s, &ev.request, type);
     daemon_step(d, &ev);
+    a->queued = has_place(d, &w->name[name], s->id);
 }
 
 /* In the middle of an MLOCK of a named owner its session may end, or the daemon. */

@@ -124,10 +124,11 @@ run_all(const struct options *o)
 
 /* ---- the report ---- */
 
+/* In so many seeds all that can happen does, where all sorts of names are. */
 static bool
-should_have_come(const struct options *o, const struct totals *t, int f)
+shows_all(const struct options *o, const struct totals *t)
 {
-    return t->seeds >= 1000 && o->control == CONTROL_NONE && (o->losses || !fault_rows[f].loss);
+    return t->seeds >= 1000 && o->control == CONTROL_NONE && !o->one_kind;
 }
 
 /* Returns how many of them never came, though they should have. */
@@ -143,13 +144,13 @@ report(const struct options *o, const struct totals *t, double real_s)
     printf("simulated : real %.0f, per core %.0f (%d processes)\n", virtual_s / real_s, virtual_s / real_s / o->jobs,
            o->jobs);
     for (int f = 0; f < FAULTS; f++) {
-        bool missing = t->faults[f] == 0 && should_have_come(o, t, f);
+        bool missing = t->faults[f] == 0 && shows_all(o, t) && (o->losses || !fault_rows[f].loss);
 
         printf("  %-38s %12" PRIu64 "%s\n", fault_rows[f].name, t->faults[f], missing ? "  NEVER HAPPENED" : "");
         never += missing;
     }
     for (int s = 0; s < SIGHTS; s++) {
-        bool missing = t->sights[s] == 0 && t->seeds >= 1000 && o->control == CONTROL_NONE;
+        bool missing = t->sights[s] == 0 && shows_all(o, t);
 
         printf("  (%-36s %12" PRIu64 ")%s\n", sight_names[s], t->sights[s], missing ? "  NEVER HAPPENED" : "");
         never += missing;
@@ -232,7 +233,7 @@ run_controls(const struct options *o)
 static int
 usage(void)
 {
-    puts("rlsim [--seed S] [--seeds N] [--jobs J] [--seconds VIRTUAL] [--control NAME] [--controls]\n"
+    puts("rlsim [--seed S] [--seeds N] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--control NAME] [--controls]\n"
          "      [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);
@@ -269,6 +270,11 @@ main(int argc, char **argv)
             o.jobs = atoi(value);
         } else if (strcmp(argv[i], "--seconds") == 0) {
             o.virtual_us = atoi(value) * US_PER_S;
+        } else if (strcmp(argv[i], "--kind") == 0) {
+            o.one_kind = kind_parse(slice_of(value), &o.kind);
+            if (!o.one_kind) {
+                return usage();
+            }
         } else if (strcmp(argv[i], "--control") == 0) {
             o.control = control_of(value);
         } else {

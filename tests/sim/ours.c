@@ -175,6 +175,28 @@ lingers(const struct daemon *d, const struct name *n)
            strcmp(v.state, "lingering") == 0;
 }
 
+struct waiter {
+    uint64_t session;
+    bool found; /* out */
+};
+
+static void
+look_for(void *ctx, const struct core_waiter_view *v)
+{
+    struct waiter *one = ctx;
+
+    one->found = one->found || (!v->kept && v->owner.session == one->session);
+}
+
+bool
+has_place(const struct daemon *d, const struct name *n, uint64_t session)
+{
+    struct waiter one = {.session = session};
+
+    core_each_waiter(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), look_for, &one);
+    return one.found;
+}
+
 /* For a moment what was done here is on its way there. */
 static void
 compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *odd)

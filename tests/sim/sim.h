@@ -81,6 +81,8 @@ struct options {
     int64_t virtual_us;
     enum control control;
     bool losses, trace, quiet, self_check;
+    bool one_kind; /* all names are of this one */
+    enum kind kind;
 };
 
 /* ---- what happens ---- */
@@ -169,7 +171,7 @@ struct asked {
     struct slice owner; /* n == 0: the session's own; lives for ever */
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
-    bool lingered; /* the name did, when it was asked for: it may have to be given back first, and that for him */
+    bool queued; /* it had a place as soon as it was asked; none has who waits for what of his own is given back */
 };
 
 struct session {
@@ -485,6 +487,7 @@ void strangers_act(struct world *w);
 void strangers_lost(struct world *w, bool take);               /* Redis has lost data; and what is free is theirs */
 bool stranger_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for whoever asks its daemon next */
+bool has_place(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the queue there */
 void check_freed(struct world *w);                              /* what a process has left, by the one after it */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
 void check_caps(struct daemon *d);

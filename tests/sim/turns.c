@@ -190,15 +190,16 @@ has_channel(const struct conn *c, struct slice channel)
 }
 
 /*
- * Redis hears that it waits: it has the channel of that name, and not one alone whose SUBSCRIBE was answered. A link
- * that was cut without a word is none, though the daemon does not know it yet.
+ * Redis hears that it waits: it has the channel of that name, and not one alone whose SUBSCRIBE was answered; and what
+ * it is asked. A daemon one of whose links was cut without a word does not know yet that what it sends there is lost
+ * (seed 768).
  */
 static bool
 is_subscribed(const struct world *w, const struct daemon *d, const struct name *n)
 {
     struct list *pos, *nxt;
     struct buf channel;
-    bool found = false;
+    bool found = false, whole = true;
 
     buf_init(&channel, 0);
     call_channel(n->kind, slice_of(n->text), &channel);
@@ -207,11 +208,13 @@ is_subscribed(const struct world *w, const struct daemon *d, const struct name *
     {
         const struct conn *c = container_of(pos, struct conn, node);
 
-        found = found || (c->daemon == d && c->open && !c->mute && c->bev != NULL &&
-                          has_channel(c, buf_slice(&channel)));
+        if (c->daemon == d && c->bev != NULL) {
+            whole = whole && c->open && !c->mute;
+            found = found || has_channel(c, buf_slice(&channel));
+        }
     }
     buf_fini(&channel);
-    return found;
+    return found && whole;
 }
 
 /* L5, of those who wait elsewhere while d grants it once more. */
