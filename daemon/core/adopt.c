@@ -84,7 +84,7 @@ claim_of(struct core *c, const struct core_kept *k)
     cl->place_life_us = short_us(p->place_life_us, PLACE_MAX_US);
     cl->stamp = p->stamp;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
-    cl->redis_until_us = after_us(later(c->now_us, p->deadline_us), p->lease_us + p->lease_us / 50 + 10 * US_PER_MS);
+    claim_lasts(cl, later(c->now_us, p->deadline_us), p->lease_us);
     if (p->unsure) {
         claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
     }

@@ -412,6 +412,26 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     }
 }
 
+/* An attempt that may yet run counts for more than a loss that is to be told; and that for more than a place. */
+static void
+move_freed(struct core *c, struct claim *cl)
+{
+    assert(!cl->lost || !cl->owner->ending);
+    cl->token = cl->lost ? cl->token : 0;
+    if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
+        claim_move(c, cl, CLAIM_SWEEP);
+    } else if (cl->lost) {
+        claim_move(c, cl, CLAIM_LOST);
+    } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
+        claim_move(c, cl, CLAIM_QUEUED);
+        if (lock_is(cl->lock, KIND_F_PLACED)) {
+            claim_put_last(c, cl);
+        }
+    } else {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+}
+
 /*
  * Redis has nothing of it any more. What was asked about it meanwhile is asked
  * again in the new state; `news`: it was held until now and was given back.
@@ -432,24 +452,9 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->stamp = 0;
     cl->retry_us = 0;
     cl->failed_n = 0;
-    if (cl->lost) {
-        assert(!cl->owner->ending);
-        claim_move(c, cl, CLAIM_LOST);
-    } else {
-        cl->token = 0;
-        if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
-            claim_move(c, cl, CLAIM_SWEEP);
-        } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
-            claim_move(c, cl, CLAIM_QUEUED);
-            if (lock_is(cl->lock, KIND_F_PLACED)) {
-                claim_put_last(c, cl);
-            }
-        } else {
-            claim_move(c, cl, CLAIM_IDLE);
-        }
-    }
-    cl->lost = cl->news_lost = false;
+    move_freed(c, cl);
     if (cl->state != CLAIM_SWEEP) {
+        cl->lost = cl->news_lost = false;
         if (cl->doubtful || claim_is_late(c, cl, LATE_RENEW)) {
             /* Of the owner: the claim's record may go before the next hold. */
             cl->number = cl->owner->number = ++c->serial;
@@ -473,7 +478,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
 }
 
-/* LOST: its owner knows now. Of several permits that it lost it is told once. */
+/* Its owner knows now. Of several permits that it lost it is told once; and told once is told. */
 void
 claim_told_lost(struct core *c, struct claim *cl)
 {
@@ -483,9 +488,15 @@ claim_told_lost(struct core *c, struct claim *cl)
     {
         struct claim *other = container_of(pos, struct claim, owner_node);
 
-        if (other->lock == cl->lock && other->state == CLAIM_LOST) {
+        if (other->lock != cl->lock) {
+            continue;
+        }
+        if (other->state == CLAIM_LOST) {
             other->token = 0;
             claim_move(c, other, CLAIM_IDLE);
+        } else if (other->lost) {
+            other->lost = false;
+            claim_keep(c, other);
         }
     }
 }

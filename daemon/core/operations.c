@@ -297,6 +297,12 @@ claim_forget_op(const struct core *c, struct claim *cl)
     bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
+    if (cl->op != 0) {
+        claim_lasts(cl, late_until_us(c), cl->op_lease_us);
+    }
+    if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
+        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
+    }
     cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
     cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
     cl->late &= ~(unsigned)LATE_RELEASE;
@@ -311,9 +317,6 @@ claim_forget_op(const struct core *c, struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
-    if (cl->op != 0 && cl->op_reclaim) { /* it may run behind the release */
-        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
-    }
     claim_forget_op(c, cl);
     cl->op_asked = r != NULL;
     cl->retry_us = 0;

@@ -11,11 +11,11 @@
 
 #include "daemon/core/state.h"
 
-/* Redis has the claim until its lease is over, counted from now at the latest, by clocks that differ a little. */
-static void
-redis_has_it(struct core *c, struct claim *cl, int64_t lease_us)
+/* What sets that lease runs by from_us: so long, by clocks that differ a little, Redis may have the claim. */
+void
+claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
-    cl->redis_until_us = later(cl->redis_until_us, after_us(c->now_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
+    cl->redis_until_us = later(cl->redis_until_us, after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
 }
 
 /*
@@ -140,7 +140,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     cl->unsure = true; /* until it is granted or given back */
     cl->stamp = 0; /* of an earlier hold, if at all */
     take_stamp(c, cl, d);
-    redis_has_it(c, cl, cl->lease_us);
+    claim_lasts(cl, c->now_us, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
@@ -191,7 +191,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         c->metrics->unknowns++;
         cl->unsure = true;
         claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
-        redis_has_it(c, cl, cl->lease_us + later(0, d->guard_us - c->now_us));
+        claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && !claim_is_late(c, cl, LATE_ACQUIRE)) {
         cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
     }
@@ -232,7 +232,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     plan(c, cl, d->sent_us);
     take_stamp(c, cl, d);
     cl->failed_n = 0;
-    redis_has_it(c, cl, lease_us);
+    claim_lasts(cl, c->now_us, lease_us);
 }
 
 /* It may have run, or may run until guard_us: the expiry may be that short from now on. */
@@ -330,7 +330,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
             cl->doubtful = true; /* it may run at any later time, and must not meet a hold of the other sort then */
         }
-        redis_has_it(c, cl, cl->op_lease_us);
+        claim_lasts(cl, later(c->now_us, d->guard_us), cl->op_lease_us);
         claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
             claim_late(c, cl, LATE_RELEASE, d->guard_us);
@@ -390,11 +390,6 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->doubtful;
 
-        if (cl->lost && claim_is_late(c, cl, LATE_ACQUIRE)) { /* it may come back yet: once more, before it is told */
-            cl->retry_us = cl->late_until_us;
-            claim_arm(c, cl);
-            return;
-        }
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
             c->metrics->lost++;
@@ -458,7 +453,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         if (d->outcome == CORE_UNKNOWN) {
             c->metrics->unknowns++;
-            redis_has_it(c, cl, cl->renew_lease_us);
+            claim_lasts(cl, later(c->now_us, d->guard_us), cl->renew_lease_us);
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);

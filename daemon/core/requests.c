@@ -385,11 +385,12 @@ request_run(struct core *c, struct request *r)
     list_remove(&r->hurry_node); /* it may run anew */
     find_permit(c, r);
     cl = r->claim;
-    switch (cl->state) {
-    case CLAIM_LOST:
+    if (cl->lost || cl->state == CLAIM_LOST) { /* Redis has no say in it */
         claim_told_lost(c, cl);
         request_finish(c, r, CORE_WAS_LOST, 0);
         return;
+    }
+    switch (cl->state) {
     case CLAIM_HELD:
         join_holder(c, r);
         return;
@@ -401,11 +402,7 @@ request_run(struct core *c, struct request *r)
         }
         return;
     case CLAIM_FREEING:
-        if (cl->lost) { /* Redis has no say in it */
-            cl->lost = false;
-            claim_keep(c, cl); /* told once is told */
-            request_finish(c, r, CORE_WAS_LOST, 0);
-        } else if (r->verb == CORE_LOCK) {
+        if (r->verb == CORE_LOCK) {
             join_holder(c, r);
         } else {
             request_finish(c, r, CORE_NOT_HELD, 0); /* it was given back, or its loss was told, already */

@@ -44,7 +44,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
     told = told != NULL ? told : claim_first(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
-    if (told != NULL && told->state != CLAIM_SWEEP && told->state != CLAIM_LINGERING) {
+    if (told != NULL && (told->state != CLAIM_SWEEP || told->lost) && told->state != CLAIM_LINGERING) {
         v->owner = owner_view(told);
         v->token = told->token;
     }
@@ -66,7 +66,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->deadline_us = l->queue->taken_until_us;
     } else if (!list_empty(&l->queue->claims)) {
         v->state = "trying";
-    } else if (told != NULL && told->state == CLAIM_LOST) {
+    } else if (told != NULL && (told->state == CLAIM_LOST || told->lost)) {
         v->state = "lost";
     }
 }

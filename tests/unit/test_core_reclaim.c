@@ -680,6 +680,64 @@ START_TEST(next_after_an_overtaken_reassertion)
 }
 END_TEST
 
+/*
+ * The lease ends while it is being asserted anew: that may have run, and may yet run. It is given back until Redis has
+ * said so, also when the lease before that is over, and once more when it can run no more.
+ */
+START_TEST(what_was_asserted_anew_and_lost_is_given_back)
+{
+    static const int64_t wait_us[] = {SEC(2), SEC(28)}; /* that of before is over; so is that which it may have now */
+    struct world w;
+    struct flight op;
+
+    world_holding(&w);
+    reclaims(&w, 9);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, TOLD_30S);
+    expect_news(&w, CORE_NEWS_LOST, "a");
+    for (int i = 0; i < 2; i++) {
+        op = expect_op(&w, CORE_RELEASE, "a");
+        pass(&w, wait_us[i]);
+        expect_state(&w, "a", "freeing");
+        redis_says(&w, op, CORE_DOWN);
+        pass(&w, SEC(1));
+    }
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(2));
+    redis_says(&w, op, CORE_DOWN);
+    expect_state(&w, "a", "lost");
+    world_close(&w);
+}
+END_TEST
+
+/* The same, in Redis again at once: but it is told that it was lost without waiting for that. */
+START_TEST(an_assertion_that_runs_late_is_swept_up)
+{
+    for (int told = 0; told < 2; told++) {
+        struct world w;
+        uint64_t s = world_holding(&w);
+
+        reclaims(&w, 9);
+        expect_op(&w, CORE_ACQUIRE, "a");
+        pass(&w, TOLD_30S);
+        expect_news(&w, CORE_NEWS_LOST, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+        expect_state(&w, "a", "lost");
+        if (told) {
+            expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+            expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        }
+        pass(&w, 2 * world_conf.op_timeout_us);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(told ? !known(&w, "a") : strcmp(look(&w, "a").state, "lost") == 0);
+        expect_reply(&w, unlock(&w, s, "a"), told ? CORE_NOT_HELD : CORE_WAS_LOST);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -690,7 +748,9 @@ main(void)
                             behind_what_is_under_way, the_owner_ends_meanwhile, the_longer_of_two_leases,
                             what_is_given_back_meanwhile_is_not_lost, grace_is_no_loss,
                             waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
-                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion};
+                            jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion,
+                            what_was_asserted_anew_and_lost_is_given_back,
+                            an_assertion_that_runs_late_is_swept_up};
 
     return suite_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
 }
