@@ -3,7 +3,8 @@
  *
  * I1  A source is in its table iff a watch has a part in it or an answer about it is still to come.
  * I2  WATCHING is due when a part stops waiting, no other part of its watch waits, and one of them is heard: so also
- *     after every reconnect, and what Redis refuses is not waited for.
+ *     after every reconnect, and what Redis refuses is not waited for. DEAF is due when its channel is not heard then,
+ *     or is heard no more.
  * I3  What is to be posted is noted on its watch, and posted when nobody is looking at a table.
  */
 #include "daemon/backend/listen.h"
@@ -86,9 +87,18 @@ note_watching(struct listen *in, struct watch *wa)
     }
     if (heard) {
         wa->watching = true;
+        wa->deaf = wa->part[PART_CHANNEL].state != PART_HEARD;
         list_remove(&wa->due);
         list_push_back(&in->due, &wa->due);
     }
+}
+
+static void
+note_deaf(struct listen *in, struct watch *wa)
+{
+    wa->deaf = true;
+    list_remove(&wa->due);
+    list_push_back(&in->due, &wa->due);
 }
 
 void
@@ -101,11 +111,14 @@ listen_post(struct listen *in)
         if (wa->watching) {
             wa->watching = false;
             ev.type = CORE_WATCHING;
+        } else if (wa->deaf) {
+            wa->deaf = false;
+            ev.type = CORE_DEAF;
         } else {
             wa->hint = false;
             ev.type = CORE_HINT;
         }
-        if (!wa->watching && !wa->hint) {
+        if (!wa->watching && !wa->deaf && !wa->hint) {
             list_remove(&wa->due);
         }
         in->env->post(in->env->ctx, &ev); /* the watch may be gone now */
@@ -135,6 +148,9 @@ move_parts(struct source *src, enum part_state from, enum part_state to)
 
         if (p->state == from) {
             p->state = to;
+            if (from == PART_HEARD && p == &p->watch->part[PART_CHANNEL]) {
+                note_deaf(src->in, p->watch);
+            }
             if (to != PART_WAITING) {
                 note_watching(src->in, p->watch);
             }

@@ -18,7 +18,7 @@ enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
 
 enum part_state { PART_WAITING, PART_HEARD, PART_REFUSED };
 
-enum { PARTS_MAX = 3 }; /* the channel, the owner's own one, the key */
+enum { PART_CHANNEL, PART_OWN_CHANNEL, PART_KEY, PARTS_MAX }; /* of a watch: the second is its owner's */
 
 struct part {
     struct list node; /* source.parts */
@@ -31,7 +31,7 @@ struct watch {
     uint64_t lock;
     struct part part[PARTS_MAX];
     struct list due; /* listen.due, when something is to be posted */
-    bool watching, hint;
+    bool watching, deaf, hint;
     UT_hash_handle hh;
 };
 

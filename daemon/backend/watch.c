@@ -226,13 +226,13 @@ join(struct watches *w, struct watch *wa, const struct core_op *op)
 
     buf_init(&name, 0);
     call_channel(op->kind, op->key, &name);
-    ok = !name.failed && watch_join(&w->in, wa, 0, SOURCE_CHANNEL, buf_slice(&name));
+    ok = !name.failed && watch_join(&w->in, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     if (ok && (kind_rows[op->kind].flags & KIND_F_PLACED) != 0 && op->owner != 0) {
         buf_printf(&name, ":%s:%" PRIu64, w->env->uuid, op->owner);
-        ok = !name.failed && watch_join(&w->in, wa, 1, SOURCE_CHANNEL, buf_slice(&name));
+        ok = !name.failed && watch_join(&w->in, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     }
     buf_fini(&name);
-    return ok && (!op->tracking || watch_join(&w->in, wa, 2, SOURCE_KEY, op->key));
+    return ok && (!op->tracking || watch_join(&w->in, wa, PART_KEY, SOURCE_KEY, op->key));
 }
 
 bool
@@ -301,6 +301,7 @@ watches_link(struct watches *w, const struct redis_link *l, bool up)
         if (l == w->sub) {
             lost(w, SOURCE_CHANNEL);
         }
+        listen_post(&w->in);
         return;
     }
     if (l == w->sub) {

@@ -363,6 +363,12 @@ dispatch(struct core *c, const struct core_event *ev)
             lock_hint(c, q->lock, ev->type == CORE_WATCHING);
         }
         break;
+    case CORE_DEAF:
+        q = queue_find(c, ev->lock);
+        if (q != NULL) {
+            q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
+        }
+        break;
     case CORE_DONE:
         done(c, &ev->done);
         break;

@@ -70,6 +70,7 @@ enum core_event_type {
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
+    CORE_DEAF,     /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
     CORE_PROBED,   /* how many listen, see core_probed */
     CORE_HEARD,    /* another daemon (or we) said something, see tell.c */
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
@@ -182,7 +183,7 @@ struct core_event {
         } many;
         struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
-        uint64_t lock;               /* HINT WATCHING: core_op.lock of the WATCH */
+        uint64_t lock;               /* HINT WATCHING DEAF: core_op.lock of the WATCH */
         uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
         struct core_done done;       /* DONE */
         struct core_probed probed;   /* PROBED */
@@ -195,7 +196,7 @@ enum core_action_type {
     CORE_EXTEND,
     CORE_RELEASE,
     CORE_BREAK_KEY,
-    CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, until UNWATCH */
+    CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, and DEAFs and more WATCHINGs, until UNWATCH */
     CORE_UNWATCH,
     CORE_PROBE, /* how many listen on the channels of these? No DONE: PROBED when it is known */
     CORE_REPLY,

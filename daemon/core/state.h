@@ -88,7 +88,7 @@ struct owner {
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
-enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
+enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: whoever asks how many listen finds us among them */
 
 /*
  * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that
@@ -98,7 +98,7 @@ enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON };
  */
 struct queue {
     struct lock *lock;      /* NULL: core.nobody */
-    struct map_node by_id;  /* core.queues; its number is what HINT, WATCHING, and the DONE of a BREAK speak of */
+    struct map_node by_id;  /* core.queues; its number is what HINT, WATCHING, DEAF, and the DONE of a BREAK speak of */
     struct list claims;     /* claim.node */
     struct list probe_node; /* probe.todo, probe.seen: it stays here, nobody needs to wait for that */
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */

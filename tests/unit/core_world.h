@@ -274,6 +274,12 @@ watching(struct world *w, uint64_t queue)
     happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = queue});
 }
 
+static inline void
+deaf(struct world *w, uint64_t queue)
+{
+    happens(w, &(struct core_event){.type = CORE_DEAF, .lock = queue});
+}
+
 /* Redis may have lost what it had; it grants again; a clock has jumped. */
 static inline void
 reclaims(struct world *w, uint64_t epoch)

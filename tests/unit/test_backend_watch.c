@@ -571,6 +571,31 @@ START_TEST(tracking_that_is_not_allowed)
 }
 END_TEST
 
+/* Redis does not count us among those who listen: not while the link is away, and not where it refuses us the channel. */
+START_TEST(who_is_deaf_is_told)
+{
+    bool tracks = _i == 1;
+    struct core_op op = tracks ? tracked("k", 1) : watched("k", KIND_SIMPLE, 1, 1);
+
+    up_as("");
+    watch_op(&op, CORE_WATCH);
+    must_post(CORE_WATCHING, 1, 1);
+    ck_assert_uint_eq(count_events(CORE_DEAF, 1), 0);
+    redis("CLIENT KILL TYPE pubsub");
+    must_post(CORE_WATCHING, 1, 2);
+    ck_assert_uint_eq(count_events(CORE_DEAF, 1), 1);
+    ck_assert_uint_lt(first_event(CORE_DEAF, 1), w.events_n - 1);
+    redis("ACL SETUSER locks resetchannels &rlock:* &__redis__:invalidate");
+    redis("CLIENT KILL TYPE pubsub");
+    must_post(CORE_DEAF, 1, 2);
+    if (tracks) {
+        must_post(CORE_WATCHING, 1, 3); /* the key is heard, and DEAF is the last word */
+        must_post(CORE_DEAF, 1, 3);
+        ck_assert(w.event[w.events_n - 1].type == CORE_DEAF);
+    }
+}
+END_TEST
+
 START_TEST(it_comes_back_when_it_is_allowed)
 {
     up_as("-client|tracking");
@@ -684,6 +709,7 @@ main(void)
     tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
     tcase_add_test(tc[1], a_refused_channel_endangers_no_other);
     tcase_add_loop_test(tc[1], tracking_that_is_not_allowed, 0, 5);
+    tcase_add_loop_test(tc[1], who_is_deaf_is_told, 0, 2);
     tcase_add_test(tc[1], it_comes_back_when_it_is_allowed);
     tcase_add_checked_fixture(tc[2], up_without_client, world_end);
     tcase_add_test(tc[2], a_redis_without_client_commands);

@@ -217,6 +217,39 @@ START_TEST(turns_by_count)
 }
 END_TEST
 
+/* Who listens is another one, as we ourselves do not any more: it has its turn, and while we do not know it is as well. */
+START_TEST(turns_of_who_listens_while_we_do_not)
+{
+    static const bool hears[] = {true, false, true}; /* ... ourselves, in the end */
+
+    for (int i = 0; i < 3; i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s[4], id[4];
+
+        open_with_runs(&w, 1);
+        crowd(&w, s, id, 3);
+        if (i > 0) {
+            deaf(&w, w.flights[0].op.lock);
+        }
+        if (i > 1) {
+            watching(&w, w.flights[0].op.lock);
+        }
+        free_heard_by(&w, s[0], 1);
+        if (!hears[i]) {
+            pass(&w, MS(5) - 1);
+            quiet(&w);
+            pass(&w, 1);
+        }
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[1], CORE_GRANTED);
+        ck_assert_uint_eq(w.metrics.handoff_yields, !hears[i]);
+        world_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(turns_by_time)
 {
     struct world w;
@@ -452,9 +485,9 @@ int
 main(void)
 {
     const TTest *tests[] = {
-        taken_elsewhere, polls,       hints,       one_watch,            backoff,
+        taken_elsewhere, polls,         hints,       one_watch,            backoff,
         turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
-        views,
+        views,           turns_of_who_listens_while_we_do_not,
     };
 
     return suite_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
