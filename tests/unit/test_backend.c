@@ -732,8 +732,8 @@ END_TEST
 
 /*
  * Redis stands still while they leave, and then reads its connections in an order of its own. The operations are in
- * pairs, but for one in the middle: whatever that order is, one of the names would be taken before it is given up if its
- * operations went by one link and the next one by turns.
+ * pairs, but for one in the middle: whatever that order is, one of the names would be taken before it is given up if
+ * its operations went by one link and the next one by turns.
  */
 START_TEST(many_links_keep_the_order_of_a_name)
 {

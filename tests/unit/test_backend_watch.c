@@ -571,7 +571,7 @@ START_TEST(tracking_that_is_not_allowed)
 }
 END_TEST
 
-/* Redis does not count us among those who listen: not while the link is away, and not where it refuses us the channel. */
+/* Redis does not count us among those who listen: while the link is away, and where it refuses us the channel. */
 START_TEST(who_is_deaf_is_told)
 {
     bool tracks = _i == 1;

@@ -217,7 +217,7 @@ START_TEST(turns_by_count)
 }
 END_TEST
 
-/* Who listens is another one, as we ourselves do not any more: it has its turn, and while we do not know it is as well. */
+/* The one who listens is another one, as we ourselves do not any more: it has its turn. */
 START_TEST(turns_of_who_listens_while_we_do_not)
 {
     static const bool hears[] = {true, false, true}; /* ... ourselves, in the end */
