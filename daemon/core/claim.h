@@ -91,7 +91,7 @@ struct claim {
     bool unsure : 1;        /* an acquire went unanswered: Redis may name us as the owner */
     bool doubtful : 1;      /* a release went unanswered: "not yours" then means "done" */
     bool lost : 1;          /* FREEING, SWEEP: its owner is still to be told LOST */
-    bool news_lost : 1;     /* FREEING, SWEEP: its loss was published, so its release is no news */
+    bool news_lost : 1;     /* FREEING, SWEEP: its end was published, so its release is no news, told or not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
 
     uint64_t op;            /* operation in flight; 0 = none */

@@ -354,6 +354,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->place_life_us = 0;
     cl->place_until_us = 0;
     cl->since_us = c->now_us;
+    cl->news_lost = false;
     cl->unsure = claim_is_late(c, cl, LATE_ACQUIRE); /* from SWEEP */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
@@ -496,6 +497,7 @@ claim_told_lost(struct core *c, struct claim *cl)
             claim_move(c, other, CLAIM_IDLE);
         } else if (other->lost) {
             other->lost = false;
+            other->token = 0;
             claim_keep(c, other);
         }
     }

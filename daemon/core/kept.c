@@ -81,7 +81,7 @@ describe(const struct claim *cl, enum core_kept_state state, struct core_kept_pa
         p->place_life_us = cl->place_life_us;
         return;
     }
-    p->token = cl->token;
+    p->token = cl->news_lost && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
     p->lost = cl->lost;
     if (held) {
         p->deadline_us = cl->deadline_us;

@@ -288,8 +288,8 @@ claim_serve(struct core *c, struct claim *cl)
 }
 
 /*
- * Its operation is overtaken: the outcome is dropped. One that may shorten the expiry, or take away some of the holds,
- * must not find a later hold.
+ * Its operation is overtaken: the outcome is dropped, but for how long Redis may have the claim after it, and that it
+ * may come back by it. One that may shorten the expiry, or take away some of the holds, must not find a later hold.
  */
 void
 claim_forget_op(const struct core *c, struct claim *cl)
@@ -299,6 +299,9 @@ claim_forget_op(const struct core *c, struct claim *cl)
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
         claim_lasts(cl, late_until_us(c), cl->op_lease_us);
+    }
+    if (cl->renewal == RENEWAL_SENT) { /* what it brings is no news any more, but a lease it does */
+        claim_lasts(cl, late_until_us(c), cl->renew_lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
         claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));

@@ -11,7 +11,10 @@
 
 #include "daemon/core/state.h"
 
-/* What sets that lease runs by from_us: so long, by clocks that differ a little, Redis may have the claim. */
+/*
+ * What sets that lease runs by from_us: so long at least, by clocks that differ a little, Redis may have the claim.
+ * Never less than before.
+ */
 void
 claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 {

@@ -373,6 +373,16 @@ find_permit(struct core *c, struct request *r)
     }
 }
 
+/*
+ * The next hold needs another number in Redis, the sweep the old one. And where there are two sorts of holds, what a
+ * late attempt brings may be the other one, which Redis takes for somebody else's.
+ */
+static bool
+waits_for_sweep(const struct core *c, const struct claim *cl)
+{
+    return cl->doubtful || claim_is_late(c, cl, LATE_RENEW) || lock_is(cl->lock, KIND_F_SHARED);
+}
+
 /* What the request means in the state its claim is in. */
 void
 request_run(struct core *c, struct request *r)
@@ -409,8 +419,8 @@ request_run(struct core *c, struct request *r)
         }
         return;
     default:
-        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && (cl->doubtful || claim_is_late(c, cl, LATE_RENEW))) {
-            join_holder(c, r); /* it needs another number in Redis, the sweep the old one */
+        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && waits_for_sweep(c, cl)) {
+            join_holder(c, r);
         } else if (r->verb == CORE_LOCK) {
             join_queue(c, r);
         } else {

@@ -353,7 +353,7 @@ void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doub
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
-void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us);
+void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
 void claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
 int64_t permits_left(const struct claim *cl); /* that its owner holds beside it */
 

@@ -410,6 +410,51 @@ START_TEST(run_out_is_lost)
 }
 END_TEST
 
+/*
+ * Lost while it was asserted anew; Redis may yet have it when the process ends. Its owner is told once, by whichever of
+ * the two, and the end of what was lost is no news.
+ */
+START_TEST(lost_and_to_be_swept_up)
+{
+    enum { UNTOLD, TOLD, TOLD_BEFORE_IT_WAS_GIVEN_BACK, TOLD_AT_ONCE };
+    struct world w;
+    struct flight op;
+    uint64_t s, id = 0;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .owner = "alice");
+    redis_grants(&w, "a", w.request);
+    reclaims(&w, 9);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, TOLD_30S - MS(1));
+    if (_i == TOLD_AT_ONCE) { /* it waits for what Redis says */
+        id = unlock(&w, s, "a", .owner = "alice");
+    }
+    pass(&w, MS(1));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    if (_i == UNTOLD || _i == TOLD) {
+        redis_says(&w, op, CORE_GONE_IN_REDIS);
+        expect_state(&w, "a", "lost");
+    }
+    if (_i == TOLD_AT_ONCE) {
+        expect_reply(&w, id, CORE_WAS_LOST);
+    } else if (_i != UNTOLD) {
+        expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
+    }
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    pass(&w, SEC(2));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    s = session(&w);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), _i == UNTOLD ? CORE_WAS_LOST : CORE_NOT_HELD);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
+    world_close(&w);
+}
+END_TEST
+
 /* It may have been broken, or lost by Redis: nothing is said before it is confirmed. */
 START_TEST(nothing_is_said_before_redis_has)
 {
@@ -755,6 +800,7 @@ main(void)
     tcase_add_loop_test(t, several_holders, 0, 2);
     tcase_add_test(t, grace_ends);
     tcase_add_loop_test(t, run_out_is_lost, 0, 4);
+    tcase_add_loop_test(t, lost_and_to_be_swept_up, 0, 4);
     tcase_add_loop_test(t, nothing_is_said_before_redis_has, 0, 2);
     tcase_add_test(t, redis_has_lost_its_data);
     tcase_add_test(t, deadline_is_kept_to);

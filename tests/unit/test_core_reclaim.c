@@ -710,6 +710,83 @@ START_TEST(what_was_asserted_anew_and_lost_is_given_back)
 }
 END_TEST
 
+/* Lost while it was asserted anew, told, and still to be swept up. */
+static uint64_t
+told_while_late(struct world *w)
+{
+    uint64_t s = world_holding(w);
+
+    reclaims(w, 9);
+    expect_op(w, CORE_ACQUIRE, "a");
+    pass(w, TOLD_30S);
+    expect_news(w, CORE_NEWS_LOST, "a");
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(w, unlock(w, s, "a"), CORE_WAS_LOST);
+    return s;
+}
+
+/* Nothing of the old hold is left in the next one: its end is news again. */
+START_TEST(the_hold_behind_one_that_was_lost)
+{
+    struct world w;
+    uint64_t s = told_while_late(&w);
+
+    take(&w, s, "a");
+    pass(&w, SEC(5));
+    give(&w, s, "a");
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1);
+    world_close(&w);
+}
+END_TEST
+
+/* ... nor in one that is not had. */
+START_TEST(the_wait_behind_one_that_was_lost)
+{
+    struct world w;
+    uint64_t s = told_while_late(&w), id, other, gives;
+    struct flight op;
+
+    id = lock(&w, s, "a", .wait_us = SEC(4));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    other = lock(&w, s, "b");
+    gives = unlock(&w, s, "a"); /* waits for `other`: the claim stays that long */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
+    skip_watches(&w);
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* nothing is late any more */
+    skip_watches(&w);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    skip_watches(&w);
+    redis_grants(&w, "b", other);
+    expect_reply(&w, gives, CORE_NOT_HELD);
+    world_close(&w);
+}
+END_TEST
+
+/* A late assertion would be a hold of the other sort, which Redis takes for somebody else's: it is swept up before. */
+START_TEST(the_other_sort_behind_one_that_was_lost)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .kind = KIND_RW, .shared = true));
+    reclaims(&w, 9);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, TOLD_30S);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    id = lock(&w, s, "a", .kind = KIND_RW);
+    quiet(&w);
+    pass(&w, 2 * world_conf.op_timeout_us);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
 /* The same, in Redis again at once: but it is told that it was lost without waiting for that. */
 START_TEST(an_assertion_that_runs_late_is_swept_up)
 {
@@ -750,7 +827,8 @@ main(void)
                             waiters_wake_when_it_is_over, over_during_an_attempt, a_jump_is_confirmed,
                             jeopardy_once_per_lease, no_jeopardy, many, next_after_an_overtaken_reassertion,
                             what_was_asserted_anew_and_lost_is_given_back,
-                            an_assertion_that_runs_late_is_swept_up};
+                            an_assertion_that_runs_late_is_swept_up, the_hold_behind_one_that_was_lost,
+                            the_wait_behind_one_that_was_lost, the_other_sort_behind_one_that_was_lost};
 
     return suite_main("core, reclaim", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -365,13 +365,46 @@ START_TEST(sweep_then_lock_attempt_over)
 }
 END_TEST
 
+/* UNLOCK while a renewal is under way, and Redis away since: it may have run, and its lease is the one to outlast. */
+START_TEST(overtaken_renewal_and_no_redis)
+{
+    static const enum core_outcome outcomes[] = {CORE_OK, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct world w;
+        struct flight renewal, op;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        redis_grants(&w, "a", lock(&w, s, "a", .spec_lease_us = SEC(3)));
+        pass(&w, SEC(1));
+        renewal = expect_op(&w, CORE_EXTEND, "a");
+        id = unlock(&w, s, "a");
+        op = expect_op(&w, CORE_RELEASE, "a");
+        pass(&w, MS(500));
+        redis_says(&w, renewal, outcomes[i]);
+        pass(&w, MS(500));
+        expect_reply(&w, id, CORE_UNAVAILABLE);
+        pass(&w, MS(2000)); /* the lease it was granted with is over, and that is not */
+        redis_says(&w, op, CORE_DOWN);
+        expect_state(&w, "a", "freeing");
+        pass(&w, SEC(1));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {renew_own_lease, renew_with_watchdog, renew_to_nothing, renew_in_flight,
                             renew_beside_a_renewal, renew_unanswered, renew_unanswered_twice,
                             renew_unanswered_with_watchdog, long_over, overtaken_by_a_renew, renew_runs_late,
-                            sweep_then_lock_both_late, sweep_then_lock_attempt_over};
+                            sweep_then_lock_both_late, sweep_then_lock_attempt_over,
+                            overtaken_renewal_and_no_redis};
 
     return suite_main("core, renew", tests, sizeof(tests) / sizeof(tests[0]));
 }
