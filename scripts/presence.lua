@@ -9,7 +9,8 @@
 --   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
 --   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
 --          leaving (0, 1), stranded (0, 1), a channel that every daemon listens to once it knows an epoch, then "<uuid>
---          <grace>" of other daemons that may hold locks, as this one was told; ? = there are, but it does not know who
+--          <grace>" of other daemons that may hold locks, as this one was told; ? = there are, but it does not know
+--          who; !<ms> = the grace of the epoch known was to last so long, and it has not heard that it is over
 --   reply  { TIME in us, status, epoch, until when its grace lasts in ms (0 = none), what rlock:epoch is while there is
 --          no grace, "<uuid> <grace>" of the other daemons that are there }
 --
@@ -23,7 +24,8 @@
 -- rlock:absent   in a grace: uuid -> 1, 0 = it has its locks again, 2 = it has left; # -> how many have to be
 --                at 0, as so many listened when the epoch began; ? -> 1: a daemon that was started anew knows that
 --                there were others, but not who, 0: one that does has come. When nothing is left to wait for, the
---                grace is over.
+--                grace is over. ^ -> the epoch before, whose grace goes on in this one: the data had whom that waited
+--                for. If it had not, it is unknown for whom (?), and the grace lasts as long as that one at least.
 --
 -- Stranded: the epoch that the daemon knows is later than that of the data, and where it was the daemon reaches nobody
 -- any more: a failover back to an older master. All that was granted in the later one is lost here, so a new one
@@ -168,6 +170,7 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
                 call('HSET', absent, of_all[i], '1')
             end
         end
+        call('HSET', absent, '^', text(number))
         wanted = tonumber(call('HGET', absent, '#')) or 0
         longest = math.max(longest, math.min(till - math.floor(number / 1000), DAY)) -- by the clock it was written by
     else
@@ -209,9 +212,13 @@ if till > 0 then
         local whole, longest = true, grace
         is_waited_for(uuid)
         for i = PEERS, #ARGV do
-            is_waited_for(ARGV[i]:sub(1, 36))
-            longest = math.max(longest, lasting(ARGV[i]:match(' (%d+)$')))
-            whole = whole and ARGV[i] ~= '?'
+            local before = ARGV[i]:match('^!(%d+)$')
+            local who = before and '?' or ARGV[i]:sub(1, 36)
+            if not before or call('HGET', absent, '^') ~= text(known) then
+                is_waited_for(who)
+                longest = math.max(longest, lasting(before or ARGV[i]:match(' (%d+)$')))
+                whole = whole and who ~= '?'
+            end
         end
         if whole then
             call('HSET', absent, '?', '0')
@@ -227,12 +234,12 @@ if till > 0 then
     end
     local of_all, waits, back, wanted = call('HGETALL', absent), false, 0, 0
     for i = 1, #of_all, 2 do
-        if of_all[i] == '#' then
-            wanted = tonumber(of_all[i + 1]) or 0
-        elseif of_all[i + 1] == '1' then
-            waits = true
-        elseif of_all[i] ~= '?' then
-            back = back + 1
+        local who, is = of_all[i], of_all[i + 1]
+        if who == '#' then
+            wanted = tonumber(is) or 0
+        elseif who ~= '^' then
+            waits = waits or is == '1'
+            back = back + (#who == 36 and is ~= '1' and 1 or 0)
         end
     end
     waits = waits or back < wanted

@@ -43,6 +43,11 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
         buf_printf(text, "%" PRId64, number[i]);
         ends[made++] = text->n;
     }
+    if (e->until_ms != 0) { /* how long: its end is by the clock of a Redis that may be another one now */
+        int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
+
+        buf_printf(text, "!%" PRId64, lasts_ms > 0 ? lasts_ms : 0);
+    }
     for (int i = 0; i < made; i++) { /* only now does the text not move any more */
         words[first + i] = (struct slice){text->p + at, ends[i] - at};
         at = ends[i];
@@ -51,6 +56,9 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     words[n++] = slice_of(e->channel);
     if (e->blind) {
         words[n++] = SLICE_LIT("?");
+    }
+    if (e->until_ms != 0) {
+        words[n++] = (struct slice){text->p + at, text->n - at}; /* what is left of it */
     }
     for (size_t i = 0; i < e->peers_n; i++) {
         words[n++] = slice_of(e->peer[i]);

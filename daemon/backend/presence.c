@@ -122,6 +122,13 @@ is_of_the_moment(const struct presence_line *line, const struct reply *r)
     return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
 }
 
+/* Others may hold locks: those it knows, or, where a grace is not over, those it does not know. */
+static bool
+has_others(const struct epoch *e)
+{
+    return e->blind || e->peers_n > 0 || e->until_ms != 0;
+}
+
 /* What Redis answered on that link. */
 static void
 heard(struct presence_line *line, const struct reply *r)
@@ -153,7 +160,7 @@ heard(struct presence_line *line, const struct reply *r)
         }
         break;
     }
-    if (p->met != (p->epoch.blind || p->epoch.peers_n > 0) && p->env->met != NULL) {
+    if (p->met != has_others(&p->epoch) && p->env->met != NULL) {
         p->met = !p->met;
         p->env->met(p->env->ctx, p->met);
     }

@@ -280,6 +280,33 @@ class Epochs(Presence):
         self.assertGreater(again.epoch, a.epoch)
         self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
 
+    def test_lost_again_in_a_grace_that_waited_for_nobody_knows_whom(self):
+        """Of those that the first grace was for nothing is known any more: it goes on to its end, or until one comes
+        that does."""
+        for how in (dict(strict=1), dict(known=self.now_us(), grace=3 * GRACE_MS)):
+            self.c.cmd("FLUSHALL")
+            a = self.say(A, **how)
+            self.assertGreater(a.until, a.time // 1000)
+            self.c.cmd("FLUSHALL")
+            lasts = ["!%d" % (a.until - a.epoch // 1000)]
+            again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=lasts)
+            self.assertGreater(again.epoch, a.epoch)
+            self.assertGreaterEqual(again.until, a.until)
+            self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", "?": "1"})
+            over = self.say(A, known=again.epoch, reclaimed=again.epoch, met=lasts)
+            self.assertEqual(over.until, again.until)
+            self.say(B, known=1, met=[A])
+            self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+
+    def test_how_long_a_grace_was_to_last_is_no_matter_where_it_goes_on(self):
+        a = self.say(A, known=1)
+        for far in (2 ** 60, 0):
+            again = self.say(A, known=a.epoch, met=["!%d" % far])
+            self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
+        self.c.cmd("FLUSHALL")
+        again = self.say(A, known=a.epoch, met=["!%d" % 2 ** 60])
+        self.assertEqual(again.until, again.epoch // 1000 + 86400000)
+
     def test_a_failover_in_the_grace(self):
         """C is cut off all the time. Who comes first to the next master does not know of it, but the data does."""
         epoch = self.meets()
@@ -290,10 +317,12 @@ class Epochs(Presence):
         self.say(B, known=a.epoch, reclaimed=a.epoch)
         self.c.cmd("HSET", ABSENT, "#", 2)
         _, c = self.another_redis(self.saved())
-        again = self.say(A, c=c, known=a.epoch)
+        again = self.say(A, c=c, known=a.epoch, met=["!%d" % (5 * GRACE_MS)])
         self.assertGreater(again.epoch, a.epoch)
         self.assertGreaterEqual(again.until, a.until)
-        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0", "#": "2"})
+        absent = c.map("HGETALL", ABSENT)
+        self.assertEqual(absent.pop("^"), str(a.epoch))
+        self.assertEqual(absent, {A: "1", B: "1", C: "1", "?": "0", "#": "2"})
         for who in (A, B):
             self.assertGreater(self.say(who, c=c, known=again.epoch, reclaimed=again.epoch).until, 0)
         self.say(C, c=c, known=epoch)
@@ -309,7 +338,8 @@ class Epochs(Presence):
                 self.c.cmd("SET", EPOCH, "%d %s %d" % (began, "0123456789abcdef", began // 1000 + 40000))
                 self.c.cmd("HSET", ABSENT, A, 0, B, 1, C, 2, "?", 0)
                 a = self.say(A, known=began)
-                self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "2", "?": "0"})
+                self.assertEqual(self.c.map("HGETALL", ABSENT),
+                                 {A: "1", B: "1", C: "2", "?": "0", "^": str(began)})
                 self.assertTrue(a.time // 1000 + 39000 <= a.until <= a.time // 1000 + 40000, a.until - a.time // 1000)
 
     def test_a_time_that_is_none(self):

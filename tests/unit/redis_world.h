@@ -44,7 +44,7 @@ static struct {
     int slow;               /* RLOCKD_SLOW: deadlines times this */
     bool inside;            /* a backend_ call is running */
     bool tired;             /* patience is over */
-    bool up;
+    bool up, met;
     unsigned ups, downs;    /* how often env.state said so */
     uint64_t reclaim;       /* an epoch in which everything has to be asserted; 0 = it has been */
     bool keeps_quiet;       /* that it has been is not said */
@@ -100,6 +100,13 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
     w.seen = *seen;
     w.seen_id = id;
     w.seen_n++;
+}
+
+static inline void
+on_met(void *ctx, bool others)
+{
+    (void)ctx;
+    w.met = others;
 }
 
 static inline void
@@ -349,6 +356,7 @@ open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
                               .post = post,
                               .seen = on_seen,
+                              .met = on_met,
                               .state = state};
     char error[160];
     struct backend *b = backend_open(&w.conf, &env, error);

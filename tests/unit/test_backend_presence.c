@@ -418,6 +418,28 @@ START_TEST(who_came_before_we_listened)
 }
 END_TEST
 
+static bool
+is_kept(const void *arg)
+{
+    return w.met == (arg != NULL);
+}
+
+/* Whoever it is for may be forgotten with the data: the process after us must not take itself for the only one. */
+START_TEST(a_grace_is_known_to_the_process_after)
+{
+    char word[64];
+    long long until_ms = clock_wall_us() / US_PER_MS + 60 * 1000;
+
+    ck_assert(!w.met);
+    snprintf(word, sizeof(word), "%s %lld", redis("GET rlock:epoch"), until_ms);
+    redis("HSET rlock:absent 0f9b8a76-1c2d-4e3f-8a9b-000000000000 1");
+    redis("SET rlock:epoch %s", word);
+    turn_until(is_kept, ""); /* with the next beat */
+    redis("DEL rlock:absent");
+    turn_until(is_kept, NULL);
+}
+END_TEST
+
 /* ---- good-bye ---- */
 
 static bool
@@ -498,7 +520,7 @@ main(void)
                             an_older_redis_beside_ours,
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
-                            who_came_before_we_listened,
+                            who_came_before_we_listened, a_grace_is_known_to_the_process_after,
                             good_bye,
                             good_bye_behind_a_beat,
                             good_bye_to_nobody,

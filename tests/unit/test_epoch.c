@@ -221,7 +221,7 @@ START_TEST(blind)
     struct epoch e = ours();
     const char *const b[] = {a_b[1], NULL};
     const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
-                                 a_b[1], NULL};
+                                 "!900", a_b[1], NULL};
 
     e.blind = true;
     ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
@@ -241,13 +241,14 @@ START_TEST(how_long_a_grace_others_need)
     struct epoch e = ours();
     char longer[64], shorter[64];
     const char *const first[] = {longer, a_b[1], NULL}, *const later[] = {shorter, NULL};
-    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", shorter,
-                                 a_b[1], NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "1999", "0", "30000", "2000", "0", "0", "0", "0", "here", "!899",
+                                 shorter, a_b[1], NULL};
 
     snprintf(longer, sizeof(longer), "%s 86400000", a_b[0]);
     snprintf(shorter, sizeof(shorter), "%s 3000", a_b[0]);
     ck_assert_int_eq(answers(&e, 1, 5, 0, first), EPOCH_NEW);
     ck_assert_int_eq(answers(&e, 1, 6, 900, later), EPOCH_NEW);
+    e.number = 1999; /* us: so long the grace is to last since then */
     expect_words(&e, 0, words);
 }
 END_TEST
