@@ -209,6 +209,7 @@ jump(struct world *w, int64_t sign)
 {
     int64_t us = draw_while(w, 6000);
 
+    strangers_lost(w, false); /* what was over stays over */
     w->server.wall_us += sign * us;
     if (sign > 0) { /* keys expire before their time; back, they only live longer */
         excuse(w);

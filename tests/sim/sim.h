@@ -484,7 +484,7 @@ void turns_harm(struct world *w, const struct daemon *d, enum sight s); /* NULL:
 void check_op(struct daemon *d, const struct core_op *op, enum core_action_type verb);
 void check_ours(struct world *w);                               /* now and then, when all is quiet */
 void strangers_act(struct world *w);
-void strangers_lost(struct world *w, bool take);               /* Redis has lost data; and what is free is theirs */
+void strangers_lost(struct world *w, bool take);               /* is it still theirs? `take`: and what is free */
 bool stranger_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for whoever asks its daemon next */
 bool has_place(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the queue there */
