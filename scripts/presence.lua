@@ -142,6 +142,8 @@ local word = call('GET', epoch_key)
 local number, of, till = (word or ''):match('^(%d+) (%x+) ?(%d*)$')
 number, till = tonumber(number or 0), tonumber(till or 0) or 0
 
+local over = number == known and till == 0 -- the grace of the epoch known is, though the daemon may not have heard so
+
 if number >= FAR then -- somebody else's, and above it numbers can not rise for ever
     number, till = 0, 0
 end
@@ -170,7 +172,9 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
                 call('HSET', absent, of_all[i], '1')
             end
         end
-        call('HSET', absent, '^', text(number))
+        if #of_all > 0 then
+            call('HSET', absent, '^', text(number))
+        end
         wanted = tonumber(call('HGET', absent, '#')) or 0
         longest = math.max(longest, math.min(till - math.floor(number / 1000), DAY)) -- by the clock it was written by
     else
@@ -214,10 +218,12 @@ if till > 0 then
         for i = PEERS, #ARGV do
             local before = ARGV[i]:match('^!(%d+)$')
             local who = before and '?' or ARGV[i]:sub(1, 36)
-            if not before or call('HGET', absent, '^') ~= text(known) then
+            if not (before and over) then
+                whole = whole and who ~= '?' -- who was in a grace knows no better for whom it was
+            end
+            if not before or not over and call('HGET', absent, '^') ~= text(known) then
                 is_waited_for(who)
                 longest = math.max(longest, lasting(before or ARGV[i]:match(' (%d+)$')))
-                whole = whole and who ~= '?'
             end
         end
         if whole then

@@ -116,8 +116,8 @@ place_of(const struct epoch *e, struct slice peer)
 
 /*
  * Whom Redis knows. In a grace those that were known before stay: they may hold locks and not have been able to say so,
- * and Redis may lose its data once more before they are. Nor does who was blind see any better: it hears of those that
- * have come back only.
+ * and Redis may lose its data once more before they are. Nor does who was blind see any better, as one is whose grace
+ * was cut off by the next: it hears of those that have come back only.
  */
 static void
 take_peers(struct epoch *e, const struct reply *r)
@@ -157,6 +157,7 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_OLD;
     }
     if (number != e->number) {
+        e->blind = e->blind || grace; /* for whom it was, Redis says as long as it has that; then nobody does */
         news = EPOCH_NEW;
     } else if (grace && r->item[3]->n == 0) {
         news = EPOCH_OVER;

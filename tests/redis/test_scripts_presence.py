@@ -298,6 +298,35 @@ class Epochs(Presence):
             self.say(B, known=1, met=[A])
             self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
+    def test_for_nobody_knows_whom_and_then_a_failover(self):
+        """The data has that it is unknown. Who was in it knows no better, and must not lift it."""
+        a = self.say(A, strict=1)
+        self.c.cmd("FLUSHALL")
+        lasts = ["!%d" % (a.until - a.epoch // 1000)]
+        a = self.say(A, known=a.epoch, met=lasts)
+        _, c = self.another_redis(self.saved())
+        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
+        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", "?": "1", "^": str(a.epoch)})
+        self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+
+    def test_for_whom_is_lost_alone_and_then_a_failover(self):
+        a = self.say(A, strict=1)
+        self.c.cmd("DEL", ABSENT)
+        _, c = self.another_redis(self.saved())
+        lasts = ["!%d" % (a.until - a.epoch // 1000)]
+        again = self.say(A, c=c, known=a.epoch, met=lasts)
+        self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+
+    def test_the_end_of_a_grace_is_in_the_data_and_was_not_heard(self):
+        first = self.say(A)
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=first.epoch)
+        self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
+        _, c = self.another_redis(self.saved())
+        lasts = ["!%d" % (a.until - a.epoch // 1000)]
+        again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
+        self.assertEqual(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
+
     def test_how_long_a_grace_was_to_last_is_no_matter_where_it_goes_on(self):
         a = self.say(A, known=1)
         for far in (2 ** 60, 0):

@@ -229,8 +229,16 @@ START_TEST(blind)
     expect_words(&e, 0, words);
     ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_OVER);
     ck_assert(!e.blind);
+    ck_assert_int_eq(answers(&e, 1, 7, 900, b), EPOCH_NEW);
+    ck_assert(!e.blind);
+    ck_assert_int_eq(answers(&e, 1, 7, 900, b), EPOCH_SAME);
+    ck_assert(!e.blind);
+    ck_assert_int_eq(answers(&e, 1, 8, 900, b), EPOCH_NEW); /* cut off: Redis may forget that once more */
+    ck_assert(e.blind);
+    ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_OVER);
+    ck_assert(!e.blind);
     e.blind = true;
-    ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_SAME); /* nothing is lost that could tell of others */
+    ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_SAME); /* nothing is lost that could tell of others */
     ck_assert(!e.blind);
 }
 END_TEST
