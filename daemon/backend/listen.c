@@ -66,11 +66,17 @@ source_free(struct source *src)
 /* ---- what is to be posted ---- */
 
 static void
+make_due(struct listen *in, struct watch *wa)
+{
+    list_remove(&wa->due);
+    list_push_back(&in->due, &wa->due);
+}
+
+static void
 note_hint(struct listen *in, struct watch *wa)
 {
     wa->hint = true;
-    list_remove(&wa->due);
-    list_push_back(&in->due, &wa->due);
+    make_due(in, wa);
 }
 
 /* One of its parts is not waited for any more. */
@@ -88,8 +94,7 @@ note_watching(struct listen *in, struct watch *wa)
     if (heard) {
         wa->watching = true;
         wa->deaf = wa->part[PART_CHANNEL].state != PART_HEARD;
-        list_remove(&wa->due);
-        list_push_back(&in->due, &wa->due);
+        make_due(in, wa);
     }
 }
 
@@ -97,8 +102,7 @@ static void
 note_deaf(struct listen *in, struct watch *wa)
 {
     wa->deaf = true;
-    list_remove(&wa->due);
-    list_push_back(&in->due, &wa->due);
+    make_due(in, wa);
 }
 
 void

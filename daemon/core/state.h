@@ -304,19 +304,21 @@ void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_placed(struct claim *cl);
-void claim_deserted(struct core *c, struct claim *cl);
-void claim_desert(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
-void claim_freed(struct core *c, struct claim *cl, bool news);
-void claim_told_lost(struct core *c, struct claim *cl);
-void claim_owner_ends(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
 struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
+
+/* ends.c */
+void claim_deserted(struct core *c, struct claim *cl);
+void claim_desert(struct core *c, struct claim *cl);
+void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
+void claim_freed(struct core *c, struct claim *cl, bool news);
+void claim_told_lost(struct core *c, struct claim *cl);
+void claim_owner_ends(struct core *c, struct claim *cl);
 
 /* kept.c */
 void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
