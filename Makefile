@@ -3,6 +3,7 @@ ifeq ($(origin CC),default)
 CC      := gcc
 endif
 B       ?= build
+V       ?=
 CFLAGS  ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
 PREFIX  ?= /usr
 SYSCONF ?= /etc
@@ -35,34 +36,40 @@ IN_TEST  = $(MAKE) B=build/test TEST_CLOCK=1 WERROR=-Werror
 IN_ASAN  = $(MAKE) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"
 IN_CLANG = $(MAKE) B=build/clang CC=clang WERROR=-Werror CFLAGS="-O0 -g"
 
+# One line for each room that something is compiled in; `make V=1` shows the commands instead, `make -s` nothing.
+Q       := $(if $(V),,@)
+QUIET    = $(V)$(findstring s,$(firstword -$(MAKEFLAGS)))
+ROOM     = $(if $(QUIET)$(SAID_$(<D)),,$(eval SAID_$(<D) := 1)$(info build $(<D)/))
+LINK     = $(if $(QUIET),,$(info link $@))
+
 all: $(B)/rlockd $(B)/rlock ## build build/rlockd and build/rlock
 
 $(B)/librlockd.a: $(OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
 
 $(B)/rlockd: $(RLOCKD) $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/rlock: $(RLOCK) $(RLOCK_SEES)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 # The Lua scripts as C strings.
 $(B)/gen/scripts.h: scripts/embed $(wildcard scripts/*.lua)
 	@mkdir -p $(@D)
-	scripts/embed >$@.new && mv $@.new $@
+	$(Q)scripts/embed >$@.new && mv $@.new $@
 
 $(B)/daemon/backend/call.o $(B)/tests/unit/test_backend_memory.o: $(B)/gen/scripts.h
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(ROOM)$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/tests/unit/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
-	$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CHECKCF) $(CFLAGS) $(QUICKLY) -MMD -MP -c -o $@ $<
+	$(Q)$(ROOM)$(CC) $(WARN) $(WERROR) $(CPPFLAGS) $(PKGCF) $(CHECKCF) $(CFLAGS) $(QUICKLY) -MMD -MP -c -o $@ $<
 
 $(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
 run: ## install what is missing, build, and serve with a private Redis until ^C
 	@scripts/setup build

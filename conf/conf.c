@@ -88,10 +88,64 @@ conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out)
     buf_adds(out, at + strlen(STAND_IN));
 }
 
+static bool
+begins(struct slice key, const char *front)
+{
+    size_t n = strlen(front);
+
+    return key.n >= n && memcmp(key.p, front, n) == 0;
+}
+
+static bool
+ends(struct slice key, const char *back)
+{
+    size_t n = strlen(back);
+
+    return key.n >= n && memcmp(key.p + key.n - n, back, n) == 0;
+}
+
 bool
 conf_key_is_own(struct slice key)
 {
-    size_t n = strlen(CONF_OWN_KEYS);
+    return begins(key, CONF_OWN_KEYS);
+}
 
-    return key.n >= n && memcmp(key.p, CONF_OWN_KEYS, n) == 0;
+/*
+ * Keys beside a lock's: prefixed() and suffixed() of scripts/common.lua put braces around its name, unless it brings
+ * some, so all of these have one. Redisson makes the same, and the latch besides.
+ */
+static const struct {
+    const char *front, *back;
+    bool counted; /* digits stand behind `back` */
+    const char *what;
+} beside[] = {
+    {"redisson_lock_queue:", "", false, "would be the queue of another lock (kind fair)"},
+    {"redisson_lock_timeout:", "", false, "would be the times of a queue of another lock (kind fair)"},
+    {"redisson_lock_token:", "", false, "would be the token of another lock (kind fenced)"},
+    {"redisson_unlock_latch:", "", false, "would be what Redisson keeps of an unlocking of another lock"},
+    {"", ":timeout", false, "would be the permits of another lock (kind semaphore)"},
+    {"", ":rlockd", false, "would be the mark of another lock (kind semaphore)"},
+    {"", ":rwlock_timeout:", true, "would be a reader's time of another lock (kind rw)"},
+};
+
+const char *
+conf_key_taken(struct slice key)
+{
+    struct slice uncounted = key;
+
+    if (conf_key_is_own(key)) {
+        return "would begin with " CONF_OWN_KEYS ", which is for rlockd itself";
+    }
+    if (key.n == 0 || memchr(key.p, '{', key.n) == NULL) {
+        return NULL;
+    }
+    while (uncounted.n > 0 && uncounted.p[uncounted.n - 1] >= '0' && uncounted.p[uncounted.n - 1] <= '9') {
+        uncounted.n--;
+    }
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+        if (begins(key, beside[i].front) && ends(beside[i].counted ? uncounted : key, beside[i].back)) {
+            return beside[i].what;
+        }
+    }
+    return NULL;
 }

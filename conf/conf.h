@@ -66,12 +66,16 @@ struct conf {
     int64_t deadlock_us; /* a wait older than that asks other daemons about deadlocks; 0 = never */
     int64_t max_poll_us; /* locks are asked for at least that often while somebody waits */
 
-    int64_t limit_sessions, limit_waiters, limit_locks;         /* locks: held or wanted by one owner */
+    int64_t limit_sessions, limit_waiters, limit_session_waiters;
+    int64_t limit_total_locks, limit_user_share;
+    int64_t limit_locks; /* held or wanted by one owner */
     int64_t limit_name_bytes, limit_line_bytes, limit_words;
     int64_t limit_output_bytes, limit_pipeline;              /* per session: unread output; requests not answered yet */
+    int64_t limit_pipeline_bytes;                               /* ... memory that these and their replies take */
 
     char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
     char *auth_password_file, *auth_admin_password_file;
+    bool protected_mode;                                        /* TCP without a password is for this host, and no admin's */
     bool auth_unix;                                             /* Unix sockets too must AUTH */
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
@@ -84,6 +88,9 @@ struct conf {
     char *run_dir;         /* of --redis embedded */
     char *state_dir;       /* "" = what systemd says, "none" = none */
 };
+
+/* No lock's name is ever longer, whatever limits.name_bytes says or has said. */
+#define CONF_NAME_BYTES_MAX 4096
 
 /* What the command line says over the file; NULL / n == 0 = nothing. */
 struct conf_overrides {
@@ -109,9 +116,34 @@ const struct conf_locks *conf_locks_for(const struct conf *cf, struct slice name
 /* Writes the Redis key of `name` by these settings. */
 void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out);
 
+/*
+ * The keys that names can get by these rules, and those beside them, as patterns of Redis's ACL ("~app:* ..."), put
+ * behind what is in `patterns`; and a key that is none of them. False: any key can be a name's, or memory is out.
+ */
+#define CONF_OUTSIDE_BYTES 40
+bool conf_key_rights(const struct conf *cf, struct buf *patterns, char outside[CONF_OUTSIDE_BYTES]);
+
+/*
+ * Whether every name has the same key in Redis by both. False: `why` has a line that says which rule changes it, or that
+ * it cannot be told. A reload must not change it: daemons on one Redis do not reload at the same moment.
+ */
+bool conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why);
+
+/* A line for each two rules that obviously give two names one key; a few at most. */
+void conf_each_collision(const struct conf *cf, struct buf *out);
+
+/* A fingerprint of which keys names have: with the same one all names have the same; 0: out of memory. */
+uint64_t conf_keys_print(const struct conf *cf);
+
 /* Keys in Redis that begin so are for rlockd itself (its clock, its epoch, who is there): no lock may have one. */
 #define CONF_OWN_KEYS "rlock:"
 bool conf_key_is_own(struct slice key);
+
+/*
+ * NULL when the key may be a lock's; else what it would be, "would be ...": rlockd's own, or a key that some kind keeps
+ * beside the one of another lock (scripts/): whoever locks it would change what that one goes by.
+ */
+const char *conf_key_taken(struct slice key);
 
 /* The effective configuration as YAML, each key with its default in a comment (-T). Passwords as "***". */
 void conf_print(const struct conf *cf, struct buf *out);

@@ -6,7 +6,9 @@
  */
 #include "conf/conf_keys.h"
 
+#include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 
 #include "daemon/base/units.h"
 
@@ -149,6 +151,32 @@ conf_check_address(struct slice text, struct buf *why)
     }
     buf_adds(why, "must be unix:PATH or tcp:HOST:PORT");
     return false;
+}
+
+/* Of an address that conf_check_address() has let through. Names are not looked up: only `localhost` is known. */
+bool
+conf_address_is_local(const char *text)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    char host[128];
+    const char *colon = strrchr(text, ':'), *from = text + 4;
+    size_t n;
+
+    if (strncmp(text, "tcp:", 4) != 0 || colon < from) {
+        return true;
+    }
+    from += *from == '[';
+    n = (size_t)(colon - from) - (colon > from && colon[-1] == ']');
+    if (n >= sizeof(host)) {
+        return false;
+    }
+    memcpy(host, from, n);
+    host[n] = '\0';
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+    }
+    return strcasecmp(host, "localhost") == 0 || (inet_aton(host, &v4) != 0 && ntohl(v4.s_addr) >> 24 == 127);
 }
 
 static bool

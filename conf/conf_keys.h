@@ -44,6 +44,7 @@ enum {
 typedef bool conf_check_fn(struct slice text, struct buf *why);
 
 conf_check_fn conf_check_printable; /* UTF-8 without control characters: every text */
+bool conf_address_is_local(const char *address); /* a Unix socket, or TCP that only this host reaches */
 conf_check_fn conf_check_address; /* unix:PATH or tcp:HOST:PORT; empty is left to the length */
 conf_check_fn conf_check_url;     /* of Redis, in a form that is built */
 conf_check_fn conf_check_key;     /* {name} once and no other brace */

@@ -270,6 +270,30 @@ check_pairs(struct loader *ld)
     }
 }
 
+/* Protected mode: where it is left, and what is wrong, names the first address that other hosts may reach. */
+static const char *
+find_open_address(const struct conf *cf)
+{
+    for (size_t i = 0; cf->protected_mode && cf->auth_password == NULL && i < cf->listen.n; i++) {
+        if (!conf_address_is_local(cf->listen.item[i])) {
+            return cf->listen.item[i];
+        }
+    }
+    return NULL;
+}
+
+#define OPEN_ADDRESS "%s: other hosts may reach it without a password: set auth.password, or protected_mode: false"
+
+static void
+check_open_addresses(struct loader *ld)
+{
+    const char *addr = find_open_address(ld->cf);
+
+    if (addr != NULL) {
+        loader_complain(ld, ld->seen[conf_key_find("", SLICE_LIT("listen")) - conf_keys], "listen: " OPEN_ADDRESS, addr);
+    }
+}
+
 /* The command line. */
 
 static void
@@ -296,6 +320,9 @@ override_all(struct loader *ld, const struct conf_overrides *over, struct buf *e
     for (size_t i = 0; i < over->listen.n; i++) {
         override(ld, "--listen", listen, over->listen.item[i], errors);
     }
+    if (over->listen.n > 0 && find_open_address(ld->cf) != NULL) {
+        buf_printf(errors, "--listen: " OPEN_ADDRESS "\n", find_open_address(ld->cf));
+    }
     if (over->redis_url != NULL) {
         override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), over->redis_url, errors);
     }
@@ -320,6 +347,9 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
     if (!ld.no_memory) {
         take_secrets(&ld);
         check_pairs(&ld);
+        if (over == NULL || over->listen.n == 0) {
+            check_open_addresses(&ld);
+        }
         print_complaints(&ld, errors);
     }
     if (!ld.no_memory && over != NULL) {

@@ -18,24 +18,28 @@
 
 #define DEFAULT_ADDR "unix:/run/rlockd/rlockd.sock"
 #define ANSWER_US (10 * US_PER_S)
+#define CONNECT_US (5 * US_PER_S)
 #define KILL_AFTER_US (5 * US_PER_S)
 
 static const char usage[] =
     "usage: rlock [-s unix:PATH|tcp:HOST:PORT] VERB ...\n"
     "\n"
     "  rlock run NAME [-n | -w DURATION] [-S | -N SLOTS] [--kind KIND] [--kill-after DURATION] -- COMMAND ...\n"
-    "      lock NAME, run COMMAND, unlock. -n: do not wait. -w: wait so long (30s, 500ms, 2m; a plain number is ms).\n"
+    "      lock NAME, run COMMAND, unlock. -n: do not wait. -w: wait so long (30s, 500ms, 2m; a plain number is seconds).\n"
     "      -S: shared, beside others that say -S; one that does not (and says --kind rw, or a rule does) is alone.\n"
     "      -N: at most SLOTS at a time. --kind: what kind of lock; with -S rw, with -N semaphore, else as the rules "
     "say.\n"
     "      COMMAND sees RLOCK_NAME and RLOCK_TOKEN, gets our signals, and is ended (TERM, then KILL\n"
-    "      after --kill-after, 5s) before a lease that cannot be renewed is over.\n"
+    "      after --kill-after, 5s) before a lease that cannot be renewed is over. It goes on while rlockd is\n"
+    "      restarted, for 10 s at most. When rlock is killed, all that COMMAND has started is.\n"
     "  rlock ls [GLOB]\n"
     "      the locks the daemon knows\n"
     "  rlock tree [GLOB]\n"
     "      who waits for whom, root holders first\n"
     "  rlock ping\n"
     "      is it there?\n"
+    "  rlock help\n"
+    "      this\n"
     "\n"
     "  -s ADDRESS   default: $RLOCK_SOCKET, else " DEFAULT_ADDR "\n"
     "  RLOCK_PASSWORD in the environment is sent as AUTH.\n"
@@ -50,13 +54,32 @@ misused(const char *why)
     return RLOCK_USAGE;
 }
 
+static int
+misused_verb(const char *verb)
+{
+    static const char *const verbs[] = {"run", "ls", "tree", "ping", "help"};
+    char why[160];
+
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verb, verbs[i]) == 0) {
+            snprintf(why, sizeof(why), "%s takes other words", verb);
+            return misused(why);
+        }
+    }
+    if (*verb == '\0') {
+        return misused("what shall be done? run, ls, tree, ping or help");
+    }
+    snprintf(why, sizeof(why), "there is no verb '%.40s': run, ls, tree, ping or help", verb);
+    return misused(why);
+}
+
 /* Asks one thing. NULL: it was said on stderr why. The reply lives as long as the client. */
 static const struct value *
 ask_once(struct client *c, const struct rlock_at *at, const char *const *words)
 {
     const struct value *v = NULL;
 
-    if (client_open(c, at->addr, at->password) && client_send(c, words)) {
+    if (client_open(c, at->addr, at->password, CONNECT_US) && client_send(c, words)) {
         v = client_wait(c, ANSWER_US);
     }
     if (v == NULL) {
@@ -182,19 +205,44 @@ tree(const struct rlock_at *at, const char *glob)
     return v != NULL ? 0 : RLOCK_UNREACHABLE;
 }
 
+/* As people write it: a plain number is seconds here, as for flock(1) and sleep(1); on the wire it is milliseconds. */
 static bool
-is_duration(const char *text)
+take_duration(const char *text, int64_t *us)
+{
+    int64_t n;
+
+    if (number_parse(slice_of(text), &n)) {
+        *us = n <= INT64_MAX / US_PER_S ? n * US_PER_S : 0;
+        return n <= INT64_MAX / US_PER_S;
+    }
+    return duration_parse(slice_of(text), us);
+}
+
+/* The same for LOCK's WAIT. */
+static bool
+take_wait(struct rlock_run *r, const char *text)
 {
     int64_t us;
 
-    return duration_parse(slice_of(text), &us);
+    r->wait = text;
+    if (strcasecmp(text, "forever") == 0) {
+        return true;
+    }
+    if (!take_duration(text, &us)) {
+        return false;
+    }
+    if (text[strlen(text) - 1] >= '0' && text[strlen(text) - 1] <= '9') {
+        snprintf(r->wait_text, sizeof(r->wait_text), "%ss", text);
+        r->wait = r->wait_text;
+    }
+    return true;
 }
 
 /* One option of run. NULL: taken, else what is wrong with it. */
 static const char *
 run_option(int opt, struct rlock_run *r)
 {
-    static const char no_duration[] = "a duration is like 500ms, 30s, 2m or 1h";
+    static const char no_duration[] = "a duration is like 500ms, 30s (or 30), 2m or 1h";
     int64_t n;
 
     switch (opt) {
@@ -203,10 +251,12 @@ run_option(int opt, struct rlock_run *r)
         if (r->wait != NULL) {
             return "-n or -w, once";
         }
-        r->wait = opt == 'n' ? "0" : optarg;
-        return opt == 'n' || strcasecmp(optarg, "forever") == 0 || is_duration(optarg) ? NULL : no_duration;
+        return take_wait(r, opt == 'n' ? "0" : optarg) ? NULL : no_duration;
     case 'k':
-        return duration_parse(slice_of(optarg), &r->kill_after_us) ? NULL : no_duration;
+        return take_duration(optarg, &r->kill_after_us) ? NULL : no_duration;
+    case 'h':
+        fputs(usage, stdout);
+        exit(0);
     case 'S':
         r->shared = true;
         break;
@@ -233,11 +283,11 @@ run_options(int argc, char **argv, struct rlock_run *r)
         {"kill-after", required_argument, NULL, 'k'}, {"wait", required_argument, NULL, 'w'},
         {"nowait", no_argument, NULL, 'n'},           {"shared", no_argument, NULL, 'S'},
         {"slots", required_argument, NULL, 'N'},      {"kind", required_argument, NULL, 'K'},
-        {NULL, 0, NULL, 0},
+        {"help", no_argument, NULL, 'h'},             {NULL, 0, NULL, 0},
     };
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "+nw:k:SN:", options, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, "+hnw:k:SN:", options, NULL)) != -1) {
         const char *wrong = run_option(opt, r);
 
         if (wrong != NULL) {
@@ -324,5 +374,9 @@ main(int argc, char **argv)
     if (strcmp(verb, "ping") == 0 && argc == 1) {
         return ping(&at);
     }
-    return misused(*verb == '\0' ? "what shall be done?" : "there is no such verb, or it takes other words");
+    if (strcmp(verb, "help") == 0) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    return misused_verb(verb);
 }

@@ -4,6 +4,7 @@
 #ifndef RLOCKD_RLOCK_H
 #define RLOCKD_RLOCK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,14 +28,25 @@ struct rlock_run {
     struct rlock_at at;
     const char *name;
     const char *wait;      /* as LOCK's WAIT takes it; NULL = the daemon's default */
+    char wait_text[40];    /* that, where it was not given so */
     const char *kind;      /* as LOCK's KIND takes it; NULL = what the daemon's rules say */
     const char *limit;     /* as LOCK's LIMIT takes it; NULL = the same */
     bool shared;
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */
+    const char *owner;     /* who locks; drawn by rlock_run() */
 };
+
+#define RLOCK_OWNER_BYTES 120
+#define RLOCK_GUARD_DIED (SIGRTMIN + 3) /* the inner process gets it when the outer one has died */
 
 /* Runs the command while the lock is held; returns what rlock ends with. */
 int rlock_run(const struct rlock_run *r);
+
+/* The inner process of that: rlock_signals() are blocked, the command gets `mask`. */
+int rlock_inner(const struct rlock_run *r, const sigset_t *mask);
+
+/* All that are passed on to the command, and CHLD. */
+void rlock_signals(sigset_t *set);
 
 #endif

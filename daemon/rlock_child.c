@@ -106,8 +106,12 @@ enum child_news
 child_look(struct child *c)
 {
     int status;
+    pid_t pid;
 
-    while (waitpid(c->pid, &status, WNOHANG | WUNTRACED) == c->pid) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (pid != c->pid) {
+            continue; /* one that the command has left behind, see tree_adopt() */
+        }
         if (!WIFSTOPPED(status)) {
             c->status = status;
             if (c->terminal && terminal_is_of(c->pid)) {

@@ -23,7 +23,7 @@
 #include "daemon/base/units.h"
 #include "proto/writer.h"
 
-#define CONNECT_US (5 * US_PER_S)
+#define SEND_US (5 * US_PER_S)
 #define REPLY_BYTES_MAX (256u << 20)
 #define DEPTH_MAX 8
 #define CHUNK_BYTES 65536
@@ -58,7 +58,7 @@ wait_for(struct client *c, short what, int64_t deadline_us)
 
 /* Connects the new socket c->fd. */
 static bool
-connect_fd(struct client *c, const struct sockaddr *to, socklen_t bytes)
+connect_fd(struct client *c, const struct sockaddr *to, socklen_t bytes, int64_t patience_us)
 {
     int err = 0;
     socklen_t err_bytes = sizeof(err);
@@ -72,7 +72,7 @@ connect_fd(struct client *c, const struct sockaddr *to, socklen_t bytes)
     if (errno != EINPROGRESS) {
         return false;
     }
-    if (!wait_for(c, POLLOUT, clock_now_us() + CONNECT_US)) {
+    if (!wait_for(c, POLLOUT, clock_now_us() + patience_us)) {
         errno = ETIMEDOUT;
         return false;
     }
@@ -84,9 +84,9 @@ connect_fd(struct client *c, const struct sockaddr *to, socklen_t bytes)
 }
 
 static bool
-open_unix(struct client *c, const char *path)
+open_unix(struct client *c, const char *path, int64_t patience_us)
 {
-    const struct timeval patience = {.tv_sec = CONNECT_US / US_PER_S};
+    const struct timeval patience = {.tv_sec = patience_us / US_PER_S, .tv_usec = patience_us % US_PER_S};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
 
     if (strlen(path) >= sizeof(to.sun_path)) {
@@ -98,11 +98,11 @@ open_unix(struct client *c, const char *path)
     if (c->fd >= 0) {
         (void)setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     }
-    return connect_fd(c, (const struct sockaddr *)&to, sizeof(to)) ? true : fail(c, path, errno);
+    return connect_fd(c, (const struct sockaddr *)&to, sizeof(to), patience_us) ? true : fail(c, path, errno);
 }
 
 static bool
-open_tcp(struct client *c, const char *host_port)
+open_tcp(struct client *c, const char *host_port, int64_t patience_us)
 {
     const struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *all = NULL;
@@ -129,7 +129,7 @@ open_tcp(struct client *c, const char *host_port)
     }
     for (const struct addrinfo *a = all; a != NULL; a = a->ai_next) {
         c->fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-        if (connect_fd(c, a->ai_addr, a->ai_addrlen)) {
+        if (connect_fd(c, a->ai_addr, a->ai_addrlen, patience_us)) {
             freeaddrinfo(all);
             return true;
         }
@@ -144,10 +144,10 @@ open_tcp(struct client *c, const char *host_port)
 }
 
 static bool
-authenticate(struct client *c, const char *password)
+authenticate(struct client *c, const char *password, int64_t patience_us)
 {
     const char *const words[] = {"AUTH", password, NULL};
-    const struct value *v = client_send(c, words) ? client_wait(c, CONNECT_US) : NULL;
+    const struct value *v = client_send(c, words) ? client_wait(c, patience_us) : NULL;
 
     if (v != NULL && v->type == VALUE_ERROR) {
         snprintf(c->error, sizeof(c->error), "%.*s", (int)v->text.n, v->text.p);
@@ -157,22 +157,22 @@ authenticate(struct client *c, const char *password)
 }
 
 bool
-client_open(struct client *c, const char *addr, const char *password)
+client_open(struct client *c, const char *addr, const char *password, int64_t patience_us)
 {
     bool ok;
 
     *c = (struct client){.fd = -1};
     buf_init(&c->in, REPLY_BYTES_MAX);
     if (strncmp(addr, "unix:", 5) == 0) {
-        ok = open_unix(c, addr + 5);
+        ok = open_unix(c, addr + 5, patience_us);
     } else if (strncmp(addr, "tcp:", 4) == 0) {
-        ok = open_tcp(c, addr + 4);
+        ok = open_tcp(c, addr + 4, patience_us);
     } else if (strchr(addr, '/') != NULL) {
-        ok = open_unix(c, addr);
+        ok = open_unix(c, addr, patience_us);
     } else {
         ok = fail(c, addr, EINVAL);
     }
-    return ok && (password == NULL || authenticate(c, password));
+    return ok && (password == NULL || authenticate(c, password, patience_us));
 }
 
 void
@@ -184,6 +184,21 @@ client_close(struct client *c)
     buf_fini(&c->in);
     free(c->node);
     *c = (struct client){.fd = -1};
+}
+
+void
+client_peer(const struct client *c, char out[80])
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof(a);
+    char host[56], port[8];
+
+    out[0] = '\0';
+    if (getpeername(c->fd, (struct sockaddr *)&a, &n) == 0 && a.ss_family != AF_UNIX &&
+        getnameinfo((struct sockaddr *)&a, n, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) ==
+            0) {
+        snprintf(out, 80, a.ss_family == AF_INET6 ? "tcp:[%s]:%s" : "tcp:%s:%s", host, port);
+    }
 }
 
 bool
@@ -211,7 +226,7 @@ client_send(struct client *c, const char *const *words)
         if (sent > 0) {
             at += (size_t)sent;
         } else if (errno == EAGAIN) {
-            ok = wait_for(c, POLLOUT, clock_now_us() + CONNECT_US);
+            ok = wait_for(c, POLLOUT, clock_now_us() + SEND_US);
         } else if (errno != EINTR) {
             ok = fail(c, "send", errno);
         }

@@ -36,11 +36,14 @@ struct client {
 enum client_result { CLIENT_MORE, CLIENT_READY, CLIENT_BAD };
 
 /*
- * Connects to "unix:PATH", "tcp:HOST:PORT" or a path with a '/' in it, and sends AUTH when a password is given.
- * False: `error` says why.
+ * Connects to "unix:PATH", "tcp:HOST:PORT" or a path with a '/' in it, and sends AUTH when a password is given;
+ * each of that may take patience_us. False: `error` says why.
  */
-bool client_open(struct client *c, const char *addr, const char *password);
+bool client_open(struct client *c, const char *addr, const char *password, int64_t patience_us);
 void client_close(struct client *c);
+
+/* "tcp:ADDRESS:PORT" of who is connected, by numbers; "" for a Unix socket. */
+void client_peer(const struct client *c, char out[80]);
 
 /* Sends one request; words end with NULL. */
 bool client_send(struct client *c, const char *const *words);

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "conf/conf.h"
@@ -20,14 +19,13 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/engine.h"
-#include "daemon/serve/http.h"
-#include "daemon/serve/listener.h"
 #include "daemon/rlockd_notify.h"
 #include "daemon/rlockd_options.h"
 #include "daemon/rlockd_redis.h"
+#include "daemon/rlockd_rights.h"
+#include "daemon/rlockd_sockets.h"
 #include "daemon/version.h"
 
-#define LISTENERS_MAX OPTIONS_LISTEN_MAX
 #define GRACE_US (5 * US_PER_S)       /* so long the start waits for Redis before it says READY */
 #define LAST_WORDS_US (500 * US_PER_MS) /* so long the end waits for releases to leave */
 
@@ -43,9 +41,7 @@ struct process {
     struct event_base *base;
     struct engine *engine;
     struct embedded *embedded;
-    struct listener *listeners[LISTENERS_MAX];
-    size_t listeners_n;
-    struct http *http;
+    struct sockets sockets;
     struct event *signals[4];
     struct event *timer;    /* of the phase: grace at the start, drain, last words */
     struct notify notify;
@@ -160,11 +156,16 @@ reload(struct process *p)
 {
     struct buf errors;
     struct conf *now;
+    char error[160];
 
     notify_reloading();
     buf_init(&errors, 0);
     now = conf_load(p->opt.conf_path, &p->opt.over, &errors);
-    if (now != NULL && own_redis_put_url(p->embedded, now)) {
+    if (now != NULL && !sockets_allowed(&p->sockets, now, error)) {
+        buf_adds(&errors, error);
+        conf_free(&now);
+    }
+    if (now != NULL && conf_same_keys(p->conf, now, &errors) && own_redis_put_url(p->embedded, now)) {
         struct conf *was = p->conf;
 
         conf_each_restart(was, now, log_restart_key, p);
@@ -185,14 +186,6 @@ reload(struct process *p)
 
 /* ---- the way out ---- */
 
-static void
-stop_accepting(struct process *p)
-{
-    while (p->listeners_n > 0) {
-        listener_close(&p->listeners[--p->listeners_n]);
-    }
-}
-
 /* Everything that is held is given back; the loop runs on until Redis has heard, or for a moment. */
 static void
 end_now(struct process *p)
@@ -201,7 +194,7 @@ end_now(struct process *p)
         return;
     }
     p->phase = PHASE_ENDING;
-    stop_accepting(p);
+    sockets_stop_accepting(&p->sockets);
     engine_drain(p->engine);
     engine_close_sessions(p->engine, "shutdown");
     p->again = true; /* what the sessions held is still to be flushed */
@@ -213,7 +206,7 @@ drain(struct process *p)
 {
     p->phase = PHASE_DRAINING;
     notify_stopping();
-    stop_accepting(p);
+    sockets_stop_accepting(&p->sockets);
     engine_drain(p->engine);
     notify_status(&p->notify, p->engine);
     set_timer(p, p->conf->drain_us);
@@ -300,11 +293,14 @@ fatal(struct process *p, const char *what, const char *error)
     return false;
 }
 
+#define SESSIONS_UNASKED 20000 /* the default of limits.sessions: who did not ask for so many is not warned */
+
 /* Sessions cost a descriptor each: takes all that the hard limit allows. */
 static void
 raise_files(struct process *p)
 {
     struct rlimit r;
+    bool few;
 
     if (getrlimit(RLIMIT_NOFILE, &r) != 0) {
         return;
@@ -314,8 +310,10 @@ raise_files(struct process *p)
         (void)setrlimit(RLIMIT_NOFILE, &r);
         (void)getrlimit(RLIMIT_NOFILE, &r);
     }
-    log_event(&p->log, r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE ? LOG_WARN : LOG_INFO,
-              "rlockd", "limits", "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), NULL);
+    few = r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE;
+    log_event(&p->log, few && p->conf->limit_sessions > SESSIONS_UNASKED ? LOG_WARN : LOG_INFO, "rlockd", "limits",
+              "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), few ? "reason" : NULL,
+              LOG_S("the open-file limit is too low for limits.sessions; raise LimitNOFILE or lower that"), NULL);
 }
 
 static bool
@@ -347,87 +345,11 @@ start_loop(struct process *p)
     return true;
 }
 
-/* Sockets that systemd passed; false when one of them is of no use. Sets *n to their number. */
-static bool
-take_passed(struct process *p, int *n)
-{
-    char **names = NULL, error[160];
-    bool ok = true;
-    int i;
-
-    *n = sd_listen_fds_with_names(1, &names);
-    if (*n < 0) {
-        return fatal(p, "passed sockets", strerror(-*n));
-    }
-    for (i = 0; i < *n; i++) {
-        int fd = SD_LISTEN_FDS_START + i;
-
-        if (!ok || p->listeners_n == LISTENERS_MAX) {
-            close(fd);
-        } else if (strcmp(names[i], "http") == 0 && p->http == NULL) {
-            p->http = http_adopt(p->engine, fd, error);
-            ok = p->http != NULL;
-        } else {
-            p->listeners[p->listeners_n] = listener_adopt(p->engine, fd, error);
-            ok = p->listeners[p->listeners_n] != NULL;
-            p->listeners_n += ok;
-        }
-    }
-    for (i = 0; i < *n; i++) {
-        free(names[i]);
-    }
-    free(names);
-    return ok || fatal(p, "passed socket", error);
-}
-
 /* Nobody asked for the default addresses by name: one of them is enough to serve. */
 static bool
-open_listeners(struct process *p)
+is_asked(const struct process *p)
 {
-    bool asked = p->opt.conf_path != NULL || p->opt.over.listen.n > 0;
-    char error[160];
-    size_t i;
-
-    for (i = 0; i < p->conf->listen.n && p->listeners_n < LISTENERS_MAX; i++) {
-        struct listener *l = listener_open(p->engine, p->conf->listen.item[i], error);
-
-        if (l != NULL) {
-            p->listeners[p->listeners_n++] = l;
-        } else if (asked) {
-            return fatal(p, "listener", error);
-        } else {
-            log_event(&p->log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), NULL);
-        }
-    }
-    return p->listeners_n > 0 || fatal(p, "listener", "none could be opened");
-}
-
-static bool
-start_sockets(struct process *p)
-{
-    char error[160];
-    size_t i;
-    int passed;
-
-    if (!take_passed(p, &passed)) {
-        return false;
-    }
-    if (p->listeners_n == 0 && !open_listeners(p)) {
-        return false;
-    }
-    if (p->http == NULL && p->conf->http_listen[0] != '\0') {
-        p->http = http_open(p->engine, p->conf->http_listen, error);
-        if (p->http == NULL) {
-            return fatal(p, "http", error);
-        }
-    }
-    for (i = 0; i < p->listeners_n; i++) {
-        log_event(&p->log, LOG_INFO, "rlockd", "listening", "addr", LOG_S(listener_addr(p->listeners[i])), NULL);
-    }
-    if (p->http != NULL) {
-        log_event(&p->log, LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(p->http)), NULL);
-    }
-    return true;
+    return p->opt.conf_path != NULL || p->opt.over.listen.n > 0;
 }
 
 static bool
@@ -440,6 +362,10 @@ build(struct process *p)
     if (!start_loop(p)) {
         return false;
     }
+    /* First of all: what a running daemon uses is not touched by one that will not serve. */
+    if (!sockets_open(&p->sockets, p->conf, is_asked(p), &p->log, error)) {
+        return fatal(p, "listener", error);
+    }
     if (!own_redis_start(&p->embedded, p->conf, &p->log, error)) {
         return fatal(p, "embedded redis", error);
     }
@@ -449,8 +375,8 @@ build(struct process *p)
     }
     log_event(&p->log, LOG_INFO, "rlockd", "start", "version", LOG_S(RLOCKD_VERSION), "pid", LOG_N(getpid()), "uuid",
               LOG_S(p->engine->uuid), NULL);
-    if (!start_sockets(p)) {
-        return false;
+    if (!sockets_serve(&p->sockets, p->engine, error)) {
+        return fatal(p, "listener", error);
     }
     set_timer(p, GRACE_US);
     return true;
@@ -461,8 +387,7 @@ take_down(struct process *p)
 {
     size_t i;
 
-    stop_accepting(p);
-    http_close(&p->http);
+    sockets_close(&p->sockets);
     engine_free(&p->engine);
     if (p->embedded != NULL) {
         embedded_stop(&p->embedded);
@@ -524,6 +449,24 @@ print_conf(struct process *p)
     return ok ? 0 : 1;
 }
 
+static void
+print_warning(void *ctx, struct slice line)
+{
+    (void)ctx;
+    fprintf(stderr, "rlockd: warning: %.*s\n", (int)line.n, line.p);
+}
+
+static void
+warn_of_collisions(const struct process *p)
+{
+    struct buf warnings;
+
+    buf_init(&warnings, 0);
+    conf_each_collision(p->conf, &warnings);
+    each_line(&warnings, print_warning, NULL);
+    buf_fini(&warnings);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -539,6 +482,10 @@ main(int argc, char **argv)
     }
     if (p.opt.mode == MODE_SERVE) {
         return serve(&p);
+    }
+    if (p.opt.mode == MODE_TEST) {
+        warn_of_collisions(&p);
+        rights_test(p.conf);
     }
     status = p.opt.mode == MODE_PRINT ? print_conf(&p) : (puts("configuration ok"), 0);
     conf_free(&p.conf);

@@ -51,6 +51,27 @@ choose_run_dir(const struct conf *cf, char dir[256])
     }
 }
 
+/*
+ * Its name there: of our own Unix socket, so that daemons with different sockets have different ones in one directory,
+ * and the next daemon at the same socket is refused while the Redis of the one before it still runs.
+ */
+static void
+choose_name(const struct conf *cf, char name[128])
+{
+    snprintf(name, 128, "redis");
+    for (size_t i = 0; i < cf->listen.n; i++) {
+        const char *addr = cf->listen.item[i], *slash = strrchr(addr, '/');
+        const char *base = slash != NULL ? slash + 1 : addr + 5;
+
+        if (strncmp(addr, "unix:", 5) == 0) {
+            if (strcmp(base, "rlockd.sock") != 0) {
+                snprintf(name, 128, "redis-%.*s", (int)strcspn(base, "."), base);
+            }
+            return;
+        }
+    }
+}
+
 static void
 tell(const struct embedded *e, const struct log *log)
 {
@@ -61,14 +82,15 @@ tell(const struct embedded *e, const struct log *log)
 bool
 own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160])
 {
-    char dir[256];
+    char dir[256], name[128];
 
     if (!is_embedded(cf)) {
         return true;
     }
     choose_run_dir(cf, dir);
     (void)mkdir(dir, 0755);
-    *e = embedded_start(dir, error);
+    choose_name(cf, name);
+    *e = embedded_start(dir, name, error);
     if (*e == NULL) {
         return false;
     }

@@ -1,5 +1,5 @@
 /*
- * options.c -- the words of LOCK, UNLOCK, RENEW, MLOCK and MUNLOCK as a struct.
+ * options.c -- the words of LOCK, UNLOCK, RENEW, CANCEL, MLOCK and MUNLOCK as a struct.
  *
  * Owns the table of options: which commands take a word, whether a value
  * follows, and what it means. Refuses everything that is not in the table, and
@@ -20,6 +20,7 @@
 #include "daemon/base/units.h"
 
 #define LEASE_LEAST_US (10 * 1000) /* of a shorter one nothing is left when it is granted */
+#define GRACE_MOST_US (3600 * INT64_C(1000000)) /* as of locks.owner_grace */
 #define SHOWN_BYTES 32 /* of a wrong word */
 
 #define FOR(cmd) (1u << CMD_##cmd)
@@ -27,7 +28,8 @@
 #define UNLOCKING (FOR(UNLOCK) | FOR(MUNLOCK))
 #define MANY (FOR(MLOCK) | FOR(MUNLOCK)) /* names */
 
-_Static_assert(CMD_LOCK < 32 && CMD_UNLOCK < 32 && CMD_RENEW < 32 && CMD_MLOCK < 32 && CMD_MUNLOCK < 32,
+_Static_assert(CMD_LOCK < 32 && CMD_UNLOCK < 32 && CMD_RENEW < 32 && CMD_CANCEL < 32 && CMD_MLOCK < 32 &&
+                   CMD_MUNLOCK < 32,
                "commands about locks are bits of an unsigned");
 
 /* Reads a value into the struct; false when it does not make sense. */
@@ -103,6 +105,12 @@ take_owner(struct lock_options *o, struct slice value)
 }
 
 static bool
+take_grace(struct lock_options *o, struct slice value)
+{
+    return duration_parse(value, &o->grace_us) && o->grace_us <= GRACE_MOST_US;
+}
+
+static bool
 take_token(struct lock_options *o, struct slice value)
 {
     int64_t n = 0;
@@ -145,6 +153,7 @@ enum {
     GROUP_SHARED,
     GROUP_LIMIT,
     GROUP_OWNER,
+    GROUP_GRACE,
     GROUP_TOKEN,
     GROUP_ONCE,
     GROUP_FULL,
@@ -158,7 +167,8 @@ static const struct option_row option_rows[] = {
     {"KIND", LOCKING, GROUP_KIND, take_kind, takes_kind},
     {"SHARED", LOCKING | FOR(UNLOCK), GROUP_SHARED, take_shared, NULL},
     {"LIMIT", LOCKING, GROUP_LIMIT, take_limit, "a whole number from 1 to 1000000"},
-    {"OWNER", LOCKING | UNLOCKING | FOR(RENEW), GROUP_OWNER, take_owner, "1 to 128 bytes"},
+    {"OWNER", LOCKING | UNLOCKING | FOR(RENEW) | FOR(CANCEL), GROUP_OWNER, take_owner, "1 to 128 bytes"},
+    {"GRACE", LOCKING, GROUP_GRACE, take_grace, "a duration of up to 1h such as 1500 (ms), 250ms, 5s or 2m"},
     {"TOKEN", FOR(UNLOCK) | FOR(RENEW), GROUP_TOKEN, take_token, "a whole number above 0"},
     {"ONCE", LOCKING, GROUP_ONCE, take_once, NULL},
     {"FULL", LOCKING, GROUP_FULL, take_full, NULL},
@@ -282,19 +292,63 @@ find_option(enum command_id cmd, struct slice word)
     return NULL;
 }
 
+/* What others call it: Redis, its lock libraries, and people who guess. */
+static const struct {
+    const char *word, *ours;
+} elsewhere[] = {
+    {"TTL", "LEASE"}, {"EX", "LEASE"},  {"PX", "LEASE"},      {"EXPIRE", "LEASE"}, {"TIMEOUT", "WAIT"},
+    {"BLOCK", "WAIT"}, {"NX", "NOWAIT"}, {"NONBLOCK", "NOWAIT"}, {"ID", "OWNER"},   {"TYPE", "KIND"},
+};
+
+/* A duration with a blank in it: "5 s". */
+static bool
+is_parted(struct slice number, struct slice unit)
+{
+    static const char *const units[] = {"us", "ms", "s", "m", "h"};
+    int64_t n;
+
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (slice_is(unit, units[i])) {
+            return number_parse(number, &n);
+        }
+    }
+    return false;
+}
+
+/* The word at `at` is no option; options begin at `first`. */
+static bool
+refuse_word(enum command_id cmd, const struct words *w, unsigned first, unsigned at, char error[OPTIONS_ERROR_BYTES])
+{
+    const char *name = command_rows[cmd].name;
+    struct slice word = w->word[at];
+
+    if ((at > first || cmd == CMD_RENEW) && is_parted(w->word[at - 1], word)) {
+        return fail(error, cmd, "%s has no option '%s': write %s%s without a blank", name, show(word).text,
+                    show(w->word[at - 1]).text, show(word).text);
+    }
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
+        if (slice_is(word, elsewhere[i].word) && find_option(cmd, slice_of(elsewhere[i].ours)) != NULL) {
+            return fail(error, cmd, "%s has no option '%s': did you mean %s?", name, show(word).text,
+                        elsewhere[i].ours);
+        }
+    }
+    return fail(error, cmd, "%s has no option '%s'", name, show(word).text);
+}
+
 /* The words from the first option on. */
 static bool
 take_options(enum command_id cmd, const struct words *w, unsigned at, struct lock_options *out,
              char error[OPTIONS_ERROR_BYTES])
 {
     const struct option_row *seen[GROUPS] = {NULL};
+    unsigned first = at;
 
     while (at < w->n) {
         const struct option_row *row = find_option(cmd, w->word[at]);
         struct slice value = {NULL, 0};
 
         if (row == NULL) {
-            return fail(error, cmd, "%s has no option '%s'", command_rows[cmd].name, show(w->word[at]).text);
+            return refuse_word(cmd, w, first, at, error);
         }
         if (seen[row->group] == row) {
             return fail(error, cmd, "%s is given twice", row->word);
@@ -314,6 +368,9 @@ take_options(enum command_id cmd, const struct words *w, unsigned at, struct loc
             return false;
         }
     }
+    if (seen[GROUP_GRACE] != NULL && out->owner.n == 0) {
+        return fail(error, cmd, "GRACE is for an OWNER: what a session holds ends with it");
+    }
     return true;
 }
 
@@ -323,7 +380,8 @@ options_parse(enum command_id cmd, const struct words *w, size_t name_bytes_max,
 {
     unsigned at = 0;
 
-    assert(cmd == CMD_LOCK || cmd == CMD_UNLOCK || cmd == CMD_RENEW || cmd == CMD_MLOCK || cmd == CMD_MUNLOCK);
+    assert(cmd == CMD_LOCK || cmd == CMD_UNLOCK || cmd == CMD_RENEW || cmd == CMD_CANCEL || cmd == CMD_MLOCK ||
+           cmd == CMD_MUNLOCK);
     *out = (struct lock_options){.kind = KIND_REENTRANT};
     if (!take_names(cmd, w, name_bytes_max, out, &at, error)) {
         return false;

@@ -1,5 +1,5 @@
 /*
- * options.h -- the words of LOCK, UNLOCK, RENEW, MLOCK and MUNLOCK as a struct.
+ * options.h -- the words of LOCK, UNLOCK, RENEW, CANCEL, MLOCK and MUNLOCK as a struct.
  */
 #ifndef RLOCKD_PROTO_OPTIONS_H
 #define RLOCKD_PROTO_OPTIONS_H
@@ -23,6 +23,7 @@ struct lock_options {
     bool has_wait, has_lease, has_kind, shared, once, full;
     int64_t wait_us;  /* NOWAIT = 0; "WAIT forever" = DURATION_FOREVER */
     int64_t lease_us; /* LEASE, or RENEW's duration; > 0 */
+    int64_t grace_us; /* GRACE; 0 = none given */
     enum kind kind;
     uint32_t limit; /* 0 = none given */
     uint64_t token; /* 0 = none given */

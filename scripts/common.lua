@@ -17,7 +17,7 @@
 --   TAKEN    how long to wait if nothing is heard, in ms, -1 = nobody knows: the PTTL of whoever has it (fair, the lock
 --            free: until the place of who is first runs out; semaphore: until the nearest permit does);
 --            rw, semaphore: how many have it, fair: 1 if this owner has a place, others: 0
---   FOREIGN  PTTL; the key is of another type
+--   FOREIGN  PTTL; the key is not one of this kind's: of another type, or not of its shape. Nothing was written
 --   GONE     this owner does not have it; clear: nobody had, token, subscribers woken
 --   FULL     Redis is out of memory; nothing was written for this name
 --   STALE    the guard has passed; nothing was done
@@ -38,7 +38,10 @@
 -- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
 -- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
 -- Keys beside a lock's own (a queue, the end of permits, another counter) bear names that are made from its name; each
--- kind says what it does where somebody has put something of another type there.
+-- kind says what it does where somebody has put something else there.
+-- Applications have keys in the same Redis, and clients choose names. So a script writes to a key that exists only if
+-- its type and its shape prove that a lock has written it: a field, value or member of this owner (nobody else has its
+-- uuid, value or permit), or what each kind says of others' in is_lock(). Losers write nothing.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
 local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
@@ -102,6 +105,16 @@ end
 
 local function suffixed(key, suffix)
     return (key:find('{', 1, true) and key or '{' .. key .. '}') .. ':' .. suffix
+end
+
+-- The name of an owner as Redisson's clients and daemons write it: a uuid and a number.
+local function is_owner(name)
+    return name:find('^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$') ~= nil
+end
+
+-- A number of holds, as a hash or a counter has it.
+local function is_count(value)
+    return value:find('^%d+$') ~= nil and #value <= 10
 end
 
 -- In a grace nobody but who held a name asks for it: whoever else has it in the data, of all daemons, has it no more.

@@ -1,5 +1,8 @@
 -- counter.lua -- INCR == 1 wins; whoever wins sets the expiry, a loser touches nothing.
 --
+-- A counter with an expiry is all there is to see: a limit on requests looks the same. So only what the rules declare is
+-- ever taken from others.
+--
 -- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
 -- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
 -- stamp: it finds the lock taken until that expires. And a release that runs twice must not find the next holder under
@@ -8,12 +11,16 @@
 -- One case is left, and is in the kind: Redis has lost a lock, somebody else was granted it with a LEASE of another
 -- length, and that ends in the same milliseconds by chance. Then the release that the first one owes finds its stamp.
 -- With leases of one length it cannot be: who comes later ends later.
-local TYPE = 'string'
 
--- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it.
-local function ours(key, stamp)
-    local pttl = call('PTTL', key)
-    if stamp == '0' or pttl < 0 then
+local function is_lock(key, pttl, _, declared)
+    local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))
+    return count and is_count(count)
+end
+
+-- The expiry is our stamp, give or take what rounding and the time between TIME and PTTL make of it, and the value is a
+-- count.
+local function ours(key, stamp, pttl)
+    if stamp == '0' or pttl < 0 or not is_lock(key, pttl, nil, '1') then
         return false
     end
     local early = stamp - (now_ms + pttl)
@@ -26,13 +33,13 @@ local function ours(key, stamp)
 end
 
 local function acquire(key, stamp, lease)
-    local kind = call('TYPE', key).ok
-    if kind == TYPE and ours(key, stamp) then -- held, and not lost after all
+    local pttl = call('PTTL', key)
+    if ours(key, stamp, pttl) then -- held, and not lost after all
         local expiry = math.max(now_ms + lease, stamp)
         call('PEXPIREAT', key, text(expiry))
         return OK, token(), expiry
-    elseif kind ~= 'none' then
-        return kind == TYPE and TAKEN or FOREIGN, call('PTTL', key)
+    elseif pttl ~= -2 then
+        return sound(pcall('STRLEN', key)) and TAKEN or FOREIGN, pttl
     end
     if not sound(pcall('INCR', key)) then
         return
@@ -42,7 +49,7 @@ local function acquire(key, stamp, lease)
 end
 
 local function renew(key, stamp, lease, exact)
-    if not ours(key, stamp) then
+    if not ours(key, stamp, call('PTTL', key)) then
         return GONE
     end
     local expiry = now_ms + lease
@@ -54,7 +61,7 @@ local function renew(key, stamp, lease, exact)
 end
 
 local function release(key, stamp, channel)
-    if not ours(key, stamp) then
+    if not ours(key, stamp, call('PTTL', key)) then
         return GONE
     end
     call('DEL', key)

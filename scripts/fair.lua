@@ -18,8 +18,9 @@
 --   Each is good for as long as before: one that nobody asks for any more must run out, however often others go before.
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
--- * List or sorted set of another type: there is no queue, and nobody gets a place. It is a lock as before, without an
---   order; Redisson's clients can not use it at all then.
+-- * List or sorted set of another type, or with something else in them than names of owners (first and last are looked
+--   at): there is no queue, nothing is written there, and nobody gets a place. It is a lock as before, without an order;
+--   Redisson's clients can not use it at all then.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_renew = renew
@@ -40,6 +41,8 @@ local function head_of(list, set, owner)
         local head = sound(pcall('LINDEX', list, #over))
         if not head or head == owner then
             return head, over
+        elseif not is_owner(head) then
+            return nil, {}
         end
         local score = sound(pcall('ZSCORE', set, head))
         if score == nil then
@@ -88,7 +91,11 @@ local function stand(list, set, owner, lease)
     if score and at then
         n = in_front(score)
     else -- a new one, or half of one: behind whoever is last, or in front of it now
+        local first = call('ZRANGE', set, 0, 0)[1]
         local front = call('LINDEX', list, at and at - 1 or -1)
+        if first and not is_owner(first) or front and not is_owner(front) then
+            return nil
+        end
         if front and at ~= 0 then
             n = strangers(front, call('ZSCORE', set, front))
         end
@@ -200,8 +207,8 @@ local function release(key, owner, lease, holds, channel)
 end
 
 -- The lock is taken from its holder; who waits goes on waiting, and is woken.
-local function clear(key, channel)
-    local outcome, drawn, woken = plain_clear(key, channel)
+local function clear(key, shape, declared, channel)
+    local outcome, drawn, woken = plain_clear(key, shape, declared, channel)
     if outcome ~= FOREIGN then
         local list, set = queue_of(key)
         local head, over = head_of(list, set)

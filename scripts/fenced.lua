@@ -1,17 +1,25 @@
 -- fenced.lua -- Redisson's FencedLock: its RLock, and beside it a counter that rises with every grant, for ever.
 --
 -- Redisson's clients draw their tokens from that counter (re-entries included); ours have to be larger than all of
--- those, and theirs than all of ours. So a token of ours is at least the counter's next, and becomes the counter. What
--- is no counter (another type, no number, no room above it) is not ours to mend: it stays, and our tokens rise alone.
+-- those, and theirs than all of ours. So a token of ours is at least the counter's next, and becomes the counter.
+-- * Redisson's counter is a bare number without an expiry. Anything else there (a lock that is named so, a list) is
+--   somebody's, and stays as it is: the name is foreign then, but for who held it and asserts it anew.
+-- * A number without room above it stays, too, and our tokens rise alone.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_clear = clear
 
-local function fence(key, drawn)
-    local counter = prefixed('redisson_lock_token', key)
+-- How far it has counted; nil: it is no counter.
+local function count_of(counter)
     local count = sound(pcall('GET', counter))
-    count = count == false and 0 or tonumber(count)
-    if not (count and count >= 0 and count < 2 ^ 53 - 1) then
+    if count == false then
+        return 0
+    end
+    return count and count:find('^%d+$') and call('PTTL', counter) == -1 and tonumber(count) or nil
+end
+
+local function fence(counter, count, drawn)
+    if not count or count >= 2 ^ 53 - 1 then
         return drawn
     end
     last = math.max(drawn, count + 1)
@@ -20,17 +28,26 @@ local function fence(key, drawn)
 end
 
 local function acquire(key, owner, lease, holds, reentry)
+    if reentry == '1' then
+        return plain_acquire(key, owner, lease, holds, reentry)
+    end
+    local counter = prefixed('redisson_lock_token', key)
+    local count = count_of(counter)
+    if not count and not is_reclaiming() then
+        return FOREIGN, call('PTTL', key)
+    end
     local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
-    if outcome == OK and reentry == '0' then
-        drawn = fence(key, drawn)
+    if outcome == OK then
+        drawn = fence(counter, count, drawn)
     end
     return outcome, drawn, expiry
 end
 
-local function clear(key, channel)
-    local outcome, drawn, woken = plain_clear(key, channel)
+local function clear(key, shape, declared, channel)
+    local outcome, drawn, woken = plain_clear(key, shape, declared, channel)
     if outcome ~= FOREIGN then
-        drawn = fence(key, drawn)
+        local counter = prefixed('redisson_lock_token', key)
+        drawn = fence(counter, count_of(counter), drawn)
     end
     return outcome, drawn, woken
 end

@@ -1,7 +1,13 @@
 -- reentrant.lua -- Redisson's RLock: a hash with one field, owner -> holds.
 --
 -- The count is set, never incremented, so that a command that runs twice does no harm.
-local TYPE = 'hash'
+
+-- Redisson's lock has one field, and always an expiry; what applications keep in a hash has neither an owner's name nor
+-- a count.
+local function is_lock(key, pttl)
+    local fields = pttl ~= -1 and sound(pcall('HLEN', key)) == 1 and call('HGETALL', key)
+    return fields and is_owner(fields[1]) and is_count(fields[2])
+end
 
 -- The hash of somebody who has lost it: it goes, and its time with it.
 local function bury(key)

@@ -2,15 +2,16 @@
 -- and with `mode` which of the two it is.
 --
 -- Counts are set, never incremented. Whoever writes may read besides, and goes on reading when it gives up writing; who
--- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign.
+-- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign. So is one
+-- with a field that is none of these, or without an expiry: an application may have a `mode` as well.
 --
 -- All who read share the expiry of the hash. So that those who leave know how long the others need it, each read hold
 -- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them too.
 -- * Of each owner those of the first MOST holds are kept; they are renewed together, so the first lives longest.
 -- * What is in them nobody reads, so that their type does not matter; the names are the owner's.
 -- * Where more than MOST read, or more than MOST keys were to be asked, the expiry stays as it is when one leaves.
-local TYPE = 'hash'
 local MOST = 256
+local SOME = 16 -- words of a hash that others read; who joins them looks at no more
 
 local function ends_of(key, owner)
     return suffixed(key, owner) .. ':rwlock_timeout:'
@@ -20,6 +21,20 @@ end
 local function mode_of(key)
     local mode = sound(pcall('HGET', key, 'mode'))
     return (mode == 'read' or mode == 'write') and mode
+end
+
+-- Fields of owners and their holds are all there is besides `mode`, as far as one looks at so many words.
+local function is_lock(key, pttl, most)
+    local some = pttl ~= -1 and call('HSCAN', key, 0, 'COUNT', SOME)[2] or {}
+    if #some < 4 then
+        return false
+    end
+    for i = 1, math.min(#some, most), 2 do
+        if some[i] ~= 'mode' and not (is_owner((some[i]:gsub(':write$', ''))) and is_count(some[i + 1])) then
+            return false
+        end
+    end
+    return true
 end
 
 -- The keys of so many read holds last for `lease` ms, or longer if they do so already and it is not exact. Comes behind
@@ -92,6 +107,9 @@ local function acquire(key, owner, lease, holds, reentry, mode)
         return GONE
     elseif is == 'read' and mode == 'write' or is == 'write' and not writes then
         return TAKEN, pttl, is == 'write' and 1 or call('HLEN', key) - 1
+    end
+    if is and not reads and not writes and not is_lock(key, pttl, SOME) then
+        return FOREIGN, pttl
     end
     local field = mode == 'write' and owner .. ':write' or owner
     if not is then
@@ -198,10 +216,10 @@ end
 
 -- Everybody may come (1).
 local function clear(key, channel)
-    local kind = call('TYPE', key).ok
-    local is = kind == TYPE and mode_of(key)
-    if kind ~= 'none' and not is then
-        return FOREIGN, call('PTTL', key)
+    local pttl = call('PTTL', key)
+    local is = pttl ~= -2 and mode_of(key)
+    if pttl ~= -2 and not (is and is_lock(key, pttl, 2 * MOST)) then
+        return FOREIGN, pttl
     end
     local fields = is and call('HLEN', key) <= MOST and call('HGETALL', key) or {}
     local there = call('DEL', key)

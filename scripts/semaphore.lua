@@ -9,28 +9,56 @@
 -- Permits whose time is over are taken back by whoever asks for one. The owner of such a one may still renew it, if
 -- nobody has; it is gone when it is given back.
 -- The number that is published is what is free, as Redisson does, if there is any: its clients wake so many.
--- No number, or a set of another type: foreign.
-local TYPE = 'string'
+-- No number, or a set of another type or with other members than permits: foreign.
+--
+-- A number alone may be anything, such as a stock of goods; Redisson's before the first permit is no other. It is a
+-- semaphore's when
+-- * a permit is taken beside it: the set proves it. So number and set, where they have an expiry, have the same one; or
+-- * the operator's rules declare it (`declared`); that a client says KIND is no proof; or
+-- * we have left it: then there is a mark, {name}:rlockd, which ends when it does.
 local NEVER = 922337203685477 -- what Redisson writes for a permit without a lease
 local MOST = 256              -- permits taken back at a time
 
--- What is free; false: nobody has said, nil: no number (or none that a semaphore has).
-local function free_of(key)
-    local free = sound(pcall('GET', key))
-    if free and (#free > 12 or not free:find('^%-?%d+$')) then
+-- What is free; false: nobody has said, nil: no number (or none that a semaphore has). pttl: of the key.
+local function free_of(key, pttl)
+    local free = sound(pcall('GETRANGE', key, 0, 12)) -- somebody's data may be long
+    if free == '' and pttl == -2 then
+        return false
+    elseif not free or #free > 12 or not free:find('^%-?%d+$') then
         return nil
     end
-    return free and tonumber(free)
+    return tonumber(free)
 end
 
--- The permit is good for `lease` ms, or longer if it is already and this is not exact. pttl: of the number, as it was.
--- First come writes that a full Redis lets through.
+-- The permit that ends first, and when that is, in ms; false: none is taken, nil: it is no set of permits.
+local function first_of(set)
+    local first = sound(pcall('ZRANGE', set, 0, 0, 'WITHSCORES'))
+    if not first or first[1] and (#first[1] ~= 16 or tonumber(first[2]) < 1e12) then
+        return nil
+    end
+    return first[1] or false, tonumber(first[2] or NEVER)
+end
+
+local function mark_of(key)
+    return suffixed(key, 'rlockd')
+end
+
+-- We have left the number for those who listened, and nobody has touched it since.
+local function is_marked(key, pttl)
+    return pttl > 0 and math.abs(call('PTTL', mark_of(key)) - pttl) <= 2
+end
+
+-- The permit is good for `lease` ms, or longer if it is already and this is not exact. pttl: of the number, as it was;
+-- nil: there is something else in its place. First come writes that a full Redis lets through.
 local function prolong(key, pttl, set, permit, lease, score, exact)
     if pttl == -1 then
         call('PERSIST', set)
     else
-        lengthen(key, lease, pttl)
-        lengthen(set, lease, call('PTTL', set))
+        local longer = math.max(pttl or -2, call('PTTL', set))
+        if pttl then
+            lengthen(key, lease, longer)
+        end
+        lengthen(set, lease, longer)
     end
     local till = now_ms + lease
     if exact ~= '1' then
@@ -42,24 +70,26 @@ end
 
 -- How long until the next permit is over at the latest, in ms; -1: never.
 local function nearest(set)
-    local first = call('ZRANGE', set, 0, 0, 'WITHSCORES')
-    local score = tonumber(first[2] or NEVER)
-    return score >= NEVER and -1 or math.max(score - now_ms, 1)
+    local _, score = first_of(set)
+    return (not score or score >= NEVER) and -1 or math.max(score - now_ms, 1)
 end
 
-local function acquire(key, permit, lease, limit, channel)
+local function acquire(key, permit, lease, limit, declared, channel)
     local set = suffixed(key, 'timeout')
-    local free, taken = free_of(key), sound(pcall('ZCARD', set))
     local pttl = call('PTTL', key)
-    if free == nil or taken == nil then
+    local free, first, ends = free_of(key, pttl), first_of(set)
+    if free == nil or first == nil then
         return FOREIGN, pttl
+    elseif free and not first and declared ~= '1' and not is_marked(key, pttl) then
+        return pttl ~= -1 and TAKEN or FOREIGN, pttl -- what ends may be a semaphore's, left by a daemon that sets no mark
     end
-    local score = call('ZSCORE', set, permit)
+    local taken = first and call('ZCARD', set) or 0
+    local score = first and call('ZSCORE', set, permit)
     if score then -- our own, from an attempt whose reply was lost
         local expiry = prolong(key, pttl, set, permit, lease, tonumber(score))
         return OK, token(), expiry
     end
-    local over = call('ZRANGEBYSCORE', set, '-inf', text(now_ms), 'LIMIT', 0, MOST)
+    local over = first and ends <= now_ms and call('ZRANGEBYSCORE', set, '-inf', text(now_ms), 'LIMIT', 0, MOST) or {}
     taken = taken - #over
     local now_free = pttl == -1 and free + #over or limit - taken
     local granted = now_free > 0 and taken < tonumber(limit) or is_reclaiming()
@@ -91,19 +121,30 @@ local function renew(key, permit, lease, exact)
     if not score then
         return GONE
     end
-    return OK, 0, prolong(key, call('PTTL', key), set, permit, lease, tonumber(score), exact)
+    local pttl = call('PTTL', key)
+    if free_of(key, pttl) == nil then
+        pttl = nil
+    end
+    return OK, 0, prolong(key, pttl, set, permit, lease, tonumber(score), exact)
 end
 
 -- So many are free again; how many heard it. Without a number nothing is counted: whoever comes next makes it.
 local function give(key, set, n, channel)
-    local free = free_of(key)
+    local free = free_of(key, -2)
     if not free then
-        return wake(channel, text(math.max(n, 1)))
+        return wake(channel, text(n))
     end
     free = call('INCRBY', key, text(n))
     local woken = free > 0 and wake(channel, text(free)) or 0
-    if woken == 0 and call('PTTL', key) ~= -1 and call('EXISTS', set) == 0 then
-        call('DEL', key)
+    local pttl = call('EXISTS', set) == 0 and call('PTTL', key) or -1
+    if pttl ~= -1 then
+        local mark = mark_of(key)
+        local was = sound(pcall('GET', mark))
+        if woken == 0 then
+            call('DEL', key, was == '1' and mark or key)
+        elseif was == '1' or was == false then
+            call('SET', mark, '1', 'PX', text(math.max(pttl, 1)))
+        end
     end
     return woken
 end
@@ -125,10 +166,15 @@ end
 -- All permits are free.
 local function clear(key, channel)
     local set = suffixed(key, 'timeout')
-    local taken = sound(pcall('ZCARD', set))
-    if free_of(key) == nil or taken == nil then
-        return FOREIGN, call('PTTL', key)
+    local pttl = call('PTTL', key)
+    local free, first = free_of(key, pttl), first_of(set)
+    if free == nil or first == nil then
+        return FOREIGN, pttl
     end
-    call('DEL', set)
-    return taken > 0 and OK or GONE, token(), give(key, set, taken, channel)
+    local taken = first and call('ZCARD', set) or 0
+    call('DEL', set) -- a write that a full Redis lets through, also if it is not there
+    if taken == 0 then
+        return GONE, token(), free and free > 0 and is_marked(key, pttl) and wake(channel, text(free)) or 0
+    end
+    return OK, token(), give(key, set, taken, channel)
 end

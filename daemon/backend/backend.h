@@ -34,6 +34,8 @@ struct backend_conf {
     unsigned batch_max;       /* names per script call */
     int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
                                  has lost data, unless all that held locks have them again */
+    const char *outside;      /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
+    const char *patterns;     /* the keys that names can have, as Redis's ACL says it; copied */
     bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
 
@@ -69,8 +71,10 @@ struct backend_seen {
     bool ok;            /* Redis answered */
     bool exists;
     char type[16];      /* "hash", "string", ...: as TYPE says */
-    char owner[160];    /* hash: the field; string: its value; cut to fit, bytes escaped as \xHH */
-    int64_t holds;      /* hash: the count */
+    char owner[160];    /* the field of a hash that is a lock's, bytes escaped as \xHH; "" = it is none */
+    int64_t holds;      /* its count */
+    char digest[17];    /* of the key and, of a string, its value: another one when that changes, and tells nothing else.
+                           The value may be an application's, or somebody's secret: it is shown to nobody */
     int64_t pttl_ms;    /* -1 = no expiry */
 };
 

@@ -26,6 +26,8 @@ enum column {
     COLUMN_LIMIT,
     COLUMN_REST,
     COLUMN_PERMIT,
+    COLUMN_DECLARED,
+    COLUMN_SHAPE,
 };
 
 /* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
@@ -181,6 +183,12 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
     case COLUMN_PERMIT:
         value_bytes(secret, op->claim, op->owner, permit);
         buf_add(text, permit, sizeof(permit));
+        break;
+    case COLUMN_DECLARED:
+        buf_adds(text, op->declared ? "1" : "0");
+        break;
+    case COLUMN_SHAPE:
+        buf_adds(text, value_format_shape(op->value));
         break;
     }
 }
@@ -489,6 +497,24 @@ call_error(struct slice text, bool *drop_link)
         }
     }
     return CORE_UNKNOWN;
+}
+
+/* Of what a script does, newer ones say NOPERM as well; and of a command, where the user may have any name. */
+bool
+call_is_denied(const struct reply *r)
+{
+    return r->type == REPLY_ERROR && r->text.n >= 7 && memcmp(r->text.p, "NOPERM ", 7) == 0 &&
+           strstr(r->text.p, " in script") == NULL && strstr(r->text.p, " run the '") == NULL &&
+           strstr(r->text.p, " key") != NULL;
+}
+
+/* ERR in Redis 6 and 7.0, NOPERM in newer ones; before a command or a channel is refused so, no other key would do. */
+bool
+call_is_denied_inside(const struct reply *r)
+{
+    return r->type == REPLY_ERROR && r->text.n > 0 && strstr(r->text.p, " key") != NULL &&
+           (strstr(r->text.p, "executing the script can't access") != NULL ||
+            strstr(r->text.p, "ACL failure in script") != NULL);
 }
 
 bool

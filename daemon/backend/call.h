@@ -20,6 +20,7 @@ struct item {
     struct list node;   /* in a batch or in call.items */
     struct core_op op;  /* op.key points behind the item */
     uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
+    enum call_verb verb;
 };
 
 /* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (presence.h). */
@@ -37,9 +38,11 @@ struct call {
     enum kind kind;
     bool partial;     /* RELEASE: every name of it leaves some holds */
     bool reclaim;     /* ACQUIRE: every name of it is held, and asserted anew */
+    bool denied;      /* of one name: the ACL has ended its script at a key that it made */
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
     int64_t slack_us; /* by how much that may be wrong: what we knew of Redis's clock when it was sent */
+    int64_t back_us;  /* node.back_us then */
     bool again;       /* was STALE once, and is asked with a better offset */
     uint64_t epoch;   /* of Redis, as we knew it when it was sent */
     void *node;       /* whose it is; borrowed */
@@ -93,8 +96,14 @@ bool call_is_stale(const struct reply *r);
 /* The outcome of the next item, in their order; fills done but for claim, op, sent_us and guard_us. */
 void call_outcome(const struct call *c, const struct reply *r, struct call_place *at, struct core_done *done);
 
-/* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. */
+/* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. See call_is_denied(). */
 enum core_outcome call_error(struct slice text, bool *drop_link);
 bool call_is_noscript(const struct reply *r);
+
+/* One of its keys is none that the ACL lets us use: nothing has run. */
+bool call_is_denied(const struct reply *r);
+
+/* The ACL keeps a key from us that the script has made from one of them: it has ended there, and some of it has run. */
+bool call_is_denied_inside(const struct reply *r);
 
 #endif

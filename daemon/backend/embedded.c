@@ -1,46 +1,55 @@
 /*
  * embedded.c -- a private redis-server as a child.
+ *
+ * Its socket is replaced and removed only by the process that has locked RUN_DIR/NAME.sock.lock.
  */
 #include "daemon/backend/embedded.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/path_lock.h"
 
 #define AGAIN_MAX 5              /* starts in a row of a server that does not stay */
+#define READY_US (2 * US_PER_S)  /* a start waits no longer until the server listens */
+#define READY_POLL_MS 5
 #define STAYS_US (10 * US_PER_S) /* what has run so long stays */
 
 struct embedded {
     pid_t pid;
     int64_t started_us;
     unsigned again; /* starts since one that stayed */
+    struct path_lock lock;
     char dir[PATH_MAX];
-    char url[PATH_MAX + 32];
+    char name[NAME_MAX];
+    char url[PATH_MAX + NAME_MAX + 16];
 };
 
 /* In the child. What goes wrong is an errno on the pipe; a pipe that closes unwritten means: it runs. */
 static void
-become_redis(const char *dir, pid_t parent, int report)
+become_redis(const struct embedded *e, pid_t parent, int report)
 {
-    char socket[PATH_MAX + 16], log[PATH_MAX + 16], path[PATH_MAX];
+    char socket[PATH_MAX + NAME_MAX + 8], log[PATH_MAX + NAME_MAX + 8], path[PATH_MAX];
     sigset_t none;
     int error;
 
-    snprintf(path, sizeof(path), "%s", dir);
-    snprintf(socket, sizeof(socket), "%s/redis.sock", dir);
-    snprintf(log, sizeof(log), "%s/redis.log", dir);
+    snprintf(path, sizeof(path), "%s", e->dir);
+    snprintf(socket, sizeof(socket), "%s/%s.sock", e->dir, e->name);
+    snprintf(log, sizeof(log), "%s/%s.log", e->dir, e->name);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -69,21 +78,38 @@ await_exec(int report)
     return n == (ssize_t)sizeof(error) ? error : 0;
 }
 
+/* Another daemon's Redis in that directory is not ours to replace. */
+static bool
+lock_socket(struct embedded *e, const char *socket, const char *run_dir, char error[160])
+{
+    char file[PATH_MAX + NAME_MAX + 16], why[160];
+
+    snprintf(file, sizeof(file), "%s.lock", socket);
+    if (path_lock_take(&e->lock, file, why)) {
+        return true;
+    }
+    snprintf(error, 160, "run_dir %.60s: %.80s", run_dir, why);
+    return false;
+}
+
 static bool
 prepare(struct embedded *e, const char *run_dir, char error[160])
 {
-    char socket[PATH_MAX + 16];
+    char socket[PATH_MAX + NAME_MAX + 8];
 
     if ((mkdir(run_dir, 0700) != 0 && errno != EEXIST) || realpath(run_dir, e->dir) == NULL) {
         snprintf(error, 160, "%.100s: %s", run_dir, strerror(errno));
         return false;
     }
-    snprintf(socket, sizeof(socket), "%s/redis.sock", e->dir);
+    snprintf(socket, sizeof(socket), "%s/%s.sock", e->dir, e->name);
     if (strlen(socket) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
         snprintf(error, 160, "the path of the run directory is too long for a Unix socket");
         return false;
     }
-    unlink(socket); /* of one that was killed; the daemon's own socket is what keeps two daemons apart */
+    if (!lock_socket(e, socket, run_dir, error)) {
+        return false;
+    }
+    unlink(socket); /* of one that was killed */
     snprintf(e->url, sizeof(e->url), "unix:%s", socket);
     return true;
 }
@@ -101,7 +127,7 @@ launch(struct embedded *e, char error[160])
     e->started_us = clock_now_us();
     e->pid = fork();
     if (e->pid == 0) {
-        become_redis(e->dir, parent, report[1]);
+        become_redis(e, parent, report[1]);
     }
     close(report[1]);
     why = e->pid < 0 ? errno : await_exec(report[0]);
@@ -118,8 +144,37 @@ launch(struct embedded *e, char error[160])
     return true;
 }
 
+static bool
+listens(const struct embedded *e)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool yes;
+
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", e->url + strlen("unix:"));
+    yes = fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return yes;
+}
+
+/* So that the first link comes up at once. A server that ends, or is slow, is for the links to find out. */
+static void
+await_ready(const struct embedded *e)
+{
+    while (!listens(e) && clock_now_us() - e->started_us < READY_US) {
+        siginfo_t si = {.si_pid = 0};
+
+        if (waitid(P_PID, (id_t)e->pid, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || si.si_pid != 0) {
+            return;
+        }
+        (void)poll(NULL, 0, READY_POLL_MS);
+    }
+}
+
 struct embedded *
-embedded_start(const char *run_dir, char error[160])
+embedded_start(const char *run_dir, const char *name, char error[160])
 {
     struct embedded *e = calloc(1, sizeof(*e));
 
@@ -127,10 +182,14 @@ embedded_start(const char *run_dir, char error[160])
         snprintf(error, 160, "out of memory");
         return NULL;
     }
+    e->lock = PATH_LOCK_NONE;
+    snprintf(e->name, sizeof(e->name), "%s", name);
     if (!prepare(e, run_dir, error) || !launch(e, error)) {
+        path_lock_release(&e->lock);
         free(e);
         return NULL;
     }
+    await_ready(e);
     return e;
 }
 
@@ -143,7 +202,7 @@ embedded_again(struct embedded *e, char error[160])
     e->pid = -1;
     e->again = clock_now_us() - e->started_us >= STAYS_US ? 1 : e->again + 1;
     if (e->again > AGAIN_MAX) {
-        snprintf(error, 160, "it does not stay; see %.100s/redis.log", e->dir);
+        snprintf(error, 160, "it does not stay; see %.80s/%.30s.log", e->dir, e->name);
         return false;
     }
     unlink(e->url + strlen("unix:"));
@@ -177,6 +236,7 @@ embedded_stop(struct embedded **ep)
         }
     }
     unlink(e->url + strlen("unix:"));
+    path_lock_release(&e->lock);
     free(e);
     *ep = NULL;
 }

@@ -3,10 +3,31 @@
  */
 #include "daemon/backend/inspect.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
+
+enum { TIME, TYPE, OWNER, HOLDS, PTTL, VALUE, NUMBERS };
+
+static bool
+is_answer(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[TYPE]->type >= REPLY_TEXT &&
+           r->item[OWNER]->type == REPLY_TEXT && r->item[HOLDS]->type == REPLY_INT &&
+           r->item[PTTL]->type == REPLY_INT && r->item[VALUE]->type == REPLY_TEXT;
+}
+
+/* With our secret in it, and the key: nobody can try values, nor see that two keys have the same one. */
+static void
+print_digest(const struct inspect *q, struct slice value, char out[17])
+{
+    uint64_t part[2] = {q->key, hash_bytes(&q->env->secret, value.p, value.n)};
+
+    snprintf(out, 17, "%016" PRIx64, hash_bytes(&q->env->secret, part, sizeof(part)));
+}
 
 static void
 on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
@@ -15,14 +36,14 @@ on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     struct backend_seen seen = {.pttl_ms = -1};
 
     (void)sent_us;
-    if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 5 && r->item[1]->type >= REPLY_TEXT &&
-        r->item[2]->type == REPLY_TEXT && r->item[3]->type == REPLY_INT && r->item[4]->type == REPLY_INT) {
+    if (result == LINK_ANSWERED && is_answer(r)) {
         seen.ok = true;
-        seen.exists = !slice_is(r->item[1]->text, "none");
-        text_print(seen.type, sizeof(seen.type), r->item[1]->text);
-        text_print(seen.owner, sizeof(seen.owner), r->item[2]->text);
-        seen.holds = r->item[3]->n;
-        seen.pttl_ms = r->item[4]->n < 0 ? -1 : r->item[4]->n;
+        seen.exists = !slice_is(r->item[TYPE]->text, "none");
+        text_print(seen.type, sizeof(seen.type), r->item[TYPE]->text);
+        text_print(seen.owner, sizeof(seen.owner), r->item[OWNER]->text);
+        print_digest(q, r->item[VALUE]->text, seen.digest);
+        seen.holds = r->item[HOLDS]->n;
+        seen.pttl_ms = r->item[PTTL]->n < 0 ? -1 : r->item[PTTL]->n;
     }
     q->env->seen(q->env->ctx, q->id, &seen);
     free(q);
@@ -45,6 +66,7 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key)
 {
     struct slice word[4] = {SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_LOOK)), SLICE_LIT("1"), key};
 
+    q->key = hash_bytes(&q->env->secret, key.p, key.n);
     return link_up(l) && link_send(l, 4, word, on_seen, q);
 }
 

@@ -13,6 +13,7 @@ struct inspect {
     struct list node; /* for its owner while it could not be sent */
     const struct backend_env *env;
     uint64_t id;
+    uint64_t key; /* its digest */
 };
 
 /* NULL: out of memory. */

@@ -104,6 +104,7 @@ link_enter(struct redis_link *l, enum link_state to)
     l->state = to;
     l->since_us = l->heard_us = clock_now_us();
     l->pinged_us = 0;
+    l->silent = false;
 }
 
 /* ---- the end of a connection ---- */
@@ -323,6 +324,7 @@ on_read(struct bufferevent *bev, void *ctx)
 
     l->heard_us = clock_now_us();
     l->pinged_us = 0;
+    l->silent = false;
     while (l->failing[0] == '\0' && (n = evbuffer_get_contiguous_space(in)) > 0) {
         if (redisReaderFeed(l->reader, (char *)evbuffer_pullup(in, (ev_ssize_t)n), n) != REDIS_OK) {
             link_fail(l, l->reader->errstr);
@@ -429,6 +431,7 @@ expire(struct redis_link *l, int64_t now_us)
         if (now_us < s->sent_us + l->conf->timeout_us) {
             break;
         }
+        l->silent = true;
         tell_unknown(s);
     }
     if (list_empty(&l->sent)) {
@@ -533,6 +536,12 @@ bool
 link_up(const struct redis_link *l)
 {
     return l->state == LINK_UP && l->failing[0] == '\0';
+}
+
+bool
+link_silent(const struct redis_link *l)
+{
+    return l->silent;
 }
 
 size_t

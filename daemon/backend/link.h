@@ -66,6 +66,7 @@ void link_cork(struct redis_link *l);
 void link_uncork(struct redis_link *l);
 
 bool link_up(const struct redis_link *l);
+bool link_silent(const struct redis_link *l); /* up, but it has not answered in time, and not since */
 size_t link_in_flight(const struct redis_link *l);
 const char *link_last_error(const struct redis_link *l); /* "" = none */
 int64_t link_rtt_us(const struct redis_link *l);

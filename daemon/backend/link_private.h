@@ -31,6 +31,7 @@ struct redis_link {
     size_t sent_n;
     int64_t since_us;        /* of this state */
     int64_t heard_us;        /* last bytes from Redis */
+    bool silent;             /* something went unanswered, and nothing was heard since */
     int64_t pinged_us;       /* an idle PING is out since; 0 = none */
     int64_t backoff_us;
     int64_t rtt_us;

@@ -3,9 +3,9 @@
  *
  * Links: [0, lock_links) for acquire, release and break, a key always on the
  * same one, so that its commands keep their order; then one for renewals,
- * never behind a queue of attempts; then one for subscriptions. What is
- * neither (LOCKINFO, reads for tracking, what daemons say, who listens) goes
- * along on 0.
+ * never behind a queue of attempts, which go by the others while it is away;
+ * then one for subscriptions. What is neither (LOCKINFO, reads for tracking,
+ * what daemons say, who listens) goes along on 0.
  */
 #include "daemon/backend/node.h"
 
@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/inspect.h"
@@ -25,16 +26,28 @@ sub_link(const struct node *n)
     return n->link[n->lock_links + 1];
 }
 
+/* For what needs no order: the first one, or whichever is up. */
+static struct redis_link *
+any_link(const struct node *n)
+{
+    unsigned i = 0;
+
+    while (i < n->lock_links && !link_up(n->link[i])) {
+        i++;
+    }
+    return n->link[link_up(n->link[i]) ? i : 0];
+}
+
 void
 node_say(struct node *n, struct slice what)
 {
-    say_send(&n->say, n->link[0], what);
+    say_send(&n->say, any_link(n), what);
 }
 
 void
 node_probe(struct node *n, const struct core_probe *p)
 {
-    probe_send(&n->probe, n->link[0], p);
+    probe_send(&n->probe, any_link(n), p);
 }
 
 bool
@@ -42,7 +55,7 @@ node_look(struct node *n, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(n->env, id);
 
-    if (q != NULL && !inspect_send(q, n->link[0], key)) {
+    if (q != NULL && !inspect_send(q, any_link(n), key)) {
         down_look(&n->down, q);
     }
     return q != NULL;
@@ -96,6 +109,7 @@ on_hello(void *ctx, struct redis_link *l)
     (void)link_send(l, 1, &word, on_time, n);
     presence_hello(&n->presence, l);
     hello_ask(&n->hello, l);
+    rights_ask(&n->rights, l);
     n->probe.refused = n->probe.refused && l != n->link[0]; /* its rights may be others now */
 }
 
@@ -104,6 +118,60 @@ static void
 on_listening(void *ctx)
 {
     presence_woken(&((struct node *)ctx)->presence);
+}
+
+static unsigned
+index_of(const struct node *n, const struct redis_link *l)
+{
+    unsigned i = 0;
+
+    while (n->link[i] != l) {
+        i++;
+    }
+    return i;
+}
+
+/* True: this reason was not logged since all links were up. */
+static bool
+is_new_cause(struct node *n, const char *reason)
+{
+    uint32_t cause = hash_name(&n->env->secret, reason, strlen(reason)) | 1;
+
+    for (unsigned i = 0; i < CAUSES_MAX; i++) {
+        if (n->cause[i] == cause) {
+            return false;
+        }
+        if (n->cause[i] == 0) {
+            n->cause[i] = cause;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One link of several: the others may hide that it is away. Each cause is said once, and that it is over. */
+static void
+log_link(struct node *n, const struct redis_link *l, bool link_is_up, bool said)
+{
+    unsigned i = index_of(n, l), all = 0;
+    bool logged = (n->link_logged & (1u << i)) != 0;
+    const char *what = l == sub_link(n) ? "subscriptions" : i == n->lock_links ? "renewals" : "locks";
+
+    if (!link_is_up && is_new_cause(n, link_last_error(l)) && !said) {
+        n->link_logged |= 1u << i;
+        log_event(n->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(n->address->shown), "link",
+                  LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
+    } else if (link_is_up && logged) {
+        n->link_logged &= ~(1u << i);
+        log_event(n->env->log, LOG_INFO, "redis", "link up", "address", LOG_S(n->address->shown), "link",
+                  LOG_S(what), NULL);
+    }
+    while (all < n->links_n && link_up(n->link[all])) {
+        all++;
+    }
+    if (all == n->links_n) {
+        memset(n->cause, 0, sizeof(n->cause));
+    }
 }
 
 static void
@@ -121,11 +189,13 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         say_listen(&n->say, sub_link(n), on_listening, n);
     }
     if (l == sub_link(n)) {
+        log_link(n, l, link_is_up, false);
         return;
     }
     for (unsigned i = 0; i <= n->lock_links; i++) {
         up = up && link_up(n->link[i]);
     }
+    log_link(n, l, link_is_up, up != n->up || (!up && !n->told));
     if (up != n->up) {
         n->up = up;
         n->told = true;
@@ -184,12 +254,14 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     probe_init(&n->probe, env, address);
     buf_init(&n->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
+        list_init(&n->apart[i]);
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }
     }
     n->dns = resolver(address, env->base);
-    ok = down_init(&n->down, env);
+    ok = rights_init(&n->rights, conf, env, address);
+    ok = down_init(&n->down, env) && ok; /* node_close() ends both */
     ok = presence_init(&n->presence, conf, env, address, n->say.channel) && ok; /* node_close() ends both */
     ok = ok && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
@@ -228,6 +300,8 @@ node_close(struct node **np)
     presence_fini(&n->presence);
     watches_free(&n->watches);
     probe_fini(&n->probe);
+    rights_fini(&n->rights);
+    denied_fini(&n->denied);
     buf_fini(&n->text);
     address_free(n->address);
     free(n);

@@ -19,7 +19,8 @@
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
- *     behind node_flush() only where a call is in flight, and they are less than WIDE, or renewals.
+ *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or renewals, while a call
+ *     of renewals is in flight on any link.
  *
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
@@ -69,19 +70,32 @@ land(struct node *n, const struct call *c)
 {
     n->flying -= c->n;
     n->calls[c->link]--;
+    n->renewing -= c->verb == VERB_RENEW;
+}
+
+/* It is, from now on. */
+static void
+take_off(struct node *n, const struct call *c)
+{
+    n->flying += c->n;
+    n->calls[c->link]++;
+    n->renewing += c->verb == VERB_RENEW;
 }
 
 /* The same outcome for every name of the call; the call is gone then. */
 static void
 finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
 {
+    int64_t guard_us = c->guard_us + c->slack_us + (n->back_us - c->back_us) + JUMP_US;
+
     land(n, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.outcome = outcome,
                                  .sent_us = sent_us,
-                                 .guard_us = c->guard_us + c->slack_us,
-                                 .pttl_us = -1};
+                                 .guard_us = guard_us,
+                                 .pttl_us = -1,
+                                 .denied = c->denied};
 
         post_done(n, &it->op, &done);
         item_free(n->env->spares, it);
@@ -94,6 +108,12 @@ node_learn(struct node *n, int64_t sent_us, int64_t time_us)
 {
     int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
 
+    n->back_us -= jump_us < 0 ? jump_us : 0;
+    if (n->back_us - n->back_told_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
+        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_CLOCK_BACK,
+                                                       .back_us = n->back_us - n->back_told_us});
+        n->back_told_us = n->back_us;
+    }
     if (jump_us > JUMP_US || jump_us < -JUMP_US) {
         log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
                   LOG_N(jump_us / US_PER_MS), NULL);
@@ -119,12 +139,32 @@ call_send(struct node *n, struct call *c)
     c->whole = c->whole || sender.sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
+    c->back_us = n->back_us;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
     words = call_words(c, &sender, &n->text, word);
     return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
+}
+
+/* Of its key, and of what decides which keys the script makes from that. */
+static uint64_t
+hash_of(const struct node *n, const struct core_op *op)
+{
+    return hash_bytes(&n->env->secret, op->key.p, op->key.n) +
+           (2 * (uint64_t)op->kind + op->shared) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void
+let_pass(struct node *n, const struct call *c)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->items)
+    {
+        denied_pass(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
+    }
 }
 
 static void
@@ -140,6 +180,9 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         return;
     }
     node_learn(n, sent_us, time_us);
+    if (denied_suspects(&n->denied)) {
+        let_pass(n, c);
+    }
     if (c->epoch != n->presence.epoch.number) { /* said of data that Redis may not have any more */
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
@@ -167,13 +210,98 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
     spares_give(n->env->spares, c, sizeof(*c));
 }
 
+/* One item of a call that Redis has refused for another's key, or for its own: alone it says which. */
+static void
+send_alone(struct node *n, const struct call *from, struct item *it)
+{
+    struct call *c = spares_take(n->env->spares, sizeof(*c));
+
+    if (c == NULL) {
+        down_item(&n->down, it);
+        return;
+    }
+    *c = *from;
+    c->n = 1;
+    c->again = false;
+    list_init(&c->items);
+    list_remove(&it->node);
+    list_push_back(&c->items, &it->node);
+    if (call_send(n, c)) {
+        take_off(n, c);
+    } else {
+        down_item(&n->down, it);
+        spares_give(n->env->spares, c, sizeof(*c));
+    }
+}
+
+/*
+ * It has not run. One key spoils only itself: the names go again, each alone; what asserts something anew (I3) is DOWN,
+ * and goes alone when it comes again.
+ */
+static void
+denied(struct node *n, struct call *c, int64_t sent_us)
+{
+    bool again = c->n > 1 && !c->reclaim && c->epoch == n->presence.epoch.number;
+    struct redis_link *l = n->link[c->link];
+
+    denied_begin(&n->denied, clock_now_us());
+    if (!again) {
+        struct list *pos, *nxt;
+
+        list_each(pos, nxt, &c->items)
+        {
+            denied_key(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
+        }
+        finish_all(n, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
+        return;
+    }
+    land(n, c);
+    link_cork(l);
+    while (!list_empty(&c->items)) {
+        send_alone(n, c, container_of(c->items.next, struct item, node));
+    }
+    link_uncork(l);
+    spares_give(n->env->spares, c, sizeof(*c));
+}
+
+/*
+ * The script has ended in its middle, at a key that it made: each name may have run. From now on each goes alone, so
+ * that the guilty one spoils no others again; alone it is told so.
+ */
+static void
+denied_in_script(struct node *n, struct call *c, int64_t sent_us)
+{
+    struct list *pos, *nxt;
+
+    denied_begin(&n->denied, clock_now_us());
+    list_each(pos, nxt, &c->items)
+    {
+        denied_inside(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
+    }
+    c->denied = c->n == 1;
+    finish_all(n, c, CORE_UNKNOWN, sent_us);
+}
+
+/* Which key it is, where it is known. */
+static void
+log_refusal(const struct node *n, const struct call *c, struct slice error)
+{
+    char text[TEXT_ERROR_ROOM], key[160] = "";
+
+    if (c->n == 1) {
+        text_print(key, sizeof(key), container_of(c->items.next, struct item, node)->op.key);
+    }
+    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
+              LOG_S(text_error(text, error, n->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
+              LOG_S(key), NULL);
+}
+
 static void
 on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct call *c = arg;
     struct node *n = c->node;
     enum core_outcome outcome;
-    char text[TEXT_ERROR_ROOM];
     bool drop;
 
     if (result == LINK_UNKNOWN) {
@@ -195,8 +323,15 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         return;
     }
     outcome = call_error(r->text, &drop);
-    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
-              LOG_S(text_error(text, r->text, n->address->user)), "names", LOG_N(c->n), NULL);
+    log_refusal(n, c, r->text);
+    if (call_is_denied(r)) {
+        denied(n, c, sent_us);
+        return;
+    }
+    if (call_is_denied_inside(r)) {
+        denied_in_script(n, c, sent_us);
+        return;
+    }
     if (drop) {
         link_fail(n->link[c->link], r->text.p);
     }
@@ -206,12 +341,45 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 /* ---- what is asked of it ---- */
 
 static unsigned
-link_of(const struct node *n, struct slice key, enum call_verb verb)
+lock_link_of(const struct node *n, struct slice key)
 {
-    if (verb == VERB_RENEW) {
+    return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
+}
+
+static bool
+answers(const struct redis_link *l)
+{
+    return link_up(l) && !link_silent(l);
+}
+
+/*
+ * Renewals go by their own link; while that is away, or does not answer, by the name's, and else by any. They need no
+ * order among the other commands of a name: a renewal finds its owner or does nothing, and moves the expiry to later
+ * only; a RENEW to less (exact) is alone under way, and has its guard. So whatever is granted can be renewed: there is
+ * no grant without a link, and each will do.
+ */
+static unsigned
+renew_link_of(const struct node *n, struct slice key)
+{
+    unsigned own = lock_link_of(n, key);
+
+    if (answers(n->link[n->lock_links])) {
         return n->lock_links;
     }
-    return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
+    for (unsigned i = 0; i < n->lock_links; i++) {
+        unsigned link = (own + i) % n->lock_links;
+
+        if (answers(n->link[link])) {
+            return link;
+        }
+    }
+    return link_up(n->link[own]) && !link_up(n->link[n->lock_links]) ? own : n->lock_links;
+}
+
+static unsigned
+link_of(const struct node *n, struct slice key, enum call_verb verb)
+{
+    return verb == VERB_RENEW ? renew_link_of(n, key) : lock_link_of(n, key);
 }
 
 /* In strict mode nothing is taken in a Redis that could lose it. */
@@ -219,6 +387,14 @@ static bool
 may_perform(struct node *n, struct redis_link *l, enum core_action_type action)
 {
     return action != CORE_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+}
+
+static bool
+goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
+{
+    bool held = verb == VERB_RENEW || verb == VERB_RELEASE || op->reentry || op->reclaim;
+
+    return denied_suspects(&n->denied) && denied_alone(&n->denied, hash_of(n, op), held, clock_now_us());
 }
 
 void
@@ -247,6 +423,8 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
         struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)verb][op->kind];
 
         it->epoch = n->presence.epoch.number;
+        it->verb = verb;
+        batch = goes_alone(n, op, verb) ? &n->apart[link] : batch;
         if (verb == VERB_RENEW && op->exact) { /* somebody waits for it */
             list_push_front(batch, &it->node);
         } else {
@@ -274,11 +452,10 @@ call_of(struct list *node, enum call_verb verb)
     };
 }
 
-/* At most batch_max names of the batch as one call; what cannot be sent is DOWN. */
+/* At most so many names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb)
+flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, size_t max)
 {
-    size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
     struct call *c = spares_take(n->env->spares, sizeof(*c)); /* all is set below */
 
     if (c == NULL) {
@@ -305,8 +482,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         n->gathered[link]--;
     }
     if (call_send(n, c)) {
-        n->flying += c->n;
-        n->calls[link]++;
+        take_off(n, c);
         return;
     }
     while (!list_empty(&c->items)) {
@@ -322,36 +498,32 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
  * the calls before it, and the more are sent the longer it takes.
  */
 static bool
-is_patient(const struct node *n, unsigned link)
-{
-    return link == n->lock_links;
-}
-
-static bool
-may_leave(const struct node *n, unsigned link)
+may_leave(const struct node *n, enum call_verb verb)
 {
     int64_t calls = RENEW_NEAR + offset_way_us(&n->offset) / RENEW_CALL_US;
 
-    return !is_patient(n, link) || n->calls[link] < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+    return verb != VERB_RENEW || n->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
 
 /* All that has gathered for the link; I4. */
 static void
 flush_link(struct node *n, unsigned link)
 {
+    size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
+
     for (int b = 0; b < BATCHES; b++) {
         enum call_verb verb = b == BATCH_RECLAIM ? VERB_ACQUIRE : (enum call_verb)(b - BATCH_VERB);
 
         for (unsigned i = 0; i < KINDS; i++) {
-            unsigned kind = (i + (is_patient(n, link) ? n->renewed : 0)) % KINDS; /* the others have their turn */
+            unsigned kind = (i + (verb == VERB_RENEW ? n->renewed : 0)) % KINDS; /* the others have their turn */
             struct list *batch = &n->batch[link][b][kind];
 
-            while (!list_empty(batch) && may_leave(n, link)) {
+            while (!list_empty(batch) && may_leave(n, verb)) {
                 struct item *it = container_of(batch->next, struct item, node);
 
                 if (it->epoch == n->presence.epoch.number) {
-                    flush_call(n, batch, link, verb);
-                    n->renewed = is_patient(n, link) ? kind + 1 : n->renewed;
+                    flush_call(n, batch, link, verb, max);
+                    n->renewed = verb == VERB_RENEW ? kind + 1 : n->renewed;
                 } else {
                     n->batched--;
                     n->gathered[link]--;
@@ -362,13 +534,33 @@ flush_link(struct node *n, unsigned link)
     }
 }
 
+/* Those of one name are of different claims here, too (I3); its release has left before. */
+static void
+flush_apart(struct node *n, unsigned link)
+{
+    while (!list_empty(&n->apart[link])) {
+        struct item *it = container_of(n->apart[link].next, struct item, node);
+
+        if (it->epoch == n->presence.epoch.number) {
+            flush_call(n, &n->apart[link], link, it->verb, 1);
+        } else {
+            n->batched--;
+            n->gathered[link]--;
+            down_item(&n->down, it);
+        }
+    }
+}
+
 void
 node_flush(struct node *n)
 {
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && may_leave(n, link))) {
+        bool renews = link == n->lock_links;
+
+        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && (!renews || may_leave(n, VERB_RENEW)))) {
             link_cork(n->link[link]);
             flush_link(n, link);
+            flush_apart(n, link);
             link_uncork(n->link[link]);
         }
     }
@@ -396,6 +588,9 @@ node_drop_gathered(struct node *n)
             while (!list_empty(batch)) {
                 item_free(n->env->spares, container_of(batch->next, struct item, node));
             }
+        }
+        while (!list_empty(&n->apart[i])) {
+            item_free(n->env->spares, container_of(n->apart[i].next, struct item, node));
         }
     }
 }

@@ -5,16 +5,18 @@
 #define RLOCKD_BACKEND_NODE_PRIVATE_H
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/denied.h"
 #include "daemon/backend/down.h"
 #include "daemon/backend/hello.h"
 #include "daemon/backend/node.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/presence.h"
 #include "daemon/backend/probe.h"
+#include "daemon/backend/rights.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
 
-enum { LINKS_MAX = 16 };
+enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
 /* What gathers, in the order it leaves: what is asserted anew, then the verbs. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCHES = BATCH_VERB + VERBS };
@@ -26,11 +28,15 @@ struct node {
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
+    struct list apart[LINKS_MAX + 2]; /* item.node: each leaves alone, see denied.h */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
+    unsigned renewing;             /* of them calls of renewals, on whichever link */
+    struct denied denied;
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;               /* the kind behind the one whose renewals left last */
     struct hello hello;
+    struct rights rights;
     struct presence presence;
     struct say say;
     struct prober probe;
@@ -38,9 +44,13 @@ struct node {
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
+    int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
+    int64_t back_told_us; /* ... of which the core knows */
     struct down down;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
+    uint32_t cause[CAUSES_MAX]; /* hashes of reasons that were logged since all links were up; 0 = none */
+    uint32_t link_logged;       /* a bit for each link that the log knows to be down */
 };
 
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */

@@ -13,10 +13,15 @@
 
 enum { GRACE_BEAT_MS = 50 };
 
-/* Where it is said when no link is in question. */
+/* Where it is said when no link is in question: the last one that is up, or the last one. */
 static struct presence_line *
 last_of(struct presence *p)
 {
+    for (unsigned i = p->lines_n; i-- > 0;) {
+        if (link_up(p->line[i].link) && !link_silent(p->line[i].link)) {
+            return &p->line[i];
+        }
+    }
     return &p->line[p->lines_n - 1];
 }
 
@@ -276,7 +281,12 @@ presence_leave(struct presence *p)
 bool
 presence_busy(const struct presence *p)
 {
-    return p->epoch.leaving && p->line[p->lines_n - 1].asked > 0;
+    bool asked = false;
+
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        asked = asked || p->line[i].asked > 0;
+    }
+    return p->epoch.leaving && asked;
 }
 
 bool

@@ -7,7 +7,8 @@
  * B1  n <= room, and p holds room + 1 bytes when room > 0: the spare one takes
  *     the NUL that vsnprintf insists on and never counts.
  * B2  max == 0, or n <= max.
- * B3  failed: nothing is appended until buf_clear or buf_cut.
+ * B3  n == 0: head == 0. So who empties a buffer may hand its memory on as p and room.
+ * B4  failed: nothing is appended until buf_clear or buf_cut.
  */
 #include "daemon/base/buf.h"
 
@@ -28,7 +29,7 @@ buf_init(struct buf *b, size_t max)
 void
 buf_fini(struct buf *b)
 {
-    free(b->p);
+    free(buf_block(b));
     *b = (struct buf){.max = b->max};
 }
 
@@ -36,7 +37,7 @@ buf_fini(struct buf *b)
 static bool
 reserve(struct buf *b, size_t n)
 {
-    size_t size = b->room > 0 ? b->room + 1 : BUF_FIRST_BYTES;
+    size_t size = b->room > 0 ? b->head + b->room + 1 : BUF_FIRST_BYTES;
     char *p;
 
     assert(b->n <= b->room);
@@ -47,16 +48,16 @@ reserve(struct buf *b, size_t n)
     if (b->p != NULL && n <= b->room - b->n) {
         return true;
     }
-    while (size <= b->n + n) {
+    while (size <= b->head + b->n + n) {
         size *= 2;
     }
-    p = realloc(b->p, size);
+    p = realloc(buf_block(b), size);
     if (p == NULL) {
         b->failed = true;
         return false;
     }
-    b->p = p;
-    b->room = size - 1;
+    b->p = p + b->head;
+    b->room = size - 1 - b->head;
     return true;
 }
 
@@ -182,14 +183,34 @@ buf_add_escaped(struct buf *b, struct slice s)
     }
 }
 
+/* What is used, but for the first n bytes, moves to where the block begins. */
+static void
+move_back(struct buf *b, size_t n)
+{
+    char *to = buf_block(b);
+
+    b->n -= n;
+    memmove(to, b->p + n, b->n);
+    b->p = to;
+    b->room += b->head;
+    b->head = 0;
+}
+
 void
 buf_drop(struct buf *b, size_t n)
 {
     assert(n <= b->n);
-    if (n > 0) {
-        b->n -= n;
-        memmove(b->p, b->p + n, b->n);
+    if (n == 0) {
+        return;
     }
+    if (b->n - n <= b->head + n || n > UINT32_MAX - b->head) {
+        move_back(b, n);
+        return;
+    }
+    b->n -= n;
+    b->p += n;
+    b->room -= n;
+    b->head += (uint32_t)n;
 }
 
 void
@@ -198,13 +219,15 @@ buf_cut(struct buf *b, size_t n)
     assert(n <= b->n);
     b->n = n;
     b->failed = false;
+    if (n == 0 && b->head > 0) {
+        move_back(b, 0);
+    }
 }
 
 void
 buf_clear(struct buf *b, size_t keep)
 {
-    b->n = 0;
-    b->failed = false;
+    buf_cut(b, 0);
     if (b->room > keep) {
         free(b->p);
         b->p = NULL;

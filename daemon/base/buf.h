@@ -15,10 +15,11 @@
 #include "daemon/base/slice.h"
 
 struct buf {
-    char *p;     /* owned */
+    char *p;     /* owned, `head` bytes into its block */
     size_t n;    /* bytes used */
-    size_t room; /* bytes allocated */
+    size_t room; /* bytes allocated from p on */
     size_t max;  /* cap in bytes; 0 = none */
+    uint32_t head; /* bytes that were dropped, and are still in front of p */
     bool failed; /* sticky: out of memory or past max */
 };
 
@@ -42,7 +43,7 @@ void buf_add_escaped(struct buf *b, struct slice s);
 /* Makes room for n more bytes and returns where they go (then add to b->n), or NULL. */
 char *buf_space(struct buf *b, size_t n);
 
-/* Drops the first n bytes. */
+/* Drops the first n bytes. What is left moves, but only when no more is left than was dropped since it moved last. */
 void buf_drop(struct buf *b, size_t n);
 
 /* Forgets what is behind the first n bytes, and that there was no room for more. */
@@ -50,6 +51,13 @@ void buf_cut(struct buf *b, size_t n);
 
 /* Empties it; keeps the memory when `keep` is at least the room, else frees it. Clears `failed`. */
 void buf_clear(struct buf *b, size_t keep);
+
+/* The memory behind it, as malloc() knows it. */
+static inline void *
+buf_block(const struct buf *b)
+{
+    return b->head == 0 ? b->p : b->p - b->head;
+}
 
 static inline struct slice
 buf_slice(const struct buf *b)

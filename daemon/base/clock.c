@@ -1,43 +1,63 @@
 /*
  * clock.c -- the only file that asks the kernel for the time.
  *
- * Test builds may push both clocks ahead; the offset is the one variable of the program that outlives
- * its callers, and it is not in a release build.
+ * Test builds may push both clocks ahead, and stop them; these are the only variables of the program that outlive
+ * their callers, and they are not in a release build.
  */
 #include "daemon/base/clock.h"
 
 #include <assert.h>
 #include <time.h>
 
+static int64_t
+read_us(clockid_t id)
+{
+    struct timespec ts;
+    int rc = clock_gettime(id, &ts);
+
+    assert(rc == 0); /* both clocks exist on every kernel we run on */
+    return (int64_t)ts.tv_sec * US_PER_S + ts.tv_nsec / 1000;
+}
+
+/* The time that leases run by: unlike CLOCK_MONOTONIC it goes on while the machine sleeps. */
+static int64_t
+boot_us(void)
+{
+    return read_us(CLOCK_BOOTTIME);
+}
+
 #ifdef RLOCKD_TEST_CLOCK
-static int64_t advanced_us;
+static int64_t advanced_us, stopped_us, stopped_wall_us; /* stopped: when; 0 = they run */
 
 void
 clock_advance_us(int64_t us)
 {
     advanced_us += us;
 }
-#endif
 
-static int64_t
-read_us(clockid_t id)
+void
+clock_stop(bool stop)
 {
-    struct timespec ts;
-    int rc = clock_gettime(id, &ts);
-    int64_t us;
-
-    assert(rc == 0); /* both clocks exist on every kernel we run on */
-    us = (int64_t)ts.tv_sec * US_PER_S + ts.tv_nsec / 1000;
-#ifdef RLOCKD_TEST_CLOCK
-    us += advanced_us;
-#endif
-    return us;
+    stopped_us = stop ? boot_us() : 0;
+    stopped_wall_us = stop ? read_us(CLOCK_REALTIME) : 0;
 }
 
 int64_t
 clock_now_us(void)
 {
-    return read_us(CLOCK_BOOTTIME);
+    return (stopped_us != 0 ? stopped_us : boot_us()) + advanced_us;
+}
+
+int64_t
+clock_wall_us(void)
+{
+    return (stopped_wall_us != 0 ? stopped_wall_us : read_us(CLOCK_REALTIME)) + advanced_us;
+}
+#else
+int64_t
+clock_now_us(void)
+{
+    return boot_us();
 }
 
 int64_t
@@ -45,3 +65,4 @@ clock_wall_us(void)
 {
     return read_us(CLOCK_REALTIME);
 }
+#endif

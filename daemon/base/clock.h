@@ -7,6 +7,7 @@
 #ifndef RLOCKD_BASE_CLOCK_H
 #define RLOCKD_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define US_PER_MS INT64_C(1000)
@@ -21,6 +22,9 @@ int64_t clock_wall_us(void);
 #ifdef RLOCKD_TEST_CLOCK
 /* Test builds only: from now on both clocks run `us` ahead (DEBUG ADVANCE). */
 void clock_advance_us(int64_t us);
+
+/* ... and they stand still but for that, until they are let run again. */
+void clock_stop(bool stop);
 #endif
 
 #endif

@@ -1,25 +1,52 @@
 /*
- * glob.c -- match a name against a pattern without recursion.
+ * glob.c -- match a name against a pattern without recursion and without going back.
  *
- * Two cursors. At a `*` the place is remembered; on a mismatch the last `*` takes one byte more and the
- * rest of the pattern starts over. Only the *last* `*` need be remembered: whatever an earlier one could
- * take in addition, the later one can take as well. So the cost is at most pattern x name.
+ * Up to its first `*` a pattern is compared byte by byte. Behind it a set of positions is carried along: bit i of
+ * `at` says that the pattern up to here matches the first i bytes of the name. Each element of the pattern moves the
+ * whole set at once, 64 positions at a time; a `*` adds every position behind the lowest one. So each element of the
+ * pattern is looked at once, whatever the name is, and costs name / 64 steps (a set `[...]`: one look at each byte of
+ * the name at most). A search with two cursors and a step back to the last `*` costs pattern x name.
  *
  * A set without its `]` ends with the pattern; a `\` at the end stands for itself. As in Redis.
  */
 #include "daemon/base/glob.h"
 
-/* Matches c against the set whose bytes begin at p[*at] (behind the `[`); leaves *at behind its `]`. */
-static bool
-set_match(struct slice p, size_t *at, unsigned char c)
-{
-    size_t i = *at;
-    bool negated = false, found = false;
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
 
-    if (i < p.n && p.p[i] == '^') {
-        negated = true;
-        i++;
+enum { WORDS_MAX = GLOB_NAME_MAX / 64 + 1, CLASS_WORDS = 256 / 64 };
+
+/* ---- the elements of a pattern ---- */
+
+/* A set of byte values. */
+struct class {
+    uint64_t has[CLASS_WORDS];
+};
+
+static bool
+class_has(const struct class *cs, unsigned char c)
+{
+    return (cs->has[c / 64] >> (c % 64) & 1) != 0;
+}
+
+static void
+class_add(struct class *cs, unsigned low, unsigned high)
+{
+    for (unsigned c = low; c <= high; c++) {
+        cs->has[c / 64] |= UINT64_C(1) << (c % 64);
     }
+}
+
+/* Reads the set whose bytes begin at p[*at] (behind the `[`); leaves *at behind its `]`. */
+static struct class
+read_set(struct slice p, size_t *at)
+{
+    struct class cs = {{0}};
+    size_t i = *at;
+    bool negated = i < p.n && p.p[i] == '^';
+
+    i += negated;
     while (i < p.n && p.p[i] != ']') {
         unsigned char low, high;
 
@@ -34,65 +61,225 @@ set_match(struct slice p, size_t *at, unsigned char c)
             }
             high = (unsigned char)p.p[i++];
         }
-        if (low > high) {
-            unsigned char swap = low;
-            low = high;
-            high = swap;
-        }
-        found = found || (c >= low && c <= high);
+        class_add(&cs, low < high ? low : high, low < high ? high : low);
     }
     *at = i < p.n ? i + 1 : i;
-    return found != negated;
+    for (size_t w = 0; negated && w < CLASS_WORDS; w++) {
+        cs.has[w] = ~cs.has[w];
+    }
+    return cs;
 }
 
-/* Matches one byte against the pattern element at p[*at], which is no `*`; on a match *at is behind it. */
-static bool
-element_match(struct slice p, size_t *at, unsigned char c)
-{
-    size_t i = *at;
-    bool hit;
+enum element { LITERAL, ANY, SET };
 
-    if (p.p[i] == '[') {
-        i++;
-        hit = set_match(p, &i, c);
-    } else if (p.p[i] == '?') {
-        i++;
-        hit = true;
-    } else {
-        if (p.p[i] == '\\' && i + 1 < p.n) {
-            i++;
+/* The element at p[*at], which is no `*`; leaves *at behind it. */
+static enum element
+read_element(struct slice p, size_t *at, unsigned char *literal, struct class *set)
+{
+    char c = p.p[(*at)++];
+
+    if (c == '[') {
+        *set = read_set(p, at);
+        return SET;
+    }
+    if (c == '?') {
+        return ANY;
+    }
+    if (c == '\\' && *at < p.n) {
+        c = p.p[(*at)++];
+    }
+    *literal = (unsigned char)c;
+    return LITERAL;
+}
+
+/* ---- behind the first star ---- */
+
+/* Where each byte value stands in the name, for those that occur in it. */
+struct places {
+    size_t words;                      /* of a row: bit i of it is byte i of the name */
+    struct class occurs;
+    uint8_t row[256];                  /* of a value that occurs: the number of its row */
+    uint64_t at[256 * WORDS_MAX];      /* rows of `words` words each, one behind the other */
+    uint64_t everywhere[WORDS_MAX], set[WORDS_MAX]; /* rows: all bytes; those that a set takes */
+};
+
+static void
+find_places(struct places *pl, struct slice name)
+{
+    size_t n = 0;
+
+    pl->words = name.n / 64 + 1;
+    pl->occurs = (struct class){{0}};
+    memset(pl->everywhere, 0xff, pl->words * sizeof(pl->everywhere[0]));
+    pl->everywhere[name.n / 64] = (UINT64_C(1) << (name.n % 64)) - 1;
+    for (size_t i = 0; i < name.n; i++) {
+        unsigned char c = (unsigned char)name.p[i];
+
+        if (!class_has(&pl->occurs, c)) {
+            class_add(&pl->occurs, c, c);
+            pl->row[c] = (uint8_t)n;
+            memset(&pl->at[n++ * pl->words], 0, pl->words * sizeof(pl->at[0]));
         }
-        hit = (unsigned char)p.p[i++] == c;
+        pl->at[pl->row[c] * pl->words + i / 64] |= UINT64_C(1) << (i % 64);
     }
-    if (hit) {
-        *at = i;
+}
+
+static unsigned
+count(const struct class *occurs, const struct class *set, uint64_t flip)
+{
+    unsigned n = 0;
+
+    for (size_t w = 0; w < CLASS_WORDS; w++) {
+        n += (unsigned)__builtin_popcountll(occurs->has[w] & (set->has[w] ^ flip));
     }
-    return hit;
+    return n;
+}
+
+/* Adds the rows of the values that occur and are in the set; flip = all ones: that are not. */
+static void
+add_rows(struct places *pl, const struct class *set, uint64_t flip)
+{
+    for (size_t w = 0; w < CLASS_WORDS; w++) {
+        uint64_t left = pl->occurs.has[w] & (set->has[w] ^ flip);
+
+        for (; left != 0; left &= left - 1) {
+            const uint64_t *row = &pl->at[pl->row[w * 64 + (unsigned)__builtin_ctzll(left)] * pl->words];
+
+            for (size_t i = 0; i < pl->words; i++) {
+                pl->set[i] |= row[i];
+            }
+        }
+    }
+}
+
+/* Where a byte of the set stands: by rows, of what is in it or of what is not, or, if those are many, byte by byte. */
+static const uint64_t *
+places_of(struct places *pl, const struct class *set, struct slice name)
+{
+    unsigned in = count(&pl->occurs, set, 0), out = count(&pl->occurs, set, UINT64_MAX);
+    bool without = out < in;
+
+    memset(pl->set, 0, pl->words * sizeof(pl->set[0]));
+    if ((without ? out : in) * pl->words > name.n) {
+        for (size_t i = 0; i < name.n; i++) {
+            pl->set[i / 64] |= (uint64_t)class_has(set, (unsigned char)name.p[i]) << (i % 64);
+        }
+        return pl->set;
+    }
+    add_rows(pl, set, without ? UINT64_MAX : 0);
+    for (size_t i = 0; without && i < pl->words; i++) {
+        pl->set[i] = pl->everywhere[i] & ~pl->set[i];
+    }
+    return pl->set;
+}
+
+/* A set of positions in the name; words outside of low .. high are zero. */
+struct positions {
+    uint64_t bits[WORDS_MAX];
+    size_t low, high;
+};
+
+/* Each position in front of a byte of this row moves behind it, the others go. False: none is left. */
+static bool
+step(struct positions *s, const uint64_t *row)
+{
+    uint64_t carry = 0, any = 0;
+
+    for (size_t w = s->low; w <= s->high; w++) {
+        uint64_t stay = s->bits[w] & row[w];
+
+        s->bits[w] = stay << 1 | carry;
+        any |= s->bits[w];
+        carry = stay >> 63;
+    }
+    if (carry != 0) { /* position 64 n at most: there is a word for it */
+        s->bits[++s->high] = carry;
+        any = carry;
+    }
+    while (s->low < s->high && s->bits[s->low] == 0) {
+        s->low++;
+    }
+    while (s->high > s->low && s->bits[s->high] == 0) {
+        s->high--;
+    }
+    return any != 0;
+}
+
+/* Every position from the lowest one on. */
+static void
+fill(struct positions *s, size_t n)
+{
+    uint64_t lowest = s->bits[s->low] & -s->bits[s->low];
+
+    s->high = n / 64;
+    for (size_t w = s->low; w <= s->high; w++) {
+        s->bits[w] = w == s->low ? -lowest : UINT64_MAX;
+    }
+    if (n % 64 != 63) {
+        s->bits[s->high] &= (UINT64_C(1) << (n % 64 + 1)) - 1;
+    }
+}
+
+/* The pattern from p[i] on, a `*`, over the name. */
+static bool
+match_rest(struct slice p, size_t i, struct slice name)
+{
+    struct positions s = {.bits = {1}};
+    struct places pl;
+
+    find_places(&pl, name);
+    while (i < p.n) {
+        const uint64_t *row = pl.everywhere;
+        unsigned char literal = 0;
+        struct class set;
+
+        if (p.p[i] == '*') {
+            i++;
+            fill(&s, name.n);
+            continue;
+        }
+        switch (read_element(p, &i, &literal, &set)) {
+        case LITERAL:
+            if (!class_has(&pl.occurs, literal)) {
+                return false;
+            }
+            row = &pl.at[pl.row[literal] * pl.words];
+            break;
+        case ANY:
+            break;
+        case SET:
+            row = places_of(&pl, &set, name);
+            break;
+        }
+        if (!step(&s, row)) {
+            return false;
+        }
+    }
+    return (s.bits[name.n / 64] >> (name.n % 64) & 1) != 0;
 }
 
 bool
 glob_match(struct slice pattern, struct slice name)
 {
     size_t p = 0, n = 0;
-    size_t star_p = 0, star_n = 0; /* behind the last `*`, and where the bytes it did not take begin */
-    bool starred = false;
 
-    while (n < name.n) {
-        if (p < pattern.n && pattern.p[p] == '*') {
-            starred = true;
-            star_p = ++p;
-            star_n = n;
-        } else if (p < pattern.n && element_match(pattern, &p, (unsigned char)name.p[n])) {
-            n++;
-        } else if (starred) {
-            p = star_p;
-            n = ++star_n;
-        } else {
+    assert(name.n <= GLOB_NAME_MAX);
+    while (p < pattern.n && pattern.p[p] != '*') {
+        unsigned char literal = 0;
+        struct class set;
+        enum element e = read_element(pattern, &p, &literal, &set);
+
+        if (n == name.n || (e == LITERAL && (unsigned char)name.p[n] != literal) ||
+            (e == SET && !class_has(&set, (unsigned char)name.p[n]))) {
             return false;
         }
+        n++;
     }
-    while (p < pattern.n && pattern.p[p] == '*') {
-        p++;
+    if (p == pattern.n) {
+        return n == name.n;
     }
-    return p == pattern.n;
+    if (p + 1 == pattern.n) {
+        return true;
+    }
+    return match_rest(pattern, p, (struct slice){n > 0 ? name.p + n : name.p, name.n - n});
 }

@@ -11,10 +11,14 @@ const struct kind_row kind_rows[KINDS] = {
 #undef KIND
 };
 
-static const char *const value_names[VALUES] = {
-#define VALUE(id, name, help) [VALUE_##id] = name,
+static const struct {
+    const char *name, *shape;
+} values[VALUES] = {
+#define FOUR(class) class class class class
+#define VALUE(id, name, shape, help) [VALUE_##id] = {name, "^" shape "$"},
 #include "daemon/base/values.def"
 #undef VALUE
+#undef FOUR
 };
 
 bool
@@ -33,14 +37,21 @@ const char *
 value_format_name(enum value_format f)
 {
     assert((unsigned)f < VALUES);
-    return value_names[f];
+    return values[f].name;
+}
+
+const char *
+value_format_shape(enum value_format f)
+{
+    assert((unsigned)f < VALUES);
+    return values[f].shape;
 }
 
 bool
 value_format_parse(struct slice word, enum value_format *out)
 {
     for (int v = 0; v < VALUES; v++) {
-        if (slice_is(word, value_names[v])) {
+        if (slice_is(word, values[v].name)) {
             *out = (enum value_format)v;
             return true;
         }

@@ -14,8 +14,12 @@ enum {
     KIND_F_PLACED = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
+    KIND_F_STRING = 1 << 6,    /* its key in Redis is a string; else a hash */
     KIND_F_HANDED = 1 << 5,    /* a hold may pass to who waits here while Redis has it, see core/handoff.c */
 };
+
+/* These have keys beside the lock's own that say who has it, or whose turn it is. (A counter of tokens may be shared.) */
+#define KIND_F_BESIDE (KIND_F_PLACED | KIND_F_SHARED | KIND_F_PERMITS)
 
 enum kind {
 #define KIND(id, name, flags, help) KIND_##id,
@@ -25,7 +29,7 @@ enum kind {
 };
 
 enum value_format {
-#define VALUE(id, name, help) VALUE_##id,
+#define VALUE(id, name, shape, help) VALUE_##id,
 #include "daemon/base/values.def"
 #undef VALUE
     VALUES
@@ -41,6 +45,9 @@ extern const struct kind_row kind_rows[KINDS];
 
 /* Names are compared without regard to case; false when there is no such kind. */
 bool kind_parse(struct slice word, enum kind *out);
+
+/* What every value of that format looks like, as a pattern of Lua. */
+const char *value_format_shape(enum value_format f);
 
 /* The name of a value format, and back. */
 const char *value_format_name(enum value_format f);

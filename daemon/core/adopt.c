@@ -44,8 +44,10 @@ lock_of(struct core *c, const struct core_kept *k)
 {
     struct core_request rq = {.name = k->name,
                               .spec = {.kind = k->kind,
+                                       .rule_kind = KINDS,
                                        .value = k->value,
                                        .limit = k->limit,
+                                       .declared = k->declared,
                                        .key = k->key,
                                        .owner_grace_us = k->owner_grace_us,
                                        .place_grace_us = k->place_grace_us}};
@@ -177,7 +179,8 @@ adopt_one(struct core *c, struct core_adoption *a, const struct core_kept *k)
         a->lost++;
         claim_move(c, cl, CLAIM_TRYING);
         claim_move(c, cl, CLAIM_HELD);
-        claim_move(c, cl, CLAIM_LOST);
+        cl->watchdog = true; /* told however late, as nobody knows when that was */
+        claim_lost(c, cl);
     }
     claim_arm(c, cl);
     while (c->lock_work.first != NULL) { /* now, so that there are never as many queues as locks */
@@ -206,14 +209,7 @@ begin_grace(struct core *c)
 
     HASH_ITER(hh, c->owners, o, next)
     {
-        struct list *pos, *nxt;
-        int64_t grace_us = 0;
-
-        list_each(pos, nxt, &o->claims)
-        {
-            grace_us = later(grace_us, container_of(pos, struct claim, owner_node)->lock->owner_grace_us);
-        }
-        timer_set(c, &o->timer, after_us(c->now_us, grace_us));
+        timer_set(c, &o->timer, after_us(c->now_us, o->grace_us));
     }
 }
 
@@ -281,16 +277,9 @@ retry_renewals(struct core *c, const struct list *home)
 }
 
 void
-adopt_reached(struct core *c)
+lock_reached(struct core *c, struct lock *l)
 {
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &c->locks)
-    {
-        struct lock *l = container_of(pos, struct lock, all);
-
-        retry_releases(c, l);
-        retry_renewals(c, &l->holders);
-        retry_renewals(c, &l->queue->claims);
-    }
+    retry_releases(c, l);
+    retry_renewals(c, &l->holders);
+    retry_renewals(c, &l->queue->claims);
 }

@@ -131,6 +131,9 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     struct claim *unplaced = q->trying_n == 0 ? first_unplaced(l) : NULL;
 
     timer_set(c, &q->timer, CORE_FOREVER);
+    if (next != NULL) {
+        lock_releases_sooner(c, l);
+    }
     if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingers && lock_take_up(c, l))) {
         return;
     }

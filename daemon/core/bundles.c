@@ -182,12 +182,13 @@ complete(struct core *c, struct bundle *b)
         struct request *r = b->member[i];
         struct claim *cl = r->claim;
 
-        if (cl->state != CLAIM_HELD) {
+        if (!claim_is_held(cl, c->now_us)) {
             lost = &b->part[i];
         } else {
             /* Its owner asked for nothing since. */
-            assert(cl->token == b->part[i].token && c->now_us < cl->deadline_us);
+            assert(cl->token == b->part[i].token);
             b->part[i].lease_us = cl->deadline_us - c->now_us;
+            b->part[i].relies.until_us = cl->deadline_us;
         }
     }
     if (lost != NULL) {
@@ -233,6 +234,7 @@ mlock_arrives(struct core *c, struct peer *p, const struct core_event *ev, struc
 {
     size_t order[CORE_MANY_MAX];
     enum core_answer answer = CORE_GRANTED;
+    struct core_reply refusal;
     size_t i;
 
     put_in_order(ev, order);
@@ -252,7 +254,8 @@ mlock_arrives(struct core *c, struct peer *p, const struct core_event *ev, struc
         }
         return;
     }
-    send(c, b, &(struct core_reply){.answer = answer, .name = ev->many.request[order[i - 1]].name});
+    refusal = request_refusal(c, &ev->many.request[order[i - 1]], answer);
+    send(c, b, &refusal);
     if (b->members_n > 0) {
         undo(c, b);
     } else {
@@ -330,6 +333,27 @@ bundle_answer(struct core *c, struct request *r, const struct core_reply *rp)
         leave(b, r);
         request_drop(c, r);
     }
+}
+
+void
+bundle_cancelled(struct bundle *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->member[i] != NULL) {
+            b->member[i]->cancelled = true;
+        }
+    }
+}
+
+bool
+bundle_asks_for(const struct bundle *b, const struct lock *l)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->member[i] != NULL && b->member[i]->claim->lock == l) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Its session has gone: nobody hears of it any more. */

@@ -18,19 +18,23 @@ check_home(const struct list *home, unsigned states)
 
 /* What core keeps count of, counted. */
 struct tally {
-    uint64_t locks, queues, claims, held, doubts;
-    uint32_t waiting, renewing;
+    uint64_t locks, keyed, queues, claims, held, doubts, ties, lost;
+    uint32_t waiting, blocked, flying[WINDOWS];
 };
 
 static void
 check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct tally *t)
 {
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
+    bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
 
     assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
-    assert(!cl->op_untaken && !cl->renew_untaken); /* it was told within the step */
-    claim_check_kept(c, cl); /* I13 */
-    assert(cl->renewal != RENEWAL_WAITS || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED); /* I14 */
+    assert(!(cl->op_untaken || cl->renew_untaken) || sliced); /* it was told within the step */
+    if (!ends) {
+        claim_check_kept(c, cl); /* I13 */
+    }
+    assert(cl->renewal != RENEWAL_WAITS || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
+           (cl->state == CLAIM_FREEING && cl->op == 0)); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it had been freed */
@@ -43,7 +47,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_HELD:
         assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I3 */
-        assert(now_us < cl->deadline_us); /* I2 */
+        assert(now_us < cl->deadline_us || sliced); /* I2 */
+        assert(!cl->owner->ending || ends); /* I17 */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_LINGERING:
@@ -51,22 +56,26 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(list_linked(&cl->lock->queue->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
         break;
     case CLAIM_FREEING:
-        assert(cl->op != 0 || armed || cl->renewal == RENEWAL_SENT); /* I3 */
+        assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
         assert(cl->place_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
     case CLAIM_SWEEP:
         assert(armed && cl->op == 0); /* I3 */
         break;
     case CLAIM_LOST:
-        assert(cl->op == 0 && !cl->owner->ending && !wanted);
+        assert(cl->op == 0 && (!cl->owner->ending || ends) && !wanted);
         break;
     case CLAIM_STATES:
         assert(false);
     }
     t->claims++;
+    t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
     t->doubts += (cl->doubt & DOUBT_LOST) != 0;
-    t->renewing += cl->renewal == RENEWAL_SENT;
+    t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
+    t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
+    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_FREEING && cl->op != 0 && !cl->op_owed;
+    t->flying[WINDOW_RELEASE] += cl->state == CLAIM_FREEING && cl->op != 0 && cl->op_owed;
 }
 
 /* I1; a limit that was lowered since is no matter of the holders. */
@@ -123,8 +132,10 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
 static void
 check_queue(const struct lock *l)
 {
-    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->probe_node);
+    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->probe_node) &&
+                   !job_stands(&l->queue->job);
 
+    assert(l->queue->blocked_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
         assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0));
     }
@@ -135,8 +146,9 @@ static void
 check_nobody(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->hurried) && list_empty(&q->breaks) && q->break_op == 0);
+    assert(!job_stands(&q->job));
     assert(!list_linked(&q->probe_node));
-    assert(q->waiting_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
+    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->again && !q->unplaced);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->trouble == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
@@ -167,7 +179,7 @@ static void
 check_lock(const struct lock *l)
 {
     struct list *pos, *nxt;
-    bool wanted = false, idle = true;
+    bool wanted = false;
     uint32_t freeing = 0, releasing = 0;
 
     check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
@@ -181,8 +193,6 @@ check_lock(const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        idle = idle && cl->state == CLAIM_IDLE;
-        assert(idle || cl->state != CLAIM_IDLE); /* idle_free() looks no further */
         freeing += cl->state == CLAIM_FREEING;
         releasing += cl->state == CLAIM_FREEING && cl->op != 0;
     }
@@ -190,6 +200,40 @@ check_lock(const struct lock *l)
     check_attempts(l);
     if (wanted) { /* I4 */
         assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
+    }
+}
+
+/* One for each owner that the session uses. How many there are. */
+static size_t
+check_ties(const struct core *c, const struct peer *p)
+{
+    struct list *pos, *nxt;
+    size_t n = 0;
+
+    list_each(pos, nxt, &p->ties)
+    {
+        const struct tie *ln = container_of(pos, struct tie, peer_node);
+        struct map_node *same = map_find(&c->ties, ln->by_pair.number);
+
+        for (; same != NULL; same = map_next(same)) {
+            const struct tie *other = container_of(same, struct tie, by_pair);
+
+            assert(other == ln || other->peer != ln->peer || other->owner != ln->owner);
+        }
+        n++;
+    }
+    return n;
+}
+
+/* D2 of deadlock.c */
+static void
+check_search(const struct list *waits)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, waits)
+    {
+        assert(container_of(pos, struct request, search_node)->waits);
     }
 }
 
@@ -208,6 +252,27 @@ check_order(const struct owner *o)
     }
 }
 
+/* What sessions count one by one, their users count together; a session that has gone has left its user. */
+static void
+check_users(const struct core *c)
+{
+    struct user *u, *next_u;
+    struct peer *p, *next_p;
+
+    HASH_ITER(hh, c->users, u, next_u)
+    {
+        uint64_t sessions = 0, blocked = 0;
+
+        HASH_ITER(hh, c->peers, p, next_p)
+        {
+            sessions += p->user == u;
+            blocked += p->user == u ? p->blocked_n : 0;
+        }
+        assert(u->refs > 0 && u->sessions_n == sessions && u->blocked_n == blocked);
+        assert(u->claims_n <= c->claims.count);
+    }
+}
+
 void
 core_check(const struct core *c, int64_t now_us)
 {
@@ -217,8 +282,9 @@ core_check(const struct core *c, int64_t now_us)
     struct tally t = {0};
 
     assert(c->lock_work.first == NULL && list_empty(&c->owner_work)); /* I10 */
+    assert(c->conf.slice != 0 || list_empty(&c->jobs)); /* I17 */
     check_nobody(&c->nobody);
-    assert(core_next_us(c) > now_us || now_us < c->now_us);
+    assert(heap_min_at(&c->timers) > now_us || now_us < c->now_us || c->conf.slice != 0);
     list_each(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);
@@ -231,25 +297,41 @@ core_check(const struct core *c, int64_t now_us)
         } else {
             assert(l->queue->break_op != 0);
         }
+        t.keyed += l->has_key;
+        assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
+        assert(!lock_is(l, KIND_F_BESIDE) || lock_beside(c, lock_key(l)) == NULL);
         t.locks++;
     }
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
-    assert(c->by_name.count == c->locks_n && t.queues == c->queues.count);
+    assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
     HASH_ITER(hh, c->peers, p, next_p)
     {
         check_order(p->owner);
+        t.ties += check_ties(c, p);
         list_each(pos, nxt, &p->requests)
         {
-            t.waiting += container_of(pos, struct request, peer_node)->waits;
+            const struct request *r = container_of(pos, struct request, peer_node);
+
+            t.waiting += r->waits;
+            t.blocked += r->waits && r->blocked;
         }
     }
     HASH_ITER(hh, c->owners, o, next_o)
     {
         check_order(o);
     }
-    assert(t.waiting == c->waiting_n);
-    assert(t.doubts == c->doubts_n && (c->epoch == 0 || t.doubts > 0)); /* I12 */
-    assert(t.renewing == c->renewing_n && (t.renewing >= renew_window(c) || list_empty(&c->renewals))); /* I14 */
+    assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
+    check_users(c);
+    assert(t.ties == c->ties.count || c->conf.slice != 0); /* of who has gone, too */
+    check_search(&c->search.waits);
+    check_search(&c->search.roots);
+    assert(t.doubts == c->doubts_n); /* I12 */
+    assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
+    assert(c->epoch == 0 || t.doubts > 0 || job_stands(&c->walk[WALK_REVIEW].job));
+    for (int i = 0; i < WINDOWS; i++) {
+        assert(t.flying[i] == c->window[i].n);
+    }
+    assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of probe.c */
     assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
 }

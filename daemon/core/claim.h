@@ -75,7 +75,8 @@ struct claim {
     unsigned room : ROOM_BITS; /* tokens behind its own that Redis gives to nobody, for who it is handed over to;
                                   TRYING: when it is granted. Of permits that of the newest counts: handoff.c, I3 */
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
-    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op` */
+    enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
+                               WAITS: on the list of a window, for whichever operation comes next: window.c */
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
     unsigned late : LATE_BITS; /* LATE_* */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
@@ -83,6 +84,7 @@ struct claim {
     bool op_shared : 1;     /* of the shared holds */
     bool op_place : 1;      /* asks for a place, too */
     bool op_reclaim : 1;    /* asserts anew what is held */
+    bool op_owed : 1;       /* FREEING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
     bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
     bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
@@ -101,7 +103,7 @@ struct claim {
                                    PLACE_MAX_US at most */
     };
     union {
-        struct list renew_node; /* RENEWAL_WAITS for its turn: core.renewals */
+        struct list turn_node; /* RENEWAL_WAITS for its turn: window.waiting; LOST: owner.lost */
         struct {
             uint64_t renew_op;      /* RENEWAL_SENT: the operation */
             int64_t renew_lease_us; /* ... to so much */
@@ -133,7 +135,8 @@ struct claim {
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t late_until_us;  /* so long what is `late` may still run, or is reckoned with: reckon_with_late() */
+    int64_t late_until_us;  /* late_ends_us() says until when what is `late` may still run, or is reckoned with:
+                               reckon_with_late() */
     int64_t shrink_lease_us; /* LATE_RENEW */
     int64_t stamp;          /* when Redis drops the key, by its clock, ms */
     int64_t stamped_us;     /* when we heard of it */

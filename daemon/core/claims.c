@@ -30,35 +30,49 @@ static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_LOST] = CLAIM_IN(IDLE),
 };
 
-/* Looks through the shorter of the two sides: a hot name has many claims, but then their owners have few. */
+void
+pair_begin(struct pair *p, const struct lock *l, const struct owner *o)
+{
+    *p = (struct pair){.lock = l, .owner = o, .by_owner = o->claims_n <= l->claims_n};
+    if (p->by_owner) {
+        p->head[0] = &o->claims;
+        p->heads_n = 1;
+    } else {
+        p->head[0] = &l->holders;
+        p->head[1] = &l->queue->claims;
+        p->head[2] = &l->rest;
+        p->heads_n = 3;
+    }
+    p->next = p->head[0]->next;
+}
+
+struct claim *
+pair_next(struct pair *p)
+{
+    for (;;) {
+        struct claim *cl;
+
+        while (p->next == p->head[p->at]) {
+            if (++p->at == p->heads_n) {
+                return NULL;
+            }
+            p->next = p->head[p->at]->next;
+        }
+        cl = p->by_owner ? container_of(p->next, struct claim, owner_node) : container_of(p->next, struct claim, node);
+        p->next = p->next->next;
+        if (cl->lock == p->lock && cl->owner == p->owner) {
+            return cl;
+        }
+    }
+}
+
 struct claim *
 claim_find(const struct lock *l, const struct owner *o)
 {
-    struct list *pos, *nxt;
+    struct pair p;
 
-    if (o->claims_n <= l->claims_n) {
-        list_each(pos, nxt, &o->claims)
-        {
-            struct claim *cl = container_of(pos, struct claim, owner_node);
-
-            if (cl->lock == l) {
-                return cl;
-            }
-        }
-        return NULL;
-    }
-    const struct list *lists[] = {&l->holders, &l->queue->claims, &l->rest};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        list_each(pos, nxt, lists[i])
-        {
-            struct claim *cl = container_of(pos, struct claim, node);
-
-            if (cl->owner == o) {
-                return cl;
-            }
-        }
-    }
-    return NULL;
+    pair_begin(&p, l, o);
+    return pair_next(&p);
 }
 
 struct claim *
@@ -78,14 +92,12 @@ claim_first(const struct list *home, unsigned states)
 struct claim *
 claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct claim *newest = NULL;
-    struct list *pos, *nxt;
+    struct claim *newest = NULL, *cl;
+    struct pair p;
 
-    list_each(pos, nxt, &o->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, owner_node);
-
-        if (cl->lock == l && cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
+    pair_begin(&p, l, o);
+    while ((cl = pair_next(&p)) != NULL) {
+        if (cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
             (newest == NULL || cl->token > newest->token)) {
             newest = cl;
         }
@@ -100,18 +112,17 @@ claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
 struct claim *
 claim_wanted(const struct lock *l, const struct owner *o, bool once)
 {
-    struct claim *kept = NULL;
-    struct list *pos, *nxt;
+    struct claim *kept = NULL, *cl;
+    struct pair p;
 
     if (!lock_is(l, KIND_F_PERMITS)) {
         return claim_find(l, o);
     }
-    list_each(pos, nxt, &o->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, owner_node);
+    pair_begin(&p, l, o);
+    while ((cl = pair_next(&p)) != NULL) {
         bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
 
-        if (cl->lock != l || cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
+        if (cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
             continue;
         }
         if (busy && once) {
@@ -146,7 +157,28 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     list_push_back(&o->claims, &cl->owner_node);
     l->claims_n++;
     o->claims_n++;
+    user_count_claim(o, 1);
+    owner_grace(o, l, 0);
     return cl;
+}
+
+static void
+count_lost(struct core *c, struct claim *cl, int by)
+{
+    struct owner *o = cl->owner;
+
+    o->lost_n += (uint32_t)by;
+    c->lost_n += (uint32_t)by;
+    if (by > 0) {
+        list_push_back(&o->lost, &cl->turn_node);
+    } else {
+        list_remove(&cl->turn_node);
+    }
+    if (o->lost_n == 0) {
+        list_remove(&o->loser_node);
+    } else if (!list_linked(&o->loser_node)) {
+        list_push_back(&c->losers, &o->loser_node);
+    }
 }
 
 /*
@@ -170,6 +202,8 @@ count(struct core *c, struct claim *cl, int by)
         assert(cl->lock->lingers == (by < 0));
         cl->lock->lingers = by > 0;
         cl->owner->lingering_n += n;
+    } else if (cl->state == CLAIM_LOST && !cl->watchdog) {
+        count_lost(c, cl, by);
     }
 }
 
@@ -184,10 +218,35 @@ claim_free(struct core *c, struct claim *cl)
     list_remove(&cl->owner_node);
     claim_renew_over(c, cl);
     cl->lock->claims_n--;
-    cl->owner->claims_n--;
+    user_count_claim(cl->owner, -1);
+    cl->owner->grace_us = --cl->owner->claims_n > 0 ? cl->owner->grace_us : 0;
     owner_wake(c, cl->owner);
     timer_fini(c, &cl->timer);
     spares_give(&c->spares, cl, sizeof(*cl));
+}
+
+/* IDLE, and nobody asks for it: it is freed by idle_free(), which looks for it in front. */
+static bool
+is_free(const struct claim *cl)
+{
+    return cl->state == CLAIM_IDLE && cl->refs == 0;
+}
+
+/* One request more, or one less, names it. */
+void
+claim_refer(struct claim *cl, int by)
+{
+    bool was_free = is_free(cl);
+
+    cl->refs += (uint32_t)by;
+    if (is_free(cl) != was_free) {
+        list_remove(&cl->node);
+        if (was_free) {
+            list_push_back(&cl->lock->rest, &cl->node);
+        } else {
+            list_push_front(&cl->lock->rest, &cl->node);
+        }
+    }
 }
 
 static struct list *
@@ -210,7 +269,7 @@ home_of(struct claim *cl)
     return &cl->lock->rest;
 }
 
-/* The only place that changes a claim's state; keeps the queue in the order of places, and who is IDLE in front. */
+/* The only place that changes a claim's state; keeps the queue in the order of places, and who is free in front. */
 void
 claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
@@ -218,13 +277,15 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
+    claim_waits_not(cl); /* for its turn as what it was; before count(), which may use turn_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->place_until_us = 0;
+    } else if (cl->state == CLAIM_LOST) {
+        cl->retry_us = 0;
     }
     cl->state = to;
     count(c, cl, 1);
-    claim_renew_waits_not(cl); /* to be renewed as what it was */
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
     }
@@ -234,7 +295,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
         return;
     }
     list_remove(&cl->node);
-    pos = to == CLAIM_IDLE ? home->next : home;
+    pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
         while (pos->prev != home && container_of(pos->prev, struct claim, node)->place > cl->place) {
             pos = pos->prev;
@@ -323,10 +384,12 @@ claim_arm(struct core *c, struct claim *cl)
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
         break;
     case CLAIM_SWEEP:
-        at_us = cl->late_until_us;
+        at_us = late_ends_us(c, cl);
+        break;
+    case CLAIM_LOST:
+        at_us = cl->watchdog ? CORE_FOREVER : cl->retry_us;
         break;
     case CLAIM_IDLE:
-    case CLAIM_LOST:
     case CLAIM_STATES:
         break;
     }
@@ -363,8 +426,12 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 static void
 held_timer(struct core *c, struct claim *cl)
 {
+    if (cl->owner->ending) { /* before its job has come to it */
+        claim_owner_ends(c, cl);
+        return;
+    }
     if (c->now_us >= cl->deadline_us) {
-        claim_lose(c, cl, cl->watchdog ? "not renewed in time" : "lease over", false);
+        claim_over(c, cl);
         return;
     }
     if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
@@ -406,10 +473,14 @@ tell_untaken(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* Each way through it ends in claim_arm(): its timer is not due any more. */
+/* Each way through it ends in claim_arm(): its timer is not due any more; but for the review, which is but once. */
 void
 claim_timer(struct core *c, struct claim *cl)
 {
+    if (cl->lock->review != c->review.number) { /* then it may be another time, or another state */
+        lock_meet(c, cl->lock);
+        return;
+    }
     if (cl->op_untaken || cl->renew_untaken) {
         tell_untaken(c, cl);
         return;
@@ -433,13 +504,18 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_FREEING:
         claim_release(c, cl, claim_op_request(cl));
         break;
-    case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more */
-        cl->late &= ~(unsigned)LATE_ACQUIRE;
-        claim_release(c, cl, NULL);
+    case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+        if (claim_is_late(c, cl, LATE_ACQUIRE)) {
+            claim_arm(c, cl);
+        } else {
+            claim_release(c, cl, NULL);
+        }
+        break;
+    case CLAIM_LOST:
+        claim_lost_over(c, cl);
         break;
     case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */
     case CLAIM_IDLE:
-    case CLAIM_LOST:
     case CLAIM_STATES:
         claim_arm(c, cl);
         break;

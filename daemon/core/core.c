@@ -9,7 +9,8 @@
  *
  * I1  Who holds a name: one claim; or, of a kind with shared holds, one exclusive claim or any number that are shared;
  *     or, of a kind with permits, as many as the limit was when they were granted.
- * I2  HELD implies now < deadline when a step ends.
+ * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): nobody is told
+ *     then that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
  *     deadline armed; LINGERING has its end armed; FREEING has an operation in flight or a retry armed; SWEEP has its
      timer armed.
@@ -22,15 +23,24 @@
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner run one after the other, in order of arrival.
- * I10 When a step ends no work is left over: lock_work and owner_work are empty.
+ * I10 When a step ends lock_work and owner_work are empty. What is left over stands in core.jobs, or is due in the
+ *     heap, and core_next_us() says so.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
- * I14 A renewal waits for its turn only while renew_window() of them are in flight.
+ * I14 Of each sort of window.c no more than window_size() are in flight, and a claim waits for its turn only while as
+ *     many are.
  * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (probe.c), and no longer;
  *     core.nobody, which all others have, stays as it was made.
  * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
+ * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
+ *     sees the records it is about as if there were none: claim_meet(), lock_meet(). An owner that has ended takes no
+ *     request, and is granted nothing; what it holds meanwhile its job gives back.
+ * I18 One key in Redis is one lock: no two records have the same key, or share those that stand beside it. What is held
+ *     stays of the kind, and under the key, that it was taken by, whatever the rules say meanwhile.
+ * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
+ *     core_next_us() says that the next one is due now.
  */
 #include "daemon/core/core.h"
 
@@ -79,14 +89,27 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->metrics = metrics;
     c->sink = sink;
     heap_init(&c->timers);
+    map_init(&c->ties);
+    map_init(&c->told_waits);
     map_init(&c->claims);
     map_init(&c->by_name);
+    map_init(&c->by_key);
     map_init(&c->queues);
     queue_init(&c->nobody);
     list_init(&c->locks);
-    list_init(&c->renewals);
+    list_init(&c->looks);
+    for (int i = 0; i < WINDOWS; i++) {
+        list_init(&c->window[i].waiting);
+    }
     c->lock_work.end = &c->lock_work.first;
     list_init(&c->owner_work);
+    list_init(&c->losers);
+    list_init(&c->jobs);
+    for (int i = 0; i < WALKS; i++) {
+        job_init(&c->walk[i].job, JOB_WALK);
+    }
+    c->left = (struct slice_left){conf->slice, conf->slice};
+    search_init(&c->search);
     list_init(&c->probe.todo);
     list_init(&c->probe.seen);
     if (!timer_init(c, &c->probe.timer, TIMER_PROBE)) {
@@ -132,14 +155,21 @@ core_free(struct core **cp)
     {
         peer_gone(c, p);
     }
+    c->conf.slice = 0;
+    jobs_run(c);
     while (!list_empty(&c->owner_work)) {
         owner_work(c, container_of(c->owner_work.next, struct owner, work));
     }
     timer_fini(c, &c->probe.timer);
     heap_fini(&c->timers);
+    map_fini(&c->ties);
+    map_fini(&c->told_waits);
     map_fini(&c->claims);
     map_fini(&c->by_name);
+    map_fini(&c->by_key);
     map_fini(&c->queues);
+    graph_clear(&c->graph[GRAPH_EVENT]);
+    graph_clear(&c->graph[GRAPH_JOB]);
     spares_clear(&c->spares);
     free(c);
     *cp = NULL;
@@ -215,6 +245,27 @@ timer_fire(struct core *c, struct timer *t)
     }
 }
 
+/* It is due, and a slice has not come to it yet. */
+static bool
+is_due(const struct core *c, const struct timer *t)
+{
+    return t->node.pos != 0 && heap_at(&c->timers, &t->node) <= c->now_us;
+}
+
+void
+claim_meet(struct core *c, struct claim *cl)
+{
+    lock_meet(c, cl->lock);
+    if (job_stands(&cl->owner->job)) {
+        claim_owner_ends(c, cl);
+    }
+    if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
+        claim_over(c, cl);
+    } else if (is_due(c, &cl->timer)) {
+        claim_timer(c, cl);
+    }
+}
+
 /*
  * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more
  * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
@@ -233,32 +284,15 @@ renew_slack_us(struct timer *t, int64_t at_us)
     return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
 }
 
-static bool
-may_renew(const struct core *c)
-{
-    return c->renewing_n < renew_window(c) && !list_empty(&c->renewals);
-}
-
-/* Renewals that had to wait: as many as there is room for now have their timers due once more. */
-static void
-renew_in_turn(struct core *c)
-{
-    for (uint32_t n = c->renewing_n; n < renew_window(c) && !list_empty(&c->renewals); n++) {
-        struct claim *cl = container_of(c->renewals.next, struct claim, renew_node);
-
-        claim_renew_waits_not(cl);
-        claim_arm(c, cl);
-    }
-}
-
+/* The oldest first, as many as this turn's slice has. */
 static void
 fire_due(struct core *c)
 {
     struct heap_node *n;
     int renewed = 0;
 
-    renew_in_turn(c);
-    while ((n = heap_min(&c->timers)) != NULL) {
+    windows_go_on(c);
+    while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
         struct timer *t = container_of(n, struct timer, node);
         int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
 
@@ -270,6 +304,7 @@ fire_due(struct core *c)
             return;
         }
         renewed += slack_us > 0;
+        slice_spend(&c->left.timers, 1);
         timer_fire(c, t);
     }
 }
@@ -292,27 +327,25 @@ work_off(struct core *c)
     }
 }
 
-/* Everything that is due, and what comes of it. Ends: nothing arms itself for a time that has passed for ever. */
+/* A timer is due, or what waited has room by now, and something is left of the slice. */
+static bool
+may_fire(const struct core *c)
+{
+    return (heap_min_at(&c->timers) <= c->now_us || windows_open(c)) && slice_has(c, c->left.timers);
+}
+
+/*
+ * What is due, and what comes of it, as far as the slice goes. Ends: nothing arms itself for a time that has passed for
+ * ever.
+ */
 static void
 catch_up(struct core *c)
 {
     do {
         fire_due(c);
+        jobs_run(c);
         work_off(c);
-    } while (core_next_us(c) <= c->now_us || may_renew(c));
-}
-
-static void
-drain(struct core *c)
-{
-    struct list *pos, *nxt;
-
-    c->draining = true;
-    list_each(pos, nxt, &c->locks)
-    {
-        lock_refuse(c, container_of(pos, struct lock, all), CORE_DRAINING);
-        lock_linger_ends(c, container_of(pos, struct lock, all));
-    }
+    } while (may_fire(c) || jobs_may_run(c));
 }
 
 static void
@@ -325,6 +358,7 @@ done(struct core *c, const struct core_done *d)
         c->token_max = d->token;
     }
     if (found != NULL) {
+        claim_meet(c, container_of(found, struct claim, by_id));
         claim_done(c, container_of(found, struct claim, by_id), d);
         return;
     }
@@ -335,42 +369,65 @@ done(struct core *c, const struct core_done *d)
 }
 
 static void
+session_event(struct core *c, const struct core_event *ev)
+{
+    struct peer *p = peer_find(c, ev->type == CORE_CROWDED ? ev->oldest.session : ev->session);
+
+    if (p == NULL) {
+        return;
+    }
+    if (ev->type == CORE_CROWDED) {
+        peer_crowded(c, p, ev->oldest.id);
+    } else if (ev->type == CORE_EOF) {
+        peer_eof(c, p);
+    } else {
+        peer_gone(c, p);
+    }
+}
+
+/* Of the channel of a name. */
+static void
+watch_event(struct core *c, const struct core_event *ev)
+{
+    struct queue *q = queue_find(c, ev->lock);
+
+    if (q == NULL) {
+        return; /* nobody waits any more */
+    }
+    if (ev->type == CORE_DEAF) {
+        q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
+    } else {
+        lock_hint(c, q->lock, ev->type == CORE_WATCHING);
+    }
+}
+
+static void
 dispatch(struct core *c, const struct core_event *ev)
 {
-    struct peer *p;
-    struct queue *q;
-
     switch (ev->type) {
     case CORE_LOCK:
     case CORE_UNLOCK:
     case CORE_RENEW:
     case CORE_BREAK:
+    case CORE_CANCEL:
         request_arrive(c, ev);
         break;
+    case CORE_CROWDED:
     case CORE_EOF:
     case CORE_GONE:
-        p = peer_find(c, ev->session);
-        if (p != NULL && ev->type == CORE_EOF) {
-            peer_eof(c, p);
-        } else if (p != NULL) {
-            peer_gone(c, p);
-        }
+        session_event(c, ev);
         break;
     case CORE_HINT:
     case CORE_WATCHING:
-        q = queue_find(c, ev->lock);
-        if (q != NULL) {
-            lock_hint(c, q->lock, ev->type == CORE_WATCHING);
-        }
-        break;
     case CORE_DEAF:
-        q = queue_find(c, ev->lock);
-        if (q != NULL) {
-            q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
-        }
+        watch_event(c, ev);
         break;
     case CORE_DONE:
         done(c, &ev->done);
+        break;
+    case CORE_TOLD_LOST:
+    case CORE_UNTOLD:
+        claim_untold(c, &ev->grant, ev->type == CORE_TOLD_LOST);
         break;
     case CORE_MLOCK:
     case CORE_MUNLOCK:
@@ -387,21 +444,26 @@ dispatch(struct core *c, const struct core_event *ev)
         adopt(c, ev->adopt);
         break;
     case CORE_REACHED:
-        adopt_reached(c);
+        walk_begin(c, WALK_REACHED);
         break;
     case CORE_RECLAIM:
         reclaim_begin(c, ev->epoch);
         break;
     case CORE_GRACE_OVER:
-        reclaim_wake(c);
+        walk_begin(c, WALK_WAKE);
         break;
     case CORE_SUSPECT:
         reclaim_confirm(c);
         break;
+    case CORE_CLOCK_BACK:
+        guards_move(c, ev->back_us);
+        break;
     case CORE_TIME:
+        deadlock_work(c);
         break;
     case CORE_DRAIN:
-        drain(c);
+        c->draining = true;
+        walk_begin(c, WALK_DRAIN);
         break;
     }
 }
@@ -417,6 +479,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     /* What is over is over before anything new is looked at, however long we slept. */
     catch_up(c);
     dispatch(c, ev);
+    jobs_run(c);
     work_off(c);
     catch_up(c); /* an outcome may have come when its lease was over */
     reclaim_end(c);
@@ -427,10 +490,13 @@ void
 core_sent(struct core *c)
 {
     c->turn++;
+    c->left = (struct slice_left){c->conf.slice, c->conf.slice};
 }
 
 int64_t
 core_next_us(const struct core *c)
 {
-    return heap_min_at(&c->timers);
+    int64_t at_us = !list_empty(&c->jobs) || windows_open(c) ? c->now_us : heap_min_at(&c->timers);
+
+    return earlier(at_us, deadlock_next_us(c));
 }

@@ -37,19 +37,27 @@ struct core_conf {
     char daemon[40];         /* this daemon's uuid, as other daemons know it */
     int64_t handoff_time_us; /* while others wait elsewhere, at most so long ... */
     uint32_t handoff_max;    /* ... and so many grants in a row here */
-    uint32_t waiters_max;    /* waiting requests in all */
+    uint32_t waiters_max;    /* LOCKs that want to wait, in all */
+    uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
+    uint64_t total_locks_max; /* ... by all; 0 = no bound */
+    uint32_t user_percent;   /* what one user may have of waiters_max and total_locks_max whoever else comes */
+    uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
+    uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
+    uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
 /* What the rules (and the request's own options) say about a name. */
 struct core_spec {
     enum kind kind;
+    enum kind rule_kind;  /* what the rules say, where the request says another one; KINDS: not known */
     enum value_format value;
     uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
     int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
     bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
+    bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
@@ -65,8 +73,12 @@ enum core_event_type {
     CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
     CORE_MRENEW,   /* several RENEWs: each name by itself */
     CORE_BREAK,    /* free the name whoever holds it */
+    CORE_CANCEL,   /* end the owner's waits for the name; answered LEFT: how many. cancel.c */
+    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
     CORE_GONE,     /* the session has ended */
+    CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
+    CORE_UNTOLD,   /* this grant cannot be told any more: it is taken back, and its owner told LOST */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
@@ -76,6 +88,7 @@ enum core_event_type {
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
+    CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
     CORE_ADOPT,    /* before the first session: what the process before us has left; see core_adoption */
     CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
@@ -90,6 +103,7 @@ struct core_request {
     struct core_spec spec; /* LOCK and BREAK */
     int64_t wait_us;       /* LOCK: 0 = NOWAIT, CORE_FOREVER */
     int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
+    int64_t owner_grace_us; /* LOCK: the owner keeps what it has at least so long without a session */
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
     bool once;             /* LOCK: held or waiting already is not counted again */
     bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind */
@@ -104,8 +118,15 @@ enum core_outcome {
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
     CORE_DOWN,    /* has not run and will not; ask again later */
     CORE_FOREIGN, /* the key is of another kind */
+    CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
     CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
+};
+
+/* One grant, which what is said of it relies on. claim 0 = none. */
+struct core_grant {
+    uint64_t claim, token;
+    int64_t until_us; /* its deadline */
 };
 
 /* The outcome of one operation; `claim` (for BREAK too, which names its queue so) and `op` are those of the action. */
@@ -121,6 +142,7 @@ struct core_done {
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
     bool no_room;       /* acquire OK: no tokens are set aside behind it */
+    bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
 };
 
 /* The answer to a PROBE. There may be none: nothing waits for it. */
@@ -161,6 +183,7 @@ struct core_kept {
     enum kind kind;
     enum value_format value;
     uint32_t limit;
+    bool declared;                    /* in ADOPT: the rules of now say that kind, see core_spec */
     int64_t owner_grace_us, place_grace_us;
 };
 
@@ -176,15 +199,20 @@ struct core_adoption {
 struct core_event {
     enum core_event_type type;
     union {
-        struct core_request request; /* LOCK UNLOCK RENEW BREAK */
+        struct core_request request; /* LOCK UNLOCK RENEW BREAK CANCEL */
         struct {                     /* MLOCK MUNLOCK MRENEW */
             const struct core_request *request; /* of one session, id and owner; each name once */
             size_t n;                /* 1 .. CORE_MANY_MAX */
         } many;
         struct slice heard;          /* HEARD: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
+        struct {
+            uint64_t session, id;    /* CROWDED: its oldest request without an answer */
+        } oldest;
         uint64_t lock;               /* HINT WATCHING DEAF: core_op.lock of the WATCH */
         uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
+        int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
+        struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */
         struct core_probed probed;   /* PROBED */
         struct core_adoption *adopt; /* ADOPT */
@@ -226,6 +254,8 @@ struct core_op {
                            EXTEND: of the place, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     uint32_t limit;     /* ACQUIRE: permits in all */
+    bool declared;      /* ACQUIRE, BREAK_KEY: by the rules a key there is one of this kind, whoever has made it; BREAK_KEY:
+                           or it is held here */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
@@ -249,17 +279,23 @@ struct core_probe {
 enum core_answer {
     CORE_GRANTED,     /* token (and the rest) */
     CORE_NOT_GRANTED, /* not in time */
-    CORE_LEFT,        /* UNLOCK: holds left; RENEW: ms left; BREAK: 1 if there was anything */
+    CORE_CANCELLED,   /* not granted: a CANCEL came first */
+    CORE_LEFT,        /* UNLOCK: holds left; RENEW: ms left; BREAK: 1 if there was anything; CANCEL: waits
+                         ended */
     CORE_NOT_HELD,
     CORE_STALE,
     CORE_WAS_LOST,
     CORE_WRONG_KIND,
+    CORE_KEY_IN_USE, /* its key is that of another name, which is in use */
     CORE_DEADLOCK,
     CORE_TOO_MANY_WAITERS,
     CORE_TOO_MANY_LOCKS,
+    CORE_LOCKS_FULL, /* limits.total_locks, or its user's share of these */
+    CORE_TOO_MANY_REQUESTS, /* of one session, unanswered: this one was the oldest, and waited */
     CORE_DRAINING,
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
+    CORE_FORBIDDEN,   /* Redis's ACL keeps the daemon from the key */
     CORE_NO_MEMORY,
     CORE_ANSWERS
 };
@@ -276,6 +312,7 @@ struct core_reply {
     uint64_t session, id;
     enum core_answer answer;
     struct slice name;
+    struct slice other; /* KEY_IN_USE: the name that has the key */
     uint64_t token;
     uint64_t owner; /* its number */
     enum kind kind;
@@ -283,6 +320,8 @@ struct core_reply {
     int64_t left;      /* LEFT: see core_answer */
     int64_t lease_us;  /* GRANTED: until the deadline */
     int64_t waited_us; /* GRANTED */
+    struct core_grant relies; /* GRANTED, LEFT: the answer says that it is held; of parts each by itself */
+    bool ms;           /* LEFT: of a RENEW */
     bool full;
     /*
      * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always
@@ -310,6 +349,7 @@ struct core_publish {
     uint64_t owner;          /* its number; WANTED: of the one who holds it */
     struct slice owner_name; /* n == 0 for a session's own owner */
     uint64_t session;        /* that was granted the lock last */
+    struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event says that it is held */
     const char *reason;      /* LOST: static text */
 };
 
@@ -342,16 +382,31 @@ void core_free(struct core **c);
    gets shorter only when nobody has the name, see take_rules().) */
 void core_configure(struct core *c, const struct core_conf *conf);
 
-/* A session begins. Returns its id, which is also the first number of the owner it is; 0 = out of memory. */
-uint64_t core_session_open(struct core *c);
+/*
+ * A session of this user (any number that stands for it; 0 = nobody's, not counted) begins. Returns its id, which is
+ * also the first number of the owner it is; 0 = out of memory.
+ */
+uint64_t core_session_open(struct core *c, uint64_t user);
 
-/* One event. First everything that is due at now_us happens, then the event. */
+/* How many sessions that user has. */
+uint64_t core_user_sessions(const struct core *c, uint64_t user);
+
+/*
+ * Whether a user that has `mine` of a limit may have one more, when all have `used`: most of the limit is for whoever
+ * comes; in what is left of it above `percent`, nobody may have more than are left. So who has none finds one.
+ */
+bool core_share(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine);
+
+/*
+ * One event. First what is due at now_us happens, then the event. Of what is long (an owner that ends with very many
+ * locks, say) a step does a slice: while something is left core_next_us() says that the next one is due now.
+ */
 void core_step(struct core *c, int64_t now_us, const struct core_event *ev);
 
 /*
- * The turn is over: what the core has asked for until now leaves for Redis, or waits to leave together behind a call
- * that is under way. Those of a name who may have it together ask together until then; without this they would still,
- * but who comes later might get it first.
+ * The turn is over, and the next one has a slice of its own: what the core has asked for until now leaves for Redis, or
+ * waits to leave together behind a call that is under way. Those of a name who may have it together ask together until
+ * then; without this they would still, but who comes later might get it first.
  */
 void core_sent(struct core *c);
 
@@ -363,6 +418,15 @@ int64_t core_deadline_us(int64_t sent_us, int64_t lease_us);
 
 /* The lease that would have to be asked for now so that a deadline so far ahead is told. */
 int64_t core_lease_us(int64_t left_us);
+
+enum core_standing {
+    CORE_STANDS,      /* held */
+    CORE_LOST_UNTOLD, /* lost, and its owner does not know */
+    CORE_ENDED,       /* given back, or its owner has been told of the loss */
+};
+
+/* What has become of a grant; until_us: STANDS: its deadline as it is now. */
+enum core_standing core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us);
 
 /* Asserts every invariant; slow, for tests. */
 void core_check(const struct core *c, int64_t now_us);

@@ -1,47 +1,37 @@
 /*
- * deadlock.c -- waits that could never end: found when they begin, and over several daemons a little later.
+ * deadlock.c -- waits inside this daemon that could never end: found when they begin, or a little later.
  *
- * The graph: an owner waits for one name at a time (its requests run in order), and a name is held by owners. Who
- * waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
+ * The graph (graph.c): an owner waits for one name at a time (its requests run in order), and a name is held by owners.
+ * Who waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
  * enough to make it hopeless. With one holder that is a plain cycle, and with several readers too. Who waits for a
  * permit needs only one of them: that is hopeless when every holder is stuck, so it is judged by a daemon that has all.
+ * Cycles over several daemons are found by trail.c.
  *
- * Inside one daemon the search runs whenever a wait begins, so the victim is the one whose wait closes the cycle. One
- * step per owner, and as owners wait for one name each, mostly a walk along a short chain.
+ * When a wait begins it is looked whether it closes a cycle: mostly a walk along a short chain, and it is answered in
+ * this event. What takes more than SEARCH_STEPS is left to the job: one search for all waits that have been put off
+ * until it begins, in slices of JOB_STEPS, one in each CORE_TIME step, so a graph of any size is walked once for all of
+ * them. The wait that closes a cycle begins when all others of it last already, so the search that starts with it, or
+ * after it, sees all of them. The job rests for as long as it took.
  *
- * Over several daemons nobody sees the whole graph, so the cycle is walked (edge chasing, Chandy, Misra and Haas 1983):
- * a wait that is older than deadlock_us, of an owner that holds something, leads through our own owners to a name that
- * is held elsewhere; the way so far, the trail, is said to all daemons, and the one where that name is held goes on
- * with it. When the trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start
- * walks it once more, and only the same waits seen twice are believed; each of them then lasted from the first walk to
- * the second, so all of them existed at once. Walks have numbers, and only the newest one counts: an echo of the first
- * is no second one. Several starts may find the same cycle; all of them name the same
- * victim, whose daemon answers it if that very wait still lasts. So it is reported once, to one.
- *
- * A trail is told (tell.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
- * key.
+ * D1  A wait is answered DEADLOCK only when it was compared with what is there now: the waits and holds of its cycle,
+ *     and with permits whatever makes their holders stuck. Up to NOW_MAX records that is done in the same step; of a
+ *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
+ * D2  A request on one of the lists waits, and is on none when it ends.
  */
 #include "daemon/core/state.h"
 
-enum { SEARCH_MAX = 4096, STEPS_MAX = 64 }; /* owners in one search; on one daemon's part of one walk */
-
-/* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
-struct stop {
-    struct slice daemon;
-    uint64_t owner, wait;
-    uint64_t shared; /* 1: it wants to share it, and waits for nobody who does */
-    struct slice name, key;
-};
-
-struct trail {
-    uint64_t walk; /* which of the start's walks this is */
-    struct stop stop[HOPS_MAX];
-    size_t n;
+enum {
+    SEARCH_STEPS = 512,  /* records looked at within one event */
+    ASK_STEPS = 64,      /* ... when a wait has become old */
+    ASKS = 16,           /* ... as so many do in one slice */
+    JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
+    NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
+    KEPT_MAX = 4096,     /* owners for whom the job keeps room */
 };
 
 /* What the owner waits for: the LOCK it has running, once that is in a queue and means to stay there. */
-static struct request *
-wait_of(const struct owner *o)
+struct request *
+deadlock_wait_of(const struct owner *o)
 {
     struct request *r;
 
@@ -56,8 +46,8 @@ wait_of(const struct owner *o)
 }
 
 /* Who waits for the name waits for who holds it here, at least: all permits are out, or they do not share it. */
-static bool
-waits_for_holders(const struct lock *l, bool shared)
+bool
+deadlock_waits_for_holders(const struct lock *l, bool shared)
 {
     if (l->held_n == 0 || (lock_is(l, KIND_F_PERMITS) && l->held_n < l->limit)) {
         return false;
@@ -65,412 +55,232 @@ waits_for_holders(const struct lock *l, bool shared)
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
 }
 
-/* Its lease has ended, which is only still to be said: it is in nobody's way. */
-static bool
-is_over(const struct core *c, const struct claim *cl)
+/* HELD, but its lease has ended, or it was broken, which is only still to be said: it is in nobody's way. */
+bool
+deadlock_is_over(const struct core *c, const struct claim *cl)
 {
-    return c->now_us >= cl->deadline_us;
+    return !claim_is_held(cl, c->now_us);
 }
 
-/* ---- inside this daemon ---- */
-
-static const struct request *
-wait_in_search(const struct request *r, const struct owner *o)
-{
-    return o == r->owner ? r : wait_of(o);
-}
-
-/*
- * Everybody that the wait of r leads to, as a list through `todo` that begins with who waits; all are taken to be stuck
- * who wait for somebody here. False: too many.
- */
-static bool
-gather(struct core *c, const struct request *r)
-{
-    struct owner *start = r->owner, *tail = start, *o;
-    struct list *pos, *nxt;
-    int left = SEARCH_MAX;
-
-    c->searches++;
-    start->search = c->searches;
-    start->via = start->todo = NULL;
-    for (o = start; o != NULL; o = o->todo) {
-        const struct request *wait = wait_in_search(r, o);
-
-        o->stuck = wait != NULL && waits_for_holders(wait->claim->lock, wait->shared);
-        if (!o->stuck) {
-            continue;
-        }
-        list_each(pos, nxt, &wait->claim->lock->holders)
-        {
-            struct owner *holder = container_of(pos, struct claim, node)->owner;
-
-            if (holder->search == c->searches) {
-                continue;
-            }
-            if (--left == 0) {
-                return false;
-            }
-            holder->search = c->searches;
-            holder->via = holder->todo = NULL;
-            tail->todo = holder;
-            tail = holder;
-        }
-    }
-    return true;
-}
-
-/*
- * Whether the wait has no end while those are stuck who seem to be. Who waits for a permit needs one of them, who waits
- * for anything else needs all holders to leave.
- */
-static bool
-is_hopeless(const struct core *c, const struct lock *l)
-{
-    bool any = lock_is(l, KIND_F_PERMITS);
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->holders)
-    {
-        const struct claim *cl = container_of(pos, struct claim, node);
-
-        if ((cl->owner->stuck && !is_over(c, cl)) != any) {
-            return !any;
-        }
-    }
-    return any;
-}
-
-/* Who seems to be stuck, but waits for somebody who is not, is none of them; nor who waits for those. */
-static void
-set_free(const struct core *c, const struct request *r)
-{
-    bool changed = true;
-
-    while (changed) {
-        changed = false;
-        for (struct owner *o = r->owner; o != NULL; o = o->todo) {
-            if (o->stuck && !is_hopeless(c, wait_in_search(r, o)->claim->lock)) {
-                o->stuck = false;
-                changed = true;
-            }
-        }
-    }
-}
-
-/* One step from o, who is stuck and was reached, to those it waits for. True: one of them is who asks. */
-static bool
-reach_on(const struct core *c, const struct request *r, struct owner *o, bool *news)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &wait_in_search(r, o)->claim->lock->holders)
-    {
-        const struct claim *cl = container_of(pos, struct claim, node);
-
-        if (is_over(c, cl)) {
-            continue;
-        }
-        if (cl->owner == r->owner) {
-            return true;
-        }
-        if (cl->owner->via == NULL) {
-            cl->owner->via = o;
-            *news = true;
-        }
-    }
-    return false;
-}
-
-/* Whom the cycle goes through last, before it is back at who begins to wait with r; NULL: there is none. */
-static struct owner *
-find_cycle(struct core *c, const struct request *r)
-{
-    struct owner *start = r->owner;
-    bool news = gather(c, r);
-
-    if (news) {
-        set_free(c, r);
-    }
-    while (news) { /* who is stuck without leading here is so for another reason than this wait */
-        news = false;
-        for (struct owner *o = start; o != NULL; o = o->todo) {
-            if (o->stuck && (o == start || o->via != NULL) && reach_on(c, r, o, &news)) {
-                return o;
-            }
-        }
-    }
-    return NULL;
-}
-
-static struct core_hop
-hop_of(const struct owner *o, const struct lock *waits_for)
+struct core_hop
+deadlock_hop(const struct owner *o, const struct lock *waits_for)
 {
     return (struct core_hop){
         .owner = o->id, .owner_name = {o->name, o->name_n}, .name = lock_name(waits_for)};
 }
 
-/* The wait of r begins now, or goes on: answers it when it can never end. */
-bool
-deadlock_begins(struct core *c, struct request *r)
+/* ---- within one event ---- */
+
+static uint64_t
+steps_max(const struct core *c, uint64_t most)
+{
+    return c->conf.search_steps != 0 && c->conf.search_steps < most ? c->conf.search_steps : most;
+}
+
+/* The cycle is the path; it begins with who waits by r. */
+static void
+answer(struct core *c, const struct graph *g, struct request *r)
 {
     struct core_hop hop[HOPS_MAX];
-    struct owner *start = r->owner, *last = find_cycle(c, r), *o;
-    size_t length = 1, at;
+    size_t hops = g->path_n < HOPS_MAX ? g->path_n : HOPS_MAX; /* of a longer one the end is not spelled out */
 
-    if (last == NULL) {
+    hop[0] = deadlock_hop(r->owner, r->claim->lock);
+    for (size_t i = 1; i < hops; i++) {
+        const struct graph_owner *v = &g->owner[g->path[i]];
+
+        hop[i] = deadlock_hop(v->owner, g->lock[v->lock].queue->lock);
+    }
+    request_deadlock(c, r, hop, hops);
+}
+
+/*
+ * Answers the wait of r, which begins or goes on, when it can never end: then true. Nobody waits for who holds nothing:
+ * its only claim is the one it asks for. What takes more steps is left to the job.
+ */
+static bool
+look(struct core *c, struct request *r, uint64_t most)
+{
+    struct graph *g = &c->graph[GRAPH_EVENT];
+
+    if (r->owner->claims_n < 2 || !deadlock_waits_for_holders(r->claim->lock, r->shared)) {
         return false;
     }
-    for (o = last; o != start; o = o->via) {
-        length++;
+    graph_begin(c, g, GRAPH_EVENT);
+    g->most = steps_max(c, most);
+    (void)graph_add(g, r->owner, r);
+    if (graph_grow(c, g) || g->failed) {
+        list_remove(&r->search_node);
+        list_push_back(&c->search.waits, &r->search_node);
+        return false;
     }
-    hop[0] = hop_of(start, r->claim->lock);
-    for (o = last, at = length - 1; o != start; o = o->via, at--) {
-        if (at < HOPS_MAX) { /* of a longer one the end is not spelled out */
-            hop[at] = hop_of(o, wait_of(o)->claim->lock);
-        }
+    if (!g->owner[0].stuck || !graph_through(g, 0)) {
+        return false;
     }
-    request_deadlock(c, r, hop, length < HOPS_MAX ? length : HOPS_MAX);
+    answer(c, g, r);
     return true;
 }
 
-/* ---- a trail, told ---- */
+bool
+deadlock_begins(struct core *c, struct request *r)
+{
+    return look(c, r, SEARCH_STEPS);
+}
+
+/* ---- the job ---- */
+
+void
+search_init(struct search *s)
+{
+    list_init(&s->waits);
+    list_init(&s->roots);
+    list_init(&s->asks);
+}
 
 static void
-say(struct core *c, const struct trail *t, enum tell_what what)
+search_begin(struct core *c, struct search *s)
 {
-    tell_begin(c, what);
-    tell_number(c, t->walk);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct stop *s = &t->stop[i];
-
-        tell_word(c, s->daemon);
-        tell_number(c, s->owner);
-        tell_number(c, s->wait);
-        tell_number(c, s->shared);
-        tell_word(c, s->name);
-        tell_word(c, s->key);
-    }
-    tell_send(c); /* names too long to be told: their waits have to time out */
+    graph_begin(c, &c->graph[GRAPH_JOB], GRAPH_JOB);
+    list_move_all(&s->roots, &s->waits); /* who comes later may be seen too early: the next search is theirs */
+    s->began_us = c->now_us;
+    s->phase = SEARCH_GROW;
 }
 
-/* False: it is no trail. */
-static bool
-read_trail(struct slice text, struct trail *t)
+static void
+search_end(struct core *c, struct search *s)
 {
-    t->n = 0;
-    if (!told_number(&text, &t->walk)) {
-        return false;
+    while (!list_empty(&s->roots)) { /* no memory: they are asked about again when they are older */
+        list_remove(s->roots.next);
     }
-    while (text.n > 0) {
-        struct stop *s = &t->stop[t->n];
-
-        if (t->n == HOPS_MAX || !told_word(&text, &s->daemon) || !told_number(&text, &s->owner) ||
-            !told_number(&text, &s->wait) || !told_number(&text, &s->shared) || !told_word(&text, &s->name) ||
-            !told_word(&text, &s->key)) {
-            return false;
-        }
-        t->n++;
+    if (c->graph[GRAPH_JOB].owners_room > KEPT_MAX) {
+        graph_clear(&c->graph[GRAPH_JOB]);
     }
-    return t->n > 0;
+    s->phase = SEARCH_NONE;
+    s->rest_until_us = after_us(c->now_us, c->now_us - s->began_us);
 }
 
-/* ---- over several daemons ---- */
-
+/* From all of the waits on. True: there is more to be done. */
 static bool
-is_at(const struct core *c, const struct stop *s, const struct owner *o)
+grow(struct core *c, struct search *s, struct graph *g)
 {
-    return s->owner == o->id && slice_eq(s->daemon, tell_myself(c));
-}
+    while (!list_empty(&s->roots) && !g->failed) {
+        struct request *r = container_of(s->roots.next, struct request, search_node);
 
-static bool
-was_at(const struct core *c, const struct trail *t, const struct owner *o)
-{
-    for (size_t i = 0; i < t->n; i++) {
-        if (is_at(c, &t->stop[i], o)) {
+        if (g->steps >= g->most) {
             return true;
         }
-    }
-    return false;
-}
-
-/* The wait of ours that a stop speaks of; NULL: it has ended. */
-static struct request *
-still_waits(struct core *c, const struct stop *s)
-{
-    struct lock *l = lock_find(c, s->name);
-    struct list *pos, *nxt;
-
-    if (l == NULL || !slice_eq(s->daemon, tell_myself(c))) {
-        return NULL;
-    }
-    list_each(pos, nxt, &l->queue->claims)
-    {
-        struct owner *o = container_of(pos, struct claim, node)->owner;
-        struct request *r = o->id == s->owner ? wait_of(o) : NULL;
-
-        if (r != NULL && r->serial == s->wait && r->claim->lock == l) {
-            return r;
+        g->steps++;
+        list_remove(&r->search_node);
+        if (deadlock_wait_of(r->owner) == r) {
+            (void)graph_add(g, r->owner, r);
         }
     }
-    return NULL;
+    return graph_grow(c, g);
 }
 
-/* One total order of the owners of all daemons, also if one's id is the beginning of another's. */
+/* D1: n waits and holds of the path, from `at` on in the cycle that begins with `first`; what is not leaves the graph. */
 static bool
-comes_after(const struct stop *a, const struct stop *b)
+lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
 {
-    size_t n = a->daemon.n < b->daemon.n ? a->daemon.n : b->daemon.n;
-    int cmp = memcmp(a->daemon.p, b->daemon.p, n);
-
-    if (cmp == 0 && a->daemon.n != b->daemon.n) {
-        return a->daemon.n > b->daemon.n;
+    for (; n > 0; n--, at = at + 1 < g->path_n ? at + 1 : first) {
+        g->steps++;
+        if (!graph_waits(g, g->path[at])) {
+            graph_free_owner(g, g->path[at]);
+            return false;
+        }
+        if (!graph_holds(c, g, g->way[at])) {
+            graph_drop_hold(g, g->way[at]);
+            graph_cut(g, at);
+            return false;
+        }
     }
-    return cmp != 0 ? cmp > 0 : a->owner > b->owner;
+    return true;
 }
 
-/* The same for all who look at the same cycle. */
-static size_t
-victim_of(const struct trail *t)
-{
-    size_t victim = 0;
-
-    for (size_t i = 1; i < t->n; i++) {
-        victim = comes_after(&t->stop[i], &t->stop[victim]) ? i : victim;
-    }
-    return victim;
-}
-
-/* The verdict is for one of ours, if that wait still lasts, and every other of ours that it speaks of. */
+/* The path from `first` on is a cycle: who began to wait last is the victim, for it has closed it. */
 static void
-sentence(struct core *c, const struct trail *t)
+answer_last(struct core *c, struct graph *g, size_t first)
 {
-    size_t victim = victim_of(t);
-    struct request *r = still_waits(c, &t->stop[victim]);
+    size_t n = g->path_n - first, hops = n < HOPS_MAX ? n : HOPS_MAX, victim = first;
     struct core_hop hop[HOPS_MAX];
+    uint32_t owner;
 
-    if (r == NULL || t->n < 2) {
+    for (size_t i = first + 1; i < g->path_n; i++) {
+        victim = g->owner[g->path[i]].wait > g->owner[g->path[victim]].wait ? i : victim;
+    }
+    g->steps += n / 8; /* numbers side by side */
+    if (!lasts(c, g, first, victim, n <= NOW_MAX ? n : hops)) {
         return;
     }
-    for (size_t i = 0; i < t->n; i++) {
-        const struct stop *s = &t->stop[(victim + i) % t->n];
-        const struct request *ours = still_waits(c, s);
+    for (size_t i = 0; i < hops; i++) {
+        const struct graph_owner *v = &g->owner[g->path[first + (victim - first + i) % n]];
 
-        if (ours == NULL && slice_eq(s->daemon, tell_myself(c))) {
-            return;
-        }
-        hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
-        if (ours != NULL) {
-            hop[i] = hop_of(ours->owner, ours->claim->lock);
-        }
+        hop[i] = deadlock_hop(v->owner, g->lock[v->lock].queue->lock);
     }
-    request_deadlock(c, r, hop, t->n);
+    owner = g->path[victim];
+    request_deadlock(c, deadlock_wait_of(g->owner[owner].owner), hop, hops);
+    graph_free_owner(g, owner);
 }
 
-static void set_out(struct core *c, struct request *r);
-static void walk(struct core *c, struct trail t, const struct owner *o, int *steps);
-
-/* Of several permits only a daemon that has all of them could say whether all are stuck. */
+/*
+ * Answers the cycles, one after the other. True: there may be more of them. With permits a cycle need not go through
+ * the wait that has closed it; if the graph is not large, one is looked for that does.
+ */
 static bool
-may_follow(const struct lock *l)
+find(struct core *c, struct graph *g, bool small)
 {
-    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n == 1);
-}
+    enum graph_found found = GRAPH_CYCLE;
 
-/* To whoever has the name elsewhere. */
-static void
-say_way(struct core *c, const struct trail *t, const struct lock *l)
-{
-    bool permits = lock_is(l, KIND_F_PERMITS);
-    bool taken = l->queue->taken_until_us != 0;
+    while (found == GRAPH_CYCLE) {
+        uint32_t latest = small ? graph_latest(g) : GRAPH_NONE;
+        size_t first = 0;
 
-    if (permits ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
-        say(c, t, TELL_WAY);
+        if (latest == GRAPH_NONE || !graph_through(g, latest)) {
+            found = graph_find(g, &first);
+        }
+        if (found == GRAPH_CYCLE) {
+            answer_last(c, g, first);
+        }
     }
+    return found == GRAPH_MORE;
 }
 
-/* The trail is back at its start, which is ours. Believed when it was there before. */
+/* A slice. If the graph is not large, what is answered was compared in this step: D1. */
 static void
-close_cycle(struct core *c, const struct trail *t)
+work(struct core *c)
 {
-    struct request *r = still_waits(c, &t->stop[0]);
-    uint64_t sum = 0;
+    struct search *s = &c->search;
+    struct graph *g = &c->graph[GRAPH_JOB];
+    bool small;
 
-    if (r == NULL || r->walk != t->walk) {
+    if (s->phase == SEARCH_NONE && !list_empty(&s->waits) && c->now_us >= s->rest_until_us) {
+        search_begin(c, s);
+    }
+    if (s->phase == SEARCH_NONE) {
         return;
     }
-    for (size_t i = 0; i < t->n; i++) {
-        struct { uint64_t sum, owner, wait, daemon; } in = {
-            sum, t->stop[i].owner, t->stop[i].wait, hash_bytes(&c->key, t->stop[i].daemon.p, t->stop[i].daemon.n)};
-
-        sum = hash_bytes(&c->key, &in, sizeof(in));
+    g->most = g->steps + steps_max(c, JOB_STEPS);
+    if (s->phase == SEARCH_GROW && !grow(c, s, g)) {
+        s->phase = SEARCH_VERIFY;
     }
-    if (r->cycle != sum) {
-        r->cycle = sum;
-        set_out(c, r);
-    } else if (slice_eq(t->stop[victim_of(t)].daemon, tell_myself(c))) {
-        sentence(c, t);
-    } else {
-        say(c, t, TELL_VERDICT);
-    }
-}
-
-/* Each holder of the name that the trail leads to: it may be the start, or wait for another name. */
-static void
-branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->holders)
-    {
-        const struct claim *cl = container_of(pos, struct claim, node);
-        const struct owner *o = cl->owner;
-
-        if (--*steps <= 0) {
-            return;
-        }
-        if (is_over(c, cl)) {
-            continue;
-        }
-        if (is_at(c, &t->stop[0], o)) {
-            close_cycle(c, t);
-            return; /* what else there is may have gone with it */
-        }
-        if (!was_at(c, t, o)) {
-            walk(c, *t, o, steps);
-        }
-    }
-}
-
-/* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
-static void
-walk(struct core *c, struct trail t, const struct owner *o, int *steps)
-{
-    const struct request *r = wait_of(o);
-    const struct lock *l;
-
-    if (r == NULL || t.n == HOPS_MAX) {
+    if (g->failed || (s->phase == SEARCH_VERIFY && g->stuck_n == 0)) {
+        search_end(c, s);
         return;
     }
-    l = r->claim->lock;
-    t.stop[t.n++] = (struct stop){tell_myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
-    if (waits_for_holders(l, r->shared) && may_follow(l)) {
-        branch(c, &t, l, steps);
+    small = s->phase != SEARCH_GROW && g->owners_n + g->holds_n <= NOW_MAX;
+    g->most = small ? g->steps + 16 * NOW_MAX : g->most;
+    if (s->phase == SEARCH_FIND && small) { /* very many cycles of a few owners: anew, with what is left */
+        graph_verify_begin(g);
+        s->phase = SEARCH_VERIFY;
     }
-    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
-        say_way(c, &t, l);
+    if (s->phase == SEARCH_VERIFY && !graph_verify(c, g)) {
+        s->phase = SEARCH_FIND;
+    }
+    if (s->phase == SEARCH_FIND && !find(c, g, small)) {
+        search_end(c, s);
     }
 }
 
-static void
-set_out(struct core *c, struct request *r)
-{
-    struct trail t = {.walk = ++c->serial};
-    int steps = STEPS_MAX;
-
-    r->walk = t.walk;
-    walk(c, t, r->owner, &steps);
-}
+/* ---- a wait has become old ---- */
 
 static bool
 holds_something(const struct owner *o)
@@ -486,33 +296,46 @@ holds_something(const struct owner *o)
     return false;
 }
 
-/* The wait has become old. Nobody waits for who holds nothing. */
-void
-deadlock_ask(struct core *c, struct request *r)
+/* Nobody waits for who holds nothing. */
+static void
+ask(struct core *c, struct request *r)
 {
-    if (holds_something(r->owner) && wait_of(r->owner) == r && !deadlock_begins(c, r)) {
-        set_out(c, r);
+    if (holds_something(r->owner) && deadlock_wait_of(r->owner) == r && !look(c, r, ASK_STEPS)) {
+        trail_begin(c, r);
     }
 }
 
+/* Not here: of very many timers that are due others wait for theirs, renewals among them. */
 void
-deadlock_heard(struct core *c, enum tell_what what, struct slice text)
+deadlock_ask(struct core *c, struct request *r)
 {
-    struct trail t;
-    const struct stop *last;
-    int steps = STEPS_MAX;
-    struct lock *l;
+    list_remove(&r->ask_node);
+    list_push_back(&c->search.asks, &r->ask_node);
+}
 
-    if (!read_trail(text, &t)) {
-        return;
+/* ---- slices ---- */
+
+void
+deadlock_work(struct core *c)
+{
+    struct search *s = &c->search;
+
+    for (int n = 0; n < ASKS && !list_empty(&s->asks); n++) {
+        struct request *r = container_of(s->asks.next, struct request, ask_node);
+
+        list_remove(&r->ask_node);
+        ask(c, r); /* may be the end of it, and of others */
     }
-    if (what == TELL_VERDICT) {
-        sentence(c, &t);
-        return;
+    work(c);
+}
+
+int64_t
+deadlock_next_us(const struct core *c)
+{
+    const struct search *s = &c->search;
+
+    if (s->phase != SEARCH_NONE || !list_empty(&s->asks)) {
+        return c->now_us;
     }
-    last = &t.stop[t.n - 1];
-    l = lock_find(c, last->name);
-    if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) && waits_for_holders(l, last->shared != 0)) {
-        branch(c, &t, l, &steps);
-    }
+    return list_empty(&s->waits) ? CORE_FOREVER : later(s->rest_until_us, c->now_us);
 }

@@ -9,13 +9,28 @@
 #include "daemon/core/state.h"
 
 /*
+ * Whether one more place may be kept for nobody: of one name PLACES_MAX, of all as many as may wait. What a lock or the
+ * core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the process after
+ * us.
+ */
+static bool
+has_room_for_place(const struct core *c, const struct lock *l)
+{
+    int64_t here = (int64_t)l->claims_n - l->held_n - l->freeing_n - l->queue->waiting_n;
+    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->freeing_n - c->waiting_n;
+
+    return c->draining || (here <= PLACES_MAX && all <= c->conf.waiters_max);
+}
+
+/*
  * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
  */
 void
-claim_deserted(struct core *c, struct claim *cl)
+claim_deserted(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
-    bool keep = o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->place_grace_us > 0;
+    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->place_grace_us > 0 &&
+                has_room_for_place(c, cl->lock);
     int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->place_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
@@ -41,23 +56,78 @@ claim_desert(struct core *c, struct claim *cl)
     }
 }
 
+void
+claim_leaves_queue(struct core *c, struct claim *cl)
+{
+    bool kept = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && list_empty(&cl->requests) && cl->place_until_us != 0;
+
+    if (kept || cl->state == CLAIM_FREEING) { /* FREEING: it would go back to the queue */
+        cl->place_until_us = 0;
+    }
+    if (kept && cl->state == CLAIM_QUEUED) {
+        claim_desert(c, cl);
+    }
+    if (kept) {
+        claim_arm(c, cl);
+        lock_wake(c, cl->lock);
+    }
+}
+
+/* HELD, but not by claim_is_held(). */
+void
+claim_over(struct core *c, struct claim *cl)
+{
+    bool broken = claim_is_broken(cl);
+
+    claim_lose(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : "lease over", broken);
+}
+
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 {
-    assert(cl->state == CLAIM_HELD && !cl->owner->ending); /* what an owner that ends holds is given back at once */
-    c->metrics->lost++;
-    lock_news(c, cl, CORE_NEWS_LOST, reason);
-    cl->news_lost = true;
+    assert(cl->state == CLAIM_HELD);
+    if (!cl->owner->ending) { /* else its job was about to give it back */
+        c->metrics->lost++;
+        lock_news(c, cl, CORE_NEWS_LOST, reason);
+        cl->news_lost = true;
+    }
     claim_forget_op(c, cl);
-    cl->lost = list_empty(&cl->requests);
+    cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
     if (!list_empty(&cl->requests)) {
         request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
     }
     if (in_redis && !claim_is_late(c, cl, LATE_ACQUIRE)) {
-        claim_freed(c, cl, false);
+        claim_freed(c, cl, cl->owner->ending);
     } else {
         claim_release(c, cl, NULL);
+    }
+}
+
+void
+claim_lost_over(struct core *c, struct claim *cl)
+{
+    cl->token = 0;
+    claim_move(c, cl, CLAIM_IDLE);
+    claim_arm(c, cl);
+}
+
+/*
+ * Of leases that were asked for so many can run out that nobody asks about: of one owner, or of all owners by turns, the
+ * oldest are forgotten. What the watchdog has lost is told however late.
+ */
+void
+claim_lost(struct core *c, struct claim *cl)
+{
+    claim_move(c, cl, CLAIM_LOST);
+    cl->retry_us = after_us(c->now_us, later(LOST_US, cl->lease_us));
+    while (cl->owner->lost_n > LOST_OF_OWNER || c->lost_n > LOST_MAX) {
+        struct owner *o = container_of(c->losers.next, struct owner, loser_node);
+
+        o = cl->owner->lost_n > LOST_OF_OWNER ? cl->owner : o;
+        list_remove(&o->loser_node);
+        list_push_back(&c->losers, &o->loser_node);
+        claim_lost_over(c, container_of(o->lost.next, struct claim, turn_node));
     }
 }
 
@@ -65,12 +135,12 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 static void
 move_freed(struct core *c, struct claim *cl)
 {
-    assert(!cl->lost || !cl->owner->ending);
+    cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
     cl->token = cl->lost ? cl->token : 0;
     if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
         claim_move(c, cl, CLAIM_SWEEP);
     } else if (cl->lost) {
-        claim_move(c, cl, CLAIM_LOST);
+        claim_lost(c, cl);
     } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (lock_is(cl->lock, KIND_F_PLACED)) {
@@ -131,15 +201,11 @@ claim_freed(struct core *c, struct claim *cl, bool news)
 void
 claim_told_lost(struct core *c, struct claim *cl)
 {
-    struct list *pos, *nxt;
+    struct claim *other;
+    struct pair p;
 
-    list_each(pos, nxt, &cl->owner->claims)
-    {
-        struct claim *other = container_of(pos, struct claim, owner_node);
-
-        if (other->lock != cl->lock) {
-            continue;
-        }
+    pair_begin(&p, cl->lock, cl->owner);
+    while ((other = pair_next(&p)) != NULL) {
         if (other->state == CLAIM_LOST) {
             other->token = 0;
             claim_move(c, other, CLAIM_IDLE);
@@ -148,6 +214,43 @@ claim_told_lost(struct core *c, struct claim *cl)
             other->token = 0;
             claim_keep(c, other);
         }
+    }
+}
+
+enum core_standing
+core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us)
+{
+    struct map_node *found = map_find(&c->claims, g->claim);
+    const struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
+
+    if (cl == NULL || cl->token != g->token) {
+        return CORE_ENDED;
+    }
+    if (claim_is_held(cl, now_us)) {
+        *until_us = cl->deadline_us;
+        return CORE_STANDS;
+    }
+    return cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost ? CORE_LOST_UNTOLD : CORE_ENDED;
+}
+
+/* The answer that granted it was late. It may have ended since, and its claim be of somebody else. */
+void
+claim_untold(struct core *c, const struct core_grant *g, bool told)
+{
+    struct map_node *found = map_find(&c->claims, g->claim);
+    struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
+
+    if (cl == NULL || cl->token != g->token) {
+        return;
+    }
+    if (told && cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
+        claim_over(c, cl);
+    }
+    if (told && (cl->lost || cl->state == CLAIM_LOST)) {
+        claim_told_lost(c, cl);
+        lock_wake(c, cl->lock);
+    } else if (!told && cl->state == CLAIM_HELD && claim_holds(cl) == 1) { /* of more, its owner was told of another */
+        claim_lose(c, cl, "granted too late to be told", false);
     }
 }
 

@@ -118,6 +118,10 @@ lock_room_ends(struct lock *l)
     struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
     struct list *pos, *nxt;
 
+    if (!l->set_aside) { /* there may be very many of them, and somebody who changes the limit again and again */
+        return;
+    }
+    l->set_aside = false;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_each(pos, nxt, lists[i])
         {
@@ -284,7 +288,7 @@ given_back(struct core *c, struct claim *cl, struct request *r)
 {
     lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
-        request_finish(c, r, CORE_LEFT, permits_left(cl));
+        request_finish(c, r, CORE_LEFT, permits_left(c, cl));
     }
 }
 
@@ -309,7 +313,7 @@ pass_on(struct core *c, struct claim *cl)
 bool
 claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 {
-    bool wanted = lock_next(cl->lock) != NULL;
+    bool wanted = lock_next(cl->lock) != NULL && !c->draining;
     struct claim *next = wanted && may_go_on(c, cl, r) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
@@ -357,7 +361,7 @@ held_again(struct core *c, struct claim *cl)
 void
 claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
-    if (in_run(c, cl) && !r->shared && lasts_for(c, cl, r)) {
+    if (in_run(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
         cl->since_us = cl->tried_us = c->now_us;
         held_again(c, cl);

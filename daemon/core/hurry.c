@@ -30,7 +30,8 @@ is_waited_in(const struct claim *cl)
 /*
  * Whether a LOCK that does not want to wait has anything but an operation in
  * flight between itself and an answer. Behind many others it has, without looking
- * at each: else a crowd of them would cost the square of its size.
+ * at each: else a crowd of them would cost the square of its size. Where nobody wants
+ * to wait, those others are tickets kept for nobody, and none of them is in its way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
@@ -49,6 +50,9 @@ is_busy_for(const struct core *c, const struct request *r)
     /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
     if (l->queue->retry_us > c->now_us && (l->queue->trouble == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
+    }
+    if (l->queue->blocked_n == r->blocked) { /* it alone, at most */
+        return false;
     }
     for (struct list *pos = l->queue->claims.next; pos != &cl->node; pos = pos->next) { /* it is in there */
         const struct claim *other = container_of(pos, struct claim, node);

@@ -137,7 +137,7 @@ keep(struct core *c, struct claim *cl, enum core_kept_state state)
     a.keep.kind = l->kind;
     a.keep.value = l->value;
     a.keep.limit = l->limit;
-    a.keep.owner_grace_us = l->owner_grace_us;
+    a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->grace_us);
     a.keep.place_grace_us = l->place_grace_us;
     core_act(c, &a);
 }

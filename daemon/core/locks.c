@@ -1,8 +1,8 @@
 /*
  * locks.c -- names: the queue here, and what is heard of them.
  *
- * Owns the lock records, and their queues, which come and go: finding and making
- * them, whose turn it is, the watch on the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
+ * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
+ * watch on the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
  * when Redis is asked for one, and for how many at a time, stands in attempts.c.
  *
  * While the name is taken elsewhere we hear its channel and have a timer at its
@@ -11,17 +11,6 @@
 #include <assert.h>
 
 #include "daemon/core/state.h"
-
-struct lock *
-lock_find(const struct core *c, struct slice name)
-{
-    struct map_node *n = map_find(&c->by_name, hash_bytes(&c->key, name.p, name.n));
-
-    while (n != NULL && !slice_eq(lock_name(container_of(n, struct lock, by_name)), name)) {
-        n = map_next(n);
-    }
-    return n != NULL ? container_of(n, struct lock, by_name) : NULL;
-}
 
 struct queue *
 queue_find(const struct core *c, uint64_t id)
@@ -36,6 +25,7 @@ void
 queue_init(struct queue *q)
 {
     *q = (struct queue){.trouble = CORE_NOT_GRANTED};
+    job_init(&q->job, JOB_BREAK);
     list_init(&q->claims);
     list_init(&q->probe_node);
     list_init(&q->hurried);
@@ -80,65 +70,12 @@ queue_close(struct core *c, struct lock *l)
     if (lock_has_queue(l)) {
         map_remove(&c->queues, &l->queue->by_id);
         list_remove(&l->queue->probe_node);
+        job_end(&l->queue->job);
+        graph_queue_freed(c, l->queue);
         timer_fini(c, &l->queue->timer);
         spares_give(&c->spares, l->queue, sizeof(*l->queue));
         l->queue = &c->nobody;
     }
-}
-
-/* Of a lock with so much text. */
-static size_t
-lock_bytes(size_t text_n)
-{
-    size_t whole = offsetof(struct lock, text) + text_n;
-
-    return whole > sizeof(struct lock) ? whole : sizeof(struct lock);
-}
-
-static void
-lock_give(struct core *c, struct lock *l)
-{
-    spares_give(&c->spares, l, lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
-}
-
-/* Zeroed, with its name and its key; NULL: no memory. */
-static struct lock *
-lock_alloc(struct core *c, struct slice name, struct slice key)
-{
-    bool has_key = !slice_eq(name, key);
-    struct lock *l = spares_take_zeroed(&c->spares, lock_bytes(name.n + (has_key ? key.n : 0)));
-
-    if (l == NULL) {
-        return NULL;
-    }
-    l->name_n = (uint32_t)name.n;
-    l->key_n = (uint32_t)key.n;
-    l->has_key = has_key;
-    memcpy(l->text, name.p, name.n);
-    memcpy(l->text + name.n, key.p, has_key ? key.n : 0);
-    return l;
-}
-
-static struct lock *
-lock_new(struct core *c, struct slice name, const struct core_spec *spec)
-{
-    struct lock *l = lock_alloc(c, name, spec->key);
-
-    if (l == NULL) {
-        return NULL;
-    }
-    l->kind = spec->kind;
-    l->value = spec->value;
-    list_init(&l->holders);
-    list_init(&l->rest);
-    l->queue = &c->nobody;
-    if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
-        lock_give(c, l);
-        return NULL;
-    }
-    list_push_back(&c->locks, &l->all);
-    c->locks_n++;
-    return l;
 }
 
 void
@@ -156,11 +93,10 @@ lock_free(struct core *c, struct lock *l)
             claim_free(c, cl);
         }
     }
-    map_remove(&c->by_name, &l->by_name);
-    list_remove(&l->all);
+    walks_leave(c, l);
+    looks_leave(c, l);
     queue_close(c, l);
-    c->locks_n--;
-    lock_give(c, l);
+    lock_delete(c, l);
 }
 
 /* The newest word of the rules counts. */
@@ -189,8 +125,22 @@ take_rules(struct lock *l, const struct core_spec *spec)
 }
 
 /*
- * The record of a name, made when there is none. WRONG_KIND when a LOCK wants
- * it as another kind than the one it is in use as; a BREAK takes it as it is.
+ * True when the rules have changed the kind of the name since the record was made. The record keeps its kind until it
+ * is free, and new requests use it so. An owner that expects to be alone is alone in every kind except one with permits:
+ * see request_lock().
+ */
+static bool
+keeps_former_kind(const struct lock *l, const struct core_request *rq)
+{
+    bool by_rule = rq->spec.kind == rq->spec.rule_kind && l->rule_kind != rq->spec.rule_kind;
+
+    return by_rule && (!rq->shared || lock_is(l, KIND_F_SHARED));
+}
+
+/*
+ * The record of a name, made when there is none. WRONG_KIND when a LOCK wants it as another kind than the one it is in
+ * use as; a BREAK takes it as it is. KEY_IN_USE when another name has its key, or has keys beside it in
+ * common with it: one key is one lock.
  */
 enum core_answer
 lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out)
@@ -198,19 +148,25 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     struct lock *l = lock_find(c, rq->name);
 
     if (l == NULL) {
+        if (lock_in_the_way(c, rq) != NULL) {
+            return CORE_KEY_IN_USE;
+        }
         l = lock_new(c, rq->name, &rq->spec);
         if (l == NULL) {
             return CORE_NO_MEMORY;
         }
         lock_wake(c, l); /* freed at the end of the step if nothing comes of it */
-    } else if (!any_kind && l->kind != rq->spec.kind) {
+    } else if (!any_kind && l->kind != rq->spec.kind && !keeps_former_kind(l, rq)) {
         return CORE_WRONG_KIND;
     }
     if (!queue_open(c, l)) {
         return CORE_NO_MEMORY;
     }
-    if (!any_kind) {
+    if (!any_kind && l->kind == rq->spec.kind) { /* what rules say of another kind is not for this one */
         take_rules(l, &rq->spec);
+    }
+    if (any_kind || l->kind == rq->spec.kind) {
+        l->declared = rq->spec.declared && l->kind == rq->spec.kind;
     }
     *out = l;
     return CORE_GRANTED;
@@ -226,12 +182,18 @@ lock_wake(struct core *c, struct lock *l)
     }
 }
 
-/* The first in the queue whom somebody waits for; places kept for nobody are passed over. */
+/*
+ * The first in the queue whom somebody waits for; places kept for nobody are passed over, PLACES_MAX of them at most.
+ * Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each request.
+ */
 struct claim *
 lock_next(const struct lock *l)
 {
     struct list *pos, *nxt;
 
+    if (l->queue->waiting_n == 0) {
+        return NULL;
+    }
     list_each(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
@@ -335,12 +297,10 @@ idle_free(struct core *c, struct lock *l)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->state != CLAIM_IDLE) { /* they are in front: of those who leave there may be many */
+        if (cl->state != CLAIM_IDLE || cl->refs > 0) { /* of those, behind them, there may be many */
             return;
         }
-        if (cl->refs == 0) {
-            claim_free(c, cl);
-        }
+        claim_free(c, cl);
     }
 }
 
@@ -365,7 +325,7 @@ queue_work(struct core *c, struct lock *l)
         watch_set(c, l, false, NULL);
         q->taken_until_us = 0;
     } else if (q->taken_until_us != 0 || q->watch != WATCH_OFF) {
-        watch_set(c, l, true, first_called(l));
+        watch_set(c, l, true, lock_is(l, KIND_F_PLACED) ? first_called(l) : NULL);
     }
 }
 
@@ -375,13 +335,21 @@ is_at_rest(const struct lock *l)
 {
     const struct queue *q = l->queue;
 
-    return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->probe_node);
+    return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->probe_node) &&
+           !job_stands(&q->job);
 }
 
 /* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
 static void
 go_on(struct core *c, struct lock *l)
 {
+    lock_meet(c, l);
+    if (c->draining && l->queue->waiting_n > 0) {
+        lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
+    }
+    if (l->woken) { /* by that: it has one more turn */
+        return;
+    }
     idle_free(c, l);
     if (lock_has_queue(l)) {
         queue_work(c, l);
@@ -457,7 +425,7 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     if (!confirmed) {
         end_empty_turn(c, l);
     }
-    if (!confirmed && q->watch != WATCH_OFF && lock_has_one_token(l)) {
+    if (!confirmed && q->watch != WATCH_OFF && lock_has_one_token(c, l)) {
         renew_soon(c, claim_first(&l->holders, CLAIM_IN(HELD)));
     }
     q->again = q->trying_n > 0;
@@ -485,6 +453,7 @@ lock_break(struct core *c, struct request *r)
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
+                            .declared = l->declared || l->held_n > 0,
                             .token_floor = c->token_max,
                             .untaken = &untaken};
     core_act(c, &a);
@@ -500,12 +469,19 @@ lock_break(struct core *c, struct request *r)
 void
 lock_broken(struct core *c, struct lock *l)
 {
+    uint32_t trying = l->queue->trying_n; /* they are in front */
     struct list *pos, *nxt;
 
     lock_room_ends(l);
     list_each(pos, nxt, &l->queue->claims)
     {
-        container_of(pos, struct claim, node)->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (trying == 0) {
+            break;
+        }
+        trying -= cl->state == CLAIM_TRYING;
+        cl->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */
     }
     lock_suspect(c, l);
 }
@@ -514,11 +490,16 @@ void
 lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
 {
     bool ok = d->outcome == CORE_OK;
-    enum core_answer answer = ok ? CORE_LEFT : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_UNAVAILABLE;
+    bool denied = d->outcome == CORE_DENIED || d->denied;
+    enum core_answer answer = ok                             ? CORE_LEFT
+                              : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND
+                              : denied                     ? CORE_FORBIDDEN
+                                                           : CORE_UNAVAILABLE;
 
     l->queue->break_op = 0;
-    while (ok && !list_empty(&l->holders)) {
-        claim_lose(c, container_of(l->holders.next, struct claim, node), "broken", true);
+    if (ok) {
+        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* none: a grace, so nobody came since */
+        job_begin(c, &l->queue->job);
     }
     /* Who holds it at another daemon hears of it now, not when it is renewed. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
@@ -534,6 +515,21 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     lock_wake(c, l);
 }
 
+/* They are in front: those who were granted it since came behind them. */
+bool
+lock_loses(struct core *c, struct lock *l)
+{
+    struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
+
+    if (cl != NULL && cl->token < l->queue->broken_token) {
+        claim_lose(c, cl, "broken", true);
+        return true;
+    }
+    job_end(&l->queue->job);
+    lock_wake(c, l);
+    return false;
+}
+
 void
 lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
 {
@@ -546,6 +542,9 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .owner_name = {cl->owner->name, cl->owner->name_n},
                                       .session = cl->session,
                                       .reason = reason};
+    if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
+        a.publish.relies = (struct core_grant){claim_id(cl), cl->token, cl->deadline_us};
+    }
     core_act(c, &a);
 }
 
@@ -553,24 +552,31 @@ void
 lock_wanted(struct core *c, const struct lock *l, bool shared)
 {
     struct list *pos, *nxt;
+    int told = 0;
 
+    if (!lock_is_full(l, shared)) {
+        return;
+    }
     list_each(pos, nxt, &l->holders)
     {
-        if (lock_is_full(l, shared)) {
-            lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
+        if (++told > TOGETHER) { /* of very many readers the first ones: a writer may come again and again */
+            return;
         }
+        lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
     }
 }
 
 bool
-lock_has_one_token(const struct lock *l)
+lock_has_one_token(const struct core *c, const struct lock *l)
 {
-    return l->held_n > 0 && !lock_is(l, KIND_F_PERMITS) && is_exclusive(&l->holders, CLAIM_IN(HELD));
+    const struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
+
+    return cl != NULL && !lock_is(l, KIND_F_PERMITS) && cl->holds > 0 && claim_is_held(cl, c->now_us);
 }
 
-/* Whoever waits is sent away with this answer; who holds is not touched. */
+/* Those who wait, `most` of them, are sent away with this answer; who holds is not touched. */
 void
-lock_refuse(struct core *c, struct lock *l, enum core_answer answer)
+lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
 {
     struct list *pos, *nxt;
 
@@ -578,8 +584,19 @@ lock_refuse(struct core *c, struct lock *l, enum core_answer answer)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        while (!list_empty(&cl->requests)) {
+        for (; !list_empty(&cl->requests); most--) {
+            if (most == 0) {
+                return;
+            }
             request_finish(c, container_of(cl->requests.next, struct request, claim_node), answer, 0);
         }
     }
+}
+
+/* No new grants: who waits is sent away, and nothing lingers for who comes. */
+void
+lock_drain(struct core *c, struct lock *l)
+{
+    lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
+    lock_linger_ends(c, l);
 }

@@ -50,6 +50,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
                             .value = l->value,
                             .owner = cl->number,
                             .limit = l->limit,
+                            .declared = l->declared,
                             .token_floor = c->token_max,
                             .stamp = cl->stamp,
                             .untaken = untaken};
@@ -90,6 +91,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op.room = cl->op_verb == CORE_ACQUIRE && !cl->op_shared ? room_of(c, cl->lock) : 0;
     if (cl->state == CLAIM_TRYING) {
         cl->room = a.op.room;
+        cl->lock->set_aside |= cl->room > 0;
     } else if (cl->state == CLAIM_HELD) {
         cl->op_lease_us = lease_us;
         if (cl->op_reclaim && cl->room > a.op.room) { /* what Redis had set aside is lost, too */
@@ -135,6 +137,7 @@ claim_reassert(struct core *c, struct claim *cl, bool shared)
 
     cl->op_verb = CORE_ACQUIRE;
     cl->op_reclaim = true;
+    c->window[WINDOW_RECLAIM].n++;
     cl->op_shared = shared;
     send_op(c, cl, shared ? cl->shared : cl->holds, lease_us, NULL);
 }
@@ -147,9 +150,9 @@ claim_renew(struct core *c, struct claim *cl)
     bool untaken = false;
 
     assert(cl->renewal != RENEWAL_SENT);
-    claim_renew_waits_not(cl);
+    claim_waits_not(cl);
     cl->renewal = RENEWAL_SENT;
-    c->renewing_n++;
+    c->window[WINDOW_RENEW].n++;
     cl->renew_op = ++c->serial;
     cl->doubt &= ~(unsigned)DOUBT_ANEW;
     a.op = op_of(c, cl, cl->renew_op, &untaken);
@@ -161,36 +164,19 @@ claim_renew(struct core *c, struct claim *cl)
     cl->renew_untaken = untaken;
 }
 
-/*
- * However many are due: those in flight are no more than Redis answers in time. If all were sent at once, the last ones
- * would be given up unanswered, and be sent again on top of that, until their leases are over. Who has to wait is no
- * longer armed for it; fire_due() goes on with them in order.
- */
 void
 claim_renew_in_turn(struct core *c, struct claim *cl)
 {
-    if (c->renewing_n < renew_window(c)) {
+    if (claim_may_leave(c, cl, WINDOW_RENEW)) {
         claim_renew(c, cl);
-    } else if (cl->renewal == RENEWAL_NONE) {
-        cl->renewal = RENEWAL_WAITS;
-        list_push_back(&c->renewals, &cl->renew_node);
-    }
-}
-
-void
-claim_renew_waits_not(struct claim *cl)
-{
-    if (cl->renewal == RENEWAL_WAITS) {
-        cl->renewal = RENEWAL_NONE;
-        list_remove(&cl->renew_node);
     }
 }
 
 void
 claim_renew_over(struct core *c, struct claim *cl)
 {
-    claim_renew_waits_not(cl);
-    c->renewing_n -= cl->renewal == RENEWAL_SENT;
+    claim_waits_not(cl);
+    c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
     cl->renewal = RENEWAL_NONE;
     cl->renew_untaken = false;
 }
@@ -255,7 +241,7 @@ claim_serve(struct core *c, struct claim *cl)
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
         if (claim_is_late(c, cl, LATE_RELEASE) && !takes_no_harm(cl, r)) {
-            cl->retry_us = later(cl->retry_us, cl->late_until_us);
+            cl->retry_us = later(cl->retry_us, late_ends_us(c, cl));
             break;
         }
         if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
@@ -292,7 +278,7 @@ claim_serve(struct core *c, struct claim *cl)
  * may come back by it. One that may shorten the expiry, or take away some of the holds, must not find a later hold.
  */
 void
-claim_forget_op(const struct core *c, struct claim *cl)
+claim_forget_op(struct core *c, struct claim *cl)
 {
     bool takes = cl->op_verb == CORE_EXTEND || cl->op_verb == CORE_RELEASE;
 
@@ -305,6 +291,7 @@ claim_forget_op(const struct core *c, struct claim *cl)
     }
     if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
         claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
+        c->window[WINDOW_RECLAIM].n--;
     }
     cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
     cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
@@ -320,6 +307,8 @@ claim_forget_op(const struct core *c, struct claim *cl)
 void
 claim_release(struct core *c, struct claim *cl, struct request *r)
 {
+    enum window_sort sort = claim_release_sort(cl, r);
+
     claim_forget_op(c, cl);
     cl->op_asked = r != NULL;
     cl->retry_us = 0;
@@ -337,6 +326,12 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return;
     }
+    if (!claim_may_leave(c, cl, sort)) {
+        claim_arm(c, cl);
+        return;
+    }
+    c->window[sort].n++;
+    cl->op_owed = sort == WINDOW_RELEASE;
     cl->lock->releasing_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
     lock_wake(c, cl->lock); /* who is next may ask behind it */

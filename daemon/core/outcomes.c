@@ -29,11 +29,11 @@ claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 void
 claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
 {
-    if (cl->late_until_us <= c->now_us) {
+    if (late_ends_us(c, cl) <= c->now_us) {
         cl->late &= cl->renewal == RENEWAL_SENT ? LATE_RENEW : 0;
     }
     cl->late |= what & LATE_ANYTHING;
-    cl->late_until_us = later(cl->late_until_us, until_us);
+    cl->late_until_us = later(cl->late_until_us, until_us - c->set_back_us);
 }
 
 /*
@@ -186,6 +186,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct lock *l = cl->lock;
 
     cl->op = 0;
+    if (c->draining) { /* its job may not have been here yet */
+        lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
+    }
     if (d->outcome == CORE_OK) {
         acquire_ok(c, cl, d);
         return;
@@ -201,7 +204,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
         note_place(c, cl, d);
-    } else if (d->outcome == CORE_FOREIGN) {
+    } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->unplaced = false;
     } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
         claim_put_placed(cl); /* perhaps; it is made sure of before anybody else takes one */
@@ -212,8 +215,10 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_release(c, cl, NULL);
     }
     claim_arm(c, cl);
-    if (d->outcome == CORE_FOREIGN && !l->foreign_wait) {
-        lock_refuse(c, l, CORE_WRONG_KIND);
+    if ((d->outcome == CORE_FOREIGN && !l->foreign_wait) || d->outcome == CORE_DENIED || d->denied) {
+        lock_refuse(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
+        l->queue->failed = false; /* whoever is left asks for himself, now */
+        l->queue->retry_us = l->queue->yield_until_us;
         lock_wake(c, l);
     } else {
         lock_attempt_failed(c, l, d);
@@ -228,7 +233,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->late & LATE_RENEW) && d->sent_us < cl->late_until_us && cl->shrink_lease_us < lease_us;
+    bool capped = (cl->late & LATE_RENEW) && d->sent_us < late_ends_us(c, cl) && cl->shrink_lease_us < lease_us;
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
@@ -311,6 +316,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
 
+    c->window[WINDOW_RECLAIM].n -= cl->op_reclaim;
     cl->op = 0;
     cl->op_asked = false;
     switch (d->outcome) {
@@ -343,6 +349,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         break;
     case CORE_DOWN:
+    case CORE_DENIED:
     case CORE_FULL:
     case CORE_GRACE:
         cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
@@ -360,19 +367,18 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
 
 /* A hold that was given back was the last of its claim; of a kind with permits the owner may have other claims. */
 int64_t
-permits_left(const struct claim *cl)
+permits_left(const struct core *c, const struct claim *cl)
 {
-    struct list *pos, *nxt;
+    const struct claim *other;
+    struct pair p;
     int64_t n = 0;
 
     if (!lock_is(cl->lock, KIND_F_PERMITS)) {
         return 0;
     }
-    list_each(pos, nxt, &cl->owner->claims)
-    {
-        const struct claim *other = container_of(pos, struct claim, owner_node);
-
-        n += other != cl && other->lock == cl->lock && other->state == CLAIM_HELD;
+    pair_begin(&p, cl->lock, cl->owner);
+    while ((other = pair_next(&p)) != NULL) {
+        n += other != cl && claim_is_held(other, c->now_us);
     }
     return n;
 }
@@ -382,9 +388,12 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
-    bool over = c->now_us >= cl->redis_until_us && !lock_is(cl->lock, KIND_F_PLACED); /* a place has no such end */
+    /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
+    int64_t late_us = cl->late & LATE_ACQUIRE ? after_us(late_ends_us(c, cl), SET_BACK_MAX_US) : 0;
+    bool over = c->now_us >= later(cl->redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_PLACED);
 
     cl->op = 0;
+    c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;
     cl->lock->releasing_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
@@ -399,7 +408,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(cl));
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(c, cl));
         }
         lock_released(c, cl->lock, d);
         claim_freed(c, cl, !lost);
@@ -416,7 +425,7 @@ place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
-               d->outcome == CORE_GRACE) {
+               d->outcome == CORE_GRACE || d->outcome == CORE_DENIED) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
     } else if (cl->state == CLAIM_QUEUED && cl->placed) {
         cl->placed = false;
@@ -467,14 +476,30 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 
 /*
  * An answer that was long on its way speaks of a time at which an attempt could still run: it counts as if it had been
- * heard then, so what that attempt may have taken behind it is given back.
+ * heard then, so what that attempt may have taken behind it is given back. One that was sent later ends the doubt.
  */
 static void
 reckon_with_late(const struct core *c, struct claim *cl, const struct core_done *d)
 {
-    if ((cl->late & LATE_ACQUIRE) && d->sent_us < cl->late_until_us) {
-        cl->late_until_us = later(cl->late_until_us, after_us(c->now_us, 1));
+    bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
+    bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
+
+    if (cl->late != 0 && answered && alone && d->sent_us >= late_ends_us(c, cl)) {
+        cl->late = 0;
+    } else if ((cl->late & LATE_ACQUIRE) && d->sent_us < late_ends_us(c, cl)) {
+        cl->late_until_us = later(cl->late_until_us, after_us(c->now_us, 1) - c->set_back_us);
     }
+}
+
+/*
+ * A guard is a time by Redis's clock: when that is set back, what is under way, or was given up, may run as much later.
+ * Each answer tells of Redis's clock, and this is heard before what the answer says. So an attempt is done with only
+ * when Redis has answered something that was sent past its guard. What is set back behind that answer is not seen.
+ */
+void
+guards_move(struct core *c, int64_t back_us)
+{
+    c->set_back_us += earlier(later(back_us, 0), SET_BACK_MAX_US);
 }
 
 void

@@ -32,6 +32,10 @@ owner_new(struct core *c, uint64_t id)
     o->id = o->number = id;
     list_init(&o->fifo);
     list_init(&o->claims);
+    list_init(&o->unended);
+    list_init(&o->lost);
+    list_init(&o->loser_node);
+    job_init(&o->job, JOB_OWNER);
     list_init(&o->ties);
     list_init(&o->work);
     c->owners_n++;
@@ -41,8 +45,11 @@ owner_new(struct core *c, uint64_t id)
 static void
 owner_free(struct core *c, struct owner *o)
 {
-    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->ties));
+    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->ties));
+    job_end(&o->job);
     list_remove(&o->work);
+    graph_owner_freed(c, o);
+    user_disown(c, o);
     timer_fini(c, &o->timer);
     c->owners_n--;
     spares_give(&c->spares, o->name, o->name_n);
@@ -50,7 +57,7 @@ owner_free(struct core *c, struct owner *o)
 }
 
 uint64_t
-core_session_open(struct core *c)
+core_session_open(struct core *c, uint64_t user)
 {
     struct peer *p = calloc(1, sizeof(*p));
 
@@ -60,15 +67,22 @@ core_session_open(struct core *c)
     p->id = ++c->serial;
     list_init(&p->requests);
     list_init(&p->ties);
+    job_init(&p->job, JOB_PEER);
     p->owner = owner_new(c, p->id);
     if (p->owner == NULL) {
         free(p);
         return 0;
     }
     p->owner->session = p->id;
+    if (!user_enter(c, p, user)) {
+        owner_free(c, p->owner);
+        free(p);
+        return 0;
+    }
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->peers, &p->id, sizeof(p->id), hash_id(p->id), p);
     if (p->hh.tbl == NULL) {
         owner_free(c, p->owner);
+        user_leave(c, p);
         free(p);
         return 0;
     }
@@ -76,66 +90,95 @@ core_session_open(struct core *c)
     return p->id;
 }
 
-/* From now on the owner takes no request; what it has is given back. */
+/* From now on the owner takes no request; what it has is given back, by its job. */
 static void
 owner_end(struct core *c, struct owner *o)
 {
-    struct list *pos, *nxt;
-
     assert(!o->ending);
     o->ending = true;
     timer_set(c, &o->timer, CORE_FOREVER);
     if (o->name != NULL) {
         HASH_DELETE(hh, c->owners, o);
     }
-    list_each(pos, nxt, &o->claims)
-    {
-        claim_owner_ends(c, container_of(pos, struct claim, owner_node));
+    list_move_all(&o->unended, &o->claims);
+    job_begin(c, &o->job);
+}
+
+bool
+owner_ends(struct core *c, struct owner *o)
+{
+    if (!list_empty(&o->unended)) {
+        struct claim *cl = container_of(o->unended.next, struct claim, owner_node);
+
+        list_remove(&cl->owner_node);
+        list_push_back(&o->claims, &cl->owner_node);
+        claim_meet(c, cl);
     }
+    if (!list_empty(&o->unended)) {
+        return true;
+    }
+    job_end(&o->job);
     owner_wake(c, o);
+    return false;
+}
+
+/*
+ * It has, or wants, something of this lock: without a session it keeps that for a while, and for longer if it asks so.
+ * What one owner asks for is not the lock's: others that vanish are not waited for longer.
+ */
+void
+owner_grace(struct owner *o, const struct lock *l, int64_t asked_us)
+{
+    o->grace_us = (uint32_t)later(o->grace_us, later(l->owner_grace_us, short_us(asked_us, GRACE_MAX_US)));
 }
 
 static void
 tie_free(struct core *c, struct tie *ln)
 {
     struct owner *o = ln->owner;
-    struct list *pos, *nxt;
-    int64_t grace_us = 0;
 
+    map_remove(&c->ties, &ln->by_pair);
     list_remove(&ln->peer_node);
     list_remove(&ln->owner_node);
     spares_give(&c->spares, ln, sizeof(*ln));
-    if (!list_empty(&o->ties) || o->ending) {
-        return;
+    if (list_empty(&o->ties) && !o->ending) {
+        timer_set(c, &o->timer, after_us(c->now_us, o->grace_us));
     }
-    list_each(pos, nxt, &o->claims)
-    {
-        const struct claim *cl = container_of(pos, struct claim, owner_node);
-
-        grace_us = later(grace_us, cl->lock->owner_grace_us);
-    }
-    timer_set(c, &o->timer, after_us(c->now_us, grace_us));
 }
 
+static uint64_t
+pair_of(const struct core *c, const struct peer *p, const struct owner *o)
+{
+    const uint64_t ids[] = {p->id, o->id};
+
+    return hash_bytes(&c->key, ids, sizeof(ids));
+}
+
+/* Found by the pair: a session may use very many owners, and an owner be used by very many sessions. */
 static bool
 tie_add(struct core *c, struct peer *p, struct owner *o)
 {
-    struct list *pos, *nxt;
+    uint64_t pair = pair_of(c, p, o);
+    struct map_node *n = map_find(&c->ties, pair);
     struct tie *ln;
 
-    list_each(pos, nxt, &p->ties)
-    {
-        if (container_of(pos, struct tie, peer_node)->owner == o) {
+    for (; n != NULL; n = map_next(n)) {
+        ln = container_of(n, struct tie, by_pair);
+        if (ln->peer == p && ln->owner == o) {
             return true;
         }
     }
-    ln = spares_take_zeroed(&c->spares, sizeof(*ln));
+    ln = spares_take(&c->spares, sizeof(*ln));
     if (ln == NULL) {
+        return false;
+    }
+    if (!map_add(&c->ties, &ln->by_pair, pair)) {
+        spares_give(&c->spares, ln, sizeof(*ln));
         return false;
     }
     ln->peer = p;
     ln->owner = o;
-    list_push_front(&p->ties, &ln->peer_node); /* a session mostly speaks for the owner it spoke for last */
+    list_push_back(&p->ties, &ln->peer_node);
     list_push_back(&o->ties, &ln->owner_node);
     timer_set(c, &o->timer, CORE_FOREVER);
     return true;
@@ -193,6 +236,7 @@ owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct
         return CORE_NO_MEMORY;
     }
     o->session = p->id;
+    user_own(o, p->user);
     *out = o;
     return CORE_GRANTED;
 }
@@ -240,11 +284,12 @@ owner_work(struct core *c, struct owner *o)
         struct request *r = container_of(o->fifo.next, struct request, fifo_node);
 
         if (!r->started) {
+            claim_meet(c, r->claim);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
         }
         return;
     }
-    if (!list_empty(&o->claims) || (o->name == NULL && !o->ending)) {
+    if (o->claims_n > 0 || job_stands(&o->job) || (o->name == NULL && !o->ending)) {
         return;
     }
     if (!o->ending) {
@@ -257,34 +302,71 @@ owner_work(struct core *c, struct owner *o)
     owner_free(c, o);
 }
 
-/* The first that still waits although nothing more will be asked. */
-static struct request *
-first_waiting(struct core *c, struct peer *p)
+/* Nothing more will be asked: no LOCK of this session may go on waiting. */
+void
+peer_eof(struct core *c, struct peer *p)
 {
+    struct list todo;
+
+    list_init(&todo);
+    list_move_all(&todo, &p->requests);
+    while (!list_empty(&todo)) { /* the end of one may be that of others */
+        struct request *r = container_of(todo.next, struct request, peer_node);
+
+        list_remove(&r->peer_node);
+        list_push_back(&p->requests, &r->peer_node);
+        if (!r->waits || r->due_us <= c->now_us) {
+            continue;
+        }
+        r->due_us = r->arrived_us; /* as if it had never wanted to wait */
+        if (r->started) {
+            request_hurry(c, r);
+        }
+    }
+}
+
+/*
+ * The request with this id will not wait any more; of a bundle, none of them. Returns the one that waits now, be it for
+ * an operation in flight, or else one that has not begun, for its owner's requests on other connections stand before it.
+ * NULL: there is neither.
+ */
+static struct request *
+stop_waiting(const struct peer *p, uint64_t id)
+{
+    struct request *waits = NULL, *behind = NULL;
     struct list *pos, *nxt;
 
     list_each(pos, nxt, &p->requests)
     {
         struct request *r = container_of(pos, struct request, peer_node);
 
-        if (r->waits && r->due_us > c->now_us) {
-            return r;
+        if (r->id != id) { /* those of a bundle stand together */
+            break;
         }
+        r->crowded = true;
+        r->due_us = r->arrived_us;
+        waits = r->started && r->waits ? r : waits;
+        behind = behind == NULL && !r->started ? r : behind;
     }
-    return NULL;
+    return waits != NULL ? waits : behind;
 }
 
-/* Nothing more will be asked: no LOCK of this session may go on waiting. */
+/*
+ * No more of the session is read before this request is answered, and what would free the lock it waits for may be among
+ * that, if the session speaks for several owners. A session's own owner could not free it: its requests run in order.
+ */
 void
-peer_eof(struct core *c, struct peer *p)
+peer_crowded(struct core *c, const struct peer *p, uint64_t id)
 {
-    struct request *r;
+    struct request *r = list_empty(&p->ties) ? NULL : stop_waiting(p, id);
 
-    while ((r = first_waiting(c, p)) != NULL) { /* the end of one may be that of others */
-        r->due_us = r->arrived_us; /* as if it had never wanted to wait */
-        if (r->started) {
-            request_hurry(c, r);
-        }
+    if (r == NULL) {
+        return;
+    }
+    if (!r->started) {
+        request_finish(c, r, CORE_TOO_MANY_REQUESTS, 0);
+    } else if (!r->hurried) {
+        request_hurry(c, r);
     }
 }
 
@@ -302,11 +384,24 @@ peer_gone(struct core *c, struct peer *p)
             request_drop(c, r);
         }
     }
-    while (!list_empty(&p->ties)) {
-        tie_free(c, container_of(p->ties.next, struct tie, peer_node));
-    }
     owner_end(c, p->owner);
+    p->owner = NULL;
+    user_leave(c, p);
     HASH_DELETE(hh, c->peers, p);
     c->peers_n--;
+    job_begin(c, &p->job);
+}
+
+bool
+peer_goes(struct core *c, struct peer *p)
+{
+    if (!list_empty(&p->ties)) {
+        tie_free(c, container_of(p->ties.next, struct tie, peer_node));
+    }
+    if (!list_empty(&p->ties)) {
+        return true;
+    }
+    job_end(&p->job);
     free(p);
+    return false;
 }

@@ -168,6 +168,7 @@ lock_wanted_elsewhere(struct core *c, struct lock *l)
         c->metrics->linger_yields++;
         lock_linger_ends(c, l);
     }
+    lock_releases_sooner(c, l);
 }
 
 /* So many listen to it, the daemon's own ear among them. */

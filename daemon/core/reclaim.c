@@ -30,7 +30,10 @@ claim_settle(struct core *c, struct claim *cl)
         return;
     }
     if (cl->doubt & DOUBT_LOST) {
-        claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
+        if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
+            claim_waits_not(cl);
+            claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
+        }
     } else if (cl->renewal != RENEWAL_SENT) {
         claim_renew_in_turn(c, cl);
     }
@@ -41,6 +44,7 @@ static void
 doubt(struct core *c, struct claim *cl, unsigned why)
 {
     claim_doubt(c, cl, why);
+    claim_waits_not(cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
     claim_arm(c, cl);
 }
@@ -85,54 +89,80 @@ lock_reassert(struct core *c, struct lock *l)
     }
 }
 
-static void
-each_lock(struct core *c, void (*what)(struct core *c, struct lock *l))
+/* Who waits tries now; and who is in doubt asks now, whatever pause it was to make. */
+void
+lock_granting(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->locks)
+    list_each(pos, nxt, &l->holders)
     {
-        what(c, container_of(pos, struct lock, all));
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
+        claim_arm(c, cl);
     }
+    if (!list_empty(&l->queue->claims)) {
+        l->queue->again = l->queue->trying_n > 0;
+        l->queue->retry_us = l->queue->yield_until_us;
+        l->queue->failed_n = 0;
+        lock_wake(c, l);
+    }
+}
+
+/* The review that is going on, where it has not been yet. */
+void
+lock_meet(struct core *c, struct lock *l)
+{
+    if (l->review == c->review.number) {
+        return;
+    }
+    l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
+    if (c->review.lost) {
+        lock_reassert(c, l);
+        lock_granting(c, l);
+    }
+    if (c->review.jumped) {
+        lock_suspect(c, l);
+    }
+}
+
+/*
+ * Every lock is reviewed, as soon as something happens to it. One that begins before the last one has ended takes over
+ * its reasons: what was reviewed is reviewed for both. Their numbers come round, so of very many in a row one is ended
+ * first.
+ */
+static void
+review(struct core *c, bool lost)
+{
+    const struct job *j = &c->walk[WALK_REVIEW].job;
+    unsigned numbers = 1u << REVIEW_BITS;
+
+    if (c->review.begun_n + 2 >= numbers) {
+        walk_finish(c, WALK_REVIEW);
+    }
+    if (!job_stands(j)) {
+        c->review.lost = c->review.jumped = false;
+        c->review.begun_n = 0;
+    }
+    c->review.lost |= lost;
+    c->review.jumped |= !lost;
+    c->review.begun_n++;
+    c->review.number = (c->review.number + 1) % numbers;
+    walk_begin(c, WALK_REVIEW);
 }
 
 void
 reclaim_begin(struct core *c, uint64_t epoch)
 {
     c->epoch = epoch;
-    each_lock(c, lock_reassert);
-    reclaim_wake(c);
+    review(c, true);
 }
 
 void
 reclaim_confirm(struct core *c)
 {
-    each_lock(c, lock_suspect);
-}
-
-void
-reclaim_wake(struct core *c)
-{
-    struct list *pos, *nxt, *at, *next;
-
-    list_each(pos, nxt, &c->locks)
-    {
-        struct lock *l = container_of(pos, struct lock, all);
-
-        list_each(at, next, &l->holders)
-        {
-            struct claim *cl = container_of(at, struct claim, node);
-
-            cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
-            claim_arm(c, cl);
-        }
-        if (!list_empty(&l->queue->claims)) {
-            l->queue->again = l->queue->trying_n > 0;
-            l->queue->retry_us = l->queue->yield_until_us;
-            l->queue->failed_n = 0;
-            lock_wake(c, l);
-        }
-    }
+    review(c, false);
 }
 
 void
@@ -140,7 +170,7 @@ reclaim_end(struct core *c)
 {
     struct core_action a = {.type = CORE_RECLAIMED};
 
-    if (c->epoch != 0 && c->doubts_n == 0) {
+    if (c->epoch != 0 && c->doubts_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job)) {
         a.epoch = c->epoch;
         c->epoch = 0;
         core_act(c, &a);

@@ -1,5 +1,5 @@
 /*
- * requests.c -- LOCK, UNLOCK, RENEW and BREAK from the door to their one reply.
+ * requests.c -- LOCK, UNLOCK, RENEW and BREAK: how they arrive and run; their end is request_ends.c's.
  *
  * A request brings what its whole life needs when it arrives: its own record,
  * the owner, the lock and the claim. From then on nothing can fail for want of
@@ -10,23 +10,6 @@
 #include <assert.h>
 
 #include "daemon/core/state.h"
-
-void
-request_reply(struct core *c, const struct core_reply *rp)
-{
-    struct core_action a = {.type = CORE_REPLY, .reply = *rp};
-
-    c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
-    c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
-    c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS;
-    core_act(c, &a);
-}
-
-void
-request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer)
-{
-    request_reply(c, &(struct core_reply){.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name});
-}
 
 static struct request *
 request_new(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
@@ -57,6 +40,8 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     list_init(&r->fifo_node);
     list_init(&r->claim_node);
     list_init(&r->hurry_node);
+    list_init(&r->search_node);
+    list_init(&r->ask_node);
     list_push_back(&p->requests, &r->peer_node);
     return r;
 }
@@ -66,12 +51,12 @@ static void
 request_bind(struct core *c, struct request *r, struct claim *cl)
 {
     if (r->claim != NULL) {
-        r->claim->refs--;
+        claim_refer(r->claim, -1);
         lock_wake(c, r->claim->lock);
     }
     r->claim = cl;
     r->owner = cl->owner;
-    cl->refs++;
+    claim_refer(cl, 1);
 }
 
 /* In its owner's order, or at once. */
@@ -80,15 +65,36 @@ request_begin(struct core *c, struct request *r, bool in_order)
 {
     if (in_order) {
         list_push_back(&r->owner->fifo, &r->fifo_node);
+        r->owner->others_n += r->verb != CORE_LOCK;
         owner_wake(c, r->owner);
     } else {
+        claim_meet(c, r->claim);
         request_run(c, r);
     }
 }
 
+/*
+ * Who does not want to wait needs no place. Nobody gets more places than are left then, so however few or many sessions
+ * take what they can get, there is one left for who has none.
+ */
+static bool
+may_block(struct core *c, const struct peer *p, const struct core_request *rq)
+{
+    uint32_t most = c->conf.session_waiters_max, left;
+
+    if (rq->wait_us == 0) {
+        return true;
+    }
+    left = c->conf.waiters_max > c->blocked_n ? c->conf.waiters_max - c->blocked_n : 0;
+    if (left == 0 || (most != 0 && p->blocked_n >= most) || p->blocked_n >= left) {
+        return false;
+    }
+    return p->user == NULL || user_may(c, p->user, c->conf.waiters_max, c->blocked_n, p->user->blocked_n);
+}
+
 /* Whether one more may wait for the lock, or be wanted by the owner who has `cl` of it or nothing. */
 static enum core_answer
-within_limits(const struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
+within_limits(struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
               const struct claim *cl)
 {
     bool held = cl != NULL && cl->state == CLAIM_HELD, more = cl == NULL || cl->state == CLAIM_LINGERING;
@@ -96,7 +102,11 @@ within_limits(const struct core *c, const struct core_request *rq, const struct 
     if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->queue->waiting_n >= rq->spec.waiters_max) {
         return CORE_TOO_MANY_WAITERS;
     }
-    return more && o->claims_n - o->lingering_n >= c->conf.locks_max ? CORE_TOO_MANY_LOCKS : CORE_GRANTED;
+    if (more && o->claims_n - o->lingering_n >= c->conf.locks_max) {
+        return CORE_TOO_MANY_LOCKS;
+    }
+    return cl != NULL || user_may(c, o->user, c->conf.total_locks_max, c->claims.count, user_claims(o)) ? CORE_GRANTED
+                                                                                                     : CORE_LOCKS_FULL;
 }
 
 /* The records of a LOCK, made whole before it begins; anything but GRANTED: there are none. */
@@ -109,7 +119,7 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     struct claim *cl;
     struct request *r;
 
-    if (c->waiting_n >= c->conf.waiters_max) {
+    if (!may_block(c, p, rq)) {
         return CORE_TOO_MANY_WAITERS;
     }
     answer = owner_get(c, p, rq->owner, true, &o);
@@ -120,6 +130,9 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
         return answer;
     }
     cl = claim_wanted(l, o, rq->once || rq->fresh);
+    if (cl == NULL && l->kind != rq->spec.kind && lock_is(l, KIND_F_PERMITS)) {
+        return CORE_WRONG_KIND; /* one more permit, but by the present rules its owner expects to be alone */
+    }
     answer = within_limits(c, rq, l, o, cl);
     if (answer != CORE_GRANTED) {
         return answer;
@@ -130,27 +143,18 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
         lock_wake(c, l); /* the claim may be a new one, for nobody */
         return CORE_NO_MEMORY;
     }
+    owner_grace(o, l, rq->owner_grace_us);
     r->waits = true;
     l->queue->waiting_n++;
     c->waiting_n++;
+    r->blocked = rq->wait_us != 0;
+    l->queue->blocked_n += r->blocked;
+    p->blocked_n += r->blocked;
+    user_count_blocked(p, r->blocked);
+    c->blocked_n += r->blocked;
     request_bind(c, r, cl);
     *out = r;
     return CORE_GRANTED;
-}
-
-/* Something that gives a lock back, or changes it, was asked for behind the LOCK that waits. */
-static bool
-has_more_to_do(const struct owner *o)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &o->fifo)
-    {
-        if (container_of(pos, struct request, fifo_node)->verb != CORE_LOCK) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /*
@@ -164,7 +168,7 @@ may_join(const struct request *r)
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
-    return r->once && queued && first->shared == r->shared && first->bundle == NULL && !has_more_to_do(r->owner);
+    return r->once && queued && first->shared == r->shared && first->bundle == NULL && r->owner->others_n == 0;
 }
 
 static void
@@ -215,7 +219,7 @@ request_held(struct core *c, struct peer *p, const struct core_request *rq, enum
 
     if (l != NULL && rq->token != 0 && rq->owner.n == 0) {
         cl = claim_by_token(l, rq->token);
-        answer = lock_has_one_token(l) ? CORE_STALE : CORE_NOT_HELD;
+        answer = lock_has_one_token(c, l) ? CORE_STALE : CORE_NOT_HELD;
     } else if (l != NULL) {
         answer = owner_get(c, p, rq->owner, false, &o);
         if (answer == CORE_GRANTED) {
@@ -258,7 +262,7 @@ break_arrives(struct core *c, struct peer *p, const struct core_request *rq)
         r = request_new(c, p, rq, CORE_BREAK);
     }
     if (r == NULL) {
-        request_refuse(c, rq, CORE_NO_MEMORY);
+        request_refuse(c, rq, answer == CORE_GRANTED ? CORE_NO_MEMORY : answer);
         return;
     }
     r->lock = l;
@@ -280,6 +284,9 @@ request_arrive(struct core *c, const struct core_event *ev)
         break;
     case CORE_BREAK:
         break_arrives(c, p, &ev->request);
+        break;
+    case CORE_CANCEL:
+        cancel_arrives(c, p, &ev->request);
         break;
     default:
         holder_arrives(c, p, &ev->request, ev->type);
@@ -370,6 +377,7 @@ find_permit(struct core *c, struct request *r)
     }
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);
+        claim_meet(c, cl);
     }
 }
 
@@ -464,122 +472,8 @@ request_timer(struct core *c, struct request *r)
         assert(c->now_us >= r->ask_us && !r->hurried);
         r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */
         request_arm(c, r);
-        deadlock_ask(c, r); /* may be its end */
+        deadlock_ask(c, r);
     } else {
         request_hurry(c, r);
     }
-}
-
-static struct core_reply
-reply_of(const struct request *r, enum core_answer answer)
-{
-    const struct claim *cl = r->claim;
-    const struct lock *l = cl != NULL ? cl->lock : r->lock;
-
-    return (struct core_reply){.session = r->peer != NULL ? r->peer->id : 0,
-                               .id = r->id,
-                               .answer = answer,
-                               .name = lock_name(l),
-                               .token = cl != NULL ? cl->token : 0,
-                               .owner = cl != NULL ? cl->number : 0,
-                               .kind = l->kind,
-                               .full = r->full};
-}
-
-/* The end of a request: its answer, where there is somebody to hear it. */
-static void
-answer(struct core *c, struct request *r, const struct core_reply *rp)
-{
-    if (r->bundle != NULL) {
-        bundle_answer(c, r, rp);
-        return;
-    }
-    if (!r->silent) {
-        request_reply(c, rp);
-    }
-    request_drop(c, r);
-}
-
-/* The claim is held and its deadline lies ahead. */
-void
-request_grant(struct core *c, struct request *r)
-{
-    const struct claim *cl = r->claim;
-    struct core_reply rp = reply_of(r, CORE_GRANTED);
-
-    assert(cl->state == CLAIM_HELD && c->now_us < cl->deadline_us);
-    c->metrics->grants++;
-    rp.holds = claim_holds(cl);
-    rp.lease_us = cl->deadline_us - c->now_us;
-    rp.waited_us = c->now_us - r->arrived_us;
-    answer(c, r, &rp);
-}
-
-/* Any other answer. `left` as core_answer says. */
-void
-request_finish(struct core *c, struct request *r, enum core_answer what, int64_t left)
-{
-    struct core_reply rp = reply_of(r, what);
-
-    rp.left = left;
-    answer(c, r, &rp);
-}
-
-/* No hops: its owner holds what it asks for, and would wait for itself. */
-void
-request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops)
-{
-    struct core_reply rp = reply_of(r, CORE_DEADLOCK);
-    struct core_hop self = {.owner = r->owner->id,
-                            .owner_name = {r->owner->name, r->owner->name_n},
-                            .name = lock_name(r->claim->lock)};
-
-    c->metrics->deadlocks++;
-    rp.hop = hops == 0 ? &self : hop;
-    rp.hops = hops == 0 ? 1 : hops;
-    answer(c, r, &rp);
-}
-
-/* It waits no longer, and whoever was behind it may go on. */
-void
-request_settle(struct core *c, struct request *r)
-{
-    if (r->claim != NULL && claim_op_request(r->claim) == r) {
-        r->claim->op_asked = false;
-    }
-    list_remove(&r->claim_node);
-    list_remove(&r->hurry_node);
-    timer_set(c, &r->timer, CORE_FOREVER);
-    if (list_linked(&r->fifo_node)) {
-        list_remove(&r->fifo_node);
-        owner_wake(c, r->owner);
-    }
-    if (r->waits) {
-        r->waits = false;
-        r->claim->lock->queue->waiting_n--;
-        lock_wake(c, r->claim->lock);
-        c->waiting_n--;
-    }
-}
-
-/* Without a reply: takes it off every list and frees it; whoever was behind it is woken. */
-void
-request_drop(struct core *c, struct request *r)
-{
-    struct claim *cl = r->claim;
-    bool attached = list_linked(&r->claim_node);
-
-    list_remove(&r->peer_node);
-    request_settle(c, r);
-    timer_fini(c, &r->timer);
-    if (cl != NULL) {
-        cl->refs--;
-        if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-            claim_deserted(c, cl);
-        }
-        lock_wake(c, cl->lock);
-    } else {
-        lock_wake(c, r->lock);
-    }
-    spares_give(&c->spares, r, sizeof(*r));
 }

@@ -27,8 +27,11 @@
 #include "daemon/base/spares.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
 
 #define GRACE_MAX_US (3600 * US_PER_S) /* an owner, or its place, is waited for no longer; see keys.def */
+#define LOST_US (600 * US_PER_S) /* so long, or for its lease, the end of a lease that was asked for is told */
 #define LINGER_MAX_US (3600 * US_PER_S) /* far more than a rule may say */
 
 enum {
@@ -36,6 +39,7 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
     BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
+    PLACES_MAX = 1024,           /* of one name, that are kept for nobody */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
     STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
@@ -45,23 +49,48 @@ enum {
     HANDOFF_PERMITS = 64,        /* of a kind with permits: where there are more of them, none is handed over */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
     SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
+    SET_BACK_MAX_US = 120 * 1000 * 1000, /* for how long a guard that moved is waited for: no network keeps a command of
+                                            a closed connection for longer */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
     REACH_US = 20 * 1000,        /* a start that has something to free gives Redis so long to be reached */
+    TWIN_BYTES = 8 * 1024,       /* of a key, with braces: more than a configuration allows */
     RENEW_TOGETHER = 64,         /* so many renewals are brought together before their time; a call has room for them */
-    RENEW_WINDOW = 8 * 1024,     /* no more are in flight at a time ... */
-    RENEW_US = 100,              /* ... nor than Redis answers in time if each takes it so long */
+    WINDOW_MAX = 8 * 1024,       /* no more operations of one sort are in flight at a time ... */
+    WINDOW_US = 100,             /* ... nor than Redis answers in time if each takes it so long */
+    WINDOW_OWED = 8,             /* releases that no request waits for: this part of a window */
+    REVIEW_BITS = 4,
+    LOST_OF_OWNER = 1024,        /* such ends that an owner is still to be told; of more the oldest are forgotten ... */
+    LOST_MAX = 16 * 1024,        /* ... and in all */
+    CANCEL_MOST = 1024,          /* requests of an owner that a CANCEL looks at: it is done in one step */
+};
+
+/* Whose sessions these are, see users.c. */
+struct user {
+    uint64_t key;
+    uint64_t refs;        /* sessions and owners */
+    uint32_t sessions_n;
+    uint32_t blocked_n;   /* requests of its sessions that are `blocked` */
+    uint64_t claims_n;    /* of its owners */
+    UT_hash_handle hh;    /* core.users */
 };
 
 struct peer {
     uint64_t id;
+    struct user *user;     /* NULL: nobody's */
     struct owner *owner;   /* itself as an owner; never NULL */
     struct list requests;  /* request.peer_node, in order of arrival */
     struct list ties;      /* tie.peer_node */
-    UT_hash_handle hh;     /* core.peers */
+    struct job job;        /* it has gone, and some ties are left */
+    uint32_t blocked_n;    /* requests that are `blocked` */
+    UT_hash_handle hh;     /* core.peers, until it has gone */
 };
 
-/* This session has used that named owner. */
+/*
+ * This session has used that named owner, which lives while it has requests or claims: so there are no more of them than
+ * sessions times owners that want or have something, each 64 bytes and 8 in the table.
+ */
 struct tie {
+    struct map_node by_pair; /* core.ties; its number is a keyed hash of both ids */
     struct peer *peer;
     struct owner *owner;
     struct list peer_node, owner_node;
@@ -73,18 +102,23 @@ struct owner {
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;
     uint64_t session;     /* that acted for it last */
+    struct user *user;    /* whose session used it first; NULL: nobody's */
     struct list fifo;     /* request.fifo_node: requests run in this order, the first one is running */
     struct list claims;   /* claim.owner_node */
-    uint32_t claims_n;
+    struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
+    struct job job;       /* ... as long as there are some */
+    uint32_t grace_us;    /* the longest of its claims' locks, since it had none */
+    uint32_t claims_n;    /* on both lists */
+    struct list lost;     /* claim.turn_node: LOST, of leases that were asked for; the oldest first */
+    struct list loser_node; /* core.losers: there are some */
+    uint32_t lost_n;
+    uint32_t others_n;    /* on fifo: what is no LOCK */
     uint32_t lingering_n; /* ... of them LINGERING: it had them last, and has nothing to do with them any more */
     struct list ties;     /* tie.owner_node; named owners only */
     struct list work;     /* in core.owner_work */
     struct timer timer;   /* named, no session left: the end of its grace */
     bool ending;          /* releases what it has, takes no request any more */
-    uint64_t search;      /* number of the search for a deadlock that was here last ... */
-    struct owner *via;    /* ... on the way from this owner, which waits for it */
-    struct owner *todo;   /* ... and which it looks at after this one */
-    bool stuck;           /* ... and whether it can never go on */
+    struct graph_mark mark[GRAPHS];
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
 };
 
@@ -104,8 +138,11 @@ struct queue {
     struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
+    struct job job;         /* it was broken, and some who held it until then are on lock.holders yet */
+    uint64_t broken_token;  /* ... those who were granted it before this one */
     struct timer timer;     /* armed to retry_us while somebody waits */
-    uint32_t waiting_n;     /* LOCK requests that wait for it */
+    uint32_t waiting_n;     /* LOCK requests that wait for it ... */
+    uint32_t blocked_n;     /* ... and of them, those that are `blocked` */
     uint32_t trying_n;      /* claims TRYING */
     uint32_t elsewhere_n;   /* kinds with several holders: how many Redis knew of when it was last taken */
     uint32_t failed_n;      /* times that Redis could not answer in a row, BACKOFF_TIMES at most */
@@ -120,24 +157,29 @@ struct queue {
     int64_t retry_us;       /* no attempt before it */
     int64_t taken_until_us; /* somebody elsewhere holds it, at the latest until then; 0 = not that we know */
     int64_t yield_until_us; /* we let it go to others: wake-ups are ignored until then */
+    struct graph_mark mark[GRAPHS];
 };
 
 struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* core.locks */
     struct lock *work_next; /* behind it in core.lock_work; NULL: it is the last one, or not there */
-    struct list holders, rest; /* claim.node; of `rest` those who are IDLE in front */
+    struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
     struct queue *queue;    /* owned, or core.nobody; never NULL */
-    enum kind kind : 8;
-    enum value_format value : 8;
+    enum kind kind : 4;
+    enum value_format value : 4;
+    enum kind rule_kind : 4; /* what the rules said when the record was made; KINDS: not known */
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
+    bool declared : 1;      /* ... and that its kind is what the rule says */
     bool has_key : 1;       /* which is not the name */
     bool woken : 1;         /* it is in core.lock_work */
     bool lingers : 1;       /* one claim is LINGERING */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
     bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
+    bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
     bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
+    unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
@@ -150,6 +192,19 @@ struct lock {
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
+/* With has_key alone: it lies in front of the record. */
+static inline struct map_node *
+lock_key_node(struct lock *l)
+{
+    return (struct map_node *)(void *)l - 1;
+}
+
+static inline size_t
+lock_front_bytes(bool has_key)
+{
+    return has_key ? sizeof(struct map_node) : 0;
+}
+
 /*
  * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
  * lock costs, besides 40 bytes in tables. The allocator adds 8 to each and rounds up to 16: 272 and 176. So fields lie
@@ -157,6 +212,7 @@ struct lock {
  */
 _Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 _Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
+_Static_assert(KINDS < 1 << 4 && VALUES <= 1 << 4, "a lock has room for each");
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
 struct request {
@@ -170,16 +226,23 @@ struct request {
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
     struct list hurry_node; /* queue.hurried */
+    struct list search_node; /* search.waits, search.roots */
+    struct list ask_node;    /* search.asks */
     struct timer timer;
     bool started;           /* request_run() has seen it */
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
+    bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
     bool once, full, fresh, shared, hurried;
     bool silent;            /* nobody hears the answer */
+    bool cancelled;         /* by CANCEL: its ticket goes with it */
+    bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
     bool late;              /* UNLOCK of some of the holds, which went unanswered: see LATE_RELEASE */
     uint64_t token;
     uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
     uint64_t walk;          /* number of the last search for it over several daemons */
+    struct map_node by_wait; /* core.told_waits; its number is the serial */
+    bool told;              /* ... it is there: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
@@ -197,10 +260,25 @@ struct tell {
 };
 
 enum tell_what {
-    TELL_WAY = 'W',     /* deadlock.c: a trail, on its way; */
+    TELL_WAY = 'W',     /* trail.c: a trail, on its way; */
     TELL_VERDICT = 'V', /* ... a cycle */
     TELL_BROKEN = 'B',  /* locks.c: a name was broken; told_lock() */
     TELL_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; told_lock() */
+    /* 'K' is serve/keymap.c's */
+};
+
+/* Operations that come by the hundred thousand, each sort within a bound of its own: window.c. */
+enum window_sort {
+    WINDOW_RECLAIM, /* holds that Redis may have lost, asserted anew */
+    WINDOW_RENEW,   /* leases and places */
+    WINDOW_UNLOCK,  /* releases that a request waits for: the UNLOCK itself, or a LOCK of the same name */
+    WINDOW_RELEASE, /* all others: what an ended session, a passed lease or a loss left in Redis */
+    WINDOWS
+};
+
+struct window {
+    uint32_t n;          /* in flight */
+    struct list waiting; /* claim.turn_node, first come, first served */
 };
 
 /* Whether somebody waits elsewhere for what stays here, see probe.c. */
@@ -215,6 +293,15 @@ struct probe {
     uint64_t grants;    /* made here before it */
 };
 
+/* What deadlock.c has put off; it stands in core.graph[GRAPH_JOB]. */
+struct search {
+    struct list waits; /* request.search_node: for the next search, in order of arrival */
+    struct list roots; /* ... and those of this one that are not in the graph yet */
+    struct list asks;  /* request.ask_node: waits that have become old */
+    enum { SEARCH_NONE, SEARCH_GROW, SEARCH_VERIFY, SEARCH_FIND } phase;
+    int64_t began_us, rest_until_us;
+};
+
 struct core {
     struct core_conf conf;
     struct hash_key key;
@@ -223,30 +310,48 @@ struct core {
     int64_t now_us;       /* of this step */
     uint64_t serial;      /* ids of everything */
     uint64_t turn;        /* of the loop, see core_sent() */
+    int64_t set_back_us;  /* by so much in all Redis's clock was set back, seen from ours: CLOCK_BACK */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
     uint64_t doubts_n;    /* claims with DOUBT_LOST */
-    uint32_t renewing_n;  /* claims with RENEWAL_SENT */
-    struct list renewals; /* claim.renew_node: to be renewed as soon as there is room in the window */
+    struct window window[WINDOWS];
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
+    struct user *users;
     struct owner *owners;
+    struct map ties;
+    struct map told_waits;
     struct map claims;
     struct map by_name;     /* locks */
+    struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
     struct map queues;      /* of those that have one */
     struct list locks;      /* lock.all, in order of creation */
+    struct list looks;      /* core_walk.node: looks at all of them that are under way */
     struct queue nobody;    /* of all locks that nobody waits for: never written */
     struct {
         struct lock *first, **end;
     } lock_work;            /* lock.work_next: first come, first served */
     struct list owner_work;
+    struct list losers;     /* owner.loser_node */
+    struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
+    struct walk walk[WALKS];
+    struct slice_left left; /* of this turn's slice, if that has a bound */
+    struct {
+        unsigned number;    /* of the last one; locks have it when WALK_REVIEW has been there */
+        unsigned begun_n;   /* since none stood */
+        bool lost, jumped;  /* Redis may have lost data; a clock has jumped */
+    } review;
     struct spares spares;   /* of all records but sessions and bundles */
     struct probe probe;
-    uint64_t searches;
+    uint64_t searches;    /* graph.round */
+    struct graph graph[GRAPHS];
+    struct search search;
     struct tell tell;
+    uint32_t lost_n;        /* of all losers */
     uint32_t waiting_n;     /* LOCK requests not answered */
+    uint32_t blocked_n;     /* ... and that want to wait */
     uint64_t peers_n, owners_n, held_n, freeing_n, locks_n;
 };
 
@@ -259,17 +364,40 @@ int64_t after_us(int64_t now_us, int64_t delay_us);                     /* satur
 int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..BACKOFF_TIMES */
 
 /* owners.c */
+bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
+bool peer_goes(struct core *c, struct peer *p);   /* leaves one of its owners; false: none was left, it is freed */
 struct peer *peer_find(struct core *c, uint64_t id);
 void peer_eof(struct core *c, struct peer *p);
+void peer_crowded(struct core *c, const struct peer *p, uint64_t id); /* its oldest request is refused, if it waits */
 void peer_gone(struct core *c, struct peer *p);
 enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out);
 struct owner *owner_adopt(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
+void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us); /* counts that of the lock, and what it asks for */
 void owner_timer(struct core *c, struct owner *o);
 void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
 
-/* locks.c */
+/* users.c */
+bool user_enter(struct core *c, struct peer *p, uint64_t key); /* false: no memory */
+void user_leave(struct core *c, struct peer *p);
+void user_own(struct owner *o, struct user *u);                /* nobody's owner counts for u, from now on */
+void user_disown(struct core *c, struct owner *o);
+uint64_t user_claims(const struct owner *o); /* that its user has in all */
+void user_count_claim(const struct owner *o, int by);
+void user_count_blocked(const struct peer *p, int by);
+/* One more, of a limit of all (0 = none), by a user that has `mine` of it; a refusal is counted. */
+bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
+struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has nothing */
+
+/* names.c */
 struct lock *lock_find(const struct core *c, struct slice name);
+struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
+struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
+struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
+struct lock *lock_new(struct core *c, struct slice name, const struct core_spec *spec); /* NULL: no memory */
+void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
+
+/* locks.c */
 struct queue *queue_find(const struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void queue_init(struct queue *q);
@@ -285,9 +413,13 @@ void lock_break(struct core *c, struct request *r);
 void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
 void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
-bool lock_has_one_token(const struct lock *l);                       /* held, and by one grant: others are stale */
+bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
-void lock_refuse(struct core *c, struct lock *l, enum core_answer answer);
+enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
+#define ALL_WAITERS UINT32_MAX
+void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
+bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
+void lock_drain(struct core *c, struct lock *l);
 void lock_free(struct core *c, struct lock *l);
 
 /* attempts.c */
@@ -297,7 +429,22 @@ void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done 
 void lock_released(struct core *c, struct lock *l, const struct core_done *d);
 
 /* claims.c */
+/*
+ * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides: a
+ * hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
+ */
+struct pair {
+    const struct lock *lock;
+    const struct owner *owner;
+    const struct list *head[3]; /* lists that have all of them */
+    struct list *next;
+    int at, heads_n;
+    bool by_owner;
+};
+void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
+struct claim *pair_next(struct pair *p); /* NULL: no more */
 struct claim *claim_find(const struct lock *l, const struct owner *o);
+void claim_refer(struct claim *cl, int by); /* that is the change of claim.refs */
 struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
@@ -313,11 +460,16 @@ bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits fo
 struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
 
 /* ends.c */
-void claim_deserted(struct core *c, struct claim *cl);
+void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
 void claim_desert(struct core *c, struct claim *cl);
+void claim_leaves_queue(struct core *c, struct claim *cl); /* nobody asks for it: a ticket that is kept is not any more */
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
+void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
+void claim_lost(struct core *c, struct claim *cl);     /* its owner does not know yet */
+void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: nobody asked for so long */
 void claim_told_lost(struct core *c, struct claim *cl);
+void claim_untold(struct core *c, const struct core_grant *g, bool told); /* lost; told: its owner knows */
 void claim_owner_ends(struct core *c, struct claim *cl);
 
 /* kept.c */
@@ -327,7 +479,7 @@ void claim_check_kept(const struct core *c, const struct claim *cl); /* asserts 
 
 /* adopt.c */
 void adopt(struct core *c, struct core_adoption *a);
-void adopt_reached(struct core *c);
+void lock_reached(struct core *c, struct lock *l); /* Redis can be: what was put off for that */
 
 /* operations.c */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
@@ -335,18 +487,26 @@ void claim_try(struct core *c, struct claim *cl);        /* asks Redis for it; Q
 void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
 void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the place, when QUEUED */
 void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
-void claim_renew_waits_not(struct claim *cl);            /* for its turn, if it did */
 void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_put_off(const struct core *c, struct claim *cl); /* an operation failed: again later, and later each time */
-void claim_forget_op(const struct core *c, struct claim *cl);
+void claim_forget_op(struct core *c, struct claim *cl);
 void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
 int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
+
+/* window.c */
+uint32_t window_size(const struct core *c, enum window_sort sort);
+bool claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
+void claim_waits_not(struct claim *cl);                   /* for its turn, if it did */
+enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
+void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
+bool windows_open(const struct core *c);                  /* some claim that waits may leave now */
+void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
 
 /* reclaim.c */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
 void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
-void reclaim_wake(struct core *c);                    /* Redis grants again, or has other data: who waits tries now */
+void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: who waits tries now */
 void reclaim_end(struct core *c);                     /* of a step: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
@@ -357,7 +517,8 @@ void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
 void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
 void claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
-int64_t permits_left(const struct claim *cl); /* that its owner holds beside it */
+void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
+int64_t permits_left(const struct core *c, const struct claim *cl); /* that its owner holds beside it */
 
 /* handoff.c */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
@@ -380,17 +541,20 @@ void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
 bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_timer(struct core *c, struct request *r);
-void request_grant(struct core *c, struct request *r);
-void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
-void request_drop(struct core *c, struct request *r);
-void request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops);
-void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
-void request_reply(struct core *c, const struct core_reply *rp);
-void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 enum core_answer request_lock(struct core *c, struct peer *p, const struct core_request *rq, struct request **out);
 enum core_answer request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
                               struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
+
+/* request_ends.c */
+void request_grant(struct core *c, struct request *r);
+void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
+void request_drop(struct core *c, struct request *r);
+void request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops);
+struct core_reply request_refusal(const struct core *c, const struct core_request *rq, enum core_answer answer);
+void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
+void request_reply(struct core *c, const struct core_reply *rp);
+void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 
 /* hurry.c */
 void request_hurry(struct core *c, struct request *r); /* its time is over; may be its end */
@@ -402,11 +566,27 @@ void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wan
 void bundle_arrive(struct core *c, const struct core_event *ev);
 void bundle_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
 void bundle_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
+void bundle_cancelled(struct bundle *b);                /* all of it is about to end so, by the answer of one */
+bool bundle_asks_for(const struct bundle *b, const struct lock *l); /* one of its requests does, granted or not */
+
+/* cancel.c */
+void cancel_arrives(struct core *c, struct peer *p, const struct core_request *rq);
 
 /* deadlock.c */
+void search_init(struct search *s);
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
-void deadlock_ask(struct core *c, struct request *r);    /* may answer it */
-void deadlock_heard(struct core *c, enum tell_what what, struct slice text);
+void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
+void deadlock_work(struct core *c);                      /* a slice of what was put off */
+int64_t deadlock_next_us(const struct core *c);          /* the next slice; CORE_FOREVER: nothing was */
+struct request *deadlock_wait_of(const struct owner *o);
+bool deadlock_waits_for_holders(const struct lock *l, bool shared);
+bool deadlock_is_over(const struct core *c, const struct claim *cl);
+struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
+
+/* trail.c */
+void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
+void trail_heard(struct core *c, enum tell_what what, struct slice text);
+void trail_forget(struct core *c, struct request *r); /* it waits no more */
 
 /* tell.c */
 struct slice tell_myself(const struct core *c); /* the daemon, as the others know it */
@@ -426,17 +606,53 @@ lock_is(const struct lock *l, unsigned flags) /* any of them */
     return (kind_rows[l->kind].flags & flags) != 0;
 }
 
+/* HELD, and its name was broken since; its job has not come to it yet. */
+static inline bool
+claim_is_broken(const struct claim *cl)
+{
+    const struct queue *q = cl->lock->queue;
+
+    return job_stands(&q->job) && cl->token < q->broken_token;
+}
+
+/* HELD may also be what has run out, or was broken, and whose timer or job has not had its turn yet. */
+static inline bool
+claim_is_held(const struct claim *cl, int64_t now_us)
+{
+    return cl->state == CLAIM_HELD && now_us < cl->deadline_us && !claim_is_broken(cl);
+}
+
+/* Whether there is something left of that part of the turn's slice. */
+static inline bool
+slice_has(const struct core *c, uint32_t left)
+{
+    return c->conf.slice == 0 || left > 0;
+}
+
+static inline void
+slice_spend(uint32_t *left, uint32_t n)
+{
+    *left -= n < *left ? n : *left;
+}
+
 static inline bool
 lock_has_queue(const struct lock *l)
 {
     return l->queue->lock != NULL;
 }
 
+/* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
+static inline int64_t
+late_ends_us(const struct core *c, const struct claim *cl)
+{
+    return cl->late_until_us + c->set_back_us;
+}
+
 /* One of these, LATE_*, may still run. */
 static inline bool
 claim_is_late(const struct core *c, const struct claim *cl, unsigned what)
 {
-    return (cl->late & what) != 0 && c->now_us < cl->late_until_us;
+    return (cl->late & what) != 0 && c->now_us < late_ends_us(c, cl);
 }
 
 /* Holds of either sort. */
@@ -484,15 +700,6 @@ static inline uint32_t
 short_us(int64_t us, int64_t most_us)
 {
     return (uint32_t)earlier(later(us, 0), most_us);
-}
-
-/* So many renewals may be in flight. */
-static inline uint32_t
-renew_window(const struct core *c)
-{
-    int64_t n = earlier(c->conf.op_timeout_us / RENEW_US, RENEW_WINDOW);
-
-    return (uint32_t)later(n, RENEW_TOGETHER);
 }
 
 /* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */

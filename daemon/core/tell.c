@@ -116,13 +116,11 @@ struct lock *
 told_lock(const struct core *c, struct slice text)
 {
     struct slice daemon, name, key;
-    struct lock *l;
 
     if (!told_word(&text, &daemon) || !told_word(&text, &name) || !told_word(&text, &key)) {
         return NULL;
     }
-    l = slice_eq(daemon, tell_myself(c)) ? NULL : lock_find(c, name);
-    return l != NULL && slice_eq(lock_key(l), key) ? l : NULL;
+    return slice_eq(daemon, tell_myself(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
 }
 
 void
@@ -138,7 +136,7 @@ tell_heard(struct core *c, struct slice what)
     switch ((unsigned char)what.p[0]) {
     case TELL_WAY:
     case TELL_VERDICT:
-        deadlock_heard(c, (enum tell_what)what.p[0], text);
+        trail_heard(c, (enum tell_what)what.p[0], text);
         break;
     case TELL_BROKEN:
         l = told_lock(c, text);

@@ -15,34 +15,71 @@ owner_view(const struct claim *cl)
         .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
 }
 
-/* Places that somebody waits in, and the longest wait. */
+enum {
+    NEAR = 64,     /* records that one name's view looks at: what clients make long is not walked */
+    COUNTED = 1024 /* records of a session that are counted one by one */
+};
+
+/* How many wait, and the longest wait: of the first in the queue, who are the oldest unless Redis has another order. */
 static void
 count_waiters(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
-    struct list *pos, *nxt;
+    struct list *pos = l->queue->claims.next;
 
-    list_each(pos, nxt, &l->queue->claims)
-    {
+    v->waiters = l->queue->waiting_n;
+    for (int i = 0; i < NEAR && pos != &l->queue->claims; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
         int64_t waited_us = now_us - cl->since_us;
 
-        if (!list_empty(&cl->requests)) {
-            v->waiters++;
-            v->oldest_wait_us = waited_us > v->oldest_wait_us ? waited_us : v->oldest_wait_us;
+        if (!list_empty(&cl->requests) && waited_us > v->oldest_wait_us) {
+            v->oldest_wait_us = waited_us;
         }
     }
+}
+
+/* The first in one of these states, if it is among the first of the list. */
+static const struct claim *
+near_in(const struct list *home, unsigned states)
+{
+    struct list *pos = home->next;
+
+    for (int i = 0; i < NEAR && pos != home; i++, pos = pos->next) {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (states & (1u << cl->state)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/* Its deadline lies ahead: what has run out is held by nobody, also before its timer has had its turn. */
+static const struct claim *
+first_held(const struct lock *l, int64_t now_us)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (claim_is_held(cl, now_us)) {
+            return cl;
+        }
+    }
+    return NULL;
 }
 
 static void
 lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 {
-    const struct claim *holder = claim_first(&l->holders, CLAIM_IN(HELD));
-    const struct claim *told = holder != NULL ? holder : claim_first(&l->rest, CLAIM_LEAVING);
+    const struct claim *first = claim_first(&l->holders, CLAIM_IN(HELD)), *holder = first_held(l, now_us);
+    const struct claim *told = holder != NULL ? holder : near_in(&l->rest, CLAIM_LEAVING);
 
     *v = (struct core_lock_view){
         .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
-    told = told != NULL ? told : claim_first(&l->rest, CLAIM_IN(LOST));
+    told = told != NULL ? told : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
     if (told != NULL && (told->state != CLAIM_SWEEP || told->lost) && told->state != CLAIM_LINGERING) {
         v->owner = owner_view(told);
@@ -50,6 +87,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     }
     if (holder != NULL) {
         v->state = "held";
+        v->claim = claim_id(holder);
         v->holds = claim_holds(holder);
         v->holders = l->held_n;
         v->shared = holder->holds == 0;
@@ -66,7 +104,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->deadline_us = l->queue->taken_until_us;
     } else if (!list_empty(&l->queue->claims)) {
         v->state = "trying";
-    } else if (told != NULL && (told->state == CLAIM_LOST || told->lost)) {
+    } else if (told != NULL && (told == first || told->state == CLAIM_LOST || told->lost)) {
         v->state = "lost";
     }
 }
@@ -89,29 +127,48 @@ core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_loc
 }
 
 static void
-waiters_of(const struct lock *l, int64_t now_us, core_waiter_fn *fn, void *ctx)
+tell_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_waiter_fn *fn, void *ctx)
 {
-    struct list *pos, *nxt, *rpos, *rnxt;
+    struct core_waiter_view v = {.name = lock_name(cl->lock),
+                                 .owner = owner_view(cl),
+                                 .position = position,
+                                 .waited_us = now_us - cl->since_us,
+                                 .kept = list_empty(&cl->requests)};
+    struct list *rpos, *rnxt;
+
+    v.deadline_us = v.kept ? cl->place_until_us : 0;
+    list_each(rpos, rnxt, &cl->requests)
+    {
+        const struct request *r = container_of(rpos, struct request, claim_node);
+
+        v.deadline_us = r->due_us > v.deadline_us ? r->due_us : v.deadline_us;
+        v.shared = r->shared;
+    }
+    fn(ctx, &v);
+}
+
+static void
+waiters_of(const struct lock *l, int64_t now_us, size_t most, core_waiter_fn *fn, void *ctx)
+{
+    struct list *pos, *nxt;
     uint32_t position = 0;
 
     list_each(pos, nxt, &l->queue->claims)
     {
-        const struct claim *cl = container_of(pos, struct claim, node);
-        struct core_waiter_view v = {.name = lock_name(l),
-                                     .owner = owner_view(cl),
-                                     .position = ++position,
-                                     .waited_us = now_us - cl->since_us,
-                                     .kept = list_empty(&cl->requests)};
-
-        v.deadline_us = v.kept ? cl->place_until_us : 0;
-        list_each(rpos, rnxt, &cl->requests)
-        {
-            const struct request *r = container_of(rpos, struct request, claim_node);
-
-            v.deadline_us = r->due_us > v.deadline_us ? r->due_us : v.deadline_us;
-            v.shared = r->shared;
+        if (position == most) {
+            return;
         }
-        fn(ctx, &v);
+        tell_waiter(container_of(pos, struct claim, node), ++position, now_us, fn, ctx);
+    }
+}
+
+void
+core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn, void *ctx)
+{
+    const struct lock *l = lock_find(c, name);
+
+    if (l != NULL) {
+        waiters_of(l, now_us, most, fn, ctx);
     }
 }
 
@@ -125,13 +182,26 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
         const struct lock *l = container_of(pos, struct lock, all);
 
         if (glob.n == 0 || glob_match(glob, lock_name(l))) {
-            waiters_of(l, now_us, fn, ctx);
+            waiters_of(l, now_us, SIZE_MAX, fn, ctx);
         }
     }
 }
 
+static struct core_holder_view
+holder_view(const struct claim *cl, int64_t now_us)
+{
+    return (struct core_holder_view){.name = lock_name(cl->lock),
+                                     .owner = owner_view(cl),
+                                     .token = cl->token,
+                                     .holds = claim_holds(cl),
+                                     .shared = cl->holds == 0,
+                                     .held_us = now_us - cl->since_us,
+                                     .deadline_us = cl->deadline_us,
+                                     .claim = claim_id(cl)};
+}
+
 void
-core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
+core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn, void *ctx)
 {
     const struct lock *l = lock_find(c, name);
     struct list *pos, *nxt;
@@ -142,15 +212,147 @@ core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_h
     list_each(pos, nxt, &l->holders)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
+        struct core_holder_view v = holder_view(cl, now_us);
 
-        fn(ctx, &(struct core_holder_view){.name = lock_name(l),
-                                           .owner = owner_view(cl),
-                                           .token = cl->token,
-                                           .holds = claim_holds(cl),
-                                           .shared = cl->holds == 0,
-                                           .held_us = now_us - cl->since_us,
-                                           .deadline_us = cl->deadline_us});
+        if (most-- == 0) {
+            return;
+        }
+        if (claim_is_held(cl, now_us)) {
+            fn(ctx, &v);
+        }
     }
+}
+
+void
+core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
+{
+    core_holders_of(c, now_us, name, SIZE_MAX, fn, ctx);
+}
+
+bool
+core_holder_named(const struct core *c, int64_t now_us, struct slice name, struct slice owner,
+                  struct core_holder_view *out)
+{
+    const struct lock *l = lock_find(c, name);
+    const struct claim *cl = NULL;
+    struct owner *o = NULL;
+
+    HASH_FIND_BYHASHVALUE(hh, c->owners, owner.p, owner.n, hash_name(&c->key, owner.p, owner.n), o);
+    if (l != NULL && o != NULL) {
+        cl = lock_is(l, KIND_F_PERMITS) ? claim_newest_held(l, o, 0) : claim_find(l, o);
+    }
+    if (cl == NULL || !claim_is_held(cl, now_us)) {
+        return false;
+    }
+    *out = holder_view(cl, now_us);
+    return true;
+}
+
+/* ---- walks in pieces ---- */
+
+void
+core_walk_begin(struct core *c, struct core_walk *w)
+{
+    *w = (struct core_walk){.at = c->locks.next, .last = c->locks.prev};
+    list_init(&w->node);
+    if (!list_empty(&c->locks)) {
+        list_push_back(&c->looks, &w->node);
+    }
+}
+
+void
+core_walk_end(struct core_walk *w)
+{
+    list_remove(&w->node);
+}
+
+/* On to the next name. False: it was the last one. */
+static bool
+walk_next(struct core_walk *w)
+{
+    bool more = w->at != w->last;
+
+    w->at = w->at->next;
+    w->waiter = w->place = w->position = 0;
+    if (!more) {
+        core_walk_end(w);
+    }
+    return more;
+}
+
+bool
+core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n, core_lock_fn *fn,
+                void *ctx)
+{
+    (void)c;
+    for (; n > 0 && list_linked(&w->node); n--) {
+        const struct lock *l = container_of(w->at, struct lock, all);
+        struct core_lock_view v;
+
+        if (glob.n == 0 || glob_match(glob, lock_name(l))) {
+            lock_view(l, now_us, &v);
+            fn(ctx, &v);
+        }
+        (void)walk_next(w);
+    }
+    return list_linked(&w->node);
+}
+
+/* The one to go on with; if it has gone, the first one behind its place. NULL: the queue is over. */
+static const struct claim *
+next_waiter(const struct core *c, const struct lock *l, const struct core_walk *w)
+{
+    struct map_node *found = w->waiter != 0 ? map_find(&c->claims, w->waiter) : NULL;
+    const struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
+    struct list *pos, *nxt;
+
+    if (cl != NULL && cl->lock == l && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
+        return cl;
+    }
+    list_each(pos, nxt, &l->queue->claims)
+    {
+        cl = container_of(pos, struct claim, node);
+        if (cl->place >= w->place) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+bool
+core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
+                  core_waiter_fn *fn, void *ctx)
+{
+    while (n > 0 && list_linked(&w->node)) {
+        const struct lock *l = container_of(w->at, struct lock, all);
+        const struct list *queue = &l->queue->claims;
+        const struct claim *cl = NULL;
+
+        if (!list_empty(queue) && (w->waiter != 0 || glob.n == 0 || glob_match(glob, lock_name(l)))) {
+            cl = next_waiter(c, l, w);
+        }
+        for (; cl != NULL && n > 0; n--) {
+            tell_waiter(cl, ++w->position, now_us, fn, ctx);
+            cl = cl->node.next == queue ? NULL : container_of(cl->node.next, struct claim, node);
+        }
+        if (cl != NULL) {
+            w->waiter = claim_id(cl);
+            w->place = cl->place;
+            return true;
+        }
+        n -= n > 0;
+        (void)walk_next(w);
+    }
+    return list_linked(&w->node);
+}
+
+bool
+core_knows(const struct core *c, struct slice name, enum kind *kind)
+{
+    const struct lock *l = lock_find(c, name);
+
+    *kind = l != NULL ? l->kind : KINDS;
+    return l != NULL;
 }
 
 bool
@@ -165,18 +367,23 @@ core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct c
     return true;
 }
 
+/* What the owner holds by this session; what is more than may be looked at counts by the owner's own counter. */
 static uint32_t
-held_by(const struct owner *o, uint64_t session)
+held_by(const struct owner *o, uint64_t session, uint32_t *left)
 {
     struct list *pos, *nxt;
     uint32_t n = 0;
 
+    if (o->claims_n > *left) {
+        return o->session == session ? o->claims_n - o->lingering_n : 0;
+    }
     list_each(pos, nxt, &o->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, owner_node);
 
         n += cl->state == CLAIM_HELD && cl->session == session;
     }
+    *left -= o->claims_n;
     return n;
 }
 
@@ -184,6 +391,7 @@ struct core_session_counts
 core_session_count(const struct core *c, uint64_t session)
 {
     struct core_session_counts n = {0, 0};
+    uint32_t left = COUNTED, ties = COUNTED;
     struct list *pos, *nxt;
     struct peer *p = NULL;
 
@@ -191,10 +399,13 @@ core_session_count(const struct core *c, uint64_t session)
     if (p == NULL) {
         return n;
     }
-    n.held = held_by(p->owner, session);
+    n.held = held_by(p->owner, session, &left);
     list_each(pos, nxt, &p->ties)
     {
-        n.held += held_by(container_of(pos, struct tie, peer_node)->owner, session);
+        if (ties-- == 0) {
+            break;
+        }
+        n.held += held_by(container_of(pos, struct tie, peer_node)->owner, session, &left);
     }
     list_each(pos, nxt, &p->requests)
     {

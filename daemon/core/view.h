@@ -7,6 +7,7 @@
 #ifndef RLOCKD_CORE_VIEW_H
 #define RLOCKD_CORE_VIEW_H
 
+#include "daemon/base/list.h"
 #include "daemon/core/core.h"
 
 struct core_owner_view {
@@ -29,9 +30,10 @@ struct core_lock_view {
     bool fresh;          /* granted to a LOCK that was `fresh` */
     int64_t deadline_us; /* held: when we stop saying so; taken: when Redis may drop it; else 0 */
     bool renewed;        /* by the watchdog */
+    uint64_t claim;      /* held: with the token, the grant */
     int64_t held_us;     /* since the grant */
-    uint32_t waiters;
-    int64_t oldest_wait_us;
+    uint32_t waiters;    /* LOCKs that wait */
+    int64_t oldest_wait_us; /* of those at the head of the queue */
 };
 
 struct core_waiter_view {
@@ -45,7 +47,7 @@ struct core_waiter_view {
 };
 
 struct core_session_counts {
-    uint32_t held, waiting; /* by the session's own owner and by named owners it granted for */
+    uint32_t held, waiting; /* by the session's own owner and by named owners it granted for; see COUNTED */
 };
 
 struct core_totals {
@@ -61,6 +63,7 @@ struct core_holder_view {
     uint32_t holds;
     bool shared;
     int64_t held_us, deadline_us;
+    uint64_t claim; /* with the token, the grant */
 };
 
 typedef void core_lock_fn(void *ctx, const struct core_lock_view *v);
@@ -71,8 +74,41 @@ typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
 void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
 
+/*
+ * The same in pieces: every name that there is when it begins, unless it goes meanwhile; others come and go. The walk
+ * is in its owner's memory, which stays where it is until the walk is over.
+ */
+struct core_walk {
+    struct list node;      /* core.looks; linked = there is more */
+    struct list *at, *last; /* lock.all of the next one, and of the last one */
+    uint64_t waiter;       /* core_walk_waiters(): the next one in the queue of `at` ... */
+    uint64_t place;        /* ... and its place there, in case it has gone; 0 = the first */
+    uint32_t position;     /* of the one before it */
+};
+void core_walk_begin(struct core *c, struct core_walk *w);
+void core_walk_end(struct core_walk *w); /* harmless if it is over */
+
+/* The next `n` names (or waiters), matching or not. False: it is over. glob n == 0: all. */
+bool core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
+                     core_lock_fn *fn, void *ctx);
+bool core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
+                       core_waiter_fn *fn, void *ctx);
+
+/* The first `most` who wait for the name, in the order of the queue. */
+void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,
+                     void *ctx);
+
+/* The first `most` who hold it; the one whom this named owner is. False: it does not hold it. */
+void core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn,
+                     void *ctx);
+bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, struct slice owner,
+                       struct core_holder_view *out);
+
 /* Everyone here who holds the name, in the order they were granted it. */
 void core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx);
+
+/* Whether this daemon has a record of the name, and of what kind. Costs no more than to find it. */
+bool core_knows(const struct core *c, struct slice name, enum kind *kind);
 
 /* False when this daemon has no record of the name. The view's slices live until the next step. */
 bool core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct core_lock_view *out);
@@ -82,7 +118,7 @@ struct core_totals core_totals(const struct core *c);
 
 /* Memory, in bytes: see weigh.c. */
 struct core_weight {
-    size_t n, bytes; /* names looked at that are held; of all of them, with those who hold them */
+    size_t n, bytes; /* names looked at that are held, but by few; of all of them, with those who hold them */
 };
 
 /* Looks at the oldest names, at most at so many. */

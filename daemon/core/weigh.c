@@ -46,9 +46,10 @@ weigh_claim(const struct core *c, struct claim *cl)
 static size_t
 weigh_lock(const struct core *c, struct lock *l)
 {
-    size_t n = block(l) + map_share(&c->by_name);
+    size_t n = block((char *)l - lock_front_bytes(l->has_key)) + map_share(&c->by_name);
     struct list *pos, *nxt;
 
+    n += l->has_key ? map_share(&c->by_key) : 0;
     n += lock_has_queue(l) ? block(l->queue) + map_share(&c->queues) + timer_share(c) : 0;
     list_each(pos, nxt, &l->holders)
     {
@@ -56,6 +57,9 @@ weigh_lock(const struct core *c, struct lock *l)
     }
     return n;
 }
+
+/* Of a name with more than these nobody asks what one lock takes, and there may be any number of them. */
+enum { HOLDERS_MAX = 16 };
 
 struct core_weight
 core_weigh_locks(const struct core *c, size_t most)
@@ -70,7 +74,7 @@ core_weigh_locks(const struct core *c, size_t most)
         if (most-- == 0) {
             break;
         }
-        if (l->held_n > 0) {
+        if (l->held_n > 0 && l->held_n <= HOLDERS_MAX) {
             w.n++;
             w.bytes += weigh_lock(c, l);
         }

@@ -15,6 +15,7 @@
 
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/roles.h"
 
 #define SHOWN_BYTES 128 /* of what an unknown command said, as in Redis */
 
@@ -61,12 +62,26 @@ command_answer_bytes_max(const struct cmd *c)
 }
 
 bool
+command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n)
+{
+    const struct engine *e = c->session->engine;
+    enum kind kind;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_knows(e->core, name[i], &kind)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
 command_check_name(struct cmd *c)
 {
     int64_t bytes_max = c->session->engine->conf->limit_name_bytes;
     char usage[COMMAND_USAGE_BYTES];
 
-    if (c->words->word[1].n >= 1 && c->words->word[1].n <= (size_t)bytes_max) {
+    if (c->words->word[1].n >= 1 && command_names_allowed(c, &c->words->word[1], 1)) {
         return true;
     }
     command_print_usage(c->id, usage);
@@ -176,7 +191,7 @@ may_run(const struct session *s, enum command_id id, struct writer *out)
         return false;
     }
     if (row->role == ROLE_ADMIN && !s->admin) {
-        writer_error(out, ERR_NO_PERM, "%s needs the admin role", row->name);
+        roles_refuse_admin(s, row->name, out);
         return false;
     }
     if (s->proto == 2 && pubsub_count(s) > 0 && !fits_subscriber(id)) {

@@ -18,6 +18,7 @@ struct cmd {
     uint64_t slot;      /* for CMD_LATER */
     enum command_id id;
     struct writer *out;
+    struct outbox *box; /* into which `out` writes: for what the reply relies on */
     enum reply_form *form; /* in the slot, FORM_NATIVE; for what is asked of the core: set it before */
 };
 
@@ -33,8 +34,8 @@ int command_admit(struct session *s, const struct words *w, struct writer *out, 
 /* Runs it. */
 enum cmd_result command_run(struct cmd *c);
 
-/* The core's reply as bytes (commands_lock.c). */
-void command_write_reply(struct engine *e, struct writer *out, const struct core_reply *r);
+/* The core's reply as bytes (commands_lock.c); `out` writes into box, which hears what they rely on. */
+void command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r);
 
 /* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */
 void command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen);

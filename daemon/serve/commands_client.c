@@ -11,7 +11,9 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/roles.h"
 
 /* ---- words about itself ---- */
 
@@ -253,7 +255,7 @@ add_line(const struct session *s, int64_t now_us, struct buf *out)
     buf_printf(out, " flags=%s%s%s%s", list_linked(&s->monitor_node) ? "O" : "", pubsub_count(s) > 0 ? "P" : "",
                s->is_unix ? "U" : "", !s->is_unix && pubsub_count(s) == 0 && !list_linked(&s->monitor_node) ? "N" : "");
     buf_printf(out, " db=0 sub=%d psub=0 ssub=0 multi=-1 qbuf=%zu omem=%zu events=r cmd=", pubsub_count(s),
-               reader_pending(&s->reader), s->out.n);
+               reader_pending(&s->reader), s->out.bytes.n);
     for (; *cmd != '\0'; cmd++) {
         buf_printf(out, "%c", *cmd >= 'A' && *cmd <= 'Z' && s->last_command != NULL ? *cmd - 'A' + 'a' : *cmd);
     }
@@ -261,26 +263,121 @@ add_line(const struct session *s, int64_t now_us, struct buf *out)
                or_empty(s->lib_ver));
 }
 
-static void
-client_list(struct cmd *c)
-{
-    struct filter f = {.words = c->words};
-    struct list *node, *next;
-    int64_t now_us = clock_now_us();
-    struct buf text;
+/* ---- LIST and KILL, in slices ---- */
 
-    if (!read_filter(c, &f)) {
+enum { STEP_SESSIONS = 8 };
+
+struct client_work {
+    struct listing_work work;
+    struct words words;       /* slices into text; the filter points into it */
+    struct filter filter;
+    bool kills, old_form;     /* KILL addr */
+    uint64_t asked_by;        /* session */
+    uint64_t session, newest; /* the last one that was looked at; the last one to be */
+    int64_t killed;
+    struct buf lines;         /* owned */
+    char text[];
+};
+
+static void
+do_session(struct client_work *w, struct engine *e, struct session *s)
+{
+    if (!matches(&w->filter, s)) {
         return;
     }
-    buf_init(&text, command_answer_bytes_max(c));
-    list_each(node, next, &c->session->engine->sessions) {
-        const struct session *s = container_of(node, struct session, node);
-
-        if (matches(&f, s)) {
-            add_line(s, now_us, &text);
-        }
+    if (!w->kills) {
+        add_line(s, clock_now_us(), &w->lines);
+    } else if (!(w->filter.skip_me && s->id == w->asked_by)) {
+        command_kill(s, session_find(e, w->asked_by));
+        w->killed++;
     }
-    text_send(&text, c->out);
+}
+
+static bool
+step(struct listing_work *lw, struct engine *e)
+{
+    struct client_work *w = container_of(lw, struct client_work, work);
+
+    struct session *s = session_after(e, w->session), *next;
+
+    for (int i = 0; i < STEP_SESSIONS; i++, s = next) {
+        if (s == NULL || s->id > w->newest || w->lines.failed) {
+            return false;
+        }
+        w->session = s->id;
+        next = session_after(e, s->id);
+        do_session(w, e, s);
+    }
+    return true;
+}
+
+static void
+finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
+{
+    struct client_work *w = container_of(lw, struct client_work, work);
+
+    (void)e;
+    (void)box;
+    if (!w->kills) {
+        text_send(&w->lines, out);
+    } else if (!w->old_form) {
+        writer_int(out, w->killed);
+    } else if (w->killed > 0) {
+        writer_simple(out, "OK");
+    } else {
+        writer_error(out, ERR_SYNTAX, "No such client");
+    }
+}
+
+static void
+drop(struct listing_work *lw, struct engine *e)
+{
+    struct client_work *w = container_of(lw, struct client_work, work);
+
+    (void)e;
+    buf_fini(&w->lines);
+    free(w);
+}
+
+/* With a copy of the words; NULL: no memory. */
+static struct client_work *
+work_new(const struct cmd *c)
+{
+    struct client_work *w = calloc(1, sizeof(*w) + listing_words_bytes(c->words));
+
+    if (w == NULL) {
+        return NULL;
+    }
+    w->work = (struct listing_work){step, finish, drop};
+    listing_copy_words(c->words, &w->words, w->text);
+    w->filter.words = &w->words;
+    w->asked_by = c->session->id;
+    w->newest = session_newest(c->session->engine);
+    buf_init(&w->lines, command_answer_bytes_max(c));
+    return w;
+}
+
+/* The filter is read from the copied words, which stay. */
+static enum cmd_result
+run_filtered(struct cmd *c, struct client_work *w)
+{
+    struct cmd copy = *c;
+
+    if (w == NULL) {
+        return listing_run(c, NULL);
+    }
+    copy.words = &w->words;
+    if (!w->old_form && !read_filter(&copy, &w->filter)) {
+        drop(&w->work, c->session->engine);
+        return CMD_DONE;
+    }
+    return listing_run(c, &w->work);
+}
+
+static enum cmd_result
+client_list(struct cmd *c)
+{
+    return run_filtered(c, work_new(c));
 }
 
 static void
@@ -293,47 +390,23 @@ client_info(struct cmd *c)
     text_send(&text, c->out);
 }
 
-/* ---- KILL ---- */
-
-static int64_t
-kill_matching(struct cmd *c, const struct filter *f)
-{
-    struct list *node, *next;
-    int64_t n = 0;
-
-    list_each(node, next, &c->session->engine->sessions) {
-        struct session *s = container_of(node, struct session, node);
-
-        if (matches(f, s) && !(f->skip_me && s == c->session)) {
-            command_kill(s, c->session);
-            n++;
-        }
-    }
-    return n;
-}
-
-static void
+static enum cmd_result
 client_kill(struct cmd *c)
 {
-    struct filter f = {.words = c->words, .skip_me = true};
+    struct client_work *w;
 
     if (!c->session->admin) {
         writer_error(c->out, ERR_NO_PERM, "CLIENT KILL needs the admin role");
-        return;
+        return CMD_DONE;
     }
-    if (c->words->n == 3) { /* the old form: CLIENT KILL addr */
-        f.addr = &c->words->word[2];
-        f.skip_me = false;
-        if (kill_matching(c, &f) > 0) {
-            writer_simple(c->out, "OK");
-        } else {
-            writer_error(c->out, ERR_SYNTAX, "No such client");
-        }
-        return;
+    w = work_new(c);
+    if (w != NULL) {
+        w->kills = true;
+        w->old_form = c->words->n == 3; /* CLIENT KILL addr */
+        w->filter.skip_me = !w->old_form;
+        w->filter.addr = w->old_form ? &w->words.word[2] : NULL;
     }
-    if (read_filter(c, &f)) {
-        writer_int(c->out, kill_matching(c, &f));
-    }
+    return run_filtered(c, w);
 }
 
 /* ---- the table ---- */
@@ -341,12 +414,19 @@ client_kill(struct cmd *c)
 static const struct {
     const char *name;
     unsigned words_min, words_max; /* CLIENT and its own name counted; max 0 = any */
-    void (*run)(struct cmd *c);
+    void (*run)(struct cmd *c);             /* answers at once */
+    enum cmd_result (*begin)(struct cmd *c); /* ... or later */
 } subcommands[] = {
-    {"ID", 2, 2, client_id},           {"SETNAME", 3, 3, client_setname},  {"GETNAME", 2, 2, client_getname},
-    {"SETINFO", 4, 4, client_setinfo}, {"LIST", 2, 0, client_list},        {"INFO", 2, 2, client_info},
-    {"KILL", 3, 0, client_kill},       {"NO-EVICT", 3, 3, client_switch},  {"NO-TOUCH", 3, 3, client_switch},
-    {"HELP", 2, 2, command_subcommand_help},
+    {"ID", 2, 2, client_id, NULL},
+    {"SETNAME", 3, 3, client_setname, NULL},
+    {"GETNAME", 2, 2, client_getname, NULL},
+    {"SETINFO", 4, 4, client_setinfo, NULL},
+    {"LIST", 2, 0, NULL, client_list},
+    {"INFO", 2, 2, client_info, NULL},
+    {"KILL", 3, 0, NULL, client_kill},
+    {"NO-EVICT", 3, 3, client_switch, NULL},
+    {"NO-TOUCH", 3, 3, client_switch, NULL},
+    {"HELP", 2, 2, command_subcommand_help, NULL},
 };
 
 enum cmd_result
@@ -362,6 +442,8 @@ cmd_client(struct cmd *c)
         if (n < subcommands[i].words_min || (subcommands[i].words_max != 0 && n > subcommands[i].words_max)) {
             writer_error(c->out, ERR_SYNTAX, "wrong number of arguments for 'client|%.*s' command",
                          (int)c->words->word[1].n, c->words->word[1].p);
+        } else if (subcommands[i].begin != NULL) {
+            return subcommands[i].begin(c);
         } else {
             subcommands[i].run(c);
         }

@@ -6,12 +6,15 @@
  * not tell how much of it was right, and never stays anywhere.
  */
 #include "daemon/serve/commands_private.h"
+#include "daemon/serve/listing.h"
 
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/auth_limit.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/roles.h"
 
 #define AUTH_FAILURES_MAX 3 /* then the connection is closed */
 
@@ -45,7 +48,7 @@ authenticate(struct session *s, const struct slice *user, struct slice password)
         {"default", cf->auth_password, false},
         {"admin", cf->auth_admin_password, true},
     };
-    bool found = false;
+    bool found = false, proved = false; /* what needs no password proves nothing */
     size_t i;
 
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -54,15 +57,13 @@ authenticate(struct session *s, const struct slice *user, struct slice password)
         }
         if (known[i].secret == NULL ? !known[i].admin : same_secret(known[i].secret, password)) {
             found = true;
-            s->authed = true;
-            s->admin = s->admin || known[i].admin;
+            proved = proved || known[i].secret != NULL;
+            roles_prove(s, known[i].admin);
         }
     }
-    s->auth_failures = found ? 0 : s->auth_failures + 1;
-    s->engine->metrics.auth_failures += !found;
-    if (s->auth_failures >= AUTH_FAILURES_MAX) {
-        log_event(s->engine->log, LOG_WARN, "session", "auth failed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
-                  NULL);
+    if (found) {
+        s->auth_failures = proved ? 0 : s->auth_failures;
+    } else if (auth_limit_failed(s) || s->auth_failures >= AUTH_FAILURES_MAX) {
         session_quit(s);
     }
     return found;
@@ -238,7 +239,7 @@ cmd_reset(struct cmd *c)
     pubsub_drop(s->engine->pubsub, s);
     list_remove(&s->monitor_node);
     client_forget_words(s);
-    session_give_roles(s);
+    roles_begin(s);
     s->proto = c->out->proto = 2;
     writer_simple(c->out, "RESET");
     return CMD_DONE;
@@ -301,8 +302,8 @@ config_redis(struct config_get *g)
     }
 }
 
-enum cmd_result
-cmd_config(struct cmd *c)
+static enum cmd_result
+config_now(struct cmd *c)
 {
     struct slice sub = c->words->word[1];
     struct config_get g = {.words = c->words};
@@ -324,4 +325,10 @@ cmd_config(struct cmd *c)
     conf_each(c->session->engine->conf, config_key, &g);
     rows_send(&g.rows, c->out, true);
     return CMD_DONE;
+}
+
+enum cmd_result
+cmd_config(struct cmd *c)
+{
+    return listing_once(c, config_now);
 }

@@ -77,13 +77,22 @@ run_call(struct cmd *c, const struct front_call *fc)
 
 /* ---- SET ---- */
 
+/* As in read_options() of commands_lock.c; so is read_long_script(). */
+static bool
+read_long_set(const struct cmd *c, struct front_call *fc)
+{
+    char error[FRONT_ERROR_BYTES];
+
+    return front_read_set(c->words, CONF_NAME_BYTES_MAX, fc, error) && command_names_allowed(c, fc->name, fc->names);
+}
+
 enum cmd_result
 cmd_set(struct cmd *c)
 {
     char error[FRONT_ERROR_BYTES];
     struct front_call fc;
 
-    if (!front_read_set(c->words, name_bytes_max(c), &fc, error)) {
+    if (!front_read_set(c->words, name_bytes_max(c), &fc, error) && !read_long_set(c, &fc)) {
         writer_error(c->out, ERR_SYNTAX, "%s", error);
         return CMD_DONE;
     }
@@ -99,19 +108,50 @@ held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
     return core_lock_info(e->core, clock_now_us(), name, v) && strcmp(v->state, "held") == 0 && v->owner.name.n > 0;
 }
 
+/* Would SET find the name taken, and not of another kind? */
+static bool
+counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *seen)
+{
+    struct core_lock_view v;
+    struct core_spec spec;
+
+    engine_spec(e, name, &spec);
+    if (core_lock_info(e->core, clock_now_us(), name, &v)) {
+        spec.kind = v.kind;
+    }
+    return spec.foreign_wait || ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(seen->type, "string") == 0);
+}
+
+/* Who has it here. */
 static void
-write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w)
+write_holder(const struct engine *e, const struct core_lock_view *v, struct outbox *box, struct writer *w)
+{
+    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct outbox_claim claim = outbox_begin(box);
+
+    writer_bulk(w, v->owner.name);
+    outbox_rely(box, &g, e->metrics.lost);
+    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, w->proto);
+}
+
+/* What others have set is theirs: their value proves whose the lock is, or it is no lock's at all. */
+static void
+write_value(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
 {
     struct core_lock_view v;
 
     if (held_here(e, name, &v)) {
-        writer_bulk(w, v.owner.name);
+        write_holder(e, &v, box, w);
     } else if (!seen->ok) {
         writer_error_plain(w, ERR_UNAVAILABLE);
     } else if (!seen->exists) {
         writer_null(w);
-    } else {
+    } else if (seen->owner[0] != '\0') {
         writer_text(w, seen->owner);
+    } else if (counts_as_taken(e, name, seen)) {
+        writer_text(w, seen->digest);
+    } else {
+        writer_error_plain(w, ERR_WRONG_KIND);
     }
 }
 
@@ -127,7 +167,7 @@ cmd_get(struct cmd *c)
     if (!held_here(c->session->engine, name, &v)) {
         return look_ask(c, name, write_value);
     }
-    writer_bulk(c->out, v.owner.name);
+    write_holder(c->session->engine, &v, c->box, c->out);
     return CMD_DONE;
 }
 
@@ -171,34 +211,27 @@ _Static_assert(READER_WORDS_MAX <= CORE_MANY_MAX, "the core takes as many names 
 
 /* ---- EVAL, EVALSHA ---- */
 
-struct holder {
-    struct slice owner;
-    int64_t deadline_us; /* 0 = it does not hold it */
-};
-
-static void
-see_holder(void *ctx, const struct core_holder_view *v)
-{
-    struct holder *h = ctx;
-
-    if (slice_eq(v->owner.name, h->owner)) {
-        h->deadline_us = v->deadline_us;
-    }
-}
-
 /* Makes it the whole time from now on. False: the owner does not hold it, so there is nothing to add to. */
 static bool
 add_time_left(const struct engine *e, struct front_call *fc)
 {
     int64_t now_us = clock_now_us();
-    struct holder h = {.owner = fc->owner};
+    struct core_holder_view h;
 
-    core_each_holder(e->core, now_us, fc->name[0], see_holder, &h);
-    if (h.deadline_us == 0) {
+    if (!core_holder_named(e->core, now_us, fc->name[0], fc->owner, &h)) {
         return false;
     }
-    fc->lease_us += h.deadline_us > now_us ? h.deadline_us - now_us : 0;
+    fc->lease_us += h.deadline_us - now_us;
     return true;
+}
+
+static bool
+read_long_script(const struct cmd *c, const struct front_script *sc, struct front_call *fc)
+{
+    char error[FRONT_ERROR_BYTES];
+
+    return front_read_script(sc, c->words, CONF_NAME_BYTES_MAX, fc, error) &&
+           command_names_allowed(c, fc->name, fc->names);
 }
 
 static enum cmd_result
@@ -207,7 +240,7 @@ run_script(struct cmd *c, const struct front_script *sc)
     char error[FRONT_ERROR_BYTES];
     struct front_call fc;
 
-    if (!front_read_script(sc, c->words, name_bytes_max(c), &fc, error)) {
+    if (!front_read_script(sc, c->words, name_bytes_max(c), &fc, error) && !read_long_script(c, sc, &fc)) {
         writer_error(c->out, ERR_SYNTAX, "%s", error);
         return CMD_DONE;
     }

@@ -1,5 +1,5 @@
 /*
- * commands_lock.c -- LOCK, UNLOCK, RENEW, MLOCK, MUNLOCK, and what an admin does to locks and sessions.
+ * commands_lock.c -- LOCK, UNLOCK, RENEW, CANCEL, MLOCK, MUNLOCK, BREAK.
  *
  * Owns the way from words to a core request and from a core reply to bytes.
  * Decides nothing about locks: every answer but a syntax error is the core's.
@@ -14,7 +14,6 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/units.h"
 #include "proto/options.h"
 
 /* ---- replies ---- */
@@ -29,12 +28,16 @@ static const struct {
     [CORE_STALE] = {true, ERR_STALE, NULL},
     [CORE_WAS_LOST] = {true, ERR_LOST, NULL},
     [CORE_WRONG_KIND] = {true, ERR_WRONG_KIND, NULL},
+    [CORE_KEY_IN_USE] = {true, ERR_WRONG_KIND, NULL},
     [CORE_DEADLOCK] = {true, ERR_DEADLOCK, NULL},
     [CORE_TOO_MANY_WAITERS] = {true, ERR_LIMIT, "too many waiters"},
     [CORE_TOO_MANY_LOCKS] = {true, ERR_LIMIT, "this owner holds or wants too many locks"},
+    [CORE_LOCKS_FULL] = {true, ERR_LIMIT, "too many locks, of all clients or of this user"},
+    [CORE_TOO_MANY_REQUESTS] = {true, ERR_LIMIT, "too many requests of this connection wait behind this one"},
     [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
     [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
+    [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
     [CORE_NO_MEMORY] = {true, ERR_LIMIT, "the daemon is out of memory"},
 };
 
@@ -51,8 +54,9 @@ owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
     snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, number);
 }
 
+/* ms: where "lease_ms" stands. */
 static void
-write_full(const struct engine *e, struct writer *out, const struct core_reply *r)
+write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_spot *ms)
 {
     struct fields f = {.n = 0};
     char owner[OWNER_BYTES];
@@ -64,6 +68,7 @@ write_full(const struct engine *e, struct writer *out, const struct core_reply *
     fields_text(&f, "kind", slice_of(kind_rows[r->kind].name));
     fields_number(&f, "holds", r->holds);
     fields_ms(&f, "lease_ms", r->lease_us);
+    fields_find(&f, ms);
     fields_ms(&f, "waited_ms", r->waited_us);
     fields_write_map(&f, out);
 }
@@ -146,11 +151,40 @@ write_deadlock(struct writer *out, const struct core_reply *r)
     buf_fini(&text);
 }
 
+/* Both names: one of them, or the rules, have to change. */
+static void
+write_key_in_use(struct writer *out, const struct core_reply *r)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    add_quoted(&text, r->name);
+    buf_adds(&text, " has a key in Redis that is in use by another name, ");
+    add_quoted(&text, r->other);
+    writer_error(out, ERR_WRONG_KIND, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
+    buf_fini(&text);
+}
+
 /* ---- the core's reply as bytes ---- */
+
+/* Why Redis is away, as INFO redis has it; nothing while it is there. */
+static void
+add_reason(const struct engine *e, struct buf *text)
+{
+    struct backend_status st;
+
+    if (e->backend == NULL || e->redis_up) {
+        return;
+    }
+    backend_status(e->backend, &st);
+    if (st.last_error[0] != '\0') {
+        buf_printf(text, ": %s: %s", st.address, st.last_error);
+    }
+}
 
 /* `named`: of several names, this is the one it is about. */
 static void
-write_refusal(struct writer *out, const struct core_reply *r, bool named)
+write_refusal(const struct engine *e, struct writer *out, const struct core_reply *r, bool named)
 {
     enum error_code code = core_errors[r->answer].code;
     const char *text = core_errors[r->answer].text;
@@ -160,8 +194,15 @@ write_refusal(struct writer *out, const struct core_reply *r, bool named)
         write_deadlock(out, r);
         return;
     }
+    if (r->answer == CORE_KEY_IN_USE) {
+        write_key_in_use(out, r);
+        return;
+    }
     buf_init(&name, 0);
-    if (named) {
+    if (r->answer == CORE_UNAVAILABLE) {
+        add_reason(e, &name);
+    }
+    if (named || r->answer == CORE_FORBIDDEN) {
         buf_adds(&name, ": ");
         add_quoted(&name, r->name);
     }
@@ -170,58 +211,96 @@ write_refusal(struct writer *out, const struct core_reply *r, bool named)
     buf_fini(&name);
 }
 
+/* Where an answer is written, and what it relies on is noted. */
+struct answer {
+    const struct engine *engine;
+    struct outbox *box;
+    struct outbox_claim claim;
+    struct writer *out;
+};
+
+/* Granted, or there are holds left; of a RENEW, ms. */
+static void
+write_held(const struct answer *a, const struct core_reply *r, bool full)
+{
+    struct fields_spot ms = {0, 0};
+    int64_t told_ms = r->left;
+    size_t before = a->out->out->n;
+
+    if (full && r->answer == CORE_GRANTED) {
+        write_full(a->engine, a->out, r, &ms);
+        told_ms = r->lease_us / US_PER_MS;
+    } else {
+        writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
+    }
+    if (r->answer == CORE_LEFT && r->ms && !a->out->out->failed) {
+        ms = (struct fields_spot){before + 1, a->out->out->n - 2};
+    }
+    outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
+    if (r->relies.claim != 0 && ms.to > ms.from) {
+        outbox_tells_ms(a->box, a->claim, ms.from, ms.to, told_ms);
+    }
+}
+
 /* One name's. */
 static void
-write_answer(const struct engine *e, struct writer *out, const struct core_reply *r, bool full, bool named)
+write_answer(const struct answer *a, const struct core_reply *r, bool full, bool named)
 {
     switch (r->answer) {
     case CORE_GRANTED:
-        if (full) {
-            write_full(e, out, r);
-        } else {
-            writer_int(out, (int64_t)r->token);
-        }
+    case CORE_LEFT:
+        write_held(a, r, full);
         break;
     case CORE_NOT_GRANTED:
-        writer_null(out);
-        break;
-    case CORE_LEFT:
-        writer_int(out, r->left);
+    case CORE_CANCELLED:
+        writer_null(a->out);
         break;
     default:
-        write_refusal(out, r, named);
+        write_refusal(a->engine, a->out, r, named);
     }
 }
 
 /* One for each name, or the refusal of the first that was refused. */
 static void
-write_parts(const struct engine *e, struct writer *out, const struct core_reply *r)
+write_parts(const struct answer *a, const struct core_reply *r)
 {
     size_t i;
 
     for (i = 0; i < r->parts; i++) {
         if (core_errors[r->part[i].answer].error) {
-            write_refusal(out, &r->part[i], true);
+            write_refusal(a->engine, a->out, &r->part[i], true);
             return;
         }
     }
-    writer_array(out, r->parts);
+    writer_array(a->out, r->parts);
     for (i = 0; i < r->parts; i++) {
-        write_answer(e, out, &r->part[i], r->full, true);
+        write_answer(a, &r->part[i], r->full, true);
     }
 }
 
 void
-command_write_reply(struct engine *e, struct writer *out, const struct core_reply *r)
+command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r)
 {
+    struct answer a = {.engine = e, .box = box, .claim = outbox_begin(box), .out = out};
+
     if (r->parts > 0 && (r->answer == CORE_GRANTED || r->answer == CORE_LEFT)) {
-        write_parts(e, out, r);
+        write_parts(&a, r);
     } else {
-        write_answer(e, out, r, r->full, r->parts > 0);
+        write_answer(&a, r, r->full, r->parts > 0);
     }
 }
 
 /* ---- requests about locks ---- */
+
+/* Too long for a new name, but it is in use: see limits.name_bytes. */
+static bool
+read_long_names(const struct cmd *c, struct lock_options *o)
+{
+    char error[OPTIONS_ERROR_BYTES];
+
+    return options_parse(c->id, c->words, CONF_NAME_BYTES_MAX, o, error) &&
+           command_names_allowed(c, o->name, o->names);
+}
 
 /* False: the sentence about what is wrong is written. */
 static bool
@@ -229,7 +308,8 @@ read_options(struct cmd *c, struct lock_options *o)
 {
     char error[OPTIONS_ERROR_BYTES];
 
-    if (options_parse(c->id, c->words, (size_t)c->session->engine->conf->limit_name_bytes, o, error)) {
+    if (options_parse(c->id, c->words, (size_t)c->session->engine->conf->limit_name_bytes, o, error) ||
+        read_long_names(c, o)) {
         return true;
     }
     writer_error(c->out, ERR_SYNTAX, "%s", error);
@@ -257,9 +337,23 @@ add_kinds(struct buf *out, unsigned flag)
     }
 }
 
+/* The rule says another kind than the name is in use as, and the options are for that one. */
+static bool
+is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
+{
+    enum kind kind;
+
+    if (o->has_kind || !core_knows(c->session->engine->core, rq->name, &kind) ||
+        (kind_rows[kind].flags & flag) == 0) {
+        return false;
+    }
+    rq->spec.kind = kind;
+    return true;
+}
+
 /* An option that the kind knows nothing of is refused: a rule may have said the kind, so the client may not know it. */
 static bool
-check_kind(struct cmd *c, const struct lock_options *o, const struct core_request *rq)
+check_kind(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {
     const struct {
         const char *word;
@@ -272,7 +366,7 @@ check_kind(struct cmd *c, const struct lock_options *o, const struct core_reques
     size_t i;
 
     for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-        if (needs[i].given && (kind->flags & needs[i].flag) == 0) {
+        if (needs[i].given && (kind->flags & needs[i].flag) == 0 && !is_kind_in_use(c, o, rq, needs[i].flag)) {
             buf_init(&text, 0);
             buf_printf(&text, "%s is for kind ", needs[i].word);
             add_kinds(&text, needs[i].flag);
@@ -292,17 +386,18 @@ bool
 command_check_key(struct cmd *c, const struct core_request *rq)
 {
     char usage[COMMAND_USAGE_BYTES];
+    const char *taken = conf_key_taken(rq->spec.key);
     struct buf name;
+    enum kind kind;
 
-    if (!conf_key_is_own(rq->spec.key)) {
+    if (taken == NULL || core_knows(c->session->engine->core, rq->name, &kind)) {
         return true;
     }
     buf_init(&name, 0);
     add_quoted(&name, rq->name);
     command_print_usage(c->id, usage);
-    writer_error(c->out, ERR_SYNTAX,
-                 "the key of %.*s in Redis would begin with " CONF_OWN_KEYS ", which is for rlockd itself; usage: %s",
-                 (int)name.n, name.p == NULL ? "" : name.p, usage);
+    writer_error(c->out, ERR_SYNTAX, "the key of %.*s in Redis %s; usage: %s", (int)name.n,
+                 name.p == NULL ? "" : name.p, taken, usage);
     buf_fini(&name);
     return false;
 }
@@ -312,6 +407,7 @@ static bool
 apply_options(struct cmd *c, const struct lock_options *o, struct core_request *rq)
 {
     if (o->has_kind) {
+        rq->spec.declared = o->kind == rq->spec.kind;
         rq->spec.kind = o->kind;
     }
     if (o->limit > 0) {
@@ -320,6 +416,7 @@ apply_options(struct cmd *c, const struct lock_options *o, struct core_request *
     rq->owner = o->owner;
     rq->wait_us = o->has_wait ? o->wait_us : conf_locks_for(c->session->engine->conf, rq->name)->wait_us;
     rq->lease_us = o->has_lease ? o->lease_us : 0;
+    rq->owner_grace_us = o->grace_us;
     rq->shared = o->shared;
     rq->once = o->once;
     rq->full = o->full;
@@ -421,6 +518,12 @@ cmd_renew(struct cmd *c)
 }
 
 enum cmd_result
+cmd_cancel(struct cmd *c)
+{
+    return step_held(c, CORE_CANCEL);
+}
+
+enum cmd_result
 cmd_munlock(struct cmd *c)
 {
     struct core_request many[CORE_MANY_MAX];
@@ -439,8 +542,6 @@ cmd_munlock(struct cmd *c)
     engine_step(c->session->engine, &ev);
     return CMD_LATER;
 }
-
-/* ---- what an admin may ---- */
 
 enum cmd_result
 cmd_break(struct cmd *c)
@@ -462,57 +563,3 @@ cmd_break(struct cmd *c)
     engine_step(e, &ev);
     return CMD_LATER;
 }
-
-void
-command_kill(struct session *victim, struct session *by)
-{
-    if (victim == by) {
-        session_quit(victim);
-    } else {
-        session_close(victim, CLOSE_KILLED);
-    }
-}
-
-enum cmd_result
-cmd_kill(struct cmd *c)
-{
-    struct session *victim = NULL;
-    int64_t id;
-
-    if (number_parse(c->words->word[1], &id)) {
-        victim = session_find(c->session->engine, (uint64_t)id);
-    }
-    if (victim == NULL) {
-        writer_error(c->out, ERR_SYNTAX, "no such session");
-        return CMD_DONE;
-    }
-    writer_simple(c->out, "OK");
-    command_kill(victim, c->session);
-    return CMD_DONE;
-}
-
-enum cmd_result
-cmd_drain(struct cmd *c)
-{
-    writer_simple(c->out, "OK");
-    engine_drain(c->session->engine);
-    return CMD_DONE;
-}
-
-#ifdef RLOCKD_TEST_CLOCK
-enum cmd_result
-cmd_debug(struct cmd *c)
-{
-    struct core_event ev = {.type = CORE_TIME};
-    int64_t us;
-
-    if (!slice_is(c->words->word[1], "ADVANCE") || !duration_parse(c->words->word[2], &us)) {
-        writer_error(c->out, ERR_SYNTAX, "usage: DEBUG ADVANCE duration");
-        return CMD_DONE;
-    }
-    clock_advance_us(us);
-    engine_step(c->session->engine, &ev);
-    writer_simple(c->out, "OK");
-    return CMD_DONE;
-}
-#endif

@@ -24,10 +24,19 @@ void command_refuse_subcommand(struct cmd *c);
 /* So long may one answer of this command be, at most. */
 size_t command_answer_bytes_max(const struct cmd *c);
 
-/* A name in word[1] of 1..limit bytes? False: the error is written. */
+/*
+ * A name in word[1] of 1..limit bytes, or one that is in use: a reload may have changed the limit. False: the error is
+ * written.
+ */
 bool command_check_name(struct cmd *c);
 
-/* commands_lock.c: may the key that the request has by its rule be a lock's? False: the error is written. */
+/* Each of the names is within the limit, or in use. */
+bool command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n);
+
+/*
+ * commands_lock.c: may the key that the request has by its rule be a lock's, or has it another one, which it is in use
+ * under? False: the error is written.
+ */
 bool command_check_key(struct cmd *c, const struct core_request *rq);
 
 /* CLIENT HELP and its like: usage and summary, as an array of lines. */
@@ -61,21 +70,44 @@ struct look_text {
     char owner[OWNER_BYTES], lib[CLIENT_LIB_BYTES]; /* what the fields of one record point at */
 };
 void look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
-               struct fields *f);
+               struct fields *f, struct fields_spot *state); /* state: where it will stand; NULL: is not asked for */
 void look_waiter(const struct engine *e, const struct core_waiter_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
 void look_holder(const struct engine *e, const struct core_holder_view *v, int64_t now_us, struct look_text *text,
                  struct fields *f);
 void look_session(const struct session *s, int64_t now_us, struct look_text *text, struct fields *f);
 
+/* The state of a lock stands there in the box: "held" is true as long as it is. */
+void look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
+                    struct fields_spot state);
+
 /*
  * look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply.
  * DONE: there was no memory, and the error is written.
  */
-typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w);
+typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box,
+                     struct writer *w);
 enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
 
-/* tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. */
-void tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out);
+/*
+ * tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. Notes
+ * are taken step by step, some tens of microseconds each, until tree_step() says false; then it can be printed.
+ */
+struct tree;
+struct tree *tree_new(struct engine *e, struct slice glob, size_t rows_max); /* NULL: no memory */
+bool tree_step(struct tree *t, int64_t now_us);
+void tree_print(struct tree *t, struct buf *out, struct outbox *box); /* box: hears which grants it relies on */
+void tree_free(struct tree *t);
+
+/* info_tables.c: INFO locks, waiters, sessions, tree; made in slices. */
+bool info_is_table(struct slice section);
+enum cmd_result info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max);
+
+/* lists.c: the session that came next after this id, 0 = the first; NULL: none did. Ids rise. */
+struct session *session_after(struct engine *e, uint64_t id);
+uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = nobody is there */
+
+/* lists.c: so many records with names to be compared with the glob are one step of a listing. */
+unsigned look_step_records(struct slice glob);
 
 #endif

@@ -6,6 +6,7 @@
  * from commands.def by usage.c; there is no second table of commands.
  */
 #include "daemon/serve/commands_private.h"
+#include "daemon/serve/listing.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -289,8 +290,8 @@ command_list(struct cmd *c)
     }
 }
 
-enum cmd_result
-cmd_command(struct cmd *c)
+static enum cmd_result
+command_now(struct cmd *c)
 {
     static const struct {
         const char *name;
@@ -313,6 +314,12 @@ cmd_command(struct cmd *c)
     }
     command_refuse_subcommand(c);
     return CMD_DONE;
+}
+
+enum cmd_result
+cmd_command(struct cmd *c)
+{
+    return listing_once(c, command_now);
 }
 
 /* ---- HELP ---- */
@@ -369,8 +376,8 @@ add_errors(struct rows *rows, enum command_id id)
     }
 }
 
-enum cmd_result
-cmd_help(struct cmd *c)
+static enum cmd_result
+help_now(struct cmd *c)
 {
     const char *group = "";
     struct rows rows;
@@ -398,4 +405,10 @@ cmd_help(struct cmd *c)
     }
     rows_send(&rows, c->out, false);
     return CMD_DONE;
+}
+
+enum cmd_result
+cmd_help(struct cmd *c)
+{
+    return listing_once(c, help_now);
 }

@@ -9,6 +9,7 @@
  * I2  What is due happens before any input of the same turn is looked at.
  * I3  A closed session is freed at the end of the turn, never inside it.
  */
+#include "daemon/serve/auth_limit.h"
 #include "daemon/serve/engine.h"
 
 #include <assert.h>
@@ -21,8 +22,11 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/commands.h"
+#include "daemon/serve/keymap.h"
+#include "daemon/serve/listing.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/roles.h"
 #include "daemon/serve/session.h"
 #include "daemon/serve/unseen.h"
 
@@ -30,6 +34,11 @@
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
+#define INPUT_US (4 * US_PER_MS) /* the input of a turn may take so long ... */
+#define REST_US (1 * US_PER_MS)  /* ... and that of those whom a former turn has cut short this much longer */
+
+/* Records of what the core does in slices, in one turn: about a millisecond. */
+#define SLICE 512
 
 /* ---- what the core wants: noted, never acted upon inside the step ---- */
 
@@ -38,12 +47,10 @@ note_reply(struct engine *e, const struct core_reply *r)
 {
     struct session *s = session_find(e, r->session);
     enum reply_form form;
-    struct buf *out = s != NULL ? session_reply(s, r->id, &form) : NULL;
-    struct writer w;
+    struct outbox *out = s != NULL ? session_reply(s, r->id, &form) : NULL;
 
     if (out != NULL) {
-        w = (struct writer){.out = out, .proto = s->proto};
-        form_write(e, &w, form, r);
+        form_write(e, out, s->proto, form, r);
         session_replied(s, r->id);
     }
 }
@@ -135,7 +142,9 @@ engine_step(struct engine *e, const struct core_event *ev)
 static void
 on_post(void *ctx, const struct core_event *ev)
 {
-    engine_step(ctx, ev);
+    if (ev->type != CORE_HEARD || !keymap_heard(ctx, ev->heard)) {
+        engine_step(ctx, ev);
+    }
 }
 
 static void
@@ -150,6 +159,9 @@ on_met(void *ctx, bool others)
     struct engine *e = ctx;
 
     keeper_met(&e->keeper, others);
+    if (others && e->redis_up) {
+        keymap_say(e);
+    }
 }
 
 static void
@@ -160,6 +172,7 @@ on_state(void *ctx, bool up)
     e->redis_up = up;
     if (up) {
         keeper_reached(e);
+        keymap_say(e);
     }
 }
 
@@ -169,13 +182,17 @@ static struct core_conf
 core_settings(const struct engine *e, const struct conf *cf)
 {
     struct core_conf cc = {
-        .op_timeout_us = cf->redis_timeout_us,
+        .op_timeout_us = e->op_timeout_us,
         .max_poll_us = cf->max_poll_us,
         .deadlock_us = cf->deadlock_us,
         .handoff_time_us = cf->handoff_time_us,
         .handoff_max = (uint32_t)cf->handoff_max,
         .waiters_max = (uint32_t)cf->limit_waiters,
+        .session_waiters_max = (uint32_t)cf->limit_session_waiters,
+        .slice = SLICE,
         .locks_max = (uint32_t)cf->limit_locks,
+        .total_locks_max = (uint64_t)cf->limit_total_locks,
+        .user_percent = (uint32_t)cf->limit_user_share,
         .keeps = e->keeper.held != NULL,
     };
 
@@ -183,13 +200,22 @@ core_settings(const struct engine *e, const struct conf *cf)
     return cc;
 }
 
-/* In place: readers keep their pointers. */
+static size_t
+larger(size_t was, int64_t now)
+{
+    return (size_t)now > was ? (size_t)now : was;
+}
+
+/*
+ * In place: readers keep their pointers. Never smaller than before: the request that gives back what was locked under
+ * the larger limits has to fit, for one that does not ends its connection, and all that it holds.
+ */
 static void
 set_limits(struct engine *e, const struct conf *cf)
 {
-    size_t line = (size_t)cf->limit_line_bytes, unauthed = (size_t)cf->auth_bytes;
+    size_t line = larger(e->limits.line_bytes, cf->limit_line_bytes), unauthed = (size_t)cf->auth_bytes;
 
-    e->limits = (struct reader_limits){line, line, (unsigned)cf->limit_words};
+    e->limits = (struct reader_limits){line, line, (unsigned)larger(e->limits.words, cf->limit_words)};
     e->limits_unauthed = (struct reader_limits){unauthed, unauthed, (unsigned)cf->limit_words};
 }
 
@@ -203,11 +229,13 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
     conf_key_of(cl, name, keys);
     *spec = (struct core_spec){
         .kind = cl->kind,
+        .rule_kind = cl->kind,
         .value = cl->value,
         .limit = (uint32_t)cl->limit,
         .linger_us = cl->linger_us,
         .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
         .tracking = cl->tracking,
+        .declared = true,
         .waiters_max = (uint32_t)cl->waiters,
         .lease_us = cl->lease_us,
         .owner_grace_us = cl->owner_grace_us,
@@ -244,12 +272,14 @@ void
 engine_reload(struct engine *e, const struct conf *conf)
 {
     struct core_conf cc = core_settings(e, conf);
+    const struct conf *was = e->conf;
 
     e->conf = conf;
     set_limits(e, conf);
     core_configure(e->core, &cc);
     backend_configure(e->backend, conf_longest_lease_us(conf));
     peer_reconsider(e);
+    roles_reload(e, was);
     e->metrics.config_reloads++;
 }
 
@@ -269,6 +299,8 @@ static bool
 open_backend(struct engine *e, char error[160])
 {
     const struct conf *cf = e->conf;
+    char outside[CONF_OUTSIDE_BYTES];
+    struct buf patterns;
     struct backend_conf bc = {
         .url = cf->redis_url,
         .user = cf->redis_user,
@@ -301,7 +333,14 @@ open_backend(struct engine *e, char error[160])
     }
     env.epoch = keeper_epoch(&e->keeper);
     env.others = keeper_others(&e->keeper);
+    buf_init(&patterns, 0);
+    if (conf_key_rights(cf, &patterns, outside)) {
+        buf_add(&patterns, "", 1);
+        bc.outside = patterns.failed ? NULL : outside;
+        bc.patterns = patterns.p;
+    }
     e->backend = backend_open(&bc, &env, error);
+    buf_fini(&patterns);
     return e->backend != NULL;
 }
 
@@ -319,11 +358,14 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     e->conf = conf;
     e->log = log;
     e->started_us = clock_now_us();
+    e->op_timeout_us = conf->redis_timeout_us;
     e->timer_at_us = CORE_FOREVER;
     list_init(&e->sessions);
     list_init(&e->ready);
+    list_init(&e->rest);
     list_init(&e->dying);
     list_init(&e->monitors);
+    list_init(&e->listings);
     list_init(&e->unseen[0]);
     list_init(&e->unseen[1]);
     e->look_us = CORE_FOREVER;
@@ -374,6 +416,7 @@ engine_free(struct engine **ep)
     }
     engine_close_sessions(e, "end");
     reap(e);
+    listings_forget(e);
     if (e->backend != NULL) {
         backend_close(&e->backend);
     }
@@ -388,6 +431,7 @@ engine_free(struct engine **ep)
     }
     keeper_close(&e->keeper);
     look_forget(e);
+    auth_limit_free(e);
     heap_fini(&e->due);
     pool_fini(&e->pool);
     buf_fini(&e->key);
@@ -417,6 +461,7 @@ do_due(struct engine *e)
     while (heap_min_at(&e->due) <= now_us) {
         session_overdue(container_of(heap_min(&e->due), struct session, due));
     }
+    auth_limit_due(e, now_us);
     if (e->look_us <= now_us) {
         unseen_look(e, now_us);
     }
@@ -428,6 +473,7 @@ next_us(const struct engine *e)
     int64_t at_us = core_next_us(e->core), due_us = heap_min_at(&e->due);
 
     at_us = e->look_us < at_us ? e->look_us : at_us;
+    at_us = auth_limit_next_us(e) < at_us ? auth_limit_next_us(e) : at_us;
     return due_us < at_us ? due_us : at_us;
 }
 
@@ -471,36 +517,91 @@ stays_awake(struct engine *e)
     return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
 }
 
+/* More would not change a share. */
+static unsigned
+count_sharers(const struct list *list, unsigned n)
+{
+    const struct list *node;
+
+    for (node = list->next; node != list && n < REQUESTS_PER_TURN / SHARE_MIN; node = node->next) {
+        n++;
+    }
+    return n;
+}
+
 /* The more sessions want to go on, the less may each of them, so that none waits long for all the others. */
 static void
 deal(struct engine *e)
 {
-    const struct list *node;
-    unsigned n = 0;
+    unsigned n = count_sharers(&e->rest, count_sharers(&e->ready, 0));
 
-    for (node = e->ready.next; node != &e->ready; node = node->next) {
-        n++;
-    }
     e->share = n > 0 ? REQUESTS_PER_TURN / n : SHARE_MAX;
     e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
 }
 
+/* Also what this turn has begun behind the turns of listings and patterns. */
+static bool
+has_more(const struct engine *e)
+{
+    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->listings) || pubsub_lags(e->pubsub);
+}
+
+/* Requests differ: of those that walk over something long a turn has fewer. */
+bool
+engine_input_late(const struct engine *e)
+{
+    return clock_now_us() - e->input_us > INPUT_US;
+}
+
 /*
- * Three passes. Input first: nothing leaves engine.ready meanwhile (closed sessions stay on it until they are freed),
- * and who is woken joins at its end. Then Redis is given its work, and only then, while Redis has it, the replies are
+ * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
+ * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who is
+ * woken joins at its end, and has its turn, too.
+ */
+static void
+listen_to(struct engine *e, struct list *from)
+{
+    struct list *node = e->ready.prev; /* the last one that has had its turn, or the head */
+
+    while (!list_empty(from)) {
+        struct list *first = from->next;
+
+        list_remove(first);
+        list_push_back(&e->ready, first);
+        while (node->next != &e->ready) {
+            node = node->next;
+            session_input(ready_session(node));
+        }
+        if (engine_input_late(e)) {
+            return;
+        }
+    }
+}
+
+/*
+ * Three passes. Input first: of those who come; then of those who have more than a turn takes, who wait for each other
+ * and nobody for them. Then Redis is given its work, and only then, while Redis has it, the replies are
  * written: to who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
  * that UNLOCK.
  */
 bool
 engine_turn_end(struct engine *e)
 {
-    struct list again, *node;
+    struct list come, again;
+    bool behind;
 
     do_due(e);
+    pubsub_turn(e->pubsub);
+    listings_turn(e);
     deal(e);
-    for (node = e->ready.next; node != &e->ready; node = node->next) {
-        session_input(ready_session(node));
+    list_init(&come);
+    list_move_all(&come, &e->ready);
+    e->input_us = clock_now_us();
+    listen_to(e, &come);
+    if (engine_input_late(e)) {
+        e->input_us = clock_now_us() - (INPUT_US - REST_US);
     }
+    listen_to(e, &e->rest);
     send_all(e);
     list_init(&again);
     while (!list_empty(&e->ready)) {
@@ -512,12 +613,13 @@ engine_turn_end(struct engine *e)
             list_push_front(&again, &s->ready_node);
         }
     }
-    list_move_all(&e->ready, &again);
+    list_move_all(&e->ready, &come);
+    list_move_all(&e->rest, &again);
     send_all(e); /* what sessions left behind that ended meanwhile */
     reap(e);
-    keeper_turn(e);
+    behind = keeper_turn(e);
     arm_timer(e);
-    return !list_empty(&e->ready) || next_us(e) <= clock_now_us() || stays_awake(e);
+    return behind || has_more(e) || next_us(e) <= clock_now_us() || stays_awake(e);
 }
 
 /* ---- the way out ---- */

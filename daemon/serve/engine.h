@@ -37,6 +37,7 @@ struct session;
 struct peer_process;
 struct pubsub;
 struct look;
+struct auth_limits;
 
 enum { ENGINE_FILES_BESIDE = 64 }; /* descriptors that are needed besides those of sessions */
 
@@ -52,23 +53,29 @@ struct engine {
     struct keeper keeper;     /* owned; who this daemon is, and what outlives its process */
     struct hash_key hash;
     int64_t started_us;
+    int64_t op_timeout_us;    /* as the backend was opened with: redis.timeout needs a restart */
 
     struct session *by_id;    /* uthash, all open sessions; owned */
     uint32_t sessions_n;
     struct list sessions;     /* session.node, in order of arrival */
     struct list ready;        /* session.ready_node: something to run or to write this turn */
+    struct list rest;         /* session.ready_node: a turn has cut them short; they come behind engine.ready */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
     struct list unseen[2];    /* session.unseen_node: who may have ended unseen: to be looked at next; after that */
     int64_t look_us;          /* the next look */
     unsigned share;           /* so many requests may a session hand in in this turn */
+    int64_t input_us;         /* when its input began */
 
     struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
+    struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: nobody has sent a wrong password */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */
     char *scratch;            /* owned, ENGINE_SCRATCH_BYTES: what a session read in this turn, while it runs */
     struct pool pool;         /* owned: memory for what sessions are about to say */
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
+    struct list listings;     /* of listing.c: long answers that are being made, by turns */
+    int64_t listings_left_us; /* that this turn has for them */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 
@@ -99,6 +106,9 @@ bool engine_specs(struct engine *e, struct core_request *rq, size_t n);
 
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is or may be more to do. */
 bool engine_turn_end(struct engine *e);
+
+/* The input of this turn has taken long enough: no session hands in more than two requests. */
+bool engine_input_late(const struct engine *e);
 
 /* Takes a new configuration (owned by the caller, who keeps it until the next one). */
 void engine_reload(struct engine *e, const struct conf *conf);

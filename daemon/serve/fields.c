@@ -64,6 +64,23 @@ fields_brief(struct fields *f, const char *text)
 }
 
 void
+fields_find(struct fields *f, struct fields_spot *spot)
+{
+    f->spotted = f->n;
+    f->spot = spot;
+}
+
+/* Of a text or number that was just written; its line ends behind it. */
+static void
+note_spot(const struct field *fd, size_t before, size_t after, struct fields_spot *spot)
+{
+    size_t line_end = 2;
+
+    spot->to = after - line_end;
+    spot->from = fd->type == FIELD_TEXT ? spot->to - fd->text.n : before + 1;
+}
+
+void
 fields_write_map(const struct fields *f, struct writer *w)
 {
     unsigned i;
@@ -71,8 +88,10 @@ fields_write_map(const struct fields *f, struct writer *w)
     writer_map(w, f->n);
     for (i = 0; i < f->n; i++) {
         const struct field *fd = &f->field[i];
+        size_t before;
 
         writer_text(w, fd->key);
+        before = w->out->n;
         switch (fd->type) {
         case FIELD_NONE:
             writer_null(w);
@@ -84,6 +103,9 @@ fields_write_map(const struct fields *f, struct writer *w)
         case FIELD_MS:
             writer_int(w, fd->number);
             break;
+        }
+        if (f->spot != NULL && i + 1 == f->spotted && !w->out->failed) {
+            note_spot(fd, before, w->out->n, f->spot);
         }
     }
 }

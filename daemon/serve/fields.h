@@ -27,9 +27,16 @@ struct field {
     const char *brief; /* what a table shows instead; NULL = the value */
 };
 
+/* Where a value was written, in the bytes of the writer. */
+struct fields_spot {
+    size_t from, to;
+};
+
 struct fields {
     struct field field[FIELDS_MAX];
     unsigned n;
+    unsigned spotted;         /* field, from 1 on ... */
+    struct fields_spot *spot; /* ... whose value's place is noted here; NULL: of none */
 };
 
 void fields_text(struct fields *f, const char *key, struct slice text);
@@ -38,6 +45,8 @@ void fields_ms(struct fields *f, const char *key, int64_t us); /* whole ms; belo
 void fields_none(struct fields *f, const char *key);
 /* The field added last does not go into tables. */
 void fields_map_only(struct fields *f);
+/* ... is found again in the bytes of the map. */
+void fields_find(struct fields *f, struct fields_spot *spot);
 /* ... or stands there as this static text. */
 void fields_brief(struct fields *f, const char *text);
 

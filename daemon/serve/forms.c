@@ -6,12 +6,14 @@
 #include "daemon/serve/forms.h"
 
 #include "daemon/serve/commands.h"
+#include "daemon/serve/outbox.h"
 
 /* What an answer is to a client that knows only yes, no and errors. */
 enum verdict { SAYS_ERROR, SAYS_YES, SAYS_NO };
 
 static const enum verdict verdicts[CORE_ANSWERS] = {
     [CORE_GRANTED] = SAYS_YES, [CORE_LEFT] = SAYS_YES, [CORE_NOT_GRANTED] = SAYS_NO,
+    [CORE_CANCELLED] = SAYS_NO,
     [CORE_NOT_HELD] = SAYS_NO, [CORE_STALE] = SAYS_NO, [CORE_WAS_LOST] = SAYS_NO,
 };
 
@@ -93,19 +95,60 @@ static form_fn *const forms[FORMS] = {
     [FORM_SET] = write_set, [FORM_STATUS] = write_status, [FORM_COUNT] = write_count, [FORM_ALL] = write_all,
 };
 
-void
-form_write(struct engine *e, struct writer *out, enum reply_form form, const struct core_reply *r)
+/* Yes is said of a name that is held, or as good as free; only the first relies on anything. */
+static void
+rely(struct outbox *box, const struct core_reply *r, uint64_t losses)
 {
+    size_t i;
+
+    if (r->parts == 0) {
+        outbox_rely(box, &r->relies, losses);
+    }
+    for (i = 0; i < r->parts; i++) {
+        if (verdicts[r->part[i].answer] == SAYS_YES) {
+            outbox_rely(box, &r->part[i].relies, losses);
+        }
+    }
+}
+
+void
+form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r)
+{
+    struct writer out = {.out = &box->bytes, .proto = proto};
+    struct outbox_claim claim = outbox_begin(box);
     struct tally t;
 
     if (form == FORM_NATIVE) {
-        command_write_reply(e, out, r);
+        command_write_reply(e, box, &out, r);
+    } else {
+        t = tally_of(r);
+        if (t.error != NULL) {
+            command_write_reply(e, box, &out, t.error);
+        } else {
+            forms[form](&out, &t);
+        }
+        if (t.error == NULL && t.no == 0 && form != FORM_COUNT) {
+            rely(box, r, e->metrics.lost);
+        }
+    }
+    outbox_end(box, claim, OUTBOX_LOST, form, proto);
+}
+
+/* As if it had been lost before: for clients that know no LOST, the no of their command. */
+void
+form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out)
+{
+    struct core_reply lost = {.answer = CORE_WAS_LOST};
+    struct writer w = {.out = out, .proto = m->proto};
+    struct outbox box;
+
+    if (m->late != OUTBOX_LOST) {
+        writer_error(&w, ERR_UNAVAILABLE, "a lease that this answer speaks of is over; ask again");
         return;
     }
-    t = tally_of(r);
-    if (t.error != NULL) {
-        command_write_reply(e, out, t.error);
-    } else {
-        forms[form](out, &t);
-    }
+    outbox_init(&box);
+    form_write(e, &box, m->proto, m->form, &lost);
+    buf_add_slice(out, buf_slice(&box.bytes));
+    out->failed = out->failed || box.bytes.failed;
+    outbox_fini(&box);
 }

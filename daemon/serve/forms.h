@@ -21,7 +21,13 @@ enum reply_form {
     FORMS
 };
 
-/* Writes one whole value. */
-void form_write(struct engine *e, struct writer *out, enum reply_form form, const struct core_reply *r);
+struct outbox;
+struct outbox_mark;
+
+/* Writes one whole value into the box, in RESP 2 or 3, with what it relies on. */
+void form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r);
+
+/* outbox_env.rewrite: what stands in place of an answer that is late. */
+void form_rewrite(struct engine *e, const struct outbox_mark *m, struct buf *out);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * held.c -- what stands in the slots, and the first page.
  *
- * Two tables with slots of two sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
- * all the same. Each begins with its version, shape and boot; and, the first one, with ids and tokens.
+ * Tables with slots of several sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
+ * all the same; a record is in the first that has room for it. (The process before us may have been of a version that
+ * has fewer of them: it is found wherever it is.) Each begins with its version, shape and boot; and, the first one, with ids and tokens.
  *
  * I1  The texts of a slot, and what goes with them, never change while it counts (table.h), though rules may be changed
  *     meanwhile; they have a checksum.
@@ -58,12 +59,12 @@ struct slot {
     char text[]; /* name, key, owner */
 };
 
-enum { SHORT, LONG, TABLES };
+enum { SHORT, TABLES = 4 };
 static const struct {
     const char *file;
     size_t slot_bytes;
     uint32_t first_n;
-} shapes[TABLES] = {{"held", 512, 128}, {"held-long", 16 * 1024, 8}};
+} shapes[TABLES] = {{"held", 512, 128}, {"held-1k", 1024, 64}, {"held-2k", 2048, 32}, {"held-long", 16 * 1024, 8}};
 
 struct held {
     struct table table[TABLES];
@@ -350,15 +351,18 @@ bool
 held_load(struct held *h, struct core_adoption *a)
 {
     struct head *head = head_of(&h->table[SHORT]);
-    size_t used[TABLES] = {h->table[SHORT].used_n, h->table[LONG].used_n}, records, room;
+    size_t used = 0, room = 0, records;
     char *text;
 
     *a = (struct core_adoption){.serial = head->serial, .token = head->token};
     if (!h->same_boot && head->serial != 0) {
         a->serial += POWER_LOSS_IDS;
     }
-    records = (used[SHORT] + used[LONG]) * sizeof(*a->kept);
-    room = used[SHORT] * shapes[SHORT].slot_bytes + used[LONG] * shapes[LONG].slot_bytes;
+    for (int i = 0; i < TABLES; i++) {
+        used += h->table[i].used_n;
+        room += h->table[i].used_n * shapes[i].slot_bytes;
+    }
+    records = used * sizeof(*a->kept);
     a->kept = malloc(records + room + 1);
     if (a->kept == NULL) {
         return false;
@@ -393,14 +397,18 @@ static bool
 add(struct held *h, const struct core_kept *k)
 {
     size_t n = k->name.n + (slice_eq(k->name, k->key) ? 0 : k->key.n) + k->owner.n;
-    struct table *t = &h->table[sizeof(struct slot) + n > shapes[SHORT].slot_bytes ? LONG : SHORT];
-    struct slot *s = sizeof(*s) + n > t->slot_bytes ? NULL : table_free_slot(t);
+    struct slot *s = NULL;
+    int i = 0;
 
+    while (i < TABLES && sizeof(*s) + n > shapes[i].slot_bytes) {
+        i++;
+    }
+    s = i < TABLES ? table_free_slot(&h->table[i]) : NULL;
     if (s == NULL) {
         return false;
     }
     fill(s, k);
-    table_commit(t, k->part.claim);
+    table_commit(&h->table[i], k->part.claim);
     return true;
 }
 
@@ -430,9 +438,19 @@ held_keep(struct held *h, const struct core_kept *k)
 void
 held_forget(struct held *h, uint64_t claim)
 {
-    if (!table_remove(&h->table[SHORT], claim)) {
-        (void)table_remove(&h->table[LONG], claim);
+    for (int i = 0; i < TABLES && !table_remove(&h->table[i], claim); i++) {
     }
+}
+
+bool
+held_tidy(struct held *h)
+{
+    bool more = false;
+
+    for (int i = 0; i < TABLES; i++) {
+        more |= table_tidy(&h->table[i]);
+    }
+    return more;
 }
 
 void
@@ -474,6 +492,9 @@ held_count(const struct held *h)
 {
     struct held_counts c = h->counts;
 
-    c.kept = h->table[SHORT].used_n + h->table[LONG].used_n;
+    for (int i = 0; i < TABLES; i++) {
+        c.kept += h->table[i].used_n;
+        c.bytes += h->table[i].mapped;
+    }
     return c;
 }

@@ -1,5 +1,6 @@
 /*
- * held.h -- the table of what Redis has of us, in files that outlive the process: `held` and `held-long`.
+ * held.h -- the table of what Redis has of us, in files that outlive the process: `held`, and for longer names `held-1k`,
+ * `held-2k` and `held-long`. They grow with what is kept, and shrink when they are mostly empty.
  *
  * Mapped memory: to keep something is to copy a few words, with no call to the kernel. It survives the process, however
  * that ends. When the machine loses its power it may be old or gone; then what was not found runs out by its lease, as
@@ -20,6 +21,7 @@ struct held;
 
 struct held_counts {
     uint64_t kept;   /* records now */
+    uint64_t bytes;  /* of the files */
     uint64_t torn;   /* found broken at the start, and dropped */
     uint64_t unkept; /* could not be kept: no room on the disk, no memory, or too long a name */
 };
@@ -44,6 +46,9 @@ void held_adopted(struct held *h);
 /* False: it is not kept (any more). */
 bool held_keep(struct held *h, const struct core_kept *k);
 void held_forget(struct held *h, uint64_t claim);
+
+/* A bit of what makes files smaller that are mostly empty. True: there is more of it. */
+bool held_tidy(struct held *h);
 
 /* Ids up to this one have been used: those above it stay reserved. */
 void held_serial(struct held *h, uint64_t serial);

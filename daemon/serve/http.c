@@ -7,6 +7,8 @@
  *
  * I1  A visit has one of its two events added until it ends, and ends when that does not come for IDLE_US, or at its
  *     deadline, however often it came.
+ * I2  http.visits is in the order of the last byte that moved. A new caller always comes in: where there are VISITS_MAX,
+ *     the one that has been silent longest gives way, and nobody whose whole request has come goes without its answer.
  */
 #include "daemon/serve/http.h"
 
@@ -34,7 +36,7 @@
 struct http {
     struct engine *engine;     /* borrowed */
     struct listener *listener; /* owned */
-    struct list visits;        /* visit.node; owned */
+    struct list visits;        /* visit.node, silent longest first; owned */
     unsigned visits_n;
 };
 
@@ -286,68 +288,104 @@ await(struct visit *v, struct event *ev)
     }
 }
 
+static bool
+is_over(ssize_t n)
+{
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* Keeps I2. */
+static void
+moved(struct visit *v)
+{
+    list_remove(&v->node);
+    list_push_back(&v->http->visits, &v->node);
+}
+
 static void
 on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct visit *v = arg;
     ssize_t n = (what & EV_WRITE) != 0 ? send(fd, v->out.p, v->out.n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
 
-    if (n > 0 && (size_t)n < v->out.n) {
-        buf_drop(&v->out, (size_t)n);
-    } else if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+    if (is_over(n) || n == (ssize_t)v->out.n) {
         end_visit(v); /* all is out, it took too long, or nobody is there */
         return;
+    }
+    if (n > 0) {
+        buf_drop(&v->out, (size_t)n);
+        moved(v);
     }
     await(v, v->writes);
 }
 
-static void
-answer(struct visit *v, int status, bool head_only, struct slice path)
+enum heard { HEARD_PART, HEARD_ALL, HEARD_END };
+
+/* One read; HEARD_ALL: the answer is in v->out. */
+static enum heard
+hear(struct visit *v)
 {
-    print_answer(v->http->engine, status, head_only, path, &v->out);
-    if (v->out.failed) {
-        end_visit(v); /* half of an answer could pass for a whole one */
-    } else {
-        await(v, v->writes);
+    struct slice path = {NULL, 0};
+    char piece[HEADERS_BYTES_MAX + 1];
+    ssize_t n = recv(v->fd, piece, sizeof(piece), MSG_DONTWAIT);
+    bool head_only = false;
+    int status;
+
+    if (n <= 0) {
+        return is_over(n) ? HEARD_END : HEARD_PART;
     }
+    moved(v);
+    buf_add(&v->in, piece, (size_t)n);
+    if (v->in.failed) {
+        return HEARD_END;
+    }
+    status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
+    if (status == 0) {
+        return HEARD_PART;
+    }
+    print_answer(v->http->engine, status, head_only, path, &v->out);
+    return v->out.failed ? HEARD_END : HEARD_ALL; /* half of an answer could pass for a whole one */
 }
 
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct visit *v = arg;
-    struct slice path = {NULL, 0};
-    char piece[4096];
-    ssize_t n = (what & EV_READ) != 0 ? recv(fd, piece, sizeof(piece), MSG_DONTWAIT) : 0;
-    bool head_only = false;
-    int status = 0;
 
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-        end_visit(v);
-        return;
-    }
-    if (n > 0) {
-        buf_add(&v->in, piece, (size_t)n);
-        if (v->in.failed) {
-            end_visit(v);
-            return;
-        }
-        status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
-    }
-    if (status == 0) {
+    (void)fd;
+    switch ((what & EV_READ) != 0 ? hear(v) : HEARD_END) {
+    case HEARD_PART:
         await(v, v->reads);
-    } else {
-        answer(v, status, head_only, path);
+        break;
+    case HEARD_ALL:
+        await(v, v->writes);
+        break;
+    case HEARD_END:
+        end_visit(v);
+        break;
     }
+}
+
+/* Keeps I2: its request may have come, and not been read yet, when many call at once. */
+static void
+give_way(struct visit *v)
+{
+    if (v->out.n > 0 || hear(v) == HEARD_ALL) {
+        (void)send(v->fd, v->out.p, v->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    end_visit(v);
 }
 
 static void
 on_call(void *ctx, int fd, const struct listening *on)
 {
     struct http *h = ctx;
-    struct visit *v = h->visits_n < VISITS_MAX ? calloc(1, sizeof(*v)) : NULL;
+    struct visit *v = calloc(1, sizeof(*v));
 
     (void)on;
+    while (h->visits_n >= VISITS_MAX) {
+        give_way(container_of(h->visits.next, struct visit, node));
+    }
     if (v == NULL) {
         close(fd);
         return;
@@ -377,16 +415,14 @@ on_call(void *ctx, int fd, const struct listening *on)
 
 /* ---- life ---- */
 
-/* Takes what listens, also when it fails. */
-static struct http *
-start(struct engine *e, struct listening *on, char error[160])
+struct http *
+http_serve(struct engine *e, struct listening *on, char error[160])
 {
     struct http *h = calloc(1, sizeof(*h));
     struct listener_owner owner = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
 
     if (h == NULL) {
-        close(on->fd);
-        listening_forget(on);
+        listening_close(on);
         snprintf(error, 160, "out of memory");
         return NULL;
     }
@@ -405,7 +441,7 @@ http_open(struct engine *e, const char *addr, char error[160])
 {
     struct listening on;
 
-    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? start(e, &on, error) : NULL;
+    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? http_serve(e, &on, error) : NULL;
 }
 
 struct http *
@@ -413,7 +449,7 @@ http_adopt(struct engine *e, int fd, char error[160])
 {
     struct listening on;
 
-    return listening_adopt(&on, fd, error) ? start(e, &on, error) : NULL;
+    return listening_adopt(&on, fd, error) ? http_serve(e, &on, error) : NULL;
 }
 
 const char *

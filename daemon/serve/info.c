@@ -2,7 +2,7 @@
  * info.c -- INFO: state and counters for people, and what client libraries look for.
  *
  * Owns the sections. Those of key:value lines are printed by `INFO` alone;
- * the tables and the tree only when they are asked for, because every
+ * the tables and the tree (info_tables.c) only when they are asked for, because every
  * redis-cli prints INFO raw and so shows aligned columns. Lines end in CRLF.
  */
 #include "daemon/serve/commands_private.h"
@@ -15,13 +15,16 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/listing.h"
 #include "daemon/version.h"
 
-#define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all. Also looked at for a mean */
+#define ROWS_MAX 1000 /* of a table; LOCKS, WAITERS and SESSIONS give all */
+#define SAMPLE 100    /* sessions, locks: looked at for a mean */
 
 struct info {
     struct engine *engine;
     struct buf out;
+    struct outbox *box; /* of the reply: hears which grants it relies on */
     int64_t now_us;
     struct slice glob; /* n == 0: all */
 };
@@ -102,6 +105,7 @@ info_persistence(struct info *in)
     }
     c = held_count(k->held);
     line(in, "state_kept:%" PRIu64, c.kept);
+    line(in, "state_bytes:%" PRIu64, c.bytes);
     line(in, "state_not_kept:%" PRIu64, c.unkept);
     line(in, "state_adopted:%zu", k->adopted);
     line(in, "state_freed:%zu", k->freed);
@@ -118,8 +122,8 @@ block(void *p)
 static size_t
 weigh_session(struct engine *e, struct session *s)
 {
-    return block(s) + block(s->read_ev) + block(s->write_ev) + block(s->reader.in.p) + block(s->out.p) +
-           block(s->name) + block(s->lib_name) + block(s->lib_ver) +
+    return block(s) + block(s->read_ev) + block(s->write_ev) + block(buf_block(&s->reader.in)) +
+           block(buf_block(&s->out.bytes)) + block(s->name) + block(s->lib_name) + block(s->lib_ver) +
            s->hh.tbl->num_buckets * sizeof(UT_hash_bucket) / s->hh.tbl->num_items +
            e->due.room * sizeof(struct heap_slot) / e->sessions_n + core_weigh_session(e->core, s->id);
 }
@@ -133,7 +137,7 @@ idle_session_bytes(struct engine *e)
     list_each(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
 
-        if (looked++ == ROWS_MAX) {
+        if (looked++ == SAMPLE) {
             break;
         }
         if (s->slots_n == 0) {
@@ -147,7 +151,7 @@ idle_session_bytes(struct engine *e)
 static size_t
 held_lock_bytes(const struct engine *e)
 {
-    struct core_weight w = core_weigh_locks(e->core, ROWS_MAX);
+    struct core_weight w = core_weigh_locks(e->core, SAMPLE);
 
     return w.n > 0 ? w.bytes / w.n : 0;
 }
@@ -222,22 +226,22 @@ info_config(struct info *in)
     conf_each(in->engine->conf, config_line, in);
 }
 
-/* ---- tables ---- */
+/* ---- one lock ---- */
 
 struct tabling {
     const struct info *in;
     struct table table;
 };
 
+/* The row added last says that it is held, if there was room for it. */
 static void
-lock_row(void *ctx, const struct core_lock_view *v)
+rely(const struct tabling *t, uint64_t claim, uint64_t token, int64_t deadline_us)
 {
-    struct tabling *t = ctx;
-    struct look_text text;
-    struct fields f = {.n = 0};
+    struct core_grant g = {claim, token, deadline_us};
 
-    look_lock(t->in->engine, v, t->in->now_us, &text, &f);
-    table_add(&t->table, &f);
+    if (t->table.left_out == 0) {
+        outbox_rely(t->in->box, &g, t->in->engine->metrics.lost);
+    }
 }
 
 static void
@@ -260,6 +264,7 @@ holder_row(void *ctx, const struct core_holder_view *v)
 
     look_holder(t->in->engine, v, t->in->now_us, &text, &f);
     table_add(&t->table, &f);
+    rely(t, v->claim, v->token, v->deadline_us);
 }
 
 static struct tabling
@@ -271,10 +276,11 @@ begin_table(const struct info *in)
     return t;
 }
 
-/* `empty` NULL: a table without rows is not there at all. */
+/* `all`: rows that there are, shown or not. */
 static void
-end_table(struct info *in, struct tabling *t, const char *empty)
+end_table(struct info *in, struct tabling *t, size_t all, const char *empty)
 {
+    t->table.left_out = all > t->table.rows ? all - t->table.rows : 0;
     if (empty != NULL || t->table.rows > 0) {
         table_print(&t->table, empty, &in->out);
     }
@@ -282,54 +288,17 @@ end_table(struct info *in, struct tabling *t, const char *empty)
 }
 
 static void
-info_locks(struct info *in)
+lock_row(const struct tabling *t, const struct core_lock_view *v, struct table *table)
 {
-    struct tabling t = begin_table(in);
+    struct look_text text;
+    struct fields f = {.n = 0};
 
-    core_each_lock(in->engine->core, in->now_us, in->glob, lock_row, &t);
-    end_table(in, &t, "no locks");
+    look_lock(t->in->engine, v, t->in->now_us, &text, &f, NULL);
+    table_add(table, &f);
+    rely(t, v->claim, v->token, v->deadline_us);
 }
 
-static void
-info_waiters(struct info *in)
-{
-    struct tabling t = begin_table(in);
-
-    core_each_waiter(in->engine->core, in->now_us, in->glob, waiter_row, &t);
-    end_table(in, &t, "nobody waits");
-}
-
-static void
-info_sessions(struct info *in)
-{
-    struct tabling t = begin_table(in);
-    struct list *node, *next;
-
-    list_each(node, next, &in->engine->sessions) {
-        struct look_text text;
-        struct fields f = {.n = 0};
-
-        /* Past the cap they are only counted, so nothing is asked about them. */
-        if (t.table.rows < ROWS_MAX) {
-            look_session(container_of(node, struct session, node), in->now_us, &text, &f);
-        }
-        table_add(&t.table, &f);
-    }
-    end_table(in, &t, "no sessions");
-}
-
-/* Waiters of one name only, whatever a glob would make of it. */
-static void
-waiter_row_of(void *ctx, const struct core_waiter_view *v)
-{
-    struct tabling *t = ctx;
-
-    if (slice_eq(v->name, t->in->glob)) {
-        waiter_row(ctx, v);
-    }
-}
-
-/* INFO lock NAME: the one row, who holds it, and who waits for it, in queue order. */
+/* INFO lock NAME: the one row, who holds it, and who waits for it, in queue order; the first of them. */
 static void
 info_lock(struct info *in)
 {
@@ -337,25 +306,19 @@ info_lock(struct info *in)
     struct core_lock_view v = {.waiters = 0};
 
     if (core_lock_info(in->engine->core, in->now_us, in->glob, &v)) {
-        lock_row(&locks, &v);
-        core_each_holder(in->engine->core, in->now_us, in->glob, holder_row, &holders);
+        lock_row(&locks, &v, &locks.table);
+        core_holders_of(in->engine->core, in->now_us, in->glob, ROWS_MAX, holder_row, &holders);
+        core_waiters_of(in->engine->core, in->now_us, in->glob, ROWS_MAX, waiter_row, &waiters);
     }
-    end_table(in, &locks, "nothing is known of it here (LOCKINFO asks Redis as well)");
+    end_table(in, &locks, 1, "nothing is known of it here (LOCKINFO asks Redis as well)");
     if (holders.table.rows > 0) {
         line(in, "\r\n# Holders");
     }
-    end_table(in, &holders, NULL);
-    if (v.waiters > 0) {
+    end_table(in, &holders, v.holders, NULL);
+    if (waiters.table.rows > 0) {
         line(in, "\r\n# Waiters");
-        core_each_waiter(in->engine->core, in->now_us, SLICE_LIT(""), waiter_row_of, &waiters);
     }
-    end_table(in, &waiters, NULL);
-}
-
-static void
-info_tree(struct info *in)
-{
-    tree_print(in->engine, in->now_us, in->glob, ROWS_MAX, &in->out);
+    end_table(in, &waiters, v.waiters, NULL);
 }
 
 /* ---- the table of sections ---- */
@@ -375,10 +338,6 @@ static const struct {
     {"config", "Config", true, info_config},
     {"keyspace", "Keyspace", true, info_keyspace},
     {"lock", "Lock", false, info_lock},
-    {"locks", "Locks", false, info_locks},
-    {"waiters", "Waiters", false, info_waiters},
-    {"sessions", "Sessions", false, info_sessions},
-    {"tree", "Tree", false, info_tree},
 };
 
 /* Words with which Redis clients ask for all of it. */
@@ -398,26 +357,104 @@ print_section(struct info *in, size_t i)
     sections[i].print(in);
 }
 
+/* INFO in one step of a listing: so many of them in one turn are as bounded as one long one. */
+struct info_work {
+    struct listing_work work;
+    struct info in;
+    struct outbox aside; /* owned; the grants that it relies on */
+    bool all;
+    size_t section;
+    char glob[];
+};
+
+/* As a comment: who parses INFO passes over it. */
+static void
+print_no_section(struct info *in)
+{
+    buf_adds(&in->out, "# there is no such section; there are: all");
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        buf_printf(&in->out, " %s", sections[i].name);
+    }
+    buf_adds(&in->out, " locks waiters sessions tree\r\n");
+}
+
+static bool
+step(struct listing_work *lw, struct engine *e)
+{
+    struct info_work *w = container_of(lw, struct info_work, work);
+
+    (void)e;
+    w->in.now_us = clock_now_us();
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        if (w->all ? sections[i].always : i == w->section) {
+            print_section(&w->in, i);
+        }
+    }
+    if (!w->all && w->section == sizeof(sections) / sizeof(sections[0])) {
+        print_no_section(&w->in);
+    }
+    return false;
+}
+
+static void
+finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
+{
+    struct info_work *w = container_of(lw, struct info_work, work);
+    struct outbox_claim claim = outbox_begin(box);
+
+    (void)e;
+    w->in.out.failed = w->in.out.failed || w->aside.bytes.failed;
+    text_send(&w->in.out, out);
+    outbox_take_marks(box, &w->aside, 0);
+    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);
+}
+
+static void
+drop(struct listing_work *lw, struct engine *e)
+{
+    struct info_work *w = container_of(lw, struct info_work, work);
+
+    (void)e;
+    buf_fini(&w->in.out);
+    outbox_fini(&w->aside);
+    free(w);
+}
+
+static size_t
+find_section(struct slice name)
+{
+    size_t i = 0;
+
+    while (i < sizeof(sections) / sizeof(sections[0]) && !slice_is(name, sections[i].name)) {
+        i++;
+    }
+    return i;
+}
+
 enum cmd_result
 cmd_info(struct cmd *c)
 {
-    struct info in = {.engine = c->session->engine, .now_us = clock_now_us()};
     struct slice section = c->words->n > 1 ? c->words->word[1] : SLICE_LIT("all");
-    size_t i;
+    struct slice glob = c->words->n > 2 ? c->words->word[2] : SLICE_LIT("");
+    struct info_work *w;
 
-    if (c->words->n > 2) {
-        in.glob = c->words->word[2];
-    }
     if (slice_is(section, "lock") && c->words->n < 3) {
         writer_error(c->out, ERR_SYNTAX, "usage: INFO lock NAME");
         return CMD_DONE;
     }
-    buf_init(&in.out, command_answer_bytes_max(c));
-    for (i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-        if (means_all(section) ? sections[i].always : slice_is(section, sections[i].name)) {
-            print_section(&in, i);
-        }
+    if (info_is_table(section)) {
+        return info_table(c, section, glob, ROWS_MAX);
     }
-    text_send(&in.out, c->out);
-    return CMD_DONE;
+    w = calloc(1, sizeof(*w) + glob.n);
+    if (w == NULL) {
+        return listing_run(c, NULL);
+    }
+    memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
+    w->work = (struct listing_work){step, finish, drop};
+    outbox_init(&w->aside);
+    w->in = (struct info){.engine = c->session->engine, .box = &w->aside, .glob = {w->glob, glob.n}};
+    w->all = means_all(section);
+    w->section = find_section(section);
+    buf_init(&w->in.out, command_answer_bytes_max(c));
+    return listing_run(c, &w->work);
 }

@@ -44,6 +44,20 @@ keeper_close(struct keeper *k)
     identity_release(&k->identity);
 }
 
+/* Named owners' holds go on being renewed with the lease they have: others wait as long for us if we are cut off. */
+static void
+tell_leases(struct engine *e, const struct core_adoption *a)
+{
+    int64_t longest_us = 0;
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct core_kept_part *p = &a->kept[i].part;
+
+        longest_us = p->watchdog && p->lease_us > longest_us ? p->lease_us : longest_us;
+    }
+    backend_configure(e->backend, longest_us); /* which never makes it less */
+}
+
 bool
 keeper_adopt(struct engine *e, char error[160])
 {
@@ -57,8 +71,15 @@ keeper_adopt(struct engine *e, char error[160])
         snprintf(error, 160, "state directory: the table cannot be read: out of memory");
         return false;
     }
+    for (size_t i = 0; i < a.n; i++) {
+        struct core_spec spec;
+
+        engine_spec(e, a.kept[i].name, &spec);
+        a.kept[i].declared = spec.kind == a.kept[i].kind;
+    }
     engine_step(e, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
     held_adopted(k->held);
+    tell_leases(e, &a);
     k->adopted = a.held + a.places;
     k->freed = a.freed;
     k->lost = a.lost;
@@ -126,14 +147,14 @@ keeper_reached(struct engine *e)
     engine_step(e, &(struct core_event){.type = CORE_REACHED});
 }
 
-void
+bool
 keeper_turn(struct engine *e)
 {
     struct keeper *k = &e->keeper;
     struct core_totals t;
 
     if (k->held == NULL) {
-        return;
+        return false;
     }
     t = core_totals(e->core);
     held_serial(k->held, t.serial);
@@ -143,4 +164,5 @@ keeper_turn(struct engine *e)
                   LOG_N(clock_now_us() - e->started_us), k->reached_us != 0 ? "redis_us" : NULL,
                   LOG_N(clock_now_us() - k->reached_us), NULL); /* all of it may have run out without Redis */
     }
+    return held_tidy(k->held);
 }

@@ -41,7 +41,7 @@ void keeper_met(struct keeper *k, bool others);
 /* Redis can be reached: what was put off for that is done. */
 void keeper_reached(struct engine *e);
 
-/* After each turn. */
-void keeper_turn(struct engine *e);
+/* After each turn. True: there is more to be done at once. */
+bool keeper_turn(struct engine *e);
 
 #endif

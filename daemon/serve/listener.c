@@ -2,7 +2,8 @@
  * listener.c -- listening sockets: unix:PATH and tcp:HOST:PORT, or passed by systemd.
  *
  * Owns the sockets and the paths it made; removes only a path that is still
- * its own. When file descriptors run out, a spare one is spent to refuse the
+ * its own, or a stale one while it has PATH.lock: a socket between bind() and
+ * listen() of its owner looks stale to everybody else. When file descriptors run out, a spare one is spent to refuse the
  * caller in words, and the listener rests for a moment: a full table must not
  * make the loop spin.
  */
@@ -118,17 +119,28 @@ make_directory(const char *path)
     }
 }
 
-static int
-listen_unix(const char *addr, const char *path, unsigned mode, char error[160])
+/* Nobody else replaces, or removes, the socket at that path from now on. */
+static bool
+lock_path(struct path_lock *lock, const char *addr, const char *path, char error[160])
 {
-    struct sockaddr_un un;
-    mode_t mask;
-    int fd, res;
+    char file[sizeof(((struct sockaddr_un *)0)->sun_path) + 8], why[160];
 
-    if (!unix_address(path, &un)) {
-        return fail(error, addr, "the path is empty or too long for a Unix socket");
+    make_directory(path);
+    snprintf(file, sizeof(file), "%s.lock", path);
+    if (path_lock_take(lock, file, why)) {
+        return true;
     }
-    res = clear_path(&un);
+    snprintf(error, 160, "%.60s%s: %.80s", addr, strncmp(why, "already", 7) == 0 ? "" : ".lock", why);
+    return false;
+}
+
+/* With the path's lock. */
+static int
+bind_unix(const char *addr, const struct sockaddr_un *un, unsigned mode, char error[160])
+{
+    mode_t mask;
+    int fd, res = clear_path(un);
+
     if (res <= 0) {
         return res == 0 ? fail(error, addr, "already running: somebody answers there") : fail_errno(error, addr);
     }
@@ -137,14 +149,35 @@ listen_unix(const char *addr, const char *path, unsigned mode, char error[160])
         return fail_errno(error, addr);
     }
     /* The mask, not a chmod() afterwards: at no moment is the socket more open than it should be. */
-    make_directory(path);
     mask = umask(0777 & ~(mode_t)mode);
-    res = bind(fd, (const struct sockaddr *)&un, sizeof(un));
+    res = bind(fd, (const struct sockaddr *)un, sizeof(*un));
     (void)umask(mask);
     if (res != 0 || listen(fd, BACKLOG) != 0) {
         fail_errno(error, addr);
+        if (res == 0) {
+            (void)unlink(un->sun_path);
+        }
         close(fd);
         return -1;
+    }
+    return fd;
+}
+
+static int
+listen_unix(const char *addr, const char *path, unsigned mode, struct path_lock *lock, char error[160])
+{
+    struct sockaddr_un un;
+    int fd;
+
+    if (!unix_address(path, &un)) {
+        return fail(error, addr, "the path is empty or too long for a Unix socket");
+    }
+    if (!lock_path(lock, addr, path, error)) {
+        return -1;
+    }
+    fd = bind_unix(addr, &un, mode, error);
+    if (fd < 0) {
+        path_lock_release(lock);
     }
     return fd;
 }
@@ -224,6 +257,20 @@ listen_tcp(const char *addr, const char *text, char error[160])
     return fd;
 }
 
+static bool
+is_loopback(const union address *a)
+{
+    switch (a->any.sa_family) {
+    case AF_INET:
+        return ntohl(a->v4.sin_addr.s_addr) >> 24 == 127;
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr) && a->v6.sin6_addr.s6_addr[12] == 127);
+    default:
+        return a->any.sa_family == AF_UNIX;
+    }
+}
+
 /* Writes where the socket really is. False when it is neither a Unix nor a TCP socket. */
 static bool
 describe(struct listening *l)
@@ -237,6 +284,7 @@ describe(struct listening *l)
         return false;
     }
     l->is_unix = a.any.sa_family == AF_UNIX;
+    l->beyond = !is_loopback(&a);
     switch (a.any.sa_family) {
     case AF_UNIX:
         snprintf(l->addr, sizeof(l->addr), "unix:%.*s", (int)sizeof(a.un.sun_path), a.un.sun_path);
@@ -261,8 +309,9 @@ listening_open(struct listening *l, const char *addr, unsigned mode, char error[
 
     memset(l, 0, sizeof(*l));
     l->fd = -1;
+    l->lock = PATH_LOCK_NONE;
     if (strncmp(addr, "unix:", 5) == 0) {
-        l->fd = listen_unix(addr, addr + 5, mode, error);
+        l->fd = listen_unix(addr, addr + 5, mode, &l->lock, error);
     } else if (strncmp(addr, "tcp:", 4) == 0) {
         l->fd = listen_tcp(addr, addr + 4, error);
     } else {
@@ -272,7 +321,7 @@ listening_open(struct listening *l, const char *addr, unsigned mode, char error[
         return false;
     }
     if (!describe(l)) {
-        close(l->fd);
+        listening_close(l);
         fail(error, addr, "has no address");
         return false;
     }
@@ -282,7 +331,7 @@ listening_open(struct listening *l, const char *addr, unsigned mode, char error[
         l->ino = st.st_ino;
         if (l->path == NULL) {
             (void)unlink(addr + 5);
-            close(l->fd);
+            listening_close(l);
             fail(error, addr, "out of memory");
             return false;
         }
@@ -298,6 +347,7 @@ listening_adopt(struct listening *l, int fd, char error[160])
 
     memset(l, 0, sizeof(*l));
     l->fd = fd;
+    l->lock = PATH_LOCK_NONE; /* the path is not ours to replace */
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &n) != 0 || !yes || !describe(l)) {
         close(fd);
         fail(error, "passed socket", "is not a listening Unix or TCP socket");
@@ -319,6 +369,15 @@ listening_forget(struct listening *l)
     }
     free(l->path);
     l->path = NULL;
+    path_lock_release(&l->lock);
+}
+
+void
+listening_close(struct listening *l)
+{
+    listening_forget(l);
+    close(l->fd);
+    l->fd = -1;
 }
 
 /* ---- accepting ---- */
@@ -399,8 +458,7 @@ listener_start(struct engine *e, struct listening *on, struct listener_owner own
     struct listener *l = calloc(1, sizeof(*l));
 
     if (l == NULL) {
-        close(on->fd);
-        listening_forget(on);
+        listening_close(on);
         fail(error, on->addr, "out of memory");
         return NULL;
     }
@@ -425,9 +483,8 @@ open_session(void *ctx, int fd, const struct listening *on)
     (void)session_open(ctx, fd, on->is_unix, on->addr);
 }
 
-/* A listener for clients. */
-static struct listener *
-start(struct engine *e, struct listening *on, char error[160])
+struct listener *
+listener_serve(struct engine *e, struct listening *on, char error[160])
 {
     struct listener_owner owner = {open_session, e, "-ERR max number of clients reached\r\n"};
 
@@ -439,7 +496,7 @@ listener_open(struct engine *e, const char *addr, char error[160])
 {
     struct listening on;
 
-    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? start(e, &on, error) : NULL;
+    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? listener_serve(e, &on, error) : NULL;
 }
 
 struct listener *
@@ -447,7 +504,7 @@ listener_adopt(struct engine *e, int fd, char error[160])
 {
     struct listening on;
 
-    return listening_adopt(&on, fd, error) ? start(e, &on, error) : NULL;
+    return listening_adopt(&on, fd, error) ? listener_serve(e, &on, error) : NULL;
 }
 
 const char *
@@ -470,8 +527,7 @@ listener_close(struct listener **lp)
     if (l->rest != NULL) {
         event_free(l->rest);
     }
-    listening_forget(&l->on);
-    close(l->on.fd);
+    listening_close(&l->on);
     if (l->spare_fd >= 0) {
         close(l->spare_fd);
     }

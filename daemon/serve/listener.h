@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "daemon/base/path_lock.h"
 #include "daemon/serve/engine.h"
 
 struct listener;
@@ -14,15 +15,17 @@ struct listener;
 struct listening {
     int fd;         /* owned by whoever opened it */
     bool is_unix;
+    bool beyond;    /* other hosts may reach it */
     char addr[160]; /* where it really is */
     char *path;     /* owned; the Unix socket's that we made, else NULL */
     dev_t dev;      /* of that path */
     ino_t ino;
+    struct path_lock lock; /* owned: PATH.lock, as long as the path is ours */
 };
 
 /*
- * Opens one address ("unix:PATH", "tcp:HOST:PORT", tcp port 0 = any free one); a stale Unix socket is
- * removed only when nobody answers on it. NULL with a message in `error`.
+ * Opens one address ("unix:PATH", "tcp:HOST:PORT", tcp port 0 = any free one). A stale Unix socket is replaced only by
+ * the process that has locked PATH.lock, and only when nobody answers on it. NULL with a message in `error`.
  */
 struct listener *listener_open(struct engine *e, const char *addr, char error[160]);
 
@@ -39,7 +42,10 @@ struct listener_owner {
     const char *full; /* told to who calls when no descriptor is left */
 };
 
-/* Takes what listens, also when it fails. */
+/* Calls clients in at what listens; takes that, also when it fails. */
+struct listener *listener_serve(struct engine *e, struct listening *on, char error[160]);
+
+/* The same for other callers. */
 struct listener *listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160]);
 
 /* Stops accepting; removes the Unix socket's path unless it was adopted. */
@@ -51,7 +57,10 @@ bool listening_open(struct listening *l, const char *addr, unsigned mode, char e
 /* Takes the fd, also when it fails. */
 bool listening_adopt(struct listening *l, int fd, char error[160]);
 
-/* Removes the path if it is still ours. Does not close the fd. */
+/* Stops listening before anybody was called in. */
+void listening_close(struct listening *l);
+
+/* Removes the path if it is still ours, and gives its lock up. Does not close the fd. */
 void listening_forget(struct listening *l);
 
 #endif

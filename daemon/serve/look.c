@@ -1,7 +1,7 @@
 /*
- * look.c -- LOCKS, WAITERS, SESSIONS, LOCKINFO: the state for programs.
+ * look.c -- the state for programs: what a lock, a waiter, a session is described by; LOCKINFO.
  *
- * Owns the description of each record (also INFO's tables are made of it), and
+ * Owns the description of each record (LOCKS, WAITERS and SESSIONS, see lists.c, and INFO's tables are made of it), and
  * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. What is not
  * known is null, never a made-up number.
  *
@@ -73,13 +73,14 @@ add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
 
 void
 look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us, struct look_text *text,
-          struct fields *f)
+          struct fields *f, struct fields_spot *state)
 {
     bool permits = (kind_rows[v->kind].flags & KIND_F_PERMITS) != 0;
 
     fields_text(f, "name", v->name);
     fields_text(f, "kind", slice_of(kind_rows[v->kind].name));
     fields_text(f, "state", slice_of(v->state));
+    fields_find(f, state);
     add_mode(f, v->owner.number != 0 && !permits, v->shared);
     fields_number(f, "holders", v->holders);
     if (permits && v->limit > 0) {
@@ -97,6 +98,16 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
     fields_ms(f, "oldest_wait_ms", v->oldest_wait_us);
     fields_text(f, "key", v->key);
     fields_map_only(f);
+}
+
+void
+look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
+{
+    struct core_grant g = {v->claim, v->token, v->deadline_us};
+
+    if (state.to > state.from) {
+        outbox_says_held(box, &g, state.from, e->metrics.lost);
+    }
 }
 
 void
@@ -183,101 +194,6 @@ look_session(const struct session *s, int64_t now_us, struct look_text *text, st
     fields_number(f, "proto", s->proto);
     fields_text(f, "role", slice_of(s->admin ? "admin" : s->authed ? "client" : "none"));
     add_text_or_none(f, "last_command", s->last_command);
-}
-
-/* ---- the lists ---- */
-
-struct looking {
-    const struct engine *engine;
-    int64_t now_us;
-    struct rows rows;
-};
-
-static struct looking
-begin(const struct cmd *c)
-{
-    struct looking l = {.engine = c->session->engine, .now_us = clock_now_us()};
-
-    return l;
-}
-
-static void
-send_row(struct looking *l, const struct fields *f)
-{
-    fields_write_map(f, &l->rows.w);
-    l->rows.n++;
-}
-
-static void
-send_lock(void *ctx, const struct core_lock_view *v)
-{
-    struct looking *l = ctx;
-    struct look_text text;
-    struct fields f = {.n = 0};
-
-    if (!l->rows.buf.failed) {
-        look_lock(l->engine, v, l->now_us, &text, &f);
-        send_row(l, &f);
-    }
-}
-
-static void
-send_waiter(void *ctx, const struct core_waiter_view *v)
-{
-    struct looking *l = ctx;
-    struct look_text text;
-    struct fields f = {.n = 0};
-
-    if (!l->rows.buf.failed) {
-        look_waiter(l->engine, v, l->now_us, &text, &f);
-        send_row(l, &f);
-    }
-}
-
-static struct slice
-glob_of(const struct cmd *c)
-{
-    return c->words->n > 1 ? c->words->word[1] : SLICE_LIT("");
-}
-
-enum cmd_result
-cmd_locks(struct cmd *c)
-{
-    struct looking l = begin(c);
-
-    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
-    core_each_lock(l.engine->core, l.now_us, glob_of(c), send_lock, &l);
-    rows_send(&l.rows, c->out, false);
-    return CMD_DONE;
-}
-
-enum cmd_result
-cmd_waiters(struct cmd *c)
-{
-    struct looking l = begin(c);
-
-    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
-    core_each_waiter(l.engine->core, l.now_us, glob_of(c), send_waiter, &l);
-    rows_send(&l.rows, c->out, false);
-    return CMD_DONE;
-}
-
-enum cmd_result
-cmd_sessions(struct cmd *c)
-{
-    struct looking l = begin(c);
-    struct list *node, *next;
-
-    rows_init(&l.rows, c->out, command_answer_bytes_max(c));
-    list_each(node, next, &c->session->engine->sessions) {
-        struct look_text text;
-        struct fields f = {.n = 0};
-
-        look_session(container_of(node, struct session, node), l.now_us, &text, &f);
-        send_row(&l, &f);
-    }
-    rows_send(&l.rows, c->out, false);
-    return CMD_DONE;
 }
 
 /* ---- asking Redis; LOCKINFO ---- */
@@ -390,12 +306,15 @@ add_seen(const struct engine *e, const struct core_lock_view *v, const struct ba
 
     if (has) {
         fields_text(f, "redis_type", slice_of(seen->type));
-        fields_text(f, "redis_owner", slice_of(seen->owner));
     } else {
         fields_none(f, "redis_type");
+    }
+    if (has && (seen->owner[0] != '\0' || strcmp(seen->type, "string") == 0)) {
+        fields_text(f, "redis_owner", slice_of(seen->owner[0] != '\0' ? seen->owner : seen->digest));
+    } else {
         fields_none(f, "redis_owner");
     }
-    if (has && strcmp(seen->type, "hash") == 0) {
+    if (has && seen->owner[0] != '\0') {
         fields_number(f, "redis_holds", seen->holds);
     } else {
         fields_none(f, "redis_holds");
@@ -409,9 +328,10 @@ add_seen(const struct engine *e, const struct core_lock_view *v, const struct ba
 }
 
 static void
-write_seen(struct engine *e, struct slice name, const struct backend_seen *seen, struct writer *w)
+write_seen(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box, struct writer *w)
 {
     int64_t now_us = clock_now_us();
+    struct fields_spot state = {0, 0};
     struct core_lock_view v;
     struct core_spec spec;
     struct look_text text;
@@ -426,9 +346,12 @@ write_seen(struct engine *e, struct slice name, const struct backend_seen *seen,
         v = (struct core_lock_view){.name = name, .key = spec.key, .kind = spec.kind};
         v.state = seen->ok ? "taken" : "idle";
     }
-    look_lock(e, &v, now_us, &text, &f);
+    look_lock(e, &v, now_us, &text, &f, &state);
     add_seen(e, &v, seen, &f);
     fields_write_map(&f, w);
+    if (!w->out->failed) {
+        look_says_held(e, box, &v, state);
+    }
 }
 
 enum cmd_result
@@ -442,19 +365,19 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
 {
     struct look *lk = NULL;
     struct session *s;
-    struct buf reply;
+    struct outbox reply;
     struct writer w;
 
     HASH_FIND_BYHASHVALUE(hh, e->looks, &id, sizeof(id), (unsigned)id, lk);
     assert(lk != NULL); /* I1: exactly one answer */
     s = session_find(e, lk->session);
     if (s != NULL) {
-        buf_init(&reply, 0);
-        w = (struct writer){.out = &reply, .proto = s->proto};
-        lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &w);
-        s->out.failed = s->out.failed || reply.failed; /* then it is closed at the end of the turn */
-        session_answer(e, lk->session, lk->slot, buf_slice(&reply));
-        buf_fini(&reply);
+        outbox_init(&reply);
+        w = (struct writer){.out = &reply.bytes, .proto = s->proto};
+        lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &reply, &w);
+        s->out.bytes.failed = s->out.bytes.failed || reply.bytes.failed; /* it is closed at the end of the turn */
+        session_answer(e, lk->session, lk->slot, &reply);
+        outbox_fini(&reply);
     }
     drop_look(e, lk);
 }

@@ -70,7 +70,7 @@ monitor_feed(const struct cmd *c)
     add_line(c, &line);
     if (!line.failed) {
         list_each(node, next, monitors) {
-            session_push(container_of(node, struct session, monitor_node), buf_slice(&line));
+            session_push(container_of(node, struct session, monitor_node), buf_slice(&line), NULL, 0);
         }
     }
     buf_fini(&line);

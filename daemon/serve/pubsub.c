@@ -3,48 +3,23 @@
  *
  * Owns topics (a channel, or a pattern) and subscriptions. A subscription
  * hangs on two lists, its topic's and its session's; a topic lives as long as
- * it has a subscription. Talks to no socket: frames go to session_push().
+ * it has a subscription. Talks to no socket: frames go to session_push(). How events get to those who have patterns
+ * stands in patterns.c.
  *
  * I1  A session has at most one subscription to a topic.
  * I2  session.subscriptions is NULL iff the session has none.
  * I3  With no topic at all, news costs two comparisons.
  */
-#include "daemon/serve/pubsub.h"
+#include "daemon/serve/pubsub_private.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/base/glob.h"
 #include "daemon/serve/commands_private.h"
 
 #define FRAME_KEEP_BYTES 4096
-
-struct topic {
-    UT_hash_handle hh;
-    bool pattern;
-    struct list subs; /* sub.in_topic */
-    struct slice name; /* points behind this struct */
-};
-
-struct sub {
-    struct list in_topic, in_session;
-    struct topic *topic;     /* borrowed */
-    struct session *session; /* borrowed */
-};
-
-/* What session.subscriptions points at. */
-struct subs {
-    struct list list; /* sub.in_session, oldest first */
-    int n;
-};
-
-struct pubsub {
-    struct engine *engine;   /* borrowed */
-    struct topic *topics[2]; /* uthash; [0] channels, [1] patterns; owned */
-    struct buf channel, payload, frame[2]; /* scratch; frame per RESP version */
-};
 
 struct pubsub *
 pubsub_new(struct engine *e)
@@ -53,6 +28,9 @@ pubsub_new(struct engine *e)
 
     if (p != NULL) {
         p->engine = e;
+        list_init(&p->current);
+        list_init(&p->lagging);
+        list_init(&p->events);
     }
     return p;
 }
@@ -66,7 +44,7 @@ pubsub_free(struct pubsub **pp)
         return;
     }
     /* Sessions go first, and take their subscriptions with them. */
-    assert(p->topics[0] == NULL && p->topics[1] == NULL);
+    assert(p->topics[0] == NULL && p->topics[1] == NULL && p->subs == NULL && list_empty(&p->events));
     buf_fini(&p->channel);
     buf_fini(&p->payload);
     buf_fini(&p->frame[0]);
@@ -105,6 +83,7 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
 {
     struct topic *t = malloc(sizeof(*t) + name.n);
     char *copy = (char *)(t + 1);
+    size_t i;
 
     if (t == NULL) {
         return NULL;
@@ -115,6 +94,9 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
     }
     t->name = (struct slice){copy, name.n};
     t->pattern = pattern;
+    for (i = 0; pattern && i < name.n; i++) {
+        t->sets += name.p[i] == '[';
+    }
     list_init(&t->subs);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, p->topics[pattern], t->name.p, t->name.n,
                                 hash_name(&p->engine->hash, name.p, name.n), t);
@@ -130,69 +112,106 @@ drop_topic_if_unheard(struct pubsub *p, struct topic *t)
 {
     if (list_empty(&t->subs)) {
         HASH_DEL(p->topics[t->pattern], t);
+        p->framed = p->framed == t ? NULL : p->framed;
         free(t);
     }
 }
 
-static struct sub *
-find_sub(const struct session *s, const struct topic *t)
+static unsigned
+hash_key(const struct pubsub *p, const struct sub_key *key)
 {
-    struct list *node, *next;
+    return (unsigned)hash_bytes(&p->engine->hash, key, sizeof(*key));
+}
 
-    if (s->subscriptions == NULL || t == NULL) {
-        return NULL;
+static struct sub *
+find_sub(const struct pubsub *p, const struct session *s, const struct topic *t)
+{
+    struct sub_key key = {t, s};
+    struct sub *sub = NULL;
+
+    if (t != NULL && s->subscriptions != NULL) {
+        HASH_FIND_BYHASHVALUE(hh, p->subs, &key, sizeof(key), hash_key(p, &key), sub);
     }
-    list_each(node, next, &subs_of(s)->list) {
-        struct sub *sub = container_of(node, struct sub, in_session);
+    return sub;
+}
 
-        if (sub->topic == t) {
-            return sub;
+/* NULL when out of memory. */
+static struct subs *
+subs_get(struct session *s)
+{
+    struct subs *subs = subs_of(s);
+
+    if (subs == NULL) {
+        subs = calloc(1, sizeof(*subs));
+        if (subs == NULL) {
+            return NULL;
         }
+        subs->session = s;
+        list_init(&subs->list);
+        list_init(&subs->node);
+        s->subscriptions = subs;
     }
-    return NULL;
+    return subs;
+}
+
+static void
+drop_if_empty(struct subs *subs)
+{
+    if (subs->n == 0) {
+        subs->session->subscriptions = NULL;
+        free(subs);
+    }
 }
 
 /* False when out of memory. */
 static bool
-add_sub(struct session *s, struct topic *t)
+add_sub(struct pubsub *p, struct session *s, struct topic *t)
 {
-    struct subs *subs = subs_of(s);
-    struct sub *sub = malloc(sizeof(*sub));
+    struct subs *subs = subs_get(s);
+    struct sub *sub = subs != NULL ? calloc(1, sizeof(*sub)) : NULL;
 
-    if (sub == NULL) {
+    if (sub != NULL) {
+        sub->key = (struct sub_key){t, s};
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, p->subs, &sub->key, sizeof(sub->key), hash_key(p, &sub->key), sub);
+    }
+    if (sub == NULL || sub->hh.tbl == NULL) {
+        free(sub);
+        if (subs != NULL) {
+            drop_if_empty(subs);
+        }
         return false;
     }
-    if (subs == NULL) {
-        subs = malloc(sizeof(*subs));
-        if (subs == NULL) {
-            free(sub);
-            return false;
-        }
-        list_init(&subs->list);
-        subs->n = 0;
-        s->subscriptions = subs;
-    }
-    *sub = (struct sub){.topic = t, .session = s};
+    sub->topic = t;
+    sub->session = s;
+    sub->since = p->serial;
     list_push_back(&t->subs, &sub->in_topic);
     list_push_back(&subs->list, &sub->in_session);
     subs->n++;
+    if (t->pattern && subs->patterns_n++ == 0) {
+        patterns_follow(p, subs);
+    }
     return true;
 }
 
 static void
 drop_sub(struct pubsub *p, struct sub *sub)
 {
-    struct session *s = sub->session;
+    struct subs *subs = subs_of(sub->session);
     struct topic *t = sub->topic;
 
+    if (subs->at == &sub->in_session) {
+        subs->at = sub->in_session.next;
+    }
+    HASH_DEL(p->subs, sub);
     list_remove(&sub->in_topic);
     list_remove(&sub->in_session);
     free(sub);
-    drop_topic_if_unheard(p, t);
-    if (--subs_of(s)->n == 0) {
-        free(s->subscriptions);
-        s->subscriptions = NULL;
+    if (t->pattern && --subs->patterns_n == 0) {
+        patterns_leave(p, subs);
     }
+    drop_topic_if_unheard(p, t);
+    subs->n--;
+    drop_if_empty(subs);
 }
 
 int
@@ -200,7 +219,7 @@ pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool
 {
     struct topic *t = find_topic(p, channel, pattern);
 
-    if (find_sub(s, t) != NULL) {
+    if (find_sub(p, s, t) != NULL) {
         return pubsub_count(s);
     }
     if (t == NULL) {
@@ -209,7 +228,7 @@ pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool
     if (t == NULL) {
         return -1;
     }
-    if (!add_sub(s, t)) {
+    if (!add_sub(p, s, t)) {
         drop_topic_if_unheard(p, t);
         return -1;
     }
@@ -219,7 +238,7 @@ pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool
 int
 pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern)
 {
-    struct sub *sub = find_sub(s, find_topic(p, channel, pattern));
+    struct sub *sub = find_sub(p, s, find_topic(p, channel, pattern));
 
     if (sub != NULL) {
         drop_sub(p, sub);
@@ -268,11 +287,17 @@ static const char *const news_words[] = {
 
 /* The frame in one RESP version; made once however many hear it. */
 static struct slice
-frame(struct pubsub *p, const struct topic *t, int proto)
+frame(struct pubsub *p, const struct topic *t, const struct told *told, int proto)
 {
     struct buf *b = &p->frame[proto == 3];
     struct writer w = {.out = b, .proto = proto};
 
+    if (p->framed != t || p->framed_serial != told->serial) {
+        buf_clear(&p->frame[0], FRAME_KEEP_BYTES);
+        buf_clear(&p->frame[1], FRAME_KEEP_BYTES);
+        p->framed = t;
+        p->framed_serial = told->serial;
+    }
     if (b->n > 0) {
         return buf_slice(b);
     }
@@ -281,45 +306,41 @@ frame(struct pubsub *p, const struct topic *t, int proto)
     if (t->pattern) {
         writer_bulk(&w, t->name);
     }
-    writer_bulk(&w, buf_slice(&p->channel));
-    writer_bulk(&w, buf_slice(&p->payload));
+    writer_bulk(&w, told->channel);
+    writer_bulk(&w, told->payload);
     return buf_slice(b);
 }
 
-static void
-tell_topic(struct pubsub *p, const struct topic *t)
+void
+pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s)
 {
-    struct list *node, *next;
+    struct slice bytes = frame(p, t, told, s->proto);
 
-    buf_clear(&p->frame[0], FRAME_KEEP_BYTES);
-    buf_clear(&p->frame[1], FRAME_KEEP_BYTES);
-    list_each(node, next, &t->subs) {
-        struct session *s = container_of(node, struct sub, in_topic)->session;
-        struct slice bytes = frame(p, t, s->proto);
-
-        /* A frame that could not be made whole is not sent: half of one would break the connection. */
-        if (!p->frame[s->proto == 3].failed) {
-            session_push(s, bytes);
-        }
+    /* A frame that could not be made whole is not sent: half of one would break the connection. */
+    if (!p->frame[s->proto == 3].failed) {
+        session_push(s, bytes, &told->relies, told->losses);
     }
 }
 
 /* Everybody who hears this channel, by name or by pattern. */
 static void
-tell_channel(struct pubsub *p)
+tell_channel(struct pubsub *p, const struct core_grant *g)
 {
-    const struct topic *t = find_topic(p, buf_slice(&p->channel), false);
+    struct told told = {++p->serial, buf_slice(&p->channel), buf_slice(&p->payload), *g,
+                        p->engine->metrics.lost};
+    struct topic *t = find_topic(p, told.channel, false);
+    struct list *node, *next;
 
     if (p->channel.failed || p->payload.failed) {
         return;
     }
     if (t != NULL) {
-        tell_topic(p, t);
-    }
-    for (t = p->topics[1]; t != NULL; t = t->hh.next) {
-        if (glob_match(t->name, buf_slice(&p->channel))) {
-            tell_topic(p, t);
+        list_each(node, next, &t->subs) {
+            pubsub_tell(p, t, &told, container_of(node, struct sub, in_topic)->session);
         }
+    }
+    if (p->topics[1] != NULL) {
+        patterns_tell(p, &told);
     }
 }
 
@@ -348,12 +369,12 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     buf_clear(&p->channel, FRAME_KEEP_BYTES);
     buf_adds(&p->channel, "lock:");
     buf_add_slice(&p->channel, news->name);
-    tell_channel(p);
+    tell_channel(p, &news->relies);
 
     /* The same for those who follow one session; the name comes last, because it may hold any byte. */
     buf_adds(&p->payload, " ");
     buf_add_slice(&p->payload, news->name);
     buf_clear(&p->channel, FRAME_KEEP_BYTES);
     buf_printf(&p->channel, "session:%" PRIu64, news->session);
-    tell_channel(p);
+    tell_channel(p, &news->relies);
 }

@@ -22,6 +22,12 @@ void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, st
 /* The session is going. */
 void pubsub_drop(struct pubsub *p, struct session *s);
 
+/* Once in a turn: those whose patterns lag behind go on, for a bounded time. */
+void pubsub_turn(struct pubsub *p);
+
+/* Some lag behind: the loop must not sleep. */
+bool pubsub_lags(const struct pubsub *p);
+
 /* News from the core, to lock:<name> and session:<id>; does nothing quickly when nobody listens. */
 void pubsub_news(struct pubsub *p, const struct core_publish *news);
 

@@ -29,13 +29,20 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/auth_limit.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
+#include "daemon/serve/roles.h"
+#include "daemon/serve/session_out.h"
 #include "daemon/serve/slots.h"
 #include "daemon/serve/unread.h"
 #include "daemon/serve/unseen.h"
+#include "daemon/serve/user.h"
 
 #define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
+#define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
+#define LATE_SHARE 2            /* ... and so many it hands in then */
+#define END_LONG 64             /* requests: to end more than these is for the turn of those who were cut short */
 #define DRAIN_READS 64          /* ... and so often, before a socket with unread input is closed */
 
 static const char *const reason_text[CLOSE_REASONS] = {
@@ -50,20 +57,10 @@ static const enum log_level reason_level[CLOSE_REASONS] = {
     [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
     [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
     [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
-    [CLOSE_PROCESS] = LOG_INFO,
+    [CLOSE_PROCESS] = LOG_INFO, [CLOSE_LATE] = LOG_WARN,
 };
 
 /* ---- open ---- */
-
-void
-session_give_roles(struct session *s)
-{
-    const struct conf *cf = s->engine->conf;
-    bool trusted = s->is_unix && !cf->auth_unix;
-
-    s->authed = cf->auth_password == NULL || trusted;
-    s->admin = s->authed && (cf->auth_admin_password == NULL || trusted);
-}
 
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
@@ -76,14 +73,6 @@ on_readable(evutil_socket_t fd, short what, void *arg)
     session_wake(s);
 }
 
-static void
-on_writable(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    session_wake(arg);
-}
-
 /* Says why not, in the words that client libraries know. */
 static void
 refuse(struct engine *e, int fd, const char *line)
@@ -91,6 +80,20 @@ refuse(struct engine *e, int fd, const char *line)
     e->metrics.connections_refused++;
     (void)send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);
+}
+
+/* Its user leaves others their share of limits.sessions. */
+static bool
+may_enter(const struct session *s)
+{
+    struct engine *e = s->engine;
+
+    if (core_share((uint64_t)e->conf->limit_sessions, (unsigned)e->conf->limit_user_share, e->sessions_n,
+                   core_user_sessions(e->core, s->user))) {
+        return true;
+    }
+    e->metrics.user_shares++;
+    return false;
 }
 
 /* The parts of a new session that may fail, in order; session_open() undoes them. */
@@ -106,7 +109,7 @@ enrol(struct session *s)
     if (!heap_reserve(&e->due, (size_t)e->sessions_n + 1)) {
         return false;
     }
-    s->id = core_session_open(e->core);
+    s->id = core_session_open(e->core, s->user);
     if (s->id == 0) {
         return false;
     }
@@ -124,6 +127,7 @@ struct session *
 session_open(struct engine *e, int fd, bool is_unix, const char *addr)
 {
     struct session *s;
+    bool may;
 
     if (e->sessions_n >= (uint64_t)e->conf->limit_sessions) {
         refuse(e, fd, "-ERR max number of clients reached\r\n");
@@ -138,7 +142,6 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     s->fd = fd;
     s->is_unix = is_unix;
     s->proto = 2;
-    s->reading = true;
     s->opened_us = s->active_us = clock_now_us();
     list_init(&s->node);
     list_init(&s->ready_node);
@@ -146,18 +149,20 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->monitor_node);
     list_init(&s->process_node);
     slots_init(s);
-    buf_init(&s->out, 0);
-    session_give_roles(s);
+    outbox_init(&s->out);
+    roles_begin(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
     snprintf(s->addr, sizeof(s->addr), "%s", addr);
     peer_know(s);
-    if (!enrol(s)) {
+    s->user = user_key(s);
+    may = may_enter(s);
+    if (!may || !enrol(s)) {
         if (s->read_ev != NULL) {
             event_free(s->read_ev);
         }
         reader_fini(&s->reader);
         free(s);
-        refuse(e, fd, "-ERR out of memory\r\n");
+        refuse(e, fd, may ? "-ERR out of memory\r\n" : "-ERR max number of clients reached\r\n");
         return NULL;
     }
     list_push_back(&e->sessions, &s->node);
@@ -222,8 +227,10 @@ session_close(struct session *s, enum close_reason reason)
         event_free(s->write_ev);
     }
     if (!s->mute) {
-        if (s->out.n > 0) {
-            (void)send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+        size_t n;
+
+        if (s->out.bytes.n > 0 && session_out_is_fit(s, &n)) {
+            (void)send(s->fd, s->out.bytes.p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         discard_input(s);
     }
@@ -233,6 +240,7 @@ session_close(struct session *s, enum close_reason reason)
     list_remove(&s->monitor_node);
     list_remove(&s->unseen_node);
     peer_forget(s);
+    auth_limit_forget(s);
     pubsub_drop(e->pubsub, s);
     HASH_DEL(e->by_id, s);
     list_remove(&s->node);
@@ -249,7 +257,7 @@ session_free(struct session *s)
     list_remove(&s->ready_node);
     slots_fini(s);
     reader_fini(&s->reader);
-    buf_fini(&s->out);
+    outbox_fini(&s->out);
     free(s->name);
     free(s->lib_name);
     free(s->lib_ver);
@@ -265,31 +273,38 @@ session_quit(struct session *s)
 
 /* ---- in ---- */
 
-static bool
-over_limit(const struct session *s)
-{
-    return s->out.n > (size_t)s->engine->conf->limit_output_bytes;
-}
-
 /* We do not read on before earlier requests are answered, which may take as long as they wait. */
 static bool
-held_up(struct session *s)
+held_up(const struct session *s)
 {
-    uint64_t limit = (uint64_t)s->engine->conf->limit_pipeline;
+    return slots_full(s) || slots_ending(s) || s->auth_wait != NULL;
+}
 
-    if (s->slots_n >= limit) {
-        s->reading = false;
-    } else if (s->slots_n <= limit / 2) {
-        s->reading = true;
-    }
-    return !s->reading || slots_ending(s);
+/* May it hand in another request, if there is room for one? */
+static bool
+may_ask(const struct session *s)
+{
+    return !s->closed && !s->quit && !s->bad && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
 }
 
 /* May it hand in another request now? */
 static bool
-may_run(struct session *s)
+may_run(const struct session *s)
 {
-    return !s->closed && !s->quit && !s->bad && !over_limit(s) && !held_up(s);
+    return may_ask(s) && !slots_full(s);
+}
+
+/*
+ * The same, and more has come. Among what is not read may be the UNLOCK that those before it wait for: so the oldest of
+ * them gives way. Of who has hung up all waits end, see tell_eof().
+ */
+static bool
+make_room(struct session *s)
+{
+    if (may_ask(s) && slots_full(s) && !s->hangup) {
+        slots_refuse_oldest(s);
+    }
+    return may_run(s);
 }
 
 static void
@@ -314,17 +329,31 @@ take(struct session *s, const struct words *w)
     }
 }
 
+/* Of the budget: a request about many names, or with many patterns, is as much as many requests. */
+static unsigned
+weight_of(const struct words *w)
+{
+    enum { FEW_WORDS = 8 };
+
+    return w->n <= FEW_WORDS ? 1 : w->n / 2;
+}
+
 /* Runs what is whole in the reader; returns the budget that is left. */
 static unsigned
 run_requests(struct session *s, unsigned budget)
 {
     struct words w;
+    unsigned weight;
 
-    while (budget > 0 && s->buffered && may_run(s)) {
+    while (budget > 0 && s->buffered && (reader_pending(&s->reader) == 0 || make_room(s))) {
         switch (reader_next(&s->reader, &w)) {
         case READER_READY:
+            weight = weight_of(&w);
             take(s, &w);
-            budget--;
+            budget -= weight < budget ? weight : budget;
+            if ((weight > 1 || budget % LATE_EVERY == 0) && engine_input_late(s->engine)) {
+                budget = 0;
+            }
             break;
         case READER_MORE:
             s->buffered = false;
@@ -337,9 +366,8 @@ run_requests(struct session *s, unsigned budget)
     return budget;
 }
 
-/* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
-static void
-lose_peer(struct session *s)
+void
+session_lose_peer(struct session *s)
 {
     s->mute = s->hangup = s->readable = true;
     session_wake(s);
@@ -349,7 +377,7 @@ void
 session_orphan(struct session *s)
 {
     s->orphan = true;
-    lose_peer(s);
+    session_lose_peer(s);
 }
 
 /* Hands what came to the reader; it stays in engine.scratch until reader_keep(). */
@@ -415,13 +443,19 @@ broken(struct session *s)
     return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error != 0;
 }
 
-/* Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits. */
+/*
+ * Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits. To
+ * end many waits takes about a microsecond each, and the connections of a process end together: those are put off until
+ * the others have been heard.
+ */
 static void
 tell_eof(struct session *s)
 {
     struct core_event eof = {.type = CORE_EOF, .session = s->id};
+    bool due = s->eof_told != s->next_slot && s->slots_n > 0 && (input_ended(s) || (s->hangup && held_up(s)));
 
-    if (s->eof_told == s->next_slot || s->slots_n == 0 || !(input_ended(s) || (s->hangup && held_up(s)))) {
+    s->eof_waits = due && s->slots_n > END_LONG && !s->eof_waits;
+    if (!due || s->eof_waits) {
         return;
     }
     s->eof_told = s->next_slot;
@@ -436,95 +470,30 @@ session_input(struct session *s)
     if (s->closed) {
         return;
     }
+    if (engine_input_late(s->engine)) {
+        budget = LATE_SHARE;
+    }
     slots_settle(s);
     budget = run_requests(s, budget);
-    if (budget > 0 && s->readable && !s->buffered && !s->eof && may_run(s)) {
+    if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
         receive(s);
-        (void)run_requests(s, budget);
+        budget = run_requests(s, budget);
         if (!reader_keep(&s->reader)) {
             session_close(s, CLOSE_MEMORY);
         } else if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
             unread_take(s); /* it does not sleep for one answer */
         }
     }
+    s->cut_short = budget == 0;
     if (!s->closed && s->stirred && !s->mute && held_up(s) && broken(s)) {
-        lose_peer(s);
+        session_lose_peer(s);
     }
     if (!s->closed) {
         tell_eof(s);
     }
 }
 
-/* ---- out ---- */
-
-/* Hears when the socket takes bytes again, or stops listening. False when out of memory. */
-static bool
-want_writable(struct session *s, bool want)
-{
-    if (want && s->write_ev == NULL) {
-        s->write_ev = event_new(s->engine->base, s->fd, EV_WRITE | EV_ET | EV_PERSIST, on_writable, s);
-        return s->write_ev != NULL && event_add(s->write_ev, NULL) == 0;
-    }
-    if (!want && s->write_ev != NULL) {
-        event_free(s->write_ev);
-        s->write_ev = NULL;
-    }
-    return true;
-}
-
-/* One send(). True when the socket took something. */
-static bool
-write_out(struct session *s)
-{
-    ssize_t n;
-
-    if (s->out.failed) {
-        session_close(s, CLOSE_MEMORY);
-        return false;
-    }
-    if (s->out.n == 0) {
-        pool_take_back(&s->engine->pool, &s->out);
-        return false;
-    }
-    do { /* an interrupted one must not wait for an edge: the socket may be writable already */
-        n = s->mute ? (ssize_t)s->out.n : send(s->fd, s->out.p, s->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        lose_peer(s);
-        n = (ssize_t)s->out.n;
-    }
-    if (n > 0) {
-        buf_drop(&s->out, (size_t)n);
-        list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
-    }
-    if (s->out.n == 0) {
-        pool_take_back(&s->engine->pool, &s->out);
-    }
-    if (!want_writable(s, s->out.n > 0)) {
-        session_close(s, CLOSE_MEMORY);
-        return false;
-    }
-    if (n > 0) {
-        unread_take(s);
-    }
-    return n > 0;
-}
-
-/* Keeps I4 for output: who is to end, or is past the limit, must take bytes. */
-static void
-set_deadline(struct session *s, bool ending, bool moved)
-{
-    struct engine *e = s->engine;
-
-    if (!s->authed) {
-        return; /* the deadline for AUTH stands */
-    }
-    if (s->out.n == 0 || !(ending || over_limit(s))) {
-        heap_remove(&e->due, &s->due);
-    } else if (moved || s->due.pos == 0) {
-        heap_set(&e->due, &s->due, clock_now_us() + e->conf->dead_peer_us);
-    }
-}
+/* ---- after the write ---- */
 
 static enum close_reason
 ending_reason(const struct session *s)
@@ -547,26 +516,20 @@ judge(struct session *s, bool moved)
     } else if (s->overflow) {
         s->engine->metrics.output_overflows++;
         session_close(s, CLOSE_OUTPUT);
-    } else if (ending && s->out.n == 0) {
+    } else if (ending && s->out.bytes.n == 0) {
         session_close(s, ending_reason(s));
     } else {
-        set_deadline(s, ending, moved);
+        session_out_set_deadline(s, ending, moved);
     }
 }
 
-void
-session_push(struct session *s, struct slice bytes)
+/* What has come can be handed in now; or perhaps, see make_room(). */
+static bool
+has_more(const struct session *s)
 {
-    if (s->closed || s->quit) {
-        return;
-    }
-    if (over_limit(s)) {
-        s->overflow = true;
-    } else {
-        pool_lend(&s->engine->pool, &s->out);
-        buf_add_slice(&s->out, bytes);
-    }
-    session_wake(s);
+    bool more = s->buffered || (s->readable && !s->eof);
+
+    return (s->eof_waits && !s->closed) || (more && (may_run(s) || (s->cut_short && may_ask(s))));
 }
 
 bool
@@ -581,11 +544,11 @@ session_turn(struct session *s)
     if (s->closed) {
         return false;
     }
-    moved = write_out(s);
+    moved = session_out_write(s);
     if (!s->closed) {
         judge(s, moved);
     }
-    return slots_can_settle(s) || (may_run(s) && (s->buffered || (s->readable && !s->eof)));
+    return slots_can_settle(s) || has_more(s);
 }
 
 void

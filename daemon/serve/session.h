@@ -20,6 +20,7 @@
 
 #include "daemon/serve/engine.h"
 #include "daemon/serve/forms.h"
+#include "daemon/serve/outbox.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 #include "proto/writer.h"
@@ -31,10 +32,12 @@ struct slot {
     enum command_id cmd;
     enum reply_form form; /* WAITING for the core: how its reply is to be written */
     unsigned words_n;     /* DEFERRED */
-    struct buf bytes;     /* READY: the reply; DEFERRED: the words, packed */
+    size_t counted;       /* of the box, in session.slots_bytes */
+    struct outbox box;    /* READY: the reply; DEFERRED: the words, packed */
 };
 
 struct peer_process;
+struct auth_wait;
 
 enum close_reason {
 #define CLOSE_REASON(id, text) CLOSE_##id,
@@ -48,11 +51,12 @@ struct session {
     struct engine *engine;     /* borrowed */
     UT_hash_handle hh;         /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
-    struct list ready_node;    /* engine.ready */
+    struct list ready_node;    /* engine.ready, engine.rest */
     struct list unseen_node;   /* engine.unseen */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
     uint32_t slots_n, slots_room; /* in use; a power of two */
+    size_t slots_bytes;        /* memory that the slots hold, themselves not counted */
     uint64_t next_slot;        /* number of the next request; core_request.id */
     struct slot first;         /* all the slots that a client needs who does not pipeline */
 
@@ -60,20 +64,23 @@ struct session {
     struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
     struct reader reader;
     size_t unread;             /* bytes of the socket that were heard, and are still in it; see unread.c */
-    struct buf out;            /* replies of this turn and what the socket did not take */
+    struct outbox out;         /* replies of this turn and what the socket did not take */
     int proto;                 /* 2 or 3 */
-    bool authed, admin;        /* roles */
-    unsigned auth_failures;    /* wrong passwords so far; see commands_conn.c */
+    bool authed, admin;        /* roles; see roles.c */
+    bool proved_admin;         /* by the admin's password */
+    unsigned auth_failures;    /* wrong passwords since a right one; see commands_conn.c */
+    struct auth_wait *auth_wait; /* owned; NULL = its AUTH waits for nothing; see auth_limit.c */
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
-    bool reading;              /* false while too many requests wait for their replies */
+    bool cut_short;            /* it has handed in its share of this turn, and may have more */
     bool readable;             /* the socket may have more for us */
     bool stirred;              /* the loop told of it since it was read last, or asked whether it is broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
     bool mute;                 /* the peer hears nothing any more: what it asked is still done, replies are dropped */
     bool bad;                  /* framing is lost: nothing more is read */
+    bool eof_waits;            /* many of its requests are to be ended, by its next turn */
     uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
     size_t unauthed_bytes;     /* of requests before AUTH */
     bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
@@ -82,6 +89,7 @@ struct session {
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
     char addr[96];             /* the listener's address */
+    uint64_t user;             /* whose it is, see user.h */
     bool is_unix;
     pid_t pid;                 /* Unix peers; 0 = unknown */
     uid_t uid;
@@ -99,9 +107,6 @@ struct session {
 /* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
 struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
 
-/* What the connection may do before it has said a word, by the config; RESET goes back to it. */
-void session_give_roles(struct session *s);
-
 /* By id; NULL when it has gone. */
 struct session *session_find(struct engine *e, uint64_t id);
 
@@ -111,18 +116,21 @@ void session_close(struct session *s, enum close_reason reason);
 /* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
 void session_orphan(struct session *s);
 
+/* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
+void session_lose_peer(struct session *s);
+
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
 
 /* Where the reply of slot `id` is to be written, and how; session_replied() when all of it is. NULL: nobody waits. */
-struct buf *session_reply(struct session *s, uint64_t id, enum reply_form *form);
+struct outbox *session_reply(struct session *s, uint64_t id, enum reply_form *form);
 void session_replied(struct session *s, uint64_t id);
 
-/* The whole reply of slot `id`: the bytes are copied. Unknown ids (a closed session's) are ignored. */
-void session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes);
+/* The whole reply of slot `id`: it is taken. Unknown ids (a closed session's) are ignored. */
+void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply);
 
-/* A push for a subscriber or monitor: whole frames only. */
-void session_push(struct session *s, struct slice bytes);
+/* A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then. */
+void session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses);
 
 /* From engine_turn_end: reads a bounded number of bytes if there are any, and runs a bounded number of requests. */
 void session_input(struct session *s);

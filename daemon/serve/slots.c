@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/auth_limit.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
 
@@ -102,13 +103,27 @@ open_slot(struct session *s)
     sl = slot_at(s, s->next_slot++);
     s->slots_n++;
     *sl = (struct slot){.state = SLOT_WAITING};
+    outbox_init(&sl->box);
     return sl;
+}
+
+/* What it holds now is what the session answers for. */
+static void
+weigh(struct session *s, struct slot *sl)
+{
+    size_t bytes = outbox_memory(&sl->box);
+
+    s->slots_bytes += bytes - sl->counted;
+    sl->counted = bytes;
 }
 
 static void
 drop_head(struct session *s)
 {
-    buf_fini(&head_of(s)->bytes);
+    struct slot *sl = head_of(s);
+
+    outbox_fini(&sl->box);
+    weigh(s, sl);
     s->slots_n--;
     if (s->slots_n == 0) {
         drop_ring(s);
@@ -124,29 +139,29 @@ send_ready(struct session *s)
     struct slot *sl;
 
     for (sl = head_of(s); sl != NULL && sl->state == SLOT_READY; sl = head_of(s)) {
-        buf_add_slice(&s->out, buf_slice(&sl->bytes));
-        s->out.failed = s->out.failed || sl->bytes.failed;
+        outbox_move(&s->out, &sl->box);
         drop_head(s);
     }
     session_wake(s);
 }
 
-/* The reply of sl is written, wherever reply_buf() said when it began. */
+/* The reply of sl is written, wherever reply_box() said when it began. */
 static void
 done_slot(struct session *s, struct slot *sl)
 {
     sl->state = SLOT_READY;
+    weigh(s, sl);
     send_ready(s);
 }
 
 /* Where a reply that begins now goes. */
-static struct buf *
-reply_buf(struct session *s, struct slot *sl)
+static struct outbox *
+reply_box(struct session *s, struct slot *sl)
 {
     if (sl != head_of(s)) {
-        return &sl->bytes;
+        return &sl->box;
     }
-    pool_lend(&s->engine->pool, &s->out);
+    pool_lend(&s->engine->pool, &s->out.bytes);
     return &s->out;
 }
 
@@ -176,9 +191,9 @@ static void
 run(struct session *s, uint64_t slot, const struct words *w, int id)
 {
     struct slot *sl = slot_at(s, slot);
-    struct buf *out = reply_buf(s, sl);
-    struct writer writer = {.out = out, .proto = s->proto};
-    struct cmd c = {.session = s, .words = w, .slot = slot, .id = (enum command_id)id, .out = &writer,
+    struct outbox *box = reply_box(s, sl);
+    struct writer writer = {.out = &box->bytes, .proto = s->proto};
+    struct cmd c = {.session = s, .words = w, .slot = slot, .id = (enum command_id)id, .out = &writer, .box = box,
                     .form = &sl->form};
     enum cmd_result res;
 
@@ -203,12 +218,13 @@ defer(struct session *s, struct slot *sl, const struct words *w)
 
     sl->state = SLOT_DEFERRED;
     sl->words_n = w->n;
-    buf_add(&sl->bytes, &head, sizeof(head));
+    buf_add(&sl->box.bytes, &head, sizeof(head));
     for (i = 0; i < w->n; i++) {
-        buf_add(&sl->bytes, &w->word[i].n, sizeof(w->word[i].n));
-        buf_add_slice(&sl->bytes, w->word[i]);
+        buf_add(&sl->box.bytes, &w->word[i].n, sizeof(w->word[i].n));
+        buf_add_slice(&sl->box.bytes, w->word[i]);
     }
-    if (sl->bytes.failed) {
+    weigh(s, sl);
+    if (sl->box.bytes.failed) {
         session_close(s, CLOSE_MEMORY);
     }
 }
@@ -249,7 +265,7 @@ refuse_cross_protocol(struct session *s, const struct words *w)
 static int
 admit(struct session *s, struct slot *sl, const struct words *w)
 {
-    struct writer writer = {.out = reply_buf(s, sl), .proto = s->proto};
+    struct writer writer = {.out = &reply_box(s, sl)->bytes, .proto = s->proto};
     bool close = false;
     int id = command_admit(s, w, &writer, &close);
 
@@ -267,6 +283,17 @@ static bool
 waits_its_turn(enum command_id id, const struct words *w)
 {
     return command_rows[id].when == WHEN_TURN || front_in_turn(id, w);
+}
+
+/* Its password is not looked at, and the connection ends. */
+static void
+refuse_guess(struct session *s, struct slot *sl)
+{
+    struct writer writer = {.out = &reply_box(s, sl)->bytes, .proto = s->proto};
+
+    writer_error(&writer, ERR_LIMIT, "too many wrong passwords from there");
+    session_quit(s);
+    done_slot(s, sl);
 }
 
 void
@@ -290,8 +317,18 @@ slots_take(struct session *s, const struct words *w)
     sl->cmd = (enum command_id)id;
     if (sl != head_of(s) && waits_its_turn((enum command_id)id, w)) {
         defer(s, sl, w);
-    } else {
+        return;
+    }
+    switch (sl == head_of(s) ? auth_limit_ask(s, sl->cmd, w) : AUTH_LIMIT_GO) {
+    case AUTH_LIMIT_WAIT:
+        defer(s, sl, w);
+        break;
+    case AUTH_LIMIT_REFUSE:
+        refuse_guess(s, sl);
+        break;
+    case AUTH_LIMIT_GO:
         run(s, s->next_slot - 1, w, id);
+        break;
     }
 }
 
@@ -300,8 +337,8 @@ slots_can_settle(const struct session *s)
 {
     const struct slot *sl = head_of(s);
 
-    return sl != NULL && sl->state == SLOT_DEFERRED && !s->closed && !s->quit &&
-           s->out.n <= (size_t)s->engine->conf->limit_output_bytes;
+    return sl != NULL && sl->state == SLOT_DEFERRED && !s->closed && !s->quit && !auth_limit_waits(s) &&
+           s->out.bytes.n <= (size_t)s->engine->conf->limit_output_bytes;
 }
 
 void
@@ -309,18 +346,44 @@ slots_settle(struct session *s)
 {
     while (slots_can_settle(s)) {
         struct slot *sl = head_of(s);
-        struct buf packed = sl->bytes;
+        struct buf packed = sl->box.bytes;
         struct words w;
+        enum auth_limit limit;
         int id;
 
-        /* The words leave the slot first: the handler may answer at once, and the slot goes with its bytes. */
-        buf_init(&sl->bytes, 0);
         unpack(&packed, sl->words_n, &w);
-        id = admit(s, sl, &w);
-        if (id != CMD_NONE) {
+        limit = auth_limit_ask(s, sl->cmd, &w);
+        if (limit == AUTH_LIMIT_WAIT) {
+            return;
+        }
+        /* The words leave the slot first: the handler may answer at once, and the slot goes with its bytes. */
+        buf_init(&sl->box.bytes, 0);
+        weigh(s, sl);
+        id = limit == AUTH_LIMIT_GO ? admit(s, sl, &w) : CMD_NONE;
+        if (limit == AUTH_LIMIT_REFUSE) {
+            refuse_guess(s, sl);
+        } else if (id != CMD_NONE) {
             run(s, head_id(s), &w, id);
         }
         buf_fini(&packed);
+    }
+}
+
+bool
+slots_full(const struct session *s)
+{
+    const struct conf *cf = s->engine->conf;
+
+    return s->slots_n >= (uint64_t)cf->limit_pipeline || s->slots_bytes >= (size_t)cf->limit_pipeline_bytes;
+}
+
+void
+slots_refuse_oldest(struct session *s)
+{
+    struct core_event ev = {.type = CORE_CROWDED, .oldest = {s->id, head_id(s)}};
+
+    if (head_of(s)->state == SLOT_WAITING) { /* I1: else it goes on by itself */
+        engine_step(s->engine, &ev);
     }
 }
 
@@ -333,7 +396,7 @@ slots_protocol_error(struct session *s, const char *why)
     if (sl == NULL) {
         return;
     }
-    writer = (struct writer){.out = reply_buf(s, sl), .proto = s->proto};
+    writer = (struct writer){.out = &reply_box(s, sl)->bytes, .proto = s->proto};
     writer_error(&writer, ERR_SYNTAX, "Protocol error: %s", why);
     done_slot(s, sl);
 }
@@ -363,7 +426,7 @@ find_waiting(const struct session *s, uint64_t id)
     return id - head_id(s) < s->slots_n && sl->state == SLOT_WAITING ? sl : NULL;
 }
 
-struct buf *
+struct outbox *
 session_reply(struct session *s, uint64_t id, enum reply_form *form)
 {
     struct slot *sl = find_waiting(s, id);
@@ -372,7 +435,7 @@ session_reply(struct session *s, uint64_t id, enum reply_form *form)
         return NULL;
     }
     *form = sl->form;
-    return reply_buf(s, sl);
+    return reply_box(s, sl);
 }
 
 void
@@ -382,14 +445,14 @@ session_replied(struct session *s, uint64_t id)
 }
 
 void
-session_answer(struct engine *e, uint64_t session, uint64_t id, struct slice bytes)
+session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply)
 {
     struct session *s = session_find(e, session);
     enum reply_form form;
-    struct buf *out = s != NULL ? session_reply(s, id, &form) : NULL;
+    struct outbox *out = s != NULL ? session_reply(s, id, &form) : NULL;
 
     if (out != NULL) {
-        buf_add_slice(out, bytes);
+        outbox_move(out, reply);
         session_replied(s, id);
     }
 }

@@ -17,6 +17,15 @@ void slots_settle(struct session *s);
 /* Answers a request that could not be framed: behind all replies before it. */
 void slots_protocol_error(struct session *s, const char *why);
 
+/* Are as many requests unanswered, or do they hold as much memory, as one connection may have? */
+bool slots_full(const struct session *s);
+
+/*
+ * Has the oldest request refused, if it waits for what may have to be read first. The session may be closed afterwards,
+ * and the slots as full as before.
+ */
+void slots_refuse_oldest(struct session *s);
+
 /* True when the last request read ends the session: what comes behind it is not run. */
 bool slots_ending(const struct session *s);
 

@@ -1,5 +1,12 @@
 /*
- * table.c -- the mapped file, its growth, and the index over it.
+ * table.c -- the mapped file, how it grows and shrinks, and the index over it.
+ *
+ * T1  Slots from `high` on are free and on no list: those of a file that has just grown, and those that a shrinking file
+ *     is about to lose. All other free slots are on the list `free`.
+ * T2  A record that moves is in its new slot before it leaves the old one: a process that is killed between leaves two
+ *     that are the same, of which table_index() clears one.
+ * T3  Nothing here looks at all slots at once, but for table_index(), which a start does: the index grows and shrinks by
+ *     a bucket at a time (linear hashing), the file by GROW_BYTES at most, and table_tidy() looks at TIDY slots.
  */
 #include "daemon/serve/table.h"
 
@@ -13,7 +20,15 @@
 
 #include "daemon/base/hash.h"
 
-enum { NONE = UINT32_MAX, SLOTS_MAX = 1 << 24 };
+enum {
+    NONE = UINT32_MAX,
+    SLOTS_MAX = 1 << 24,
+    BUCKETS_MIN = 64,
+    GROW_BYTES = 16 << 20,
+    SPARSE = 8, /* a file shrinks when fewer than one slot in so many is used ... */
+    ROOMY = 4,  /* ... to so many for each that is */
+    TIDY = 1024,
+};
 
 static size_t
 bytes_of(const struct table *t, uint32_t slots_n)
@@ -55,51 +70,140 @@ table_clear(void *slot)
 
 /* ---- the index ---- */
 
+/* Those below `mask` have been divided already as far as there are buckets. */
 static uint32_t *
 bucket_of(const struct table *t, uint64_t id)
 {
-    return &t->bucket[hash_id(id) & (t->buckets_n - 1)];
+    uint32_t b = (uint32_t)hash_id(id) & t->mask;
+
+    return &t->bucket[b < t->buckets_n ? b : b & t->mask >> 1];
 }
 
 static void
-add(struct table *t, uint32_t i)
+chain(struct table *t, uint32_t i)
 {
     uint32_t *b = bucket_of(t, table_id(table_slot(t, i)));
 
     t->next[i] = *b;
     *b = i;
+}
+
+/* One bucket more; without memory the chains get longer. */
+static void
+divide(struct table *t)
+{
+    uint32_t old, i;
+
+    if (t->buckets_n > t->mask) {
+        uint32_t *b = realloc(t->bucket, 2 * sizeof(*b) * t->buckets_n);
+
+        if (b == NULL) {
+            return;
+        }
+        t->bucket = b;
+        t->mask = 2 * t->mask + 1;
+    }
+    old = t->buckets_n & t->mask >> 1;
+    t->bucket[t->buckets_n++] = NONE;
+    i = t->bucket[old];
+    t->bucket[old] = NONE;
+    while (i != NONE) {
+        uint32_t next = t->next[i];
+
+        chain(t, i);
+        i = next;
+    }
+}
+
+/* One bucket less. */
+static void
+unite(struct table *t)
+{
+    uint32_t last = --t->buckets_n, *at = &t->bucket[last & t->mask >> 1];
+
+    while (*at != NONE) {
+        at = &t->next[*at];
+    }
+    *at = t->bucket[last];
+    t->mask = t->buckets_n == (t->mask + 1) / 2 ? t->mask >> 1 : t->mask;
+}
+
+static void
+add(struct table *t, uint32_t i)
+{
+    chain(t, i);
     t->used_n++;
+    if (t->used_n > t->buckets_n) {
+        divide(t);
+    }
+}
+
+/* ---- free slots ---- */
+
+static void
+free_push(struct table *t, uint32_t i)
+{
+    if (t->free != NONE) {
+        t->prev[t->free] = i;
+    }
+    t->next[i] = t->free;
+    t->prev[i] = NONE;
+    t->free = i;
+}
+
+static void
+free_take(struct table *t, uint32_t i)
+{
+    if (t->prev[i] == NONE) {
+        t->free = t->next[i];
+    } else {
+        t->next[t->prev[i]] = t->next[i];
+    }
+    if (t->next[i] != NONE) {
+        t->prev[t->next[i]] = t->prev[i];
+    }
+}
+
+/* Room for so many slots in the arrays. */
+static bool
+arrays(struct table *t, uint32_t slots_n)
+{
+    uint32_t *next = realloc(t->next, slots_n * sizeof(*next)), *prev;
+
+    t->next = next != NULL ? next : t->next;
+    prev = next != NULL ? realloc(t->prev, slots_n * sizeof(*prev)) : NULL;
+    t->prev = prev != NULL ? prev : t->prev;
+    return next != NULL && prev != NULL;
 }
 
 bool
 table_index(struct table *t)
 {
-    uint32_t buckets_n = 1, *bucket, *next;
+    uint32_t *bucket = malloc(BUCKETS_MIN * sizeof(*bucket));
 
-    while (buckets_n < t->slots_n) {
-        buckets_n *= 2;
-    }
-    bucket = malloc(buckets_n * sizeof(*bucket));
-    next = malloc(t->slots_n * sizeof(*next));
-    if (bucket == NULL || next == NULL) {
+    if (bucket == NULL || !arrays(t, t->slots_n)) {
         free(bucket);
-        free(next);
         return false;
     }
     free(t->bucket);
-    free(t->next);
-    memset(bucket, 0xff, buckets_n * sizeof(*bucket));
+    memset(bucket, 0xff, BUCKETS_MIN * sizeof(*bucket));
     t->bucket = bucket;
-    t->next = next;
-    t->buckets_n = buckets_n;
-    t->used_n = 0;
+    t->buckets_n = BUCKETS_MIN;
+    t->mask = BUCKETS_MIN - 1;
+    t->used_n = t->target = 0;
+    t->high = t->slots_n;
     t->free = NONE;
     for (uint32_t i = t->slots_n; i-- > 0;) {
-        if (table_id(table_slot(t, i)) != 0) {
+        uint64_t id = table_id(table_slot(t, i));
+
+        if (id != 0 && table_find(t, id) != NULL) { /* T2 */
+            table_clear(table_slot(t, i));
+            id = 0;
+        }
+        if (id != 0) {
             add(t, i);
         } else {
-            next[i] = t->free;
-            t->free = i;
+            free_push(t, i);
         }
     }
     return true;
@@ -125,9 +229,11 @@ table_remove(struct table *t, uint64_t id)
         if (table_id(table_slot(t, i)) == id) {
             table_clear(table_slot(t, i));
             *at = t->next[i];
-            t->next[i] = t->free;
-            t->free = i;
+            free_push(t, i);
             t->used_n--;
+            for (int n = 0; n < ROOMY && t->buckets_n > BUCKETS_MIN && t->used_n < t->buckets_n / ROOMY; n++) {
+                unite(t);
+            }
             return true;
         }
     }
@@ -136,15 +242,16 @@ table_remove(struct table *t, uint64_t id)
 
 /* ---- the file ---- */
 
-/* Twice as large. Blocks, not a hole: a store that finds no room on the disk would kill us. */
+/* Blocks, not a hole: a store that finds no room on the disk would kill us. */
 static bool
 grow(struct table *t)
 {
-    uint32_t was = t->slots_n;
-    size_t bytes = bytes_of(t, was * 2);
+    uint32_t most = GROW_BYTES / (uint32_t)t->slot_bytes, more = t->slots_n < most ? t->slots_n : most;
+    size_t bytes = bytes_of(t, t->slots_n + more);
     void *p;
 
-    if (was > SLOTS_MAX / 2 || posix_fallocate(t->fd, 0, (off_t)bytes) != 0) {
+    if (t->slots_n + more > SLOTS_MAX || !arrays(t, t->slots_n + more) ||
+        posix_fallocate(t->fd, (off_t)t->mapped, (off_t)(bytes - t->mapped)) != 0) {
         return false;
     }
     p = mremap(t->map, t->mapped, bytes, MREMAP_MAYMOVE);
@@ -153,18 +260,18 @@ grow(struct table *t)
     }
     t->map = p;
     t->mapped = bytes;
-    t->slots_n = was * 2;
-    if (!table_index(t)) {
-        t->slots_n = was; /* what is mapped beyond is used by the next attempt */
-        return false;
-    }
+    t->slots_n += more; /* from `high` on */
     return true;
 }
 
 void *
 table_free_slot(struct table *t)
 {
-    return t->free != NONE || grow(t) ? table_slot(t, t->free) : NULL;
+    if (t->free == NONE && (t->high < t->slots_n || grow(t))) {
+        t->target = 0; /* it is not so empty any more */
+        free_push(t, t->high++);
+    }
+    return t->free != NONE ? table_slot(t, t->free) : NULL;
 }
 
 void
@@ -172,9 +279,81 @@ table_commit(struct table *t, uint64_t id)
 {
     uint32_t i = t->free;
 
-    t->free = t->next[i];
+    free_take(t, i);
     set_id(table_slot(t, i), id);
     add(t, i);
+}
+
+/* T2. From slot i to the free slot `to`. */
+static void
+move(struct table *t, uint32_t i, uint32_t to)
+{
+    uint64_t id = table_id(table_slot(t, i));
+    unsigned char *from = table_slot(t, i), *into = table_slot(t, to);
+    uint32_t *at = bucket_of(t, id);
+
+    free_take(t, to);
+    memcpy(into + sizeof(id), from + sizeof(id), t->slot_bytes - sizeof(id));
+    set_id(into, id);
+    table_clear(from);
+    while (*at != i) {
+        at = &t->next[*at];
+    }
+    t->next[to] = t->next[i];
+    *at = to;
+}
+
+/* Everything from `target` on is free: the file ends there. */
+static void
+cut(struct table *t)
+{
+    size_t bytes = bytes_of(t, t->target);
+    void *p = mremap(t->map, t->mapped, bytes, MREMAP_MAYMOVE);
+    uint32_t *b;
+
+    if (p != MAP_FAILED) {
+        t->map = p;
+        t->mapped = bytes;
+        t->slots_n = t->target;
+        t->high = t->high < t->target ? t->high : t->target;
+        (void)!ftruncate(t->fd, (off_t)bytes); /* else it is as large as it was, and no harm is done */
+        (void)arrays(t, t->slots_n);
+        b = realloc(t->bucket, (t->mask + 1) * sizeof(*b));
+        t->bucket = b != NULL ? b : t->bucket;
+    }
+    t->target = 0;
+}
+
+bool
+table_tidy(struct table *t)
+{
+    if (t->target == 0) {
+        if (t->slots_n <= t->first_n || t->used_n >= t->slots_n / SPARSE) {
+            return false;
+        }
+        for (t->target = t->first_n; t->target < t->used_n * ROOMY;) {
+            t->target *= 2;
+        }
+        t->low = 0;
+    }
+    for (int n = 0; n < TIDY; n++) {
+        if (t->high <= t->target) {
+            cut(t);
+            return false;
+        }
+        if (t->low >= t->target) { /* it is not so empty any more */
+            t->target = 0;
+            return false;
+        }
+        if (table_id(table_slot(t, t->high - 1)) == 0) {
+            free_take(t, --t->high);
+        } else if (table_id(table_slot(t, t->low)) != 0) {
+            t->low++;
+        } else {
+            move(t, --t->high, t->low);
+        }
+    }
+    return true;
 }
 
 bool
@@ -183,7 +362,7 @@ table_open(struct table *t, int dir, const char *file, size_t slot_bytes, uint32
     struct stat st;
     void *p;
 
-    *t = (struct table){.fd = -1, .slot_bytes = slot_bytes, .slots_n = first_n};
+    *t = (struct table){.fd = -1, .slot_bytes = slot_bytes, .slots_n = first_n, .first_n = first_n};
     t->fd = openat(dir, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (t->fd < 0 || fstat(t->fd, &st) != 0) {
         return false;
@@ -213,5 +392,6 @@ table_close(struct table *t)
     }
     free(t->bucket);
     free(t->next);
+    free(t->prev);
     *t = (struct table){.fd = -1};
 }

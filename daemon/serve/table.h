@@ -21,10 +21,12 @@ struct table {
     int fd;
     unsigned char *map;
     size_t slot_bytes, mapped;
-    uint32_t slots_n, used_n;
-    uint32_t buckets_n;
+    uint32_t slots_n, first_n, used_n;
+    uint32_t buckets_n, mask;
     uint32_t *bucket, *next; /* by id; next also of the free ones */
-    uint32_t free;
+    uint32_t *prev;          /* of the free ones */
+    uint32_t free, high;     /* see T1 */
+    uint32_t target, low;    /* it shrinks to so many slots, those before `low` are used; 0 = it does not */
 };
 
 /* Opens or makes the file, with room for `first_n` slots at least. table_index() comes next. False: errno says why. */
@@ -43,6 +45,9 @@ void *table_find(const struct table *t, uint64_t id); /* NULL: there is none */
 /* A slot to be filled behind its id; NULL: no room, no memory. table_commit() makes it count. */
 void *table_free_slot(struct table *t);
 void table_commit(struct table *t, uint64_t id);
+
+/* Goes on with making the file smaller, if few of its slots are used. True: there is more to be done, soon. */
+bool table_tidy(struct table *t);
 
 bool table_remove(struct table *t, uint64_t id); /* false: there is none */
 void table_clear(void *slot);                    /* before table_index() */

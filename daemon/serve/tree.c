@@ -7,8 +7,8 @@
  * it holds in turn. Behind these trees come names that nobody here holds, and
  * last what is left: knots in which everyone waits.
  *
- * First everything is noted, because the core's bytes are only lent for a
- * callback; then it is printed. Each queue is printed once: where its name
+ * First everything is noted, some records in each step, because the core's bytes are only lent for a
+ * callback, and there may be a million; then it is printed. Each queue is printed once: where its name
  * comes again a remark says so, and that is where a cycle ends.
  */
 #include "daemon/serve/commands_private.h"
@@ -19,7 +19,9 @@
 
 #include "daemon/base/glob.h"
 
-#define RECORDS_MAX 100000 /* of each sort; what is more is only counted */
+#define RECORDS_MAX 20000 /* of each sort; what is more is only counted. Drawing them takes some milliseconds */
+#define STEP_RECORDS 16   /* that one step takes notes of */
+#define HOLDERS_MAX 1000  /* of one name */
 #define DEPTH_MAX 32       /* names, one below the other */
 
 struct who {
@@ -52,7 +54,7 @@ struct wait {
 struct hold {
     struct who who;
     size_t name;
-    uint64_t token;
+    struct core_grant grant;
     int64_t held_us;
     bool shared, printed;
 };
@@ -70,12 +72,19 @@ struct records {
 
 struct tree {
     struct engine *engine;
-    int64_t now_us;
-    struct buf *out;
+    int64_t now_us;           /* of the step; at last of when it is printed */
+    struct core_walk walk;    /* over those who wait */
+    size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
+    bool begun, failed;       /* out of memory: what was noted is not whole, and nobody will see it */
+    struct buf *out;          /* while it is printed */
+    struct outbox *box;       /* borrowed, then: hears which grants the text relies on */
+    uint64_t losses;          /* metrics.lost when it began */
     struct buf bytes; /* owned: names of locks and owners */
     struct records names, waits, holds;           /* of contended, wait, hold */
     struct records waits_by_owner, holds_by_owner; /* of of_owner */
     size_t rows, rows_max, left_out;
+    size_t glob_n;
+    char glob[];
 };
 
 static struct contended *
@@ -117,7 +126,7 @@ one_more(struct tree *t, struct records *r, size_t size)
     if ((r->n & (r->n - 1)) == 0) { /* the room is the next power of two */
         more = realloc(r->p, (r->n == 0 ? 1 : 2 * r->n) * size);
         if (more == NULL) {
-            t->out->failed = true;
+            t->failed = true;
             return NULL;
         }
         r->p = more;
@@ -132,7 +141,7 @@ keep_bytes(struct tree *t, struct slice s)
     size_t at = t->bytes.n;
 
     buf_add_slice(&t->bytes, s);
-    t->out->failed = t->out->failed || t->bytes.failed;
+    t->failed = t->failed || t->bytes.failed;
     return at;
 }
 
@@ -160,8 +169,8 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     struct contended *c = t->names.n > 0 ? name_of(t, t->names.n - 1) : NULL;
     struct wait *w;
 
-    if (t->out->failed) {
-        return; /* no memory: what was noted is not whole, and nobody will see it */
+    if (t->failed) {
+        return;
     }
     if (c == NULL || !slice_eq(bytes_of(t, c->at, c->n), v->name)) {
         c = one_more(t, &t->names, sizeof(*c));
@@ -197,8 +206,8 @@ note_hold(void *ctx, const struct core_holder_view *v)
     if (h == NULL) {
         return;
     }
-    *h = (struct hold){.who = who_is(t, &v->owner), .name = note->name, .token = v->token, .held_us = v->held_us,
-                       .shared = v->shared};
+    *h = (struct hold){.who = who_is(t, &v->owner), .name = note->name, .grant = {v->claim, v->token, v->deadline_us},
+                       .held_us = v->held_us, .shared = v->shared};
     name_of(t, note->name)->holds_n++;
     note_owner(t, &t->holds_by_owner, h->who.id, h->name, t->holds.n - 1);
 }
@@ -219,7 +228,7 @@ note_holders(struct tree *t, size_t i)
     c->state = v.state;
     c->deadline_us = v.deadline_us;
     c->limit = (kind_rows[v.kind].flags & KIND_F_PERMITS) != 0 ? v.limit : 0;
-    core_each_holder(t->engine->core, t->now_us, v.name, note_hold, &note);
+    core_holders_of(t->engine->core, t->now_us, v.name, HOLDERS_MAX, note_hold, &note);
 }
 
 static int
@@ -286,20 +295,26 @@ want(struct contended *c)
     return news;
 }
 
-/* The names that match, and those above them: what their holders wait for, up to the roots. */
+static bool
+is_asked_for(const struct tree *t, const struct contended *c)
+{
+    struct slice glob = {t->glob, t->glob_n};
+
+    return glob.n == 0 || glob_match(glob, bytes_of(t, c->at, c->n));
+}
+
+/* The names that match are wanted; so are those above them: what their holders wait for, up to the roots. */
 static void
-choose(struct tree *t, struct slice glob)
+choose(struct tree *t)
 {
     size_t *todo = malloc((t->names.n + 1) * sizeof(*todo)), n = 0, i;
 
     if (todo == NULL) {
-        t->out->failed = true;
+        t->failed = true;
         return;
     }
     for (i = 0; i < t->names.n; i++) {
-        struct contended *c = name_of(t, i);
-
-        if ((glob.n == 0 || glob_match(glob, bytes_of(t, c->at, c->n))) && want(c)) {
+        if (name_of(t, i)->wanted) {
             todo[n++] = i;
         }
     }
@@ -419,7 +434,8 @@ print_hold(struct tree *t, const struct hold *h, size_t n, unsigned depth)
             buf_adds(t->out, " shared");
         }
         print_span(t, " for ", h->held_us, "");
-        buf_printf(t->out, ", token %" PRIu64, h->token);
+        buf_printf(t->out, ", token %" PRIu64, h->grant.token);
+        outbox_rely(t->box, &h->grant, t->losses);
         buf_adds(t->out, c->open      ? " (a cycle: it stands above)"
                          : c->printed ? " (its queue stands above)"
                          : c->deep    ? " (its queue stands below)"
@@ -528,35 +544,81 @@ print_forest(struct tree *t)
     }
 }
 
-void
-tree_print(struct engine *e, int64_t now_us, struct slice glob, size_t rows_max, struct buf *out)
+struct tree *
+tree_new(struct engine *e, struct slice glob, size_t rows_max)
 {
-    struct tree t = {.engine = e, .now_us = now_us, .out = out, .rows_max = rows_max};
-    size_t i;
+    struct tree *t = calloc(1, sizeof(*t) + glob.n);
 
-    buf_init(&t.bytes, 0);
-    core_each_waiter(e->core, now_us, SLICE_LIT(""), note_wait, &t);
-    for (i = 0; i < t.names.n && !out->failed; i++) {
-        note_holders(&t, i);
+    if (t == NULL) {
+        return NULL;
     }
-    sort(&t.waits_by_owner);
-    sort(&t.holds_by_owner);
+    t->engine = e;
+    t->losses = e->metrics.lost;
+    t->rows_max = rows_max;
+    t->glob_n = glob.n;
+    memcpy(t->glob, glob.n > 0 ? glob.p : "", glob.n);
+    buf_init(&t->bytes, 0);
+    list_init(&t->walk.node);
+    return t;
+}
+
+void
+tree_free(struct tree *t)
+{
+    core_walk_end(&t->walk);
+    buf_fini(&t->bytes);
+    free(t->names.p);
+    free(t->waits.p);
+    free(t->holds.p);
+    free(t->waits_by_owner.p);
+    free(t->holds_by_owner.p);
+    free(t);
+}
+
+bool
+tree_step(struct tree *t, int64_t now_us)
+{
+    t->now_us = now_us;
+    if (!t->begun) {
+        core_walk_begin(t->engine->core, &t->walk);
+        t->begun = true;
+    }
+    if (!t->failed && core_walk_waiters(t->engine->core, &t->walk, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
+        return true;
+    }
+    if (t->failed) { /* names may lack their bytes */
+        return false;
+    }
+    if (t->noted < t->names.n) {
+        note_holders(t, t->noted++);
+        return true;
+    }
+    if (t->compared < t->names.n) {
+        name_of(t, t->compared)->wanted = is_asked_for(t, name_of(t, t->compared));
+        t->compared++;
+        return true;
+    }
+    return false;
+}
+
+void
+tree_print(struct tree *t, struct buf *out, struct outbox *box)
+{
+    t->out = out;
+    t->box = box;
+    sort(&t->waits_by_owner);
+    sort(&t->holds_by_owner);
+    if (!t->failed) {
+        choose(t);
+    }
+    out->failed = out->failed || t->failed;
     if (!out->failed) {
-        choose(&t, glob);
+        print_forest(t);
     }
-    if (!out->failed) {
-        print_forest(&t);
-    }
-    if (t.rows == 0) {
+    if (t->rows == 0) {
         buf_adds(out, "nobody waits\r\n");
     }
-    if (t.left_out > 0) {
-        buf_printf(out, "... and %zu more, not shown\r\n", t.left_out);
+    if (t->left_out > 0) {
+        buf_printf(out, "... and %zu more, not shown\r\n", t->left_out);
     }
-    buf_fini(&t.bytes);
-    free(t.names.p);
-    free(t.waits.p);
-    free(t.holds.p);
-    free(t.waits_by_owner.p);
-    free(t.holds_by_owner.p);
 }

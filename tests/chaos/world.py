@@ -35,6 +35,7 @@ max_poll: 1s
 deadlock_delay: 1s
 dead_peer: 2s
 drain_timeout: 500ms
+protected_mode: false
 rules:
   - { match: "si:*", kind: simple }
   - { match: "co:*", kind: counter }

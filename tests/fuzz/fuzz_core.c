@@ -72,8 +72,11 @@ check_answer(const struct asked *a, const struct core_reply *r)
     case CORE_DEADLOCK:
         CHECK(locks && r->hops > 0);
         break;
-    case CORE_NOT_GRANTED:
     case CORE_TOO_MANY_WAITERS:
+        CHECK(locks || a->type == CORE_CANCEL);
+        break;
+    case CORE_NOT_GRANTED:
+    case CORE_CANCELLED:
     case CORE_TOO_MANY_LOCKS:
         CHECK(locks);
         break;
@@ -322,7 +325,7 @@ session_moves(struct world *w, struct choices *c)
     uint64_t *s = &w->session[how % SESSIONS];
 
     if (*s == 0) {
-        *s = core_session_open(w->core);
+        *s = core_session_open(w->core, 0);
         CHECK(*s != 0);
     } else if (how & 128) {
         uint64_t gone = *s;
@@ -364,6 +367,7 @@ configure(struct world *w, struct choices *c)
     w->conf.waiters_max = how & 2 ? 3 : 1000;
     w->conf.locks_max = how & 4 ? 2 : 1000;
     w->conf.handoff_max = 1 + (how >> 3 & 3);
+    w->conf.search_steps = how >> 5 & 3;
     core_configure(w->core, &w->conf);
 }
 
@@ -428,7 +432,7 @@ happens(struct world *w, struct choices *c)
         }
         break;
     case 7:
-        ask(w, c, CORE_BREAK);
+        ask(w, c, what / 32 == 7 ? CORE_CANCEL : CORE_BREAK);
         break;
     case 8:
     case 9:
@@ -532,8 +536,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 .handoff_max = 4, .waiters_max = 1000, .locks_max = 1000};
     w.core = core_new(&w.conf, &key, &w.metrics, (struct core_sink){act, &w});
     CHECK(w.core != NULL);
-    w.session[0] = core_session_open(w.core);
-    w.session[1] = core_session_open(w.core);
+    w.session[0] = core_session_open(w.core, 0);
+    w.session[1] = core_session_open(w.core, 0);
     for (int i = 0; i < EVENTS_MAX && c.n > 0; i++) {
         happens(&w, &c);
     }

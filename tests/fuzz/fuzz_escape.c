@@ -118,19 +118,19 @@ monitor_line(struct choices *c)
     list_init(&e.ready);
     list_init(&hears.ready_node);
     list_push_back(&e.monitors, &hears.monitor_node);
-    buf_init(&hears.out, 0);
+    outbox_init(&hears.out);
     reader_init(&r, &limits);
     CHECK(reader_feed(&r, in.p, in.n) && reader_feed(&r, "\n", 1));
     while (reader_next(&r, &w) == READER_READY) {
         int id = command_find(w.word[0]);
         struct cmd cmd = {.session = &talks, .words = &w, .id = id < 0 ? CMD_PING : (enum command_id)id};
 
-        buf_clear(&hears.out, SIZE_MAX);
+        buf_clear(&hears.out.bytes, SIZE_MAX);
         monitor_feed(&cmd);
-        check_monitored(&hears.out, &w, cmd.id);
+        check_monitored(&hears.out.bytes, &w, cmd.id);
     }
     reader_fini(&r);
-    buf_fini(&hears.out);
+    outbox_fini(&hears.out);
 }
 
 static void

@@ -30,6 +30,7 @@ RULES = [
     'match: "fair/*", kind: fair',
     'match: "rw/*", kind: rw',
     'match: "sem/*", kind: semaphore, limit: 2',
+    'match: "load/made", kind: semaphore, limit: 5',
     'match: "fenced/*", kind: fenced',
     'match: "redis-py/*", kind: simple, value: hex32{more}',
     'match: "redlock/*", kind: simple, value: hex32{more}',

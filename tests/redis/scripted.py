@@ -1,8 +1,10 @@
 """scripted.py -- Lua scripts on a private Redis, for their tests: one call of one verb of one kind, columns by name."""
 import contextlib
+import hashlib
 import os
 import re
 import subprocess
+import uuid
 
 import harness
 from harness import Case
@@ -16,6 +18,16 @@ LEASE = 30000
 UUID = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"
 ME = UUID + ":1"
 YOU = "8743c9c0-95b2-4ea3-8a3d-3a3a3a3a3a3a:91"
+UUID_SHAPE = "^%s%s%%-%s%%-%s%%-%s%%-%s%s%s$" % (("%x%x%x%x",) * 8)
+
+
+def permit_of(who):
+    """16 bytes that only it knows; readable ones."""
+    return hashlib.md5(who.encode()).hexdigest()[:16]
+
+
+def value_of(who):
+    return str(uuid.UUID(hashlib.md5(who.encode()).hexdigest()))
 
 
 class Kind:
@@ -87,8 +99,9 @@ class Scripted(Case):
         rows = []
         for key, more in names:
             who = more.get("owner", ME)
-            columns = dict(owner=who, value=who, permit=who, lease=LEASE, holds=0 if verb == "release" else 1, rest=0,
-                           reentry=0, exact=0, stamp=0, mode="write", place=0, limit=1, channel="ch:%s" % (key,))
+            columns = dict(owner=who, value=value_of(who), permit=permit_of(who), lease=LEASE,
+                           holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, stamp=0, mode="write",
+                           place=0, limit=1, declared=1, shape=UUID_SHAPE, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
         return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], guard, floor,

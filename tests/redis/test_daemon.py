@@ -25,6 +25,12 @@ class Signals(Case):
         self.assertFalse(os.path.exists(d.path), "the socket stays behind")
         until(lambda: not alive(pid))
 
+    def test_a_healthy_start_warns_of_nothing(self):
+        """Its Redis is waited for, and nobody asked for more connections than there are files."""
+        d = self.rlockd()
+        self.conn(d).cmd("PING")
+        self.assertEqual([line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error")], [])
+
     def test_term_lets_holders_finish_and_grants_nothing(self):
         d = self.rlockd(conf="drain_timeout: 1h\n")
         holder, waiter = self.conn(d), self.conn(d)
@@ -328,7 +334,9 @@ class Systemd(Case):
         http = socket.create_server(("127.0.0.1", 0))
         page = http.getsockname()
         code = ("import os,sys\n"
-                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:4]]): os.dup2(fd, 3 + n)\n"
+                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:4]]):\n"
+                "    os.dup2(fd, 3 + n)\n"
+                "    os.set_inheritable(3 + n, True)\n"  # dup2(3, 3) keeps close-on-exec
                 "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='3',LISTEN_FDNAMES='a:b:http')\n"
                 "os.execv(sys.argv[4],sys.argv[4:])\n")
         passed = (unix.fileno(), tcp.fileno(), http.fileno())

@@ -193,10 +193,13 @@ class Kinds(Case):
 
     def test_a_redis_user_with_the_rights_that_the_readme_names(self):
         with open(harness.os.path.join(harness.TOP, "README.md")) as f:
-            words = re.search("^ACL SETUSER rlockd .*$", f.read(), re.M).group(0).split()
+            text = f.read()
+        words = re.search("^ACL SETUSER rlockd .*$", text, re.M).group(0).split()
+        prefix = re.search("^locks: { prefix: .*$", text, re.M).group(0) + "\n"
         self.assertEqual(self.r.cmd(*words), "OK")
         self.a.stop()
-        d = self.rlockd(redis=self.r.url, name="c", conf="redis: { user: rlockd, password: secret }\n" + self.conf)
+        d = self.rlockd(redis=self.r.url, name="c",
+                        conf="redis: { user: rlockd, password: secret }\n" + prefix + self.conf)
         holder, waiter = self.conn(d), self.conn(d)
         for kind in ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"):
             self.assertGreater(holder.cmd("LOCK", kind, "KIND", kind), 0)
@@ -205,10 +208,10 @@ class Kinds(Case):
             self.assertEqual(holder.cmd("UNLOCK", kind), 0)
             self.assertGreater(waiter.read(), 0)
             self.assertEqual(waiter.cmd("UNLOCK", kind), 0)
-        self.r.cmd("SET", "py/1", "0" * 32, "NX", "PX", "30000")
+        self.r.cmd("SET", "lock:py/1", "0" * 32, "NX", "PX", "30000")
         holder.ask("LOCK", "py/1")
         until(lambda: int(re.search("tracking_total_keys:([0-9]+)", self.r.cmd("INFO", "stats")).group(1)) >= 1)
-        self.r.cmd("DEL", "py/1")
+        self.r.cmd("DEL", "lock:py/1")
         self.assertGreater(holder.read(), 0)
         self.assertNotRegex(d.log(), "(?m)^(warn|error) redis")
 

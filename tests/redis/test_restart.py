@@ -134,6 +134,36 @@ class Sessions(Restart):
             d.kill()
         self.assertGreater(freed, 0)
 
+    def test_killed_while_the_table_shrinks(self):
+        """Wherever its records are just then: each that is kept is there once."""
+        for n in range(6):
+            d = self.start("d%d" % n)
+            c = self.conn(d)
+            keep = ["LOCK keep%d:%d OWNER o" % (n, i) for i in range(10)]
+            for i in range(10):
+                lines = ["LOCK n%d:%d:%d" % (n, i, k) for k in range(300)] + keep[i:i + 1]
+                self.pipeline(c, lines)
+            large = int(d.info("persistence")["state_bytes"])
+            c.close()
+            until(lambda: int(d.info("persistence")["state_kept"]) < 500 - 80 * n, pause=0.0001)
+            d.kill()
+            d = self.start("e%d" % n)
+            self.assertRegex(d.log(), r"adopted held=10 places=0 to_free=[0-9]+ lost=0 left=0 torn=0")
+            until(lambda: int(d.info("persistence")["state_kept"]) == 10)
+            until(lambda: int(d.info("persistence")["state_bytes"]) < large / 4)
+            with self.conn(d) as c:
+                for i in range(10):
+                    self.assertEqual(c.cmd("UNLOCK", "keep%d:%d" % (n, i), "OWNER", "o"), 0)
+            until(lambda: d.info("persistence")["state_kept"] == "0")
+            d.kill()
+
+    @staticmethod
+    def pipeline(c, lines):
+        c.sock.sendall(("\r\n".join(lines) + "\r\n").encode())
+        got = b""
+        while got.count(b"\n") < len(lines):
+            got += c.sock.recv(1 << 16)
+
     @staticmethod
     def readable(conns):
         return select.select(conns, [], [], 0)[0]
@@ -171,6 +201,20 @@ class Named(Restart):
             token = t
             self.assertEqual(w[i].cmd("UNLOCK", "a", "OWNER", "w%d" % (i + 1)), 0)
         self.assertGreater(new.read(), token)
+
+    def test_a_grace_of_its_own(self):
+        """Where the rule has none: what an owner has asked for by GRACE holds over a crash, from the next start on."""
+        conf = "locks: { owner_grace: 0 }\n"
+        d = self.start(conf=conf)
+        c = self.conn(d)
+        token = c.cmd("LOCK", "a", "OWNER", "w", "GRACE", "20s")
+        c.cmd("LOCK", "b", "OWNER", "plain")
+        d = self.again(d, "second", conf=conf)
+        c = self.conn(d)
+        self.assertGreater(c.cmd("LOCK", "b", "WAIT", "10s"), 0)
+        d.advance("15s")
+        self.assertIsNone(c.cmd("LOCK", "a", "NOWAIT"))
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w", "ONCE", "WAIT", "5s"), token)
 
     def test_every_kind(self):
         d = self.start(conf='locks: { lease: 3s }\n')

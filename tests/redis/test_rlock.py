@@ -36,6 +36,12 @@ class Rlock(Case):
         self.addCleanup(self.reap, p)
         return p
 
+    @staticmethod
+    def command_of(p):
+        """The process of the command: rlock's child's child."""
+        inner = until(lambda: harness.children(p.pid))[0]
+        return until(lambda: harness.children(inner))[0]
+
     def state(self, name):
         locks = self.c.maps("LOCKS", name)
         return (locks[0]["state"], locks[0]["waiters"]) if locks else None
@@ -80,6 +86,25 @@ class Ending(Rlock):
             self.assertIn(code, out)
         self.assertRegex(self.run_words([RLOCK, "--version"])[1], r"^rlock \d")
 
+    def test_help(self):
+        whole = self.run_words([RLOCK, "--help"])
+        self.assertEqual(self.run_words([RLOCK, "help"]), whole)
+        self.assertEqual(self.run_words([RLOCK, "run", "--help"]), whole)
+        self.assertEqual(self.run_words([RLOCK, "run", "x", "-h"]), whole)
+        self.assertEqual(self.run_words([RLOCK, "show"])[2],
+                         "rlock: there is no verb 'show': run, ls, tree, ping or help\nTry: rlock --help\n")
+        self.assertEqual(self.run_words([RLOCK, "ping", "x"])[2], "rlock: ping takes other words\nTry: rlock --help\n")
+
+    def test_a_plain_number_is_seconds(self):
+        """As for flock -w 5 and sleep 5."""
+        self.start_daemon()
+        self.c.cmd("LOCK", "x")
+        began = time.monotonic()
+        self.assertEqual(self.rlock("run", "x", "-w", "1", "--", "true")[0], 75)
+        self.assertGreaterEqual(time.monotonic() - began, 0.9)
+        self.spawn("run", "x", "-w", "100", "--kill-after", "7", "--", "true")
+        until(lambda: any(w["deadline_ms"] > 90000 for w in self.c.maps("WAITERS", "x")))
+
     def test_a_name_that_is_refused(self):
         self.start_daemon()
         status, _, err = self.rlock("run", "x" * 600, "--", "true")
@@ -122,11 +147,25 @@ class Holding(Rlock):
         self.start_daemon()
         self.c.cmd("LOCK", "x")
         mark = os.path.join(self.dir, "ran")
-        for words in (["run", "x", "-n"], ["run", "-n", "x"], ["run", "x", "-w", "50ms"], ["run", "-w", "50", "x"]):
+        for words in (["run", "x", "-n"], ["run", "-n", "x"], ["run", "x", "-w", "50ms"], ["run", "-w", "1", "x"]):
             status, _, err = self.rlock(*words, "--", "touch", mark)
             self.assertEqual(status, 75)
             self.assertIn("busy", err)
         self.assertFalse(os.path.exists(mark))
+
+    def test_who_gives_up_leaves_no_ticket(self):
+        """Neither in the queue here nor in Redis', for it is gone before the next one asks."""
+        self.start_daemon(conf="locks: { place_grace: 10m }\n")
+        self.c.cmd("LOCK", "x", "KIND", "fair")
+        self.assertEqual(self.rlock("run", "x", "--kind", "fair", "-w", "200ms", "--kill-after", "5m", "--", "true")[0], 75)
+        until(lambda: self.c.maps("WAITERS", "x") == [])
+        p = self.spawn("run", "x", "--kind", "fair", "--kill-after", "5m", "--", "true")
+        until(lambda: self.state("x") == ("held", 1))
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(harness.DEADLINE), 128 + signal.SIGTERM)
+        until(lambda: self.c.maps("WAITERS", "x") == [])
+        self.c.cmd("UNLOCK", "x")
+        self.free("x")
 
     def test_waits_its_turn(self):
         self.start_daemon()
@@ -216,7 +255,7 @@ class Holding(Rlock):
         self.start_daemon()
         p = self.spawn("run", "x", "--", "sleep", "1000")
         self.held("x")
-        child = until(lambda: harness.children(p.pid))[0]
+        child = self.command_of(p)
         p.kill()
         self.assertGreater(self.c.cmd("LOCK", "x", "WAIT", "10s"), 0)
         until(lambda: not alive(child))
@@ -300,7 +339,7 @@ class Tree(Rlock):
         status, out, _ = self.rlock("tree", "b")
         self.assertEqual(status, 0)
         self.assertRegex(out, r'^owner "leaf" by session \d+ \(.*\)\n  holds b for \S+, token \d+\n'
-                              r"    1\. session \d+ \(.*\), waiting \S+\n$")
+                              r'    1\. owner "rlock:\S+" by session \d+ \(.*\), waiting \S+\n$')
         self.assertIn('1. owner "leaf"', self.rlock("tree")[1])
         self.c.cmd("UNLOCK", "b", "OWNER", "leaf")
         self.assertEqual(p.wait(harness.DEADLINE), 0)
@@ -325,13 +364,20 @@ class Losing(Rlock):
         self.assert_lost(p)
 
     def test_our_session_is_killed(self):
+        """Its owner has the lock, and comes back for it."""
         self.start_daemon()
         p = self.run_trap()
-        self.c.cmd("KILL", self.c.maps("LOCKS", "x")[0]["session"])
+        was = self.c.maps("LOCKS", "x")[0]
+        self.c.cmd("KILL", was["session"])
+        until(lambda: self.c.maps("LOCKS", "x")[0]["session"] not in (None, was["session"]))
+        self.assertEqual(self.c.maps("LOCKS", "x")[0]["token"], was["token"])
+        self.assertIsNone(p.poll())
+        self.assertEqual(self.c.cmd("BREAK", "x"), 1)  # and hears of its loss there
         self.assert_lost(p)
 
     def test_the_daemon_is_killed(self):
-        self.start_daemon()
+        """And none comes back: see test_rlock_restart.py for one that does."""
+        self.start_daemon(conf=SHORT)
         p = self.run_trap()
         self.d.kill()
         self.assert_lost(p)
@@ -339,7 +385,7 @@ class Losing(Rlock):
     def test_a_child_that_does_not_listen_is_killed(self):
         self.start_daemon()
         p = self.run_trap("--kill-after", "200ms", trap="trap '' TERM")
-        child = harness.children(p.pid)[0]
+        child = self.command_of(p)
         self.c.cmd("BREAK", "x")
         self.assert_lost(p, b"")
         self.assertFalse(alive(child))
@@ -355,7 +401,7 @@ class Losing(Rlock):
     def test_a_stopped_child_too(self):
         self.start_daemon()
         p = self.run_trap()
-        os.kill(harness.children(p.pid)[0], signal.SIGSTOP)
+        os.kill(self.command_of(p), signal.SIGSTOP)
         self.c.cmd("BREAK", "x")
         self.assert_lost(p)
 

@@ -16,7 +16,7 @@ from harness import Case, until
 RLOCK = os.path.join(harness.BUILD, "rlock")
 GRANT = b"*4\r\n$5\r\ntoken\r\n$1\r\n5\r\n$8\r\nlease_ms\r\n:%d\r\n"
 USUAL = {"CLIENT": b":7\r\n", "SUBSCRIBE": b"*3\r\n$9\r\nsubscribe\r\n$9\r\nsession:7\r\n:1\r\n", "LOCK": GRANT % 60000,
-         "UNLOCK": b":0\r\n"}
+         "UNLOCK": b":0\r\n", "CANCEL": b":0\r\n"}
 NONSENSE = b"HTTP/1.1 400 Bad Request\r\n"
 MESSAGE = b"*3\r\n$7\r\nmessage\r\n$9\r\nsession:7\r\n$%d\r\n%s\r\n"
 
@@ -207,7 +207,7 @@ class Before(Bad):
         self.assertEqual(self.rlock("run", "x", "--", "true", LOCK=[late, GRANT % 600]), (0, ""))
         words = [w[0] for w in self.d.said]
         self.assertEqual((words[:4], words[-1]), (["CLIENT", "SUBSCRIBE", "LOCK", "LOCK"], "UNLOCK"))
-        self.assertEqual(self.d.said[3], ["LOCK", "x", "FULL", "NOWAIT", "ONCE"])
+        self.assertEqual(self.d.said[3][:4] + self.d.said[3][7:], ["LOCK", "x", "FULL", "OWNER", "NOWAIT", "ONCE"])
 
 
 class While(Bad):
@@ -218,7 +218,6 @@ class While(Bad):
         self.d.push("SUBSCRIBE", MESSAGE % (9, b"granted 5") + b":1\r\n" + MESSAGE % (3, b"los"))
         self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
         self.assert_lost(p, "lock lost: the daemon says so")
-        self.assertNotIn("UNLOCK", [w[0] for w in self.d.said])
 
     def test_nonsense(self):
         for link in ("SUBSCRIBE", "LOCK"):
@@ -227,10 +226,36 @@ class While(Bad):
             self.assert_lost(p, "lock lost: the answer is not rlockd's")
 
     def test_closed(self):
+        """It comes back, and asks for what it holds; only a loss of its own token is one."""
         for link in ("SUBSCRIBE", "LOCK"):
             p = self.runs()
             self.d.push(link, None)
-            self.assert_lost(p, "lock lost: the daemon closed the connection")
+            self.d.wait_for("LOCK", 2)
+            again = [w for w in self.d.said if w[0] == "LOCK"][1]
+            self.assertEqual(again[:4] + again[7:], ["LOCK", "x", "FULL", "OWNER", "WAIT", "2s", "ONCE"])
+            self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 4") + MESSAGE % (7, b"lost 55"))
+            self.d.push("SUBSCRIBE", MESSAGE % (6, b"lost 5"))
+            self.assert_lost(p, "connection lost, the command goes on: the daemon closed the connection\n"
+                                "rlock: x: lock lost: the daemon says so")
+
+    def test_no_room_when_it_comes_back(self):
+        """A daemon that has no room for it yet says nothing about the lock."""
+        p = self.runs(LOCK=[GRANT % 60000, b"-ERR max number of clients reached\r\n",
+                            b"-UNAVAILABLE Redis cannot answer\r\n", GRANT % 60000, b"-LOST it was lost\r\n"])
+        self.d.push("LOCK", None)
+        self.d.wait_for("LOCK", 4)
+        self.assertIsNone(p.poll())
+        self.d.push("LOCK", None)
+        self.assert_lost(p, "lock lost: the daemon says so")
+
+    def test_another_grant_after_it_was_closed(self):
+        """The lock was free meanwhile, and another's, who knows: the command ends under the new grant, which is given
+        back."""
+        p = self.runs(LOCK=[GRANT % 60000, grant(60000, b"6")])
+        self.d.push("LOCK", None)
+        self.assert_lost(p, "lock lost: the daemon says so")
+        self.assertEqual([w[0] for w in self.d.said][-1], "UNLOCK")
+        self.assertNotIn("TOKEN", self.d.said[-1])
 
     def test_asked_again(self):
         """UNAVAILABLE and LIMIT say nothing about the lock; another token does, and so does LOST."""
@@ -313,7 +338,7 @@ class Calls(Bad):
     def test_no_process(self):
         status, err = self.rlock("run", "x", "--", "true", env=self.failing("fork"))
         self.assertEqual((status, err), (126, "rlock: true: Resource temporarily unavailable\n"))
-        self.assertEqual(self.d.said[-1], ["UNLOCK", "x", "TOKEN", "5"])
+        self.assertEqual(self.d.said, [])
 
     def test_no_signals(self):
         status, err = self.rlock("run", "x", "--", "true", env=self.failing("signalfd"))

@@ -12,7 +12,7 @@ import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
                       LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, SCRIPTS, STALE, TAKEN, TERMS, TEXT, VERBS, YOU,
-                      Scripted, said)
+                      Scripted, said, value_of)
 
 
 class Acquire(Scripted):
@@ -28,7 +28,7 @@ class Acquire(Scripted):
                 self.assertEqual(self.c.cmd("GET", CLOCK), str(token))
         for kind in HASHES:
             self.assertEqual(self.c.cmd("HGETALL", kind), KIND[kind].hash_of)
-        self.assertEqual(self.c.cmd("GET", "simple"), ME)
+        self.assertEqual(self.c.cmd("GET", "simple"), value_of(ME))
         self.assertEqual(self.c.cmd("GET", "counter"), "1")
 
     def test_taken_and_untouched(self):
@@ -556,28 +556,39 @@ class Batches(Scripted):
 class Look(Scripted):
     def look(self, key="k"):
         reply = self.c.cmd("EVAL", LOOK, 1, key)
-        self.assertEqual([type(x) for x in reply], [int, str, str, int, int])
+        self.assertEqual([type(x) for x in reply], [int, str, str, int, int, str])
         self.assertLessEqual(abs(reply[0] - self.now_us()), 5 * 1000000)
         return reply[1:]
 
     def test_look(self):
-        self.assertEqual(self.look(), ["none", "", 0, -2])
+        self.assertEqual(self.look(), ["none", "", 0, -2, ""])
         self.c.cmd("SET", "k", "x" * 500)
-        self.assertEqual(self.look(), ["string", "x" * 128, 1, -1])
+        self.assertEqual(self.look(), ["string", "", 1, -1, "x" * 128])
         self.c.cmd("DEL", "k")
         self.held("reentrant", holds=7)
-        kind, owner, holds, pttl = self.look()
-        self.assertEqual((kind, owner, holds), ("hash", ME, 7))
+        kind, owner, holds, pttl, value = self.look()
+        self.assertEqual((kind, owner, holds, value), ("hash", ME, 7, ""))
         self.assertTrue(0 < pttl <= LEASE)
-        self.c.cmd("HSET", "rw", "mode", "read", YOU, 2)
-        self.assertEqual(self.look("rw"), ["hash", YOU, 2, -1])
-        self.c.cmd("HSET", "odd", "f", "notanumber")
-        self.assertEqual(self.look("odd"), ["hash", "f", 0, -1])
-        self.c.cmd("HSET", "many", *[x for i in range(1000) for x in ("f%d" % i, i)])
-        self.assertEqual(self.look("many"), ["hash", "", 0, -1])
         for i, words in enumerate((("RPUSH", "x"), ("SADD", "x"), ("ZADD", 1, "x"), ("XADD", "*", "f", "v"))):
             self.c.cmd(words[0], "o%d" % i, *words[1:])
-            self.assertEqual(self.look("o%d" % i)[1:], ["", 0, -1])
+            self.assertEqual(self.look("o%d" % i)[1:], ["", 0, -1, ""])
+
+    def test_a_hash_that_is_a_locks(self):
+        us = YOU[:37]
+        for fields, seen in (((YOU, 2), (YOU, 2)), (("mode", "read", YOU, 2), (YOU, 2)),
+                             (("mode", "write", YOU + ":write", 3, YOU, 1), (YOU + ":write", 3)),
+                             ((YOU, "notanumber"), ("", 0)), (("f", 1), ("", 0)), ((YOU, 1, "f", 1), ("", 0)),
+                             ((YOU, 1, "f", "text"), ("", 0)), (("mode", "read"), ("", 0)), ((YOU, -1), ("", 0)),
+                             (("mode", "read", YOU, 1, "path", "x"), ("", 0)), ((YOU, "1" * 20), ("", 0)),
+                             ((YOU, 1, us + "1", 1), ("", 0)),
+                             (["mode", "read"] + [x for i in range(63) for x in (us + str(i), 1)], (us + "0", 1)),
+                             (["mode", "read"] + [x for i in range(64) for x in (us + str(i), 1)], ("", 0))):
+            with self.subTest(fields=fields[:6]):
+                self.c.cmd("DEL", "k")
+                self.c.cmd("HSET", "k", *fields)
+                self.assertEqual(self.look(), ["hash", "", 0, -1, ""])  # locks have an expiry
+                self.c.cmd("PEXPIRE", "k", LEASE)
+                self.assertEqual(tuple(self.look()[1:3]), seen)
 
     def test_it_only_reads(self):
         self.held("reentrant")

@@ -6,7 +6,13 @@ from scripted import CLOCK, FOREIGN, FULL, GONE, LEASE, ME, OK, TAKEN, UUID, YOU
 WAIT, DAY = 300000, 86400000
 LIST, SET = "redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"
 OTHER = "11111111-2222-4333-8444-555555555555:7"  # of a third client
+THIRD = OTHER[:37] + "8"
 US = [UUID + ":%d" % n for n in range(10)]
+
+
+def named(letter, n):
+    """An owner of another client."""
+    return "%s-2222-4333-8444-555555555555:%d" % (letter * 8, n)
 
 
 class Fair(Scripted):
@@ -61,9 +67,9 @@ class Fair(Scripted):
         self.held("fair", who=YOU)
         self.redisson(YOU, OTHER)
         self.try_(US[1], place=1)
-        self.redisson("x:1")
+        self.redisson(THIRD)
         self.run_all("fair", "acquire", [("k", dict(owner=who, place=1)) for who in US[2:4]])
-        self.assertEqual(self.queue(), [YOU, OTHER, US[1], "x:1", US[2], US[3]])
+        self.assertEqual(self.queue(), [YOU, OTHER, US[1], THIRD, US[2], US[3]])
         self.score_is(US[1], LEASE + 2 * WAIT)
         self.score_is(US[2], LEASE + 4 * WAIT)  # a stranger's place has more than its own WAIT at first: one too many
         self.score_is(US[3], LEASE + 4 * WAIT)
@@ -162,20 +168,20 @@ class Fair(Scripted):
             with self.subTest(verb, **more):
                 self.flush()
                 self.held("fair", who=YOU)
-                self.redisson("a:1", "b:2", wait=-1000)
+                self.redisson(named("a", 1), named("b", 2), wait=-1000)
                 self.redisson(OTHER + "0")
                 self.try_(US[5], place=1) if verb == "renew" else None
-                self.c.cmd("LPUSH", LIST, "c:3")  # without a score: nobody's
+                self.c.cmd("LPUSH", LIST, named("c", 3))  # without a score: nobody's
                 self.run_one("fair", verb, **more)
                 self.assertEqual(self.queue()[0], OTHER + "0")
-                self.assertEqual((self.score("a:1"), self.score("b:2")), (None, None))
+                self.assertEqual((self.score(named("a", 1)), self.score(named("b", 2))), (None, None))
 
     def test_behind_stale_heads_the_lock_is_free(self):
-        self.redisson("a:1", "b:2", wait=-1000)
+        self.redisson(named("a", 1), named("b", 2), wait=-1000)
         self.assertEqual(self.try_(ME)[0], OK)
         self.left("k")
         self.run_one("fair", "release")
-        self.redisson(*["c:%d" % n for n in range(2500)], wait=-1)  # a thousand at a time
+        self.redisson(*[named("c", n) for n in range(2500)], wait=-1)  # a thousand at a time
         for left in (1500, 500):
             self.assertEqual(self.try_(ME), (TAKEN, 1, 0))
             self.assertEqual(self.c.cmd("LLEN", LIST), left)
@@ -183,7 +189,7 @@ class Fair(Scripted):
         self.left("k")
 
     def test_who_is_first_after_a_stale_head_is_told(self):
-        self.redisson("a:1", wait=-1000)
+        self.redisson(named("a", 1), wait=-1000)
         self.redisson(OTHER)
         with self.listening("ch:k", "ch:k:" + OTHER) as sub:
             self.assertEqual(self.try_(ME, place=1)[0], TAKEN)
@@ -378,18 +384,29 @@ class Fenced(Scripted):
         self.assertEqual(self.run_one("fenced", "clear")[0], FOREIGN)
         self.assertEqual(self.counter(), broken)
 
-    def test_what_is_no_counter_stays(self):
-        for spoil in (("RPUSH", COUNTER, "x"), ("SET", COUNTER, "nonsense"), ("SET", COUNTER, "9007199254740992"),
-                      ("SET", COUNTER, "-1"), ("SET", COUNTER, "nan"), ("SET", COUNTER, "inf")):
+    def test_what_is_no_counter_stays_and_nothing_is_granted(self):
+        for n, spoil in enumerate((("RPUSH", COUNTER, "x"), ("SET", COUNTER, "nonsense"), ("SET", COUNTER, "-1"),
+                                   ("SET", COUNTER, "nan"), ("SET", COUNTER, "inf"), ("SET", COUNTER, "0x10"),
+                                   ("SET", COUNTER, "1e3"), ("SET", COUNTER, ""), ("SET", COUNTER, 7, "PX", 50000),
+                                   ("HSET", COUNTER, ME, 1))):
             with self.subTest(spoil):
                 self.c.cmd("DEL", COUNTER, "k")
                 self.c.cmd(*spoil)
-                was = self.c.cmd("DUMP", COUNTER)
-                reply = self.run_all("fenced", "acquire", [("k", {}), ("b%s" % spoil[2], {})])
-                self.assertEqual([r[0] for r in reply], [OK, OK])
-                self.assertLessEqual(reply[0][1], self.now_us())
-                self.assertEqual(self.run_one("fenced", "clear")[0], OK)
-                self.assertEqual(self.c.cmd("DUMP", COUNTER), was)
+                was = self.c.cmd("DUMP", COUNTER), self.c.cmd("PEXPIRETIME", COUNTER)
+                reply = self.run_all("fenced", "acquire", [("k", {}), ("b%d" % n, {})])
+                self.assertEqual([r[0] for r in reply], [FOREIGN, OK])
+                self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+                self.held("reentrant")
+                token = int(self.c.cmd("GET", CLOCK))
+                outcome, broken, _ = self.run_one("fenced", "clear")
+                self.assertEqual((outcome, broken > token), (OK, True))
+                self.assertEqual((self.c.cmd("DUMP", COUNTER), self.c.cmd("PEXPIRETIME", COUNTER)), was)
+
+    def test_a_counter_without_room_stays(self):
+        self.c.cmd("SET", COUNTER, "9007199254740992")
+        self.assertLessEqual(self.take(), self.now_us())
+        self.assertEqual(self.run_one("fenced", "clear")[0], OK)
+        self.assertEqual(self.counter(), 9007199254740992)
 
     def test_a_full_redis_does_not_raise_it(self):
         self.take()

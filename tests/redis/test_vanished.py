@@ -43,7 +43,7 @@ class Vanished(Case):
             self.assertTrue(ip("-n", ns, "link", "set", dev, "up"))
 
     def test_its_locks_are_freed(self):
-        d = self.rlockd(conf="dead_peer: 3s\n", args=("--listen", "tcp:10.77.0.1:5625"),
+        d = self.rlockd(conf="dead_peer: 3s\nprotected_mode: false\n", args=("--listen", "tcp:10.77.0.1:5625"),
                         under=("ip", "netns", "exec", self.a))
         client = subprocess.Popen(["ip", "netns", "exec", self.b, sys.executable, "-c", CLIENT], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, preexec_fn=harness.die_with_us)

@@ -9,7 +9,11 @@
  *   S5  first come, first served among those who wait at one daemon
  *   S6  nothing is said to be held when its deadline has passed; who has not heard LOST has not lost it
  *   S7  what a stranger has in Redis nobody changes or takes away (ours.c)
+ *   S8  a name whose key another name has in use at its daemon is refused (client.c)
+ *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and says how many it has ended (cancel.c)
  *   G1  nothing takes a lock past its guard
+ *   G2  an attempt that runs past its guard, for Redis's clock was set back while it was under way, is one that its
+ *       daemon still reckons with
  *   A1  a process adopts all that the one before it has left (state.c)
  *   L1  what is free is granted to who waits for it, once faults have stopped
  *   L2  nothing is left in Redis that its daemon does not know of (ours.c, left.c)
@@ -34,7 +38,8 @@
  *      it with his next renewal. And S2: a grant may be broken before its answer arrives, and be told behind the next.
  *   L2 for a lease after Redis has gone back to older data (ghosts_us): what was given back since stands there again,
  *      and nobody asks for it.
- *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock.
+ *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
+ *      guard was over already: nothing that Redis says then speaks of later.
  *
  * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST.
  */
@@ -235,7 +240,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
         for (int k = 0; k < ASKED && other != s && other->open && !other->eof; k++) {
             const struct asked *b = &other->asked[k];
 
-            if (b->at_us < a->at_us && still_waits(d->world, b, name) && !was_refused(other, b, name)) {
+            if (b->at_us < a->at_us && !b->answered && still_waits(d->world, b, name) && !was_refused(other, b, name)) {
                 violated(d->world, "S5", "%s: session %d waits since %.6f, granted to session %d that came %.6f",
                          n->text, (int)other->id, (double)b->at_us / 1e6, (int)s->id, (double)a->at_us / 1e6);
             }
@@ -264,6 +269,15 @@ given_up(const struct daemon *d, const struct session *s, const struct asked *a,
     return false;
 }
 
+/* Its owner has a name, and has given it back over another session before this answer was heard. */
+static bool
+ended_elsewhere(const struct daemon *d, const struct asked *a, const struct core_reply *r)
+{
+    int64_t until_us;
+
+    return a->owner.n > 0 && core_standing(d->core, &r->relies, daemon_clock(d, d->world->now_us), &until_us) == CORE_ENDED;
+}
+
 void
 check_granted(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r)
 {
@@ -271,10 +285,10 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     int name = name_find(w, r->name);
     struct name *n = &w->name[name];
     struct promise *p = promise_find(n, d, r->owner);
-    bool gives_up = given_up(d, s, a, name), shared = a->shared && (p == NULL || p->shared);
+    bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r), shared = a->shared && (p == NULL || p->shared);
 
     sight(w, SIGHT_GRANTED);
-    if (r->lease_us <= 0 || r->token == 0) {
+    if (r->lease_us < 0 || r->token == 0) {
         violated(w, "S6", "%s granted for %lld us, token %llu", n->text, (long long)r->lease_us,
                  (unsigned long long)r->token);
     }
@@ -472,7 +486,7 @@ check_news(struct daemon *d, const struct core_publish *p)
     }
     sight(w, SIGHT_LOST);
     if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&
-        strcmp(p->reason, "lease over") != 0) {
+        strcmp(p->reason, "lease over") != 0 && strcmp(p->reason, "granted too late to be told") != 0) {
         violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,
                  (double)(w->now_us - w->trouble_us) / 1e6);
     }
@@ -494,6 +508,43 @@ check_zombie(const struct conn *c, int script, const struct reply *r)
         r->item[1]->n == 1 && w->now_us > w->late_guards_us) {
         violated(w, "G1", "a lock of kind %s was taken %.3f s past its guard", kind_rows[scripts_kind(script)].name,
                  (double)late_us / 1e6);
+    }
+}
+
+static bool
+is_known(const struct daemon *d, const struct name *n)
+{
+    struct core_lock_view v;
+
+    return core_lock_info(d->core, daemon_clock(d, d->world->now_us), slice_of(n->text), &v);
+}
+
+/* G2. Each row of the answer is of some names in their order, and how many they are stands last. */
+void
+check_moved_guard(const struct conn *c, const struct slice *word, const struct reply *r)
+{
+    struct world *w = c->world;
+    struct daemon *d = c->daemon;
+    int64_t guard_us = c->ran_sent_us + US_PER_S;
+    size_t key = 5;
+
+    if (w->set_back_us < c->ran_sent_us || w->set_back_us > guard_us || w->now_us < guard_us + US_PER_S / 4 ||
+        r->type != REPLY_ARRAY || !d->alive || d->life != c->life) {
+        return;
+    }
+    for (size_t i = 1; i + 3 < r->count; i += 4) {
+        for (int64_t k = 0; k < r->item[i + 3]->n; k++, key++) {
+            const struct name *n = &w->name[name_find(w, word[key])];
+
+            if (r->item[i]->n != 1) {
+                continue;
+            }
+            w->totals->faults[FAULT_MOVED_GUARD]++;
+            if (!n->broken && !is_known(d, n)) {
+                violated(w, "G2", "%s was taken %.3f s past the guard by an attempt that daemon %d has forgotten",
+                         n->text, (double)(w->now_us - guard_us) / 1e6, d->index);
+            }
+        }
     }
 }
 

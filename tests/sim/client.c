@@ -8,6 +8,8 @@
 
 static const char *const owners[] = {"alice", "bob", "carol"};
 
+#define BY_ANOTHER_NAME UINT64_MAX /* id of a request, see asks_by_another_name() */
+
 static bool
 name_has(const struct name *n, unsigned flag)
 {
@@ -65,6 +67,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                              .name = slice_of(n->text),
                              .spec = {.kind = n->kind,
                                       .limit = n->limit,
+                                      .declared = n->limit == 2, /* else by the request's own word */
                                       .lease_us = w->habit.lease_us,
                                       .linger_us = w->habit.linger_us,
                                       .owner_grace_us = w->habit.owner_grace_us,
@@ -93,6 +96,7 @@ begin_asking(struct world *w, struct session *s, struct asked *a, enum core_even
     }
     s->asked_n++;
     *a = (struct asked){.id = ++s->next_request, .type = type, .at_us = w->now_us, .first = first, .sole = first};
+    outbox_init(&a->box);
 }
 
 static void
@@ -104,6 +108,20 @@ note_asked(struct asked *a, const struct core_request *r)
     a->owner = r->owner;
 }
 
+/* It may have no more requests unanswered, and has one more: the oldest gives way if it waits. */
+static void
+crowds(struct daemon *d, const struct session *s)
+{
+    struct core_event ev = {.type = CORE_CROWDED, .oldest = {s->id, UINT64_MAX}};
+
+    for (int i = 0; i < ASKED && !s->eof; i++) {
+        ev.oldest.id = s->asked[i].id != 0 && s->asked[i].id < ev.oldest.id ? s->asked[i].id : ev.oldest.id;
+    }
+    if (ev.oldest.id != UINT64_MAX) {
+        daemon_step(d, &ev);
+    }
+}
+
 /* owner n == 0: as the habits have it. */
 void
 clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
@@ -113,6 +131,7 @@ clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int 
     struct asked *a = free_slot(s);
 
     if (a == NULL) {
+        crowds(d, s);
         return;
     }
     begin_asking(w, s, a, type);
@@ -194,8 +213,15 @@ session_ends(struct daemon *d, struct session *s)
     w->totals->faults[s->asked_n > 0 ? FAULT_GONE_WAITING : holds ? FAULT_GONE_HOLDING : FAULT_GONE_IDLE]++;
     trace(w, who(d), "session %d goes", (int)s->id);
     check_session_ends(d, s);
+    replies_drop(s);
     memset(s, 0, sizeof(*s)); /* from now on a reply for it is an error */
     daemon_step(d, &ev);
+}
+
+void
+clients_cut(struct daemon *d, struct session *s)
+{
+    session_ends(d, s);
 }
 
 void
@@ -239,6 +265,9 @@ clients_doom(struct world *w)
 void
 clients_lost(struct daemon *d)
 {
+    for (int i = 0; i < SESSIONS; i++) {
+        replies_drop(&d->session[i]);
+    }
     memset(d->session, 0, sizeof(d->session));
 }
 
@@ -275,9 +304,38 @@ void
 clients_open(struct daemon *d, struct session *s)
 {
     if (!d->draining) {
-        s->id = core_session_open(d->core);
+        s->id = core_session_open(d->core, 0);
         s->open = true;
+        replies_open(s);
         trace(d->world, who(d), "session %d comes", (int)s->id);
+    }
+}
+
+/*
+ * A name by another one that has its key, while it is in use there: it must be refused, and nothing else may come of it.
+ * No dice are thrown, so that all else goes on as it would have.
+ */
+static void
+asks_by_another_name(struct daemon *d, struct session *s, const struct name *n)
+{
+    struct core_event ev = {.type = (s->next_request + s->id) % 5 == 0 ? CORE_BREAK : CORE_LOCK};
+    enum kind kind;
+
+    if (!core_knows(d->core, slice_of(n->text), &kind)) {
+        return;
+    }
+    ev.request = (struct core_request){.session = s->id, .id = BY_ANOTHER_NAME, .name = SLICE_LIT("by another name"),
+                                       .spec = {.kind = n->kind, .limit = n->limit, .lease_us = LEASE_MAX_US,
+                                                .key = slice_of(n->text)}};
+    daemon_step(d, &ev);
+}
+
+static void
+hears_by_another_name(struct daemon *d, const struct core_reply *r)
+{
+    sight(d->world, SIGHT_ANOTHER_NAME);
+    if (r->answer != CORE_KEY_IN_USE && r->answer != CORE_TOO_MANY_WAITERS) {
+        violated(d->world, "S8", "a key that is in use is had by another name: answer %d", r->answer);
     }
 }
 
@@ -289,6 +347,12 @@ session_acts(struct daemon *d, struct session *s)
     struct slice nobody = {NULL, 0};
     enum core_event_type many;
 
+    if (s->open && (s->next_request + s->id) % 7 == 0) {
+        asks_by_another_name(d, s, &w->name[name]);
+    }
+    if (s->open && !s->eof && (s->next_request + s->id) % 41 == 4) {
+        cancels_act(d, s);
+    }
     if (!s->open) {
         clients_open(d, s);
     } else if (chance(w, (uint32_t)w->habit.gone)) {
@@ -386,7 +450,8 @@ hears_answer(struct daemon *d, struct session *s, struct asked *a, const struct 
     static const enum sight sights[CORE_ANSWERS] = {
         [CORE_NOT_GRANTED] = SIGHT_NOT_GRANTED, [CORE_NOT_HELD] = SIGHT_NOT_HELD, [CORE_WAS_LOST] = SIGHT_WAS_LOST,
         [CORE_DEADLOCK] = SIGHT_DEADLOCK,       [CORE_DRAINING] = SIGHT_DRAINING, [CORE_REDIS_FULL] = SIGHT_FULL,
-        [CORE_UNAVAILABLE] = SIGHT_UNAVAILABLE};
+        [CORE_UNAVAILABLE] = SIGHT_UNAVAILABLE, [CORE_TOO_MANY_REQUESTS] = SIGHT_CROWDED,
+        [CORE_CANCELLED] = SIGHT_CANCELLED};
 
     if (r->answer == CORE_GRANTED) {
         int name = name_find(w, r->name);
@@ -401,10 +466,19 @@ hears_answer(struct daemon *d, struct session *s, struct asked *a, const struct 
 }
 
 void
+clients_refused(struct daemon *d, struct session *s, const struct asked *a)
+{
+    bool refused = a->reply.answer == CORE_UNAVAILABLE || a->reply.answer == CORE_WAS_LOST;
+
+    for (size_t i = 0; refused && i < (a->n > 0 ? a->n : 1); i++) {
+        s->unavailable_us[a->name[i]] = d->world->now_us;
+    }
+}
+
+void
 clients_hear(struct daemon *d, const struct core_reply *r)
 {
     struct world *w = d->world;
-    bool refused = r->answer == CORE_UNAVAILABLE || r->answer == CORE_WAS_LOST;
     struct session *s = NULL;
     struct asked *a = NULL;
 
@@ -421,6 +495,13 @@ clients_hear(struct daemon *d, const struct core_reply *r)
     trace(w, who(d), "session %d is answered %d: answer %d token %llu holds %d left %lld lease %lld", (int)r->session,
           (int)r->id, r->answer, (unsigned long long)r->token, (int)r->holds, (long long)r->left,
           (long long)r->lease_us);
+    if (r->id == BY_ANOTHER_NAME) {
+        hears_by_another_name(d, r);
+        return;
+    }
+    if (cancels_hear(d, r)) {
+        return;
+    }
     if (a == NULL) {
         violated(w, "S3", "a reply that nobody waits for: request %d of session %d, answer %d", (int)r->id,
                  (int)r->session, r->answer);
@@ -438,9 +519,6 @@ clients_hear(struct daemon *d, const struct core_reply *r)
         }
     } else if (a->n == 0 || r->answer != CORE_GRANTED) {
         hears_answer(d, s, a, r);
-    }
-    for (size_t i = 0; refused && i < (a->n > 0 ? a->n : 1); i++) {
-        s->unavailable_us[a->name[i]] = w->now_us;
     }
     a->id = 0;
     s->asked_n--;

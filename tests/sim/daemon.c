@@ -78,7 +78,7 @@ sink(void *ctx, const struct core_action *a)
             break; /* sockets are written to at the end of a turn */
         }
         note(d->world, a->reply.id, (uint64_t)a->reply.answer);
-        clients_hear(d, &a->reply);
+        replies_note(d, &a->reply);
         break;
     case CORE_PUBLISH:
         note(d->world, a->publish.token, (uint64_t)a->publish.news);
@@ -259,13 +259,16 @@ daemon_start(struct daemon *d)
     state_begin(d);
     snprintf(uuid, sizeof(uuid), "%08x-%04x-4000-8000-726c6f636b64", (unsigned)(uint32_t)d->state.self,
              (unsigned)d->index);
-    *cc = (struct core_conf){.op_timeout_us = US_PER_S,
+    *cc = (struct core_conf){.slice = (uint32_t)(d->world->seed % 3), /* 0: no bound */
+                             .op_timeout_us = US_PER_S,
                              .max_poll_us = d->world->habit.poll_us,
                              .deadlock_us = 300 * US_PER_MS,
                              .handoff_time_us = d->world->habit.handoff_us,
                              .handoff_max = (uint32_t)d->world->habit.handoffs,
                              .waiters_max = 1000,
                              .locks_max = 100,
+                             .search_steps = (uint32_t)(d->world->seed % 5), /* 0: as the daemon has it */
+                             .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
                              .keeps = d->keeps};
     if (d->world->options->control == CONTROL_NO_POLL) {
         cc->max_poll_us = 3600 * US_PER_S;
@@ -282,6 +285,7 @@ daemon_start(struct daemon *d)
     open_backend(d, uuid);
     d->alive = d->dirty = true;
     d->draining = d->left = d->dying = false;
+    d->stops_at_write = d->unwritten = false;
     d->reached_us = 0;
     d->turns_left = 0;
     trace(d->world, who(d), "starts as %s", uuid);
@@ -314,6 +318,7 @@ arm(struct daemon *d)
         return;
     }
     true_us = daemon_true(d, at_us);
+    true_us = true_us > w->now_us ? true_us : w->now_us; /* a slice is left: the loop does not sleep */
     armed_us = d->timer.node.pos != 0 ? heap_at(&w->heap, &d->timer.node) : 0;
     if (armed_us < true_us || armed_us > true_us + LATE_US) {
         schedule(w, &d->timer, true_us + below(w, LATE_US));
@@ -325,6 +330,9 @@ daemon_begins(struct daemon *d)
 {
     loop_enter(d);
     d->dirty = true;
+    if (d->unwritten) { /* it goes on where it stopped */
+        replies_write(d);
+    }
     if (core_next_us(d->core) <= daemon_clock(d, d->world->now_us)) {
         daemon_step(d, &(struct core_event){.type = CORE_TIME});
     }
@@ -337,6 +345,9 @@ daemon_turn_end(struct daemon *d)
     daemon_begins(d);
     d->dirty = false;
     backend_flush(d->backend);
+    core_sent(d->core);
+    replies_write(d);
+    backend_flush(d->backend); /* what they left behind whose connections were closed, or who were told too late */
     core_sent(d->core);
     d->asked = d->freed = 0;
     state_turn(d);

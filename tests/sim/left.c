@@ -47,9 +47,19 @@ is_dead(struct world *w, struct slice key)
     return r->type == REPLY_ARRAY && r->count == 0;
 }
 
+/* It says that such a number was left by us. */
+static bool
+is_mark_of(const struct name *n, struct slice key)
+{
+    char mark[96];
+
+    return n->kind == KIND_SEMAPHORE &&
+           slice_eq(key, (struct slice){mark, (size_t)snprintf(mark, sizeof(mark), "{%s}:rlockd", n->text)});
+}
+
 /*
  * L2. Fences and clocks stay. A counter whose acquire went unanswered runs out by itself, and so does the number of a
- * semaphore on which somebody listened when its last permit was given back (scripts/semaphore.lua).
+ * semaphore on which somebody listened when its last permit was given back, with its mark (scripts/semaphore.lua).
  */
 static void
 see_key(void *ctx, struct slice key)
@@ -61,7 +71,8 @@ see_key(void *ctx, struct slice key)
     for (int i = 0; i < NAMES && !lo->all && !stays; i++) {
         const struct name *n = &lo->world->name[i];
 
-        stays = slice_eq(key, slice_of(n->text)) && (n->kind == KIND_COUNTER || n->kind == KIND_SEMAPHORE);
+        stays = (slice_eq(key, slice_of(n->text)) && (n->kind == KIND_COUNTER || n->kind == KIND_SEMAPHORE)) ||
+                is_mark_of(n, key);
     }
     if (!stays && !is_dead(lo->world, key)) {
         violated(lo->world, "L2", "%.*s is left in Redis", (int)key.n, key.p);

@@ -204,19 +204,53 @@ evict(struct world *w)
     excuse(w);
 }
 
+/* No trouble of its own: the others are there, and renewals go by them. */
 static void
-jump(struct world *w, int64_t sign)
+no_links(struct world *w, struct daemon *d)
 {
-    int64_t us = draw_while(w, 6000);
+    struct list *pos, *nxt;
 
+    list_each(pos, nxt, &w->server.conns)
+    {
+        struct conn *c = container_of(pos, struct conn, node);
+
+        if (c->id == d->renewed_on && c->daemon == d && c->bev != NULL && c->open) {
+            d->no_links_us = w->now_us + between(w, 2000, 14000) * US_PER_MS;
+            trouble(w, 0); /* what is under way there */
+            conn_cut(c, true);
+            return;
+        }
+    }
+}
+
+static void
+jump(struct world *w, int64_t sign, int64_t us)
+{
     strangers_lost(w, false); /* what was over stays over */
     w->server.wall_us += sign * us;
     if (sign > 0) { /* keys expire before their time; back, they only live longer */
         excuse(w);
     } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
         w->late_guards_us = w->now_us + us + GUARDED_US;
+        w->set_back_us = w->now_us;
         trouble(w, us);
     }
+}
+
+/* Under an acquire that the network keeps for so long that it is given up, and its guard over. */
+void
+nature_set_back(struct conn *c)
+{
+    struct world *w = c->world;
+    uint64_t usual = w->rng;
+
+    w->rng = ~usual; /* all other dice stay what they were */
+    c->held_until_us = w->now_us + between(w, 1100, 5000) * US_PER_MS;
+    trouble(w, c->held_until_us - w->now_us + 2 * US_PER_S);
+    jump(w, -1, w->back_under_us);
+    w->back_under_us = 0;
+    w->rng = usual;
+    trace(w, "redis", "clock set back under what is under way on conn %d", (int)c->id);
 }
 
 void
@@ -311,6 +345,9 @@ nature_strikes(struct daemon *d, enum fault f)
     case FAULT_LINK_CUT:
         cut_some_link(w);
         break;
+    case FAULT_NO_LINKS:
+        no_links(w, d);
+        break;
     case FAULT_PARTITION_THERE:
         d->no_there_us = w->now_us + us;
         trouble(w, us + 2 * US_PER_S);
@@ -333,6 +370,9 @@ nature_strikes(struct daemon *d, enum fault f)
         turns_harm(w, d, SIGHT_PAUSE_IN_RUN);
         d->paused_until_us = w->now_us + 2 * us;
         trouble(w, 2 * us);
+        break;
+    case FAULT_STOPPED_AT_WRITE:
+        d->stops_at_write = d->alive;
         break;
     case FAULT_CLIENT_PAUSE:
         pause_client(w);
@@ -365,7 +405,12 @@ nature_strikes(struct daemon *d, enum fault f)
         break;
     case FAULT_CLOCK_FORWARD:
     case FAULT_CLOCK_BACK:
-        jump(w, f == FAULT_CLOCK_FORWARD ? 1 : -1);
+        us = draw_while(w, 6000);
+        if (f == FAULT_CLOCK_BACK && us / US_PER_MS % 2 == 1) {
+            w->back_under_us = us;
+        } else {
+            jump(w, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
+        }
         break;
     default:
         loses_now(w, f);

@@ -42,11 +42,33 @@ net_delay(struct world *w, struct daemon *d)
     return us;
 }
 
+/* One link may be away for long, and nothing is lost by it; if more are, who knows which. */
+static void
+no_more_links(struct world *w, struct daemon *d)
+{
+    struct list *pos, *nxt;
+    int links = 0;
+
+    list_each(pos, nxt, &w->server.conns)
+    {
+        const struct conn *c = container_of(pos, struct conn, node);
+
+        links += c->daemon == d && c->life == d->life && c->bev != NULL && c->open;
+    }
+    if (links < w->habit.links + 1) { /* of those of locks, that of renewals, and the subscriptions' */
+        trouble(w, d->no_links_us - w->now_us + 4 * US_PER_S);
+    }
+}
+
 /* A paused Redis lets itself be connected to: its kernel does it. */
 bool
 net_can_connect(struct world *w, struct daemon *d, bool *refused)
 {
     *refused = w->now_us < w->server.down_until_us;
+    if (w->now_us < d->no_links_us) {
+        no_more_links(w, d);
+        *refused = true;
+    }
     return w->now_us >= d->no_there_us && w->now_us >= d->no_back_us;
 }
 
@@ -63,6 +85,7 @@ conn_new(struct world *w, struct daemon *d, struct bufferevent *bev)
     c->bev = bev;
     c->open = true;
     c->id = ++w->server.conns_made;
+    c->life = d->life;
     list_init(&c->there);
     list_init(&c->back);
     list_init(&c->channels);
@@ -108,7 +131,10 @@ parcel_new(struct conn *c, enum happening_type type, const void *bytes, size_t n
     if (p == NULL) {
         abort();
     }
-    *p = (struct parcel){.h = {.type = type, .daemon = type == HAPPENS_BACK ? c->daemon : NULL}, .conn = c, .n = n};
+    *p = (struct parcel){.h = {.type = type, .daemon = type == HAPPENS_BACK ? c->daemon : NULL},
+                         .conn = c,
+                         .sent_us = c->world->now_us,
+                         .n = n};
     list_init(&p->node);
     if (n > 0) {
         memcpy(p->bytes, bytes, n);
@@ -151,6 +177,9 @@ conn_send(struct conn *c, const void *bytes, size_t n)
     at_us = w->now_us + net_delay(w, c->daemon);
     at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
     send_there(c, p, at_us);
+    if (w->back_under_us != 0 && server_is_acquire(p)) {
+        nature_set_back(c);
+    }
 }
 
 /*

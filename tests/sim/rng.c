@@ -131,6 +131,7 @@ draw_apart(struct world *w)
     }
     h->monitors = chance(w, 5000) ? (int)between(w, 1, 2) : 0;
     w->rate[FAULT_DENIED] = chance(w, 5000) ? (uint32_t)between(w, 100, 1000) : 0;
+    w->rate[FAULT_NO_LINKS] = chance(w, 15000) ? (uint32_t)between(w, 200, 2000) : 0;
     w->rng = usual;
 }
 

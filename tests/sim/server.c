@@ -175,6 +175,18 @@ read_words(const struct parcel *p, struct slice *word)
     return n;
 }
 
+bool
+server_is_acquire(const struct parcel *p)
+{
+    static struct slice word[LINK_WORDS_MAX];
+    int script = -1, words = read_words(p, word);
+
+    if (words > 3 && slice_is(word[0], "EVALSHA")) {
+        script = scripts_by_sha(word[1]);
+    }
+    return scripts_is_call(script) && scripts_verb(script) == VERB_ACQUIRE;
+}
+
 static void
 put_number(struct buf *out, char mark, int64_t n)
 {
@@ -353,6 +365,10 @@ run_command(struct conn *c, int script, int words, struct slice *word, const cha
     if (scripts_is_call(script)) {
         taken = scripts_verb(script) == VERB_ACQUIRE && r->type == REPLY_ARRAY && r->count > 1 && r->item[1]->n == 1;
         note_reply(c, script, r);
+        c->daemon->renewed_on = scripts_verb(script) == VERB_RENEW ? c->id : c->daemon->renewed_on;
+        if (scripts_verb(script) == VERB_ACQUIRE) {
+            check_moved_guard(c, word, r);
+        }
         break_reply(c, script, r);
     }
     if (instead != NULL) {
@@ -454,6 +470,7 @@ server_runs(struct conn *c, struct parcel *p)
     struct world *w = c->world;
     int words = read_words(p, word);
 
+    c->ran_sent_us = p->sent_us;
     w->totals->commands++;
     if (fault(w, FAULT_SCRIPT_FLUSH)) {
         script_flush(w);

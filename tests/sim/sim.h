@@ -20,6 +20,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/core/view.h"
+#include "daemon/serve/outbox.h"
 #include "tests/sim/redis.h"
 
 enum { DAEMONS = 4, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128 };
@@ -107,7 +108,7 @@ struct parcel {
     struct list node; /* conn.there or conn.back */
     struct conn *conn;
     enum parcel_type type;
-    bool script; /* a call of a script */
+    int64_t sent_us;
     size_t n;
     char bytes[];
 };
@@ -124,7 +125,9 @@ struct conn {
     bool open;                   /* Redis has it */
     bool mute;                   /* nothing comes back any more */
     uint64_t id;
+    uint64_t life;               /* of the daemon, when it was made */
     int64_t closed_us;           /* by the daemon */
+    int64_t ran_sent_us;         /* when what runs just now was sent */
     int64_t held_until_us;       /* the network keeps what is under way so long */
     bool lost;                   /* what is under way to Redis does not arrive */
     struct list there, back;     /* parcel.node */
@@ -171,6 +174,9 @@ struct asked {
     struct slice owner; /* n == 0: the session's own; lives for ever */
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
+    bool answered, written; /* by the core; to its session's output */
+    struct core_reply reply, part[MANY]; /* answered */
+    struct outbox box;      /* answered, and not written yet */
     bool queued; /* it had a place as soon as it was asked; none has who waits for what of his own is given back */
 };
 
@@ -180,6 +186,10 @@ struct session {
     int64_t paused_until_us;
     struct asked asked[ASKED];
     int asked_n;
+    struct outbox out;         /* what the socket has not taken */
+    uint64_t order[ASKED];     /* requests whose replies are in there, or in `heard` */
+    int order_n;
+    struct buf heard;          /* the beginning of a reply */
     int held[NAMES];
     int64_t unavailable_us[NAMES]; /* the last time it was answered so, or that it was lost */
 };
@@ -206,7 +216,10 @@ struct daemon {
     bool freeing;                /* not all is free yet that the process before this one has left */
     int64_t reached_us;          /* Redis, for the first time; 0 = not yet */
     uint64_t handed_seen;        /* of metrics.handoffs */
+    uint64_t cancelled_n;        /* LOCKs and MLOCKs answered so ... */
+    int64_t cancel_said;         /* ... and how many the last CANCEL says */
     bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
+    bool stops_at_write, unwritten; /* it will stand still there; and did, and has not written since */
     unsigned dies_in, turns_left; /* until that turn; 0 = it lives on */
     uint64_t asked, freed;       /* names' records: the last attempt, and the last release, of this turn; 0 = none */
     uint64_t life;               /* of its processes */
@@ -222,6 +235,8 @@ struct daemon {
     int64_t back_us;             /* a crashed one starts again */
     int64_t drain_us;            /* a draining one ends its sessions, and a second later itself */
     int64_t no_there_us, no_back_us, slow_until_us, slow_us;
+    int64_t no_links_us;         /* until then Redis takes no more connections of it (maxclients) */
+    uint64_t renewed_on;         /* id of the connection on which it has renewed something last */
 };
 
 /* ---- what was promised ---- */
@@ -336,6 +351,8 @@ struct world {
     int64_t excused_us;  /* until then somebody may rely on what Redis has dropped too early: of S1 */
     int64_t ghosts_us;   /* until then Redis may have what was given back: its data went back to before that; of L2 */
     int64_t late_guards_us; /* until then a guard may be too late: of G1 */
+    int64_t set_back_us;    /* Redis's clock was set back then, the last time; of G2 */
+    int64_t back_under_us;  /* it is to be, by so much, as soon as an acquire is under way; 0 = no */
     uint64_t daemon_tokens[DAEMONS]; /* of a control */
 };
 
@@ -389,6 +406,7 @@ int64_t net_delay(struct world *w, struct daemon *d);
 void server_open(struct world *w);
 void server_close(struct world *w);
 int64_t server_clock(const struct world *w);
+bool server_is_acquire(const struct parcel *p);
 void server_runs(struct conn *c, struct parcel *p);
 void server_hangs_up(struct conn *c);
 void server_restart(struct world *w, struct sim_redis *data, bool promote);
@@ -428,6 +446,8 @@ bool daemon_does(struct daemon *d);                            /* one thing more
 /* ---- client.c ---- */
 
 void clients_act(struct world *w);
+void cancels_act(struct daemon *d, const struct session *s); /* ends a wait, if there is one it may end */
+bool cancels_hear(struct daemon *d, const struct core_reply *r); /* true: it is the answer of a CANCEL */
 void clients_return(struct daemon *d);                         /* some that it has adopted, and soon */
 void clients_hear(struct daemon *d, const struct core_reply *r);
 void clients_doom(struct world *w);                            /* who is in the middle of an MLOCK ends now */
@@ -436,6 +456,16 @@ struct slice clients_owner(struct slice name);                 /* the same, for 
 void clients_lost(struct daemon *d);                           /* their daemon has gone */
 void clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner);
 void clients_open(struct daemon *d, struct session *s);
+
+void clients_refused(struct daemon *d, struct session *s, const struct asked *a); /* the core has answered: perhaps no */
+void clients_cut(struct daemon *d, struct session *s);         /* its connection is closed by the daemon */
+
+/* ---- replies.c ---- */
+
+void replies_open(struct session *s);
+void replies_drop(struct session *s);
+void replies_note(struct daemon *d, const struct core_reply *r);
+void replies_write(struct daemon *d);                          /* the end of a turn; it may stop there */
 
 /* ---- rush.c ---- */
 
@@ -465,6 +495,8 @@ void check_asks(struct daemon *d, struct session *s, const struct core_request *
 void check_session_ends(struct daemon *d, struct session *s);
 void check_adopted(struct daemon *d, bool power_lost);         /* by a new process */
 void check_zombie(const struct conn *c, int script, const struct reply *r); /* a command ran that was given up */
+void check_moved_guard(const struct conn *c, const struct slice *word, const struct reply *r); /* an acquire ran */
+void nature_set_back(struct conn *c); /* an acquire has just been sent on it */
 void check_step(struct daemon *d);                             /* after each step */
 void check_calm(struct world *w);                              /* now and then, when no faults happen */
 

@@ -434,17 +434,12 @@ cmd_hstrlen(struct sim_redis *r, int n, const struct slice *w)
     return out_int(&r->out, value == NULL ? 0 : (int64_t)value->n);
 }
 
-static const struct reply *
-fields(struct sim_redis *r, struct slice name, bool names, bool values)
+static struct reply *
+list_fields(struct sim_redis *r, const struct key *k, bool names, bool values)
 {
-    const struct reply *error;
     struct reply *reply;
-    struct key *k;
     size_t to = 0;
 
-    if (!key_of(r, name, TYPE_HASH, &k, &error)) {
-        return error;
-    }
     reply = out_array(&r->out, k == NULL ? 0 : k->of.n * ((size_t)names + (size_t)values));
     for (size_t i = 0; k != NULL && i < k->of.n; i++) {
         if (names) {
@@ -455,6 +450,15 @@ fields(struct sim_redis *r, struct slice name, bool names, bool values)
         }
     }
     return reply;
+}
+
+static const struct reply *
+fields(struct sim_redis *r, struct slice name, bool names, bool values)
+{
+    const struct reply *error;
+    struct key *k;
+
+    return key_of(r, name, TYPE_HASH, &k, &error) ? list_fields(r, k, names, values) : error;
 }
 
 const struct reply *
@@ -476,4 +480,24 @@ cmd_hvals(struct sim_redis *r, int n, const struct slice *w)
 {
     (void)n;
     return fields(r, w[1], false, true);
+}
+
+/* All at once, as of a hash that Redis keeps as one run of bytes; where it does not, it gives some. */
+const struct reply *
+cmd_hscan(struct sim_redis *r, int n, const struct slice *w)
+{
+    const struct reply *error;
+    struct reply *reply;
+    struct key *k;
+
+    if (n != 5 || !slice_is(w[2], "0") || !slice_is(w[3], "COUNT")) {
+        return syntax_error(r); /* what no script of ours says */
+    }
+    if (!key_of(r, w[1], TYPE_HASH, &k, &error)) {
+        return error;
+    }
+    reply = out_array(&r->out, 2);
+    reply->item[0] = out_text(&r->out, SLICE_LIT("0"));
+    reply->item[1] = list_fields(r, k, true, true);
+    return reply;
 }

@@ -219,6 +219,9 @@ happens(struct world *w, struct happening *h)
     if (d != NULL) {
         loop_enter(d);
         d->dirty = true;
+        if (d->unwritten) { /* it goes on where it stopped */
+            replies_write(d);
+        }
     }
     switch (h->type) {
     case HAPPENS_EVENT:

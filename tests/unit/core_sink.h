@@ -37,7 +37,7 @@ struct detail {
 
 struct answer {
     struct core_reply reply; /* part and hop point nowhere, see part() and hop() */
-    char name[WORLD_TEXT];
+    char name[WORLD_TEXT], other[WORLD_TEXT];
     struct detail *detail;   /* reply.parts + reply.hops of them */
     bool seen;
 };
@@ -192,6 +192,7 @@ world_sink(void *ctx, const struct core_action *a)
         r = &w->answers[w->answers_n++];
         *r = (struct answer){.reply = a->reply};
         world_text(r->name, a->reply.name);
+        world_text(r->other, a->reply.other);
         world_details(r);
         break;
     case CORE_SAY:

@@ -21,7 +21,7 @@ struct ask {
     int64_t lease_us;
     uint64_t token;
     bool once, full, fresh, shared, foreign_wait, tracking;
-    enum kind kind;
+    enum kind kind, rule_kind; /* rule_kind: what the rules say */
     uint32_t limit;
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
@@ -93,14 +93,21 @@ happens(struct world *w, const struct core_event *ev)
 /* ---- sessions ---- */
 
 static inline uint64_t
-session(struct world *w)
+session_of(struct world *w, uint64_t user)
 {
-    uint64_t id = core_session_open(w->core);
+    uint64_t id = core_session_open(w->core, user);
 
     ck_assert_uint_ne(id, 0);
     ck_assert_uint_lt(w->sessions_n, WORLD_SESSIONS);
     w->session[w->sessions_n++] = id;
     return id;
+}
+
+/* Nobody's. */
+static inline uint64_t
+session(struct world *w)
+{
+    return session_of(w, 0);
 }
 
 static inline void
@@ -145,6 +152,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
         .fresh = a->fresh,
         .shared = a->shared,
         .spec = {.kind = a->kind,
+                 .rule_kind = a->rule_kind,
                  .limit = a->limit,
                  .foreign_wait = a->foreign_wait,
                  .tracking = a->tracking,

@@ -403,6 +403,7 @@ op_on(const char *key, enum kind kind, uint64_t owner)
                             .owner = owner,
                             .holds = 1,
                             .limit = 1,
+                            .declared = true,
                             .lease_us = LEASE_US};
 }
 

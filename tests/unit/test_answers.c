@@ -33,14 +33,14 @@ told_at(int line, const struct client *c, const char *request, const char *want)
 static void
 answered(const struct core_reply *r, const char *want)
 {
-    struct buf out;
-    struct writer w = {.out = &out, .proto = 2};
+    struct outbox out;
+    struct writer w = {.out = &out.bytes, .proto = 2};
 
-    buf_init(&out, 0);
-    command_write_reply(engine, &w, r);
-    buf_add(&out, "", 1);
-    ck_assert_str_eq(out.p, want);
-    buf_fini(&out);
+    outbox_init(&out);
+    command_write_reply(engine, &out, &w, r);
+    buf_add(&out.bytes, "", 1);
+    ck_assert_str_eq(out.bytes.p, want);
+    outbox_fini(&out);
 }
 
 START_TEST(every_core_answer_has_its_bytes)
@@ -51,17 +51,22 @@ START_TEST(every_core_answer_has_its_bytes)
     } rows[] = {
         {CORE_GRANTED, ":1187\r\n"},
         {CORE_NOT_GRANTED, "$-1\r\n"},
+        {CORE_CANCELLED, "$-1\r\n"},
         {CORE_LEFT, ":2\r\n"},
         {CORE_NOT_HELD, "-NOTHELD this owner does not hold the lock\r\n"},
         {CORE_STALE, "-STALE the token is not the current one\r\n"},
         {CORE_WAS_LOST, "-LOST the lock was held and has been lost\r\n"},
         {CORE_WRONG_KIND, "-KIND the key in Redis is of another kind\r\n"},
+        {CORE_KEY_IN_USE, "-KIND \"a\\x0d\\x0a\" has a key in Redis that is in use by another name, \"b\"\r\n"},
         {CORE_DEADLOCK, "-DEADLOCK session 7 already holds \"a\\x0d\\x0a\" and would wait for itself\r\n"},
         {CORE_TOO_MANY_WAITERS, "-LIMIT too many waiters\r\n"},
         {CORE_TOO_MANY_LOCKS, "-LIMIT this owner holds or wants too many locks\r\n"},
+        {CORE_LOCKS_FULL, "-LIMIT too many locks, of all clients or of this user\r\n"},
+        {CORE_TOO_MANY_REQUESTS, "-LIMIT too many requests of this connection wait behind this one\r\n"},
         {CORE_DRAINING, "-DRAINING the daemon is shutting down\r\n"},
         {CORE_UNAVAILABLE, "-UNAVAILABLE Redis cannot answer\r\n"},
         {CORE_REDIS_FULL, "-UNAVAILABLE Redis is out of memory\r\n"},
+        {CORE_FORBIDDEN, "-NOPERM Redis's ACL keeps rlockd from the key of this name: \"a\\x0d\\x0a\"\r\n"},
         {CORE_NO_MEMORY, "-LIMIT the daemon is out of memory\r\n"},
     };
     struct core_reply r = {.answer = rows[_i].answer, .session = 7, .owner = 7, .token = 1187, .left = 2};
@@ -69,6 +74,7 @@ START_TEST(every_core_answer_has_its_bytes)
     ck_assert_uint_eq(sizeof(rows) / sizeof(rows[0]), CORE_ANSWERS); /* a new answer needs a row */
     ck_assert_int_eq(rows[_i].answer, _i);
     r.name = SLICE_LIT("a\r\n");
+    r.other = SLICE_LIT("b");
     answered(&r, rows[_i].want);
 }
 END_TEST
@@ -156,8 +162,9 @@ START_TEST(long_deadlocks_are_cut)
     static char name[512];
     struct core_hop hop[100];
     struct core_reply r = {.answer = CORE_DEADLOCK, .hop = hop, .hops = 100};
-    struct buf out;
-    struct writer w = {.out = &out, .proto = 2};
+    struct outbox box;
+    struct writer w = {.out = &box.bytes, .proto = 2};
+    struct buf *out = &box.bytes;
     int i;
 
     memset(name, '\n', sizeof(name));
@@ -165,13 +172,13 @@ START_TEST(long_deadlocks_are_cut)
         hop[i] = (struct core_hop){.daemon = {FAR, 36}, .owner = 1000 + (uint64_t)i, .owner_name = {name, 128},
                                    .name = {name, 512}};
     }
-    buf_init(&out, 0);
-    command_write_reply(engine, &w, &r);
-    buf_add(&out, "", 1);
-    ck_assert_uint_lt(out.n, 8192);
-    ck_assert_ptr_eq(strchr(out.p, '\r'), out.p + out.n - 3);
-    ck_assert_ptr_nonnull(strstr(out.p, "\", and so on over 92 more owners, held by owner \"\\x0a"));
-    buf_fini(&out);
+    outbox_init(&box);
+    command_write_reply(engine, &box, &w, &r);
+    buf_add(out, "", 1);
+    ck_assert_uint_lt(out->n, 8192);
+    ck_assert_ptr_eq(strchr(out->p, '\r'), out->p + out->n - 3);
+    ck_assert_ptr_nonnull(strstr(out->p, "\", and so on over 92 more owners, held by owner \"\\x0a"));
+    outbox_fini(&box);
 }
 END_TEST
 
@@ -182,8 +189,8 @@ START_TEST(options_need_their_kind)
     struct client c = come();
 
 #define LOCK_USAGE                                                                                                     \
-    "; usage: LOCK name [WAIT duration|NOWAIT] [LEASE duration] [KIND kind] [SHARED] [LIMIT permits] [OWNER id] "      \
-    "[ONCE] [FULL]\r\n"
+    "; usage: LOCK name [WAIT duration|NOWAIT] [LEASE duration] [KIND kind] [SHARED] [LIMIT permits] "                 \
+    "[OWNER id [GRACE duration]] [ONCE] [FULL]\r\n"
     said(&c, "LOCK a SHARED\n", "-ERR SHARED is for kind rw, and \"a\" is of kind reentrant" LOCK_USAGE);
     said(&c, "LOCK a KIND rw LIMIT 2\n", "-ERR LIMIT is for kind semaphore, and \"a\" is of kind rw" LOCK_USAGE);
     told(&c, "MLOCK 2 a b KIND semaphore SHARED\n",

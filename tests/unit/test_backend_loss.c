@@ -997,6 +997,77 @@ START_TEST(bad_urls_are_refused)
 }
 END_TEST
 
+/* The link of renewals does not answer, or is away: they go by another one. */
+START_TEST(renewals_go_by_another_link)
+{
+    struct pair *p = px.pair;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    for (size_t i = 0; i < px.pairs_n; i++) {
+        px.pair[i].attempted = false;
+    }
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    while (!p->attempted) {
+        p++;
+    }
+    p->held = true;
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_UNKNOWN);
+    ck_assert_uint_eq(w.downs, 0); /* it is there, and does not answer */
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    redis("CONFIG SET maxclients 1"); /* none comes back */
+    turn_until(is_down, NULL);
+    for (int i = 0; i < 3; i++) {
+        must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    }
+    must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
+    redis("CONFIG SET maxclients 1000");
+    turn_until(is_all_up, NULL);
+    for (size_t i = 0; i < px.pairs_n; i++) {
+        px.pair[i].attempted = false;
+    }
+    must(acquire("z", KIND_REENTRANT, 1), CORE_OK);
+    for (p = px.pair; !p->attempted;) {
+        p++;
+    }
+    p->attempted = false;
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    ck_assert(!p->attempted); /* by its own again */
+}
+END_TEST
+
+#ifdef RLOCKD_TEST_CLOCK
+/* Redis's clock is set back while an attempt is unanswered: it may run as much later, and that is heard. */
+START_TEST(a_guard_moves_with_redis_clock)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    struct pair *p = px.pair;
+    int64_t back_us = TIMEOUT_US / 2;
+    const struct core_event *ev = w.event;
+    struct core_done d;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    while (!p->attempted) {
+        p++;
+    }
+    p->held = true;
+    send_op(&op, CORE_ACQUIRE);
+    turn_until_exists("k");
+    clock_advance_us(back_us); /* the same, seen from us */
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK); /* by the link of renewals */
+    while (ev < w.event + w.events_n && ev->type != CORE_CLOCK_BACK) {
+        ev++;
+    }
+    ck_assert_ptr_ne(ev, w.event + w.events_n);
+    ck_assert_int_ge(ev->back_us, back_us * 9 / 10);
+    ck_assert_int_le(ev->back_us, back_us * 11 / 10);
+    d = await(op.op);
+    must(d, CORE_UNKNOWN);
+    ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US / 2 + ev->back_us);
+    ck_assert_int_ge(d.guard_us, d.sent_us + TIMEOUT_US + back_us);
+}
+END_TEST
+#endif
+
 int
 main(void)
 {
@@ -1028,6 +1099,10 @@ main(void)
         nonsense_ends_the_link,
         a_reply_to_nothing_ends_the_link,
         a_huge_reply_is_not_taken_in,
+        renewals_go_by_another_link,
+#ifdef RLOCKD_TEST_CLOCK
+        a_guard_moves_with_redis_clock,
+#endif
     };
     const TTest *const on_redis[] = {
         an_idle_link_notices,

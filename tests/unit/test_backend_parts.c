@@ -14,6 +14,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/call.h"
+#include "daemon/backend/denied.h"
 #include "daemon/backend/link.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/push.h"
@@ -472,6 +473,78 @@ START_TEST(what_errors_mean)
 }
 END_TEST
 
+/* Keys that are forbidden before a script runs, as Redis 6 to 8 say it; nothing else. */
+START_TEST(what_is_denied)
+{
+    static const struct {
+        const char *text;
+        bool denied, inside;
+    } rows[] = {
+        {"NOPERM this user has no permissions to access one of the keys used as arguments", true, false},
+        {"NOPERM No permissions to access a key", true, false},
+        {"NOPERM User monkeys has no permissions to access the 'k' key", true, false},
+        {"NOPERM this user has no permissions to run the 'evalsha' command", false, false},
+        {"NOPERM User monkeys has no permissions to run the 'evalsha' command", false, false},
+        {"NOPERM ACL failure in script: No permissions to access a key script: 1f, on @user_script:1.", false, true},
+        {"NOPERM ACL failure in script: User a has no permissions to run the 'zadd' command", false, false},
+        {"ERR ACL failure in script: User a has no permissions to access the 'k' key", false, true},
+        {"ERR The user executing the script can't access at least one of the keys mentioned", false, true},
+        {"ERR Error running script (call to f_1f): @user_script:1: The user executing the script can't access at least "
+         "one of the keys mentioned in the command arguments", false, true},
+        {"ERR The user executing the script can't run this command or subcommand script: 1f, on @user_script:1.", false,
+         false},
+        {"ERR The user executing the script can't publish to the channel mentioned in the command", false, false},
+        {"WRONGTYPE Operation against a key", false, false},
+        {"", false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice text = slice_of(rows[i].text);
+
+        ck_assert_msg(call_is_denied(&(struct reply){.type = REPLY_ERROR, .text = text}) == rows[i].denied, "%s",
+                      rows[i].text);
+        ck_assert_msg(call_is_denied_inside(&(struct reply){.type = REPLY_ERROR, .text = text}) == rows[i].inside, "%s",
+                      rows[i].text);
+        ck_assert(!call_is_denied_inside(&(struct reply){.type = REPLY_TEXT, .text = text}));
+        ck_assert(!call_is_denied(&(struct reply){.type = REPLY_TEXT, .text = text}));
+    }
+}
+END_TEST
+
+/* Who goes alone, and for how long. */
+START_TEST(suspicion)
+{
+    static const uint64_t good = UINT64_C(0x1234567800000007), other = UINT64_C(0x8765432100000007);
+    struct denied d = {0};
+
+    ck_assert(!denied_suspects(&d) && !denied_alone(&d, good, false, 5));
+    denied_pass(&d, good); /* nobody asks: nothing is noted */
+    denied_begin(&d, 1000);
+    ck_assert(denied_suspects(&d));
+    ck_assert(denied_alone(&d, good, false, 1000) && !denied_alone(&d, good, true, 1000));
+    denied_pass(&d, good);
+    ck_assert(!denied_alone(&d, good, false, 1000));
+    ck_assert(denied_alone(&d, other, false, 1000)); /* of the same slot */
+    denied_key(&d, other);
+    ck_assert(denied_alone(&d, other, true, 1000) && !denied_alone(&d, good, true, 1000));
+    ck_assert(denied_alone(&d, good, false, 1000)); /* it had the place, and goes alone once more */
+    denied_pass(&d, other);
+    ck_assert(!denied_alone(&d, other, true, 1000) && !denied_alone(&d, other, false, 1000));
+    denied_inside(&d, good);
+    denied_pass(&d, good); /* by another operation, perhaps */
+    ck_assert(denied_alone(&d, good, false, 1000) && denied_alone(&d, good, true, 1000));
+    denied_pass(&d, other);
+    ck_assert(!denied_alone(&d, other, false, 1000));
+    denied_begin(&d, 2000);
+    ck_assert(!denied_alone(&d, other, false, 1999 + DENIED_US));
+    ck_assert(!denied_alone(&d, good, false, 2000 + DENIED_US)); /* it is over, and all is forgotten */
+    ck_assert(!denied_suspects(&d));
+    denied_begin(&d, 3000 + DENIED_US);
+    ck_assert(denied_alone(&d, other, false, 3000 + DENIED_US));
+    denied_fini(&d);
+}
+END_TEST
+
 /* The words of Redis 6, 7.0 and 7.2, and what gives the right. */
 START_TEST(errors_of_rights_say_what_gives_them)
 {
@@ -645,6 +718,8 @@ main(void)
         names_in_a_row,
         what_answers_mean,
         what_errors_mean,
+        what_is_denied,
+        suspicion,
         errors_of_rights_say_what_gives_them,
         fields_of_info,
         the_offset_is_narrowed,

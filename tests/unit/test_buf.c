@@ -201,6 +201,59 @@ START_TEST(drop_and_clear)
 }
 END_TEST
 
+/* A long answer that is read bit by bit. */
+START_TEST(drops_move_no_byte_twice)
+{
+    enum { LONG = 1 << 20, BIT = 100 };
+    struct buf b;
+    size_t moved = 0, n = LONG;
+
+    buf_init(&b, 0);
+    for (int i = 0; i < LONG; i++) {
+        buf_add(&b, &(char){(char)(i % 251)}, 1);
+    }
+    while (b.n > 0) {
+        const char *next = b.p + (b.n < BIT ? b.n : BIT);
+
+        buf_drop(&b, (size_t)(next - b.p));
+        moved += b.p != next ? b.n : 0;
+        n -= n < BIT ? n : BIT;
+        ck_assert_uint_eq(b.n, n);
+        ck_assert(n == 0 || b.p[0] == (char)((LONG - n) % 251));
+    }
+    ck_assert_uint_le(moved, LONG);
+    ck_assert_ptr_eq(b.p, buf_block(&b));
+    ck_assert_uint_ge(b.room, LONG);
+    buf_fini(&b);
+}
+END_TEST
+
+/* Its block begins where it begins, for whoever takes the memory. */
+START_TEST(empty_begins_anew)
+{
+    struct buf b;
+    char *block;
+    size_t room;
+
+    buf_init(&b, 0);
+    buf_adds(&b, "hello world");
+    block = b.p;
+    room = b.room;
+    buf_drop(&b, 2);
+    buf_cut(&b, 3);
+    assert_holds(&b, "llo", 3);
+    buf_cut(&b, 0);
+    ck_assert_ptr_eq(b.p, block);
+    ck_assert_uint_eq(b.room, room);
+    buf_adds(&b, "hello world");
+    buf_drop(&b, 2);
+    buf_clear(&b, room);
+    ck_assert_ptr_eq(b.p, block);
+    ck_assert_uint_eq(b.room, room);
+    buf_fini(&b);
+}
+END_TEST
+
 START_TEST(escapes)
 {
     struct buf b;
@@ -264,6 +317,8 @@ main(void)
     tcase_add_test(tc, absurd_sizes);
     tcase_add_test(tc, space);
     tcase_add_test(tc, drop_and_clear);
+    tcase_add_test(tc, drops_move_no_byte_twice);
+    tcase_add_test(tc, empty_begins_anew);
     tcase_add_test(tc, escapes);
     tcase_add_loop_test(tc, random_ops, 0, 20);
     suite_add_tcase(s, tc);

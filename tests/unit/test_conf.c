@@ -85,6 +85,7 @@ START_TEST(defaults)
     ck_assert_int_eq(cf->limit_words, 64);
     ck_assert_int_eq(cf->limit_output_bytes, 262144);
     ck_assert_int_eq(cf->limit_pipeline, 1024);
+    ck_assert_int_eq(cf->limit_pipeline_bytes, 262144);
     ck_assert_ptr_null(cf->auth_password);
     ck_assert_ptr_null(cf->auth_admin_password);
     ck_assert(!cf->auth_unix);
@@ -340,10 +341,58 @@ START_TEST(password_files_that_are_none)
 }
 END_TEST
 
+/* Protected mode: where other hosts come in there must be a password, or it is said twice. */
+START_TEST(addresses_of_other_hosts)
+{
+    static const struct {
+        const char *addr;
+        bool local;
+    } rows[] = {
+        {"unix:/x", true},           {"unix:0.0.0.0:1", true},        {"tcp:127.0.0.1:1", true},
+        {"tcp:127.9.9.9:1", true},   {"tcp:localhost:1", true},       {"tcp:[::1]:1", true},
+        {"tcp:[::ffff:127.0.0.1]:1", true}, {"tcp:127.1:1", true},
+        {"tcp:0.0.0.0:1", false},    {"tcp:*:1", false},              {"tcp:[::]:1", false},
+        {"tcp:10.0.0.1:1", false},   {"tcp:localhost.example:1", false}, {"tcp:128.0.0.1:1", false},
+        {"tcp:[::ffff:10.0.0.1]:1", false}, {"tcp:[fe80::1]:1", false}, {"tcp:0:1", false},
+    };
+    char yaml[256], one[64], *items[] = {one};
+    struct conf_overrides over = {.listen = {items, 1}};
+    struct conf *cf;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        snprintf(yaml, sizeof(yaml), "listen: [\"unix:/y\", \"%s\"]\n", rows[i].addr);
+        cf = load_bytes(yaml, strlen(yaml), 0600);
+        ck_assert_msg((cf != NULL) == rows[i].local, "%s: %s", rows[i].addr, str(&errors));
+        if (cf == NULL) {
+            snprintf(yaml, sizeof(yaml), "1:1: listen: %s: other hosts may reach it without a password: set auth.password, "
+                                         "or protected_mode: false\n", rows[i].addr);
+            ck_assert_str_eq(complaints(), yaml);
+        }
+        conf_free(&cf);
+        buf_clear(&errors, SIZE_MAX);
+        snprintf(one, sizeof(one), "%s", rows[i].addr);
+        cf = conf_load(NULL, &over, &errors);
+        ck_assert_msg((cf != NULL) == rows[i].local, "--listen %s: %s", rows[i].addr, str(&errors));
+        conf_free(&cf);
+        buf_clear(&errors, SIZE_MAX);
+        snprintf(yaml, sizeof(yaml), "listen: [\"%s\"]\nauth: { password: x }\n", rows[i].addr);
+        cf = load_bytes(yaml, strlen(yaml), 0600);
+        ck_assert_msg(cf != NULL, "%s", str(&errors));
+        conf_free(&cf);
+        snprintf(yaml, sizeof(yaml), "listen: [\"%s\"]\nprotected_mode: false\n", rows[i].addr);
+        cf = load_bytes(yaml, strlen(yaml), 0600);
+        ck_assert_msg(cf != NULL, "%s", str(&errors));
+        conf_free(&cf);
+    }
+    put(path, "listen: [\"tcp:*:1\"]\nauth: { admin_password: x }\n", 47, 0600); /* that keeps nobody from locking */
+    ck_assert_ptr_null(conf_load(path, NULL, &errors));
+}
+END_TEST
+
 START_TEST(overrides)
 {
-    char *two[] = {(char[]){"tcp:h:1"}, (char[]){"unix:/x"}};
-    char *bad_one[] = {(char[]){"tcp:h:1"}, (char[]){"nonsense"}};
+    char *two[] = {(char[]){"tcp:localhost:1"}, (char[]){"unix:/x"}};
+    char *bad_one[] = {(char[]){"tcp:[::1]:1"}, (char[]){"nonsense"}};
     struct conf_overrides over = {.listen = {two, 2}, .redis_url = "unix:/r", .log_level = "debug"};
     struct conf *cf;
 
@@ -351,7 +400,7 @@ START_TEST(overrides)
     cf = conf_load(path, &over, &errors);
     ck_assert_msg(cf != NULL, "%s", str(&errors));
     ck_assert_uint_eq(cf->listen.n, 2);
-    ck_assert_str_eq(cf->listen.item[0], "tcp:h:1");
+    ck_assert_str_eq(cf->listen.item[0], "tcp:localhost:1");
     ck_assert_str_eq(cf->listen.item[1], "unix:/x");
     ck_assert_str_eq(cf->redis_url, "unix:/r");
     ck_assert_int_eq(cf->log_level, LOG_DEBUG);
@@ -615,6 +664,7 @@ main(void)
     tcase_add_test(tc, secrets_are_not_printed);
     tcase_add_test(tc, password_files);
     tcase_add_test(tc, password_files_that_are_none);
+    tcase_add_test(tc, addresses_of_other_hosts);
     tcase_add_test(tc, overrides);
     tcase_add_test(tc, rules_and_keys);
     tcase_add_test(tc, what_needs_a_restart);

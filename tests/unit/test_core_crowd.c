@@ -3,12 +3,13 @@
  * their turn. Two names with one hash.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/unit/core_world.h"
 
 #include "daemon/core/state.h"
 
-enum { CROWD_N = RENEW_WINDOW + 1000 };
+enum { CROWD_N = WINDOW_MAX + 1000 };
 
 /* So many names held by one session, all granted at once. The core is checked where a test says so. */
 static uint64_t
@@ -38,18 +39,25 @@ crowd_of(struct world *w, int n, int64_t apart_us)
     return crowd_under(w, SEC(1), n, apart_us);
 }
 
-/* Renewals that were asked for since the last time; where they begin. */
+/* Operations of this sort that were asked for since the last time; where they begin. */
 static size_t
-count_asked(struct world *w, size_t *from)
+count_of(struct world *w, enum core_action_type verb, size_t *from)
 {
     size_t n = 0;
 
     *from = w->flights_seen;
     for (size_t i = w->flights_seen; i < w->flights_n; i++) {
-        n += w->flights[i].verb == CORE_EXTEND && !w->flights[i].seen;
+        n += w->flights[i].verb == verb && !w->flights[i].seen;
     }
     skip_all(w);
     return n;
+}
+
+/* Renewals. */
+static size_t
+count_asked(struct world *w, size_t *from)
+{
+    return count_of(w, CORE_EXTEND, from);
 }
 
 static void
@@ -94,21 +102,21 @@ START_TEST(in_turn)
 
     crowd_of(&w, CROWD_N, 0);
     pass(&w, TOLD_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     core_check(w.core, w.now_us);
     ck_assert_int_gt(core_next_us(w.core), w.now_us); /* nobody is busy waiting */
     redis_says(&w, w.flights[from], CORE_OK);
     ck_assert_str_eq(expect_op(&w, CORE_EXTEND, "n08192").key, "n08192");
     quiet(&w);
     core_check(w.core, w.now_us);
-    answer_from(&w, from + 1, RENEW_WINDOW - 1, CORE_OK);
+    answer_from(&w, from + 1, WINDOW_MAX - 1, CORE_OK);
     core_check(w.core, w.now_us);
-    answer_from(&w, from + RENEW_WINDOW, CROWD_N - RENEW_WINDOW, CORE_OK);
+    answer_from(&w, from + WINDOW_MAX, CROWD_N - WINDOW_MAX, CORE_OK);
     ck_assert_uint_eq(w.metrics.renewals, CROWD_N);
     pass(&w, TOLD_30S / 3 - 1);
     ck_assert_uint_eq(count_asked(&w, &more), 0);
     pass(&w, 1);
-    ck_assert_uint_eq(count_asked(&w, &more), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &more), WINDOW_MAX);
     ck_assert_uint_eq(w.metrics.lost + w.metrics.jeopardies, 0);
     crowd_goes(&w);
 }
@@ -142,11 +150,11 @@ START_TEST(failed_behind_the_others)
 
     crowd_of(&w, CROWD_N, 0);
     pass(&w, TOLD_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     pass(&w, SEC(1));
-    answer_from(&w, from, CROWD_N - RENEW_WINDOW, CORE_UNKNOWN);
+    answer_from(&w, from, CROWD_N - WINDOW_MAX, CORE_UNKNOWN);
     skip_all(&w);
-    for (size_t i = from + RENEW_WINDOW; i < from + CROWD_N; i++) {
+    for (size_t i = from + WINDOW_MAX; i < from + CROWD_N; i++) {
         ck_assert_int_eq(atoi(w.flights[i].key + 1), (int)(i - from));
     }
     crowd_goes(&w);
@@ -161,7 +169,7 @@ START_TEST(waiting_does_not_outlast_the_lease)
 
     crowd_of(&w, CROWD_N, 0);
     pass(&w, TOLD_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     pass(&w, TOLD_30S / 3);
     ck_assert_uint_eq(w.metrics.jeopardies, CROWD_N);
     core_check(w.core, w.now_us);
@@ -183,7 +191,7 @@ START_TEST(given_back_meanwhile)
 
     s = crowd_of(&w, CROWD_N, 0);
     pass(&w, TOLD_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = unlock(&w, s, "n08192");
     redis_does(&w, CORE_RELEASE, "n08192", id, CORE_LEFT);
     core_check(w.core, w.now_us);
@@ -206,7 +214,7 @@ START_TEST(doubts_in_turn)
 
     s = crowd_of(&w, CROWD_N, 0);
     suspects(&w);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = lock(&w, s, "n08192");
     suspects(&w);
     quiet(&w);
@@ -231,12 +239,161 @@ START_TEST(renewed_by_hand_meanwhile)
 
     s = crowd_of(&w, CROWD_N, 0);
     pass(&w, TOLD_30S / 3);
-    ck_assert_uint_eq(count_asked(&w, &from), RENEW_WINDOW);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
     id = renew(&w, s, "n08192", SEC(60));
     redis_renews(&w, "n08192", id);
     redis_says(&w, w.flights[from], CORE_OK);
     expect_op(&w, CORE_EXTEND, "n08193");
     quiet(&w);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Redis has lost its data: no more holds are asserted at a time than it answers, in order, and nothing is lost. */
+START_TEST(reclaims_in_turn)
+{
+    struct world w;
+    size_t from, renewals;
+    uint64_t s, id;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3); /* the last of them wait to be renewed */
+    ck_assert_uint_eq(count_asked(&w, &renewals), WINDOW_MAX);
+    reclaims(&w, 9);
+    ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), CROWD_N - WINDOW_MAX); /* of the others first what is heard */
+    answer_from(&w, renewals, WINDOW_MAX, CORE_OK);
+    ck_assert_uint_eq(w.flights_n - from, WINDOW_MAX);
+    core_check(w.core, w.now_us);
+    ck_assert_int_gt(core_next_us(w.core), w.now_us);
+    answer_from(&w, from, CROWD_N, CORE_OK);
+    ck_assert_uint_eq(w.reclaimed_n, 1);
+    ck_assert_uint_eq(w.metrics.reclaims, CROWD_N);
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    id = unlock(&w, s, "n08000");
+    redis_does(&w, CORE_RELEASE, "n08000", id, CORE_LEFT);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Redis refuses them all, again and again: there are never more in flight, and each comes to its turn. */
+START_TEST(reclaims_that_fail)
+{
+    struct world w;
+    size_t from;
+
+    crowd_of(&w, CROWD_N, 0);
+    reclaims(&w, 9);
+    ck_assert_uint_eq(count_of(&w, CORE_ACQUIRE, &from), WINDOW_MAX);
+    answer_from(&w, from, CROWD_N - WINDOW_MAX, CORE_UNKNOWN);
+    ck_assert_uint_eq(w.flights_n - from, CROWD_N); /* for each one that was answered one of those that waited */
+    core_check(w.core, w.now_us);
+    answer_from(&w, from + CROWD_N - WINDOW_MAX, WINDOW_MAX, CORE_OK);
+    skip_all(&w);
+    pass(&w, MS(20));
+    answer_from(&w, from + CROWD_N, CROWD_N - WINDOW_MAX, CORE_OK);
+    ck_assert_uint_eq(w.reclaimed_n, 1);
+    crowd_goes(&w);
+}
+END_TEST
+
+/*
+ * A session ends with very many locks: their releases leave a few at a time. What a request waits for is not behind
+ * them: neither an UNLOCK, nor what a LOCK waits for; nor is a renewal.
+ */
+START_TEST(releases_in_turn)
+{
+    struct world w;
+    struct flight op;
+    size_t from;
+    uint64_t s, other, id, waiting;
+    size_t owed = WINDOW_MAX / WINDOW_OWED;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    other = session(&w);
+    take(&w, other, "mine");
+    pass(&w, SEC(1));
+    waiting = lock(&w, other, "n09000");
+    skip_watches(&w);
+    gone(&w, s);
+    ck_assert_uint_eq(count_of(&w, CORE_RELEASE, &from), owed + 1); /* one is waited for already */
+    core_check(w.core, w.now_us);
+    ck_assert_int_gt(core_next_us(w.core), w.now_us + MS(1));
+    for (op = w.flights[from]; strcmp(op.key, "n09000") != 0;) {
+        op = w.flights[op.index + 1];
+    }
+    redis_says(&w, op, CORE_OK);
+    redis_grants(&w, "n09000", waiting);
+    waiting = lock(&w, other, "n09001"); /* somebody comes for one that has not left yet */
+    skip_watches(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "n09001"), CORE_OK);
+    redis_grants(&w, "n09001", waiting);
+    id = unlock(&w, other, "mine");
+    redis_does(&w, CORE_RELEASE, "mine", id, CORE_LEFT);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), 2); /* of n09000 and n09001 */
+    core_check(w.core, w.now_us);
+    for (size_t i = 0; i < w.flights_n; i++) { /* each answer lets the next one go */
+        skip_all(&w);
+        if (w.flights[i].verb == CORE_RELEASE && !w.flights[i].answered) {
+            redis_says(&w, w.flights[i], CORE_OK);
+        }
+    }
+    ck_assert_uint_eq(w.metrics.releases, CROWD_N + 1);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Redis does not answer them: no more leave, and what waits for its turn is done when it does. */
+START_TEST(releases_that_fail)
+{
+    struct world w;
+    size_t from;
+    uint64_t s;
+    size_t owed = WINDOW_MAX / WINDOW_OWED;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    gone(&w, s);
+    ck_assert_uint_eq(count_of(&w, CORE_RELEASE, &from), owed);
+    pass(&w, SEC(1));
+    answer_from(&w, from, owed, CORE_UNKNOWN);
+    ck_assert_uint_eq(w.flights_n - from, 2 * owed); /* the next ones, first */
+    ck_assert_str_eq(w.flights[from + owed].key, "n01024");
+    core_check(w.core, w.now_us);
+    crowd_goes(&w);
+}
+END_TEST
+
+/* Releases that were asked for have a window, too; of those who are told that nobody knows each is still done. */
+START_TEST(unlocks_in_turn)
+{
+    struct world w;
+    size_t from;
+    uint64_t s;
+    char name[WORLD_TEXT];
+
+    world_open(&w);
+    w.unchecked = true;
+    s = session(&w);
+    for (int i = 0; i < CROWD_N; i++) {
+        snprintf(name, sizeof(name), "n%05d", i);
+        redis_grants(&w, name, lock(&w, s, name, .owner = name));
+    }
+    from = w.flights_n;
+    for (int i = 0; i < CROWD_N; i++) {
+        snprintf(name, sizeof(name), "n%05d", i);
+        skip_all(&w);
+        (void)unlock(&w, s, name, .owner = name);
+    }
+    ck_assert_uint_eq(w.flights_n - from, WINDOW_MAX);
+    ck_assert_int_eq(w.flights[from].verb, CORE_RELEASE);
+    ck_assert_str_eq(w.flights[from].key, "n00000");
+    core_check(w.core, w.now_us);
+    for (size_t i = from; i < from + CROWD_N; i++) {
+        answer_from(&w, i, 1, CORE_OK);
+        ck_assert_int_eq(w.answers[w.answers_seen].reply.answer, CORE_LEFT);
+        w.answers_seen++;
+    }
+    ck_assert_uint_eq(w.metrics.releases, CROWD_N);
     crowd_goes(&w);
 }
 END_TEST
@@ -265,10 +422,68 @@ START_TEST(names_that_hash_alike)
 }
 END_TEST
 
+/* A writer that comes again and again makes no news of each of very many readers. */
+START_TEST(wanted_from_many)
+{
+    enum { READERS = 200, TOLD = 64 };
+    struct world w;
+    uint64_t writer;
+
+    world_open(&w);
+    for (int i = 0; i < READERS; i++) {
+        lock(&w, session(&w), "doc", .kind = KIND_RW, .shared = true);
+        redis_grants(&w, "doc", w.request);
+    }
+    writer = session(&w);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_WANTED), 0);
+    expect_reply(&w, lock(&w, writer, "doc", .kind = KIND_RW, .nowait = true), CORE_NOT_GRANTED);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_WANTED), TOLD);
+    world_close(&w);
+}
+END_TEST
+
+/* The key is no lock: who waits hears that, some of them in each step; who was left out asks again. */
+START_TEST(refused_by_and_by)
+{
+    enum { WAITERS = 2 * REFUSED_MAX + 10 };
+    struct world w;
+    size_t heard = 0, asked = 0;
+    struct flight f;
+
+    world_open(&w);
+    w.unchecked = true;
+    lock(&w, session(&w), "a");
+    f = expect_op(&w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < WAITERS; i++) {
+        char owner[WORLD_TEXT];
+
+        snprintf(owner, sizeof(owner), "o%d", i);
+        lock(&w, w.session[0], "a", .owner = owner);
+    }
+    for (; heard < WAITERS; asked++) {
+        redis_says(&w, f, CORE_FOREIGN, .pttl_us = -1);
+        core_check(w.core, w.now_us);
+        ck_assert_uint_le(w.answers_n - heard, REFUSED_MAX);
+        ck_assert_uint_gt(w.answers_n, heard);
+        for (; heard < w.answers_n; heard++) {
+            ck_assert_int_eq(w.answers[heard].reply.answer, CORE_WRONG_KIND);
+            w.answers[heard].seen = true;
+        }
+        if (heard < WAITERS) {
+            f = expect_op(&w, CORE_ACQUIRE, "a");
+        }
+    }
+    ck_assert_uint_eq(asked, 3);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *const tests[] = {
+        refused_by_and_by,
+        wanted_from_many,
         early_by_the_batch,
         in_turn,
         as_many_as_are_answered_in_time,
@@ -277,6 +492,11 @@ main(void)
         given_back_meanwhile,
         doubts_in_turn,
         renewed_by_hand_meanwhile,
+        reclaims_in_turn,
+        reclaims_that_fail,
+        releases_in_turn,
+        releases_that_fail,
+        unlocks_in_turn,
         names_that_hash_alike,
     };
 

@@ -271,8 +271,13 @@ START_TEST(not_behind_a_lease_that_is_over)
         w.conf.handoff_time_us = SEC(60);
         core_configure(w.core, &w.conf);
         gone(&w, h.newest); /* for ten seconds */
+        w.conf.slice = 1;
+        core_configure(w.core, &w.conf);
         w.now_us += SEC(11);
-        world_step(&w, &(struct core_event){.type = CORE_TIME});
+        do { /* the owner's end comes before the slice of the other one's lease */
+            core_sent(w.core);
+            world_step(&w, &(struct core_event){.type = CORE_TIME});
+        } while (core_next_us(w.core) <= w.now_us);
         ck_assert_uint_eq(w.metrics.handoffs, !over);
         hall_close(&w);
     }

@@ -23,6 +23,7 @@ static bool none_spared = true; /* each record is an allocation */
 #include "daemon/core/hurry.c"
 #include "daemon/core/kept.c"
 #include "daemon/core/locks.c"
+#include "daemon/core/names.c"
 #include "daemon/core/operations.c"
 #include "daemon/core/outcomes.c"
 #include "daemon/core/owners.c"
@@ -34,7 +35,7 @@ static bool none_spared = true; /* each record is an allocation */
 /* What there is, to be compared. */
 struct all {
     struct core_totals t;
-    size_t claims, names, timers;
+    size_t claims, names, timers, ties;
 };
 
 static struct all
@@ -43,7 +44,8 @@ all_of(const struct core *c)
     return (struct all){.t = core_totals(c),
                         .claims = c->claims.count,
                         .names = c->by_name.count + c->queues.count + HASH_COUNT(c->owners),
-                        .timers = c->timers_n};
+                        .timers = c->timers_n,
+                        .ties = c->ties.count};
 }
 
 static bool
@@ -51,7 +53,7 @@ same(struct all a, struct all b)
 {
     return a.t.locks == b.t.locks && a.t.held == b.t.held && a.t.waiters == b.t.waiters && a.t.owners == b.t.owners &&
            a.t.sessions == b.t.sessions && a.t.freeing == b.t.freeing && a.claims == b.claims && a.names == b.names &&
-           a.timers == b.timers;
+           a.timers == b.timers && a.ties == b.ties;
 }
 
 static void
@@ -87,7 +89,8 @@ is_refused(const struct answer *a)
 static long
 out_of(const struct core *c)
 {
-    return alive - (c->claims.chain != NULL) - (c->by_name.chain != NULL) - (c->queues.chain != NULL);
+    return alive - (c->claims.chain != NULL) - (c->by_name.chain != NULL) - (c->by_key.chain != NULL) -
+           (c->queues.chain != NULL) - (c->ties.chain != NULL);
 }
 
 /* Refused at every allocation before it is let through, and nothing is left of that. Returns how often. */
@@ -187,7 +190,7 @@ START_TEST(sessions)
             uint64_t id;
 
             failing = n;
-            id = core_session_open(w.core);
+            id = core_session_open(w.core, 7);
             failing = -1;
             core_check(w.core, w.now_us);
             if (id != 0) {

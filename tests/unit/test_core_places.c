@@ -2,6 +2,8 @@
  * test_core_places.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and
  * in the same order there as here.
  */
+#include <stdio.h>
+
 #include "tests/unit/core_world.h"
 
 #define FAIR .kind = KIND_FAIR
@@ -844,6 +846,66 @@ START_TEST(drain)
 }
 END_TEST
 
+static void
+count_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    ck_assert(v->kept);
+    ++*(int *)ctx;
+}
+
+/* As redis-py polls: a new owner each time. The oldest places stay; what has run out goes. */
+/* As SET NX with a new value each time: however many were refused before, Redis is asked anew. */
+START_TEST(places_for_nobody_keep_nobody_out)
+{
+    char owner[8];
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 200; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        id = lock(&w, s, "a", .owner = owner, .nowait = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        if (i == 0) {
+            expect_op(&w, CORE_WATCH, "a");
+        }
+    }
+    id = lock(&w, s, "a", .owner = "next", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(places_for_nobody_are_bounded)
+{
+    char owner[8];
+    struct world w;
+    uint64_t s;
+    int n = 0;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (int i = 0; i < 3000; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        expect_reply(&w, lock(&w, s, "a", .owner = owner, .nowait = true), CORE_NOT_GRANTED);
+    }
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("a"), SIZE_MAX, count_waiter, &n);
+    ck_assert(n > 1000 && n < 1100);
+    ck_assert_uint_lt(core_totals(w.core).owners, 1100);
+    pass(&w, SEC(3));
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    expect_reply(&w, lock(&w, s, "a", .owner = "again", .nowait = true), CORE_NOT_GRANTED);
+    n = 0;
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("a"), SIZE_MAX, count_waiter, &n);
+    ck_assert_int_eq(n, 1);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -875,6 +937,8 @@ main(void)
         kept_place_here_only,
         unanswered_before_others,
         drain,
+        places_for_nobody_are_bounded,
+        places_for_nobody_keep_nobody_out,
     };
 
     return suite_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));

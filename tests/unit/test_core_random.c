@@ -1030,7 +1030,7 @@ client_acts(struct world *w)
     }
     if (!s->open) {
         if (!w->leaving) {
-            s->id = core_session_open(w->node[d].core);
+            s->id = core_session_open(w->node[d].core, upto(w, 3));
             s->open = true;
         }
     } else if (w->leaving || chance(w, 30)) {
@@ -1049,6 +1049,8 @@ client_acts(struct world *w)
         request(w, d, s, CORE_UNLOCK, name);
     } else if (chance(w, 800)) {
         request(w, d, s, CORE_RENEW, name);
+    } else if (chance(w, 300)) {
+        request(w, d, s, CORE_CANCEL, name);
     } else {
         request(w, d, s, CORE_BREAK, BROKEN + (int)upto(w, NAMES - BROKEN));
     }
@@ -1057,13 +1059,18 @@ client_acts(struct world *w)
 static void
 begin(struct world *w, int d)
 {
-    struct core_conf conf = {.op_timeout_us = TIMEOUT_US,
+    struct core_conf conf = {.slice = w->seed % 3, /* what is promised does not depend on it */
+                             .op_timeout_us = TIMEOUT_US,
                              .max_poll_us = US_PER_S,
                              .deadlock_us = 200 * US_PER_MS,
                              .handoff_time_us = 10 * US_PER_MS,
                              .handoff_max = 8,
                              .waiters_max = 1000,
                              .locks_max = 100,
+                             .total_locks_max = 1000,
+                             .user_percent = 90,
+                             .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,
+                             .search_steps = (const uint32_t[]){0, 1, 2, 7}[w->seed % 4],
                              .keeps = true};
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
@@ -1142,7 +1149,9 @@ crash(struct world *w, int d, bool inside)
     struct core_event ev = {.type = CORE_ADOPT, .adopt = &a}, reached = {.type = CORE_REACHED};
 
     trace(w, d, "crash%s", inside ? " inside" : "");
-    step(w, d, &(struct core_event){.type = CORE_TIME});
+    do {
+        step(w, d, &(struct core_event){.type = CORE_TIME});
+    } while (core_next_us(n->core) <= w->now_us);
     draw(w, d, &before);
     if (inside) {
         struct session *s = &n->session[upto(w, SESSIONS)];
@@ -1216,6 +1225,7 @@ advance(struct world *w, int64_t until_us)
         for (int d = 0; d < DAEMONS; d++) {
             int64_t t = core_next_us(w->node[d].core);
 
+            t = t < w->now_us ? w->now_us : t; /* what was to land until now is not kept waiting by slices */
             t = t < w->node[d].stalled_until_us ? w->node[d].stalled_until_us : t;
             if (t < at_us) {
                 at_us = t;
@@ -1231,6 +1241,7 @@ advance(struct world *w, int64_t until_us)
             struct core_event ev = {.type = CORE_TIME};
 
             step(w, timer, &ev);
+            w->now_us += core_next_us(w->node[timer].core) <= w->now_us ? 1 + upto(w, 300) : 0; /* a slice takes time */
             continue;
         }
         struct flight *f = container_of(next, struct flight, node);

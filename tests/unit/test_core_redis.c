@@ -95,6 +95,221 @@ START_TEST(unknown_acquire_given_up)
 }
 END_TEST
 
+/* The ACL forbids a key that the script has made: it may have run, so that is swept up; who asks is told at once. */
+START_TEST(forbidden_inside)
+{
+    struct world w;
+    struct flight op;
+    uint64_t a, b, s;
+    int64_t guard_us;
+
+    world_open(&w);
+    s = session(&w);
+    a = lock(&w, s, "a", .wait_us = SEC(30));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    b = lock(&w, session(&w), "a");
+    skip_watches(&w);
+    guard_us = w.now_us + SEC(1);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = guard_us, .denied = true);
+    expect_reply(&w, a, CORE_FORBIDDEN);
+    expect_reply(&w, b, CORE_FORBIDDEN);
+    skip_watches(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert(known(&w, "a"));
+    pass(&w, guard_us - w.now_us);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    ck_assert(!known(&w, "a"));
+    a = break_name(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1), .denied = true);
+    expect_reply(&w, a, CORE_FORBIDDEN);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis's ACL forbids the key: who asks is told at once; what is held and cannot be told of goes on being tried. */
+START_TEST(forbidden_key)
+{
+    struct world w;
+    struct flight op;
+    uint64_t a, b, s;
+
+    world_open(&w);
+    s = session(&w);
+    a = lock(&w, s, "a", .wait_us = SEC(30));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    b = lock(&w, session(&w), "a");
+    skip_watches(&w);
+    redis_says(&w, op, CORE_DENIED);
+    expect_reply(&w, a, CORE_FORBIDDEN);
+    expect_reply(&w, b, CORE_FORBIDDEN);
+    skip_watches(&w);
+    ck_assert(!known(&w, "a"));
+    a = break_name(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_DENIED);
+    expect_reply(&w, a, CORE_FORBIDDEN);
+    take(&w, s, "b");
+    pass(&w, TOLD_30S / 3);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_DENIED);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_OK);
+    a = lock(&w, s, "b");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_DENIED);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    expect_reply(&w, a, CORE_GRANTED);
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "b");
+    redis_says(&w, op, CORE_DENIED);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    ck_assert(!known(&w, "b"));
+    world_close(&w);
+}
+END_TEST
+
+static void
+clock_set_back(struct world *w, int64_t us)
+{
+    happens(w, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = us});
+}
+
+/* An attempt of "a" that nobody waits for any more, given back, and swept up from guard_us on. */
+static int64_t
+world_sweeping(struct world *w)
+{
+    int64_t guard_us;
+    uint64_t id;
+
+    world_open(w);
+    id = lock(w, session(w), "a", .wait_us = MS(10));
+    guard_us = w->now_us + SEC(1);
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = guard_us);
+    pass(w, MS(10));
+    expect_reply(w, id, CORE_UNAVAILABLE);
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    return guard_us;
+}
+
+/* Redis's clock was set back under an attempt: its guard has moved, and it is reckoned with for as much longer. */
+START_TEST(clock_set_back_under_an_attempt)
+{
+    struct world w;
+    int64_t guard_us = world_sweeping(&w);
+
+    clock_set_back(&w, SEC(5));
+    pass(&w, guard_us + SEC(5) - w.now_us - 1);
+    quiet(&w);
+    ck_assert(known(&w, "a"));
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK); /* it did run */
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* ... and nobody knew before the answer to what was to sweep it up. */
+START_TEST(clock_set_back_unheard)
+{
+    struct world w;
+    int64_t guard_us = world_sweeping(&w);
+    struct flight op;
+
+    pass(&w, guard_us - w.now_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, MS(300));
+    clock_set_back(&w, SEC(5));
+    redis_says(&w, op, CORE_GONE_IN_REDIS);
+    ck_assert(known(&w, "a"));
+    pass(&w, guard_us + SEC(5) - w.now_us);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* However far: a command of a closed connection is not under way for ever. */
+START_TEST(clock_set_back_by_years)
+{
+    struct world w;
+    int64_t guard_us = world_sweeping(&w);
+
+    clock_set_back(&w, SEC(1000000000));
+    pass(&w, guard_us + SEC(120) - w.now_us);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* While Redis does not answer, nobody knows how its clock goes: an attempt is not forgotten when its lease is over. */
+START_TEST(clock_of_a_silent_redis)
+{
+    struct world w;
+    int64_t guard_us = world_sweeping(&w);
+    struct flight op;
+
+    pass(&w, guard_us - w.now_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(100)); /* its lease was 30 s */
+    redis_says(&w, op, CORE_DOWN);
+    expect_state(&w, "a", "freeing");
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(20)); /* however it was set back, it cannot run any more */
+    redis_says(&w, op, CORE_DOWN);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* What Redis has answered past the guard is settled: no clock brings it back. */
+START_TEST(clock_set_back_behind_the_answer)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    redis_grants(&w, "a", id);
+    pass(&w, TOLD_30S / 3);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK); /* sent behind the guard */
+    clock_set_back(&w, SEC(100));
+    id = unlock(&w, s, "a");
+    redis_does(&w, CORE_RELEASE, "a", id, CORE_LEFT);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* A RENEW that may have gone unanswered to less counts for as much longer. */
+START_TEST(clock_set_back_under_a_renew)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .lease_us = SEC(20)));
+    id = renew(&w, s, "a", SEC(15));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    clock_set_back(&w, SEC(5));
+    pass(&w, SEC(1));
+    id = renew(&w, s, "a", SEC(60)); /* the one to 15 s may run behind it */
+    op = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(look(&w, "a").deadline_us, op.at_us + told(SEC(15)));
+    world_close(&w);
+}
+END_TEST
+
 /* The answer to the release is heard when the attempt can run no more; but the release ran before that. */
 START_TEST(unknown_acquire_released_unheard)
 {
@@ -676,6 +891,14 @@ main(void)
         dropped_outcomes,
         unknown_acquire,
         unknown_acquire_given_up,
+        forbidden_key,
+        forbidden_inside,
+        clock_set_back_under_an_attempt,
+        clock_set_back_unheard,
+        clock_set_back_by_years,
+        clock_of_a_silent_redis,
+        clock_set_back_behind_the_answer,
+        clock_set_back_under_a_renew,
         unknown_acquire_released_unheard,
         unknown_then_taken_unheard,
         unknown_acquire_asked_again,

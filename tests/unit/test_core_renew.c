@@ -107,6 +107,34 @@ START_TEST(renew_in_flight)
 }
 END_TEST
 
+/* The lease ends under a RENEW to a longer one, which may have run: it is given back for as long as that lasts. */
+START_TEST(renew_overtaken_by_the_end)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take_for(&w, s, SEC(1));
+    pass(&w, MS(900));
+    id = renew(&w, s, "a", SEC(60));
+    expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, told(SEC(1)) - MS(900));
+    expect_reply(&w, id, CORE_WAS_LOST);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(2)); /* the lease before it is over */
+    redis_says(&w, op, CORE_DOWN);
+    pass(&w, SEC(1));
+    expect_state(&w, "a", "freeing");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, SEC(70)); /* so is that which it may have had */
+    redis_says(&w, op, CORE_DOWN);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
 /* RENEW and the watchdog at once: whichever way their answers come, no more is believed than RENEW allows. */
 START_TEST(renew_beside_a_renewal)
 {
@@ -401,6 +429,7 @@ int
 main(void)
 {
     const TTest *tests[] = {renew_own_lease, renew_with_watchdog, renew_to_nothing, renew_in_flight,
+        renew_overtaken_by_the_end,
                             renew_beside_a_renewal, renew_unanswered, renew_unanswered_twice,
                             renew_unanswered_with_watchdog, long_over, overtaken_by_a_renew, renew_runs_late,
                             sweep_then_lock_both_late, sweep_then_lock_attempt_over,

@@ -71,7 +71,7 @@ must_say(redisContext *c, const char *command, const char *want)
 START_TEST(it_answers_and_ends)
 {
     char error[160] = "";
-    struct embedded *e = embedded_start(dir, error);
+    struct embedded *e = embedded_start(dir, "redis", error);
     struct stat st;
     redisContext *c;
     pid_t pid;
@@ -101,14 +101,14 @@ END_TEST
 START_TEST(again_after_one_that_was_killed)
 {
     char error[160] = "";
-    struct embedded *e = embedded_start(dir, error);
+    struct embedded *e = embedded_start(dir, "redis", error);
     redisContext *c;
 
     ck_assert_msg(e != NULL, "%s", error);
     redisFree(connected(sock));
     kill(embedded_pid(e), SIGKILL);
     embedded_stop(&e);
-    e = embedded_start(dir, error);
+    e = embedded_start(dir, "redis", error);
     ck_assert_msg(e != NULL, "%s", error);
     c = connected(sock);
     must_say(c, "PING", "PONG");
@@ -122,13 +122,14 @@ START_TEST(it_never_is_an_orphan)
 {
     int fds[2], status;
     pid_t daemon_pid, redis_pid = 0;
+    char left[112];
 
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     ck_assert_int_eq(pipe(fds), 0);
     daemon_pid = fork();
     if (daemon_pid == 0) {
         char error[160];
-        struct embedded *e = embedded_start(dir, error);
+        struct embedded *e = embedded_start(dir, "redis", error);
         pid_t pid = e != NULL ? embedded_pid(e) : -1;
 
         (void)!write(fds[1], &pid, sizeof(pid));
@@ -144,6 +145,8 @@ START_TEST(it_never_is_an_orphan)
     ck_assert_int_eq(waitpid(redis_pid, &status, 0), redis_pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+    snprintf(left, sizeof(left), "%s.lock", sock);
+    ck_assert_int_eq(unlink(left), 0); /* it locks nobody out, see a_directory_has_one */
     close(fds[0]);
     close(fds[1]);
 }
@@ -154,7 +157,7 @@ START_TEST(not_installed_is_said)
     char error[160] = "", *path = strdup(getenv("PATH"));
 
     ck_assert_int_eq(setenv("PATH", "/nowhere", 1), 0);
-    ck_assert_ptr_null(embedded_start(dir, error));
+    ck_assert_ptr_null(embedded_start(dir, "redis", error));
     ck_assert_int_eq(setenv("PATH", path, 1), 0);
     free(path);
     ck_assert_ptr_nonnull(strstr(error, "redis-server"));
@@ -163,16 +166,38 @@ START_TEST(not_installed_is_said)
 }
 END_TEST
 
+START_TEST(a_directory_has_one)
+{
+    char error[160] = "", want[80];
+    struct embedded *e = embedded_start(dir, "redis", error);
+    redisContext *c;
+
+    ck_assert_msg(e != NULL, "%s", error);
+    c = connected(sock);
+    ck_assert_ptr_null(embedded_start(dir, "redis", error));
+    snprintf(want, sizeof(want), "already running: process %ld", (long)getpid());
+    ck_assert_msg(strstr(error, want) != NULL, "%s", error);
+    must_say(c, "PING", "PONG");
+    redisFree(c);
+    c = connected(sock); /* the socket is still there */
+    redisFree(c);
+    embedded_stop(&e);
+    e = embedded_start(dir, "redis", error);
+    ck_assert_msg(e != NULL, "%s", error);
+    embedded_stop(&e);
+}
+END_TEST
+
 START_TEST(no_directory_is_said)
 {
     char error[160] = "", path[300], deep[400];
 
     snprintf(path, sizeof(path), "%s/not/there", dir);
-    ck_assert_ptr_null(embedded_start(path, error));
+    ck_assert_ptr_null(embedded_start(path, "redis", error));
     ck_assert_str_ne(error, "");
     snprintf(deep, sizeof(deep), "%s/%0*d", dir, 120, 0); /* no Unix socket has so long a path */
     error[0] = '\0';
-    ck_assert_ptr_null(embedded_start(deep, error));
+    ck_assert_ptr_null(embedded_start(deep, "redis", error));
     ck_assert_str_ne(error, "");
     rmdir(deep);
 }
@@ -183,7 +208,7 @@ main(void)
 {
     const TTest *const tests[] = {
         it_answers_and_ends, again_after_one_that_was_killed, it_never_is_an_orphan, not_installed_is_said,
-        no_directory_is_said,
+        a_directory_has_one, no_directory_is_said,
     };
     Suite *s = suite_create("embedded");
     TCase *tc = tcase_create("embedded");

@@ -184,14 +184,13 @@ END_TEST
 static void
 written(enum reply_form form, int proto, const struct core_reply *r, const char *want)
 {
-    struct buf out;
-    struct writer w = {.out = &out, .proto = proto};
+    struct outbox out;
 
-    buf_init(&out, 0);
-    form_write(engine, &w, form, r);
-    buf_add(&out, "", 1);
-    ck_assert_msg(strcmp(out.p, want) == 0, "form %d, answer %d: \"%s\"", (int)form, (int)r->answer, out.p);
-    buf_fini(&out);
+    outbox_init(&out);
+    form_write(engine, &out, proto, form, r);
+    buf_add(&out.bytes, "", 1);
+    ck_assert_msg(strcmp(out.bytes.p, want) == 0, "form %d, answer %d: \"%s\"", (int)form, (int)r->answer, out.bytes.p);
+    outbox_fini(&out);
 }
 
 /* Of one name: yes, no, or the error with its prefix; in every form. */
@@ -206,13 +205,12 @@ START_TEST(each_answer_in_each_form)
         [FORM_ALL] = {":1\r\n", ":0\r\n"},
     };
     struct core_reply r = {.answer = (enum core_answer)_i, .token = 1187};
-    struct buf native;
-    struct writer w = {.out = &native, .proto = 2};
+    struct outbox native;
     int form;
 
-    buf_init(&native, 0);
-    form_write(engine, &w, FORM_NATIVE, &r);
-    buf_add(&native, "", 1);
+    outbox_init(&native);
+    form_write(engine, &native, 2, FORM_NATIVE, &r);
+    buf_add(&native.bytes, "", 1);
     for (form = FORM_NATIVE + 1; form < FORMS; form++) {
         switch (r.answer) {
         case CORE_GRANTED:
@@ -220,17 +218,18 @@ START_TEST(each_answer_in_each_form)
             written((enum reply_form)form, 2, &r, says[form].yes);
             break;
         case CORE_NOT_GRANTED:
+        case CORE_CANCELLED:
         case CORE_NOT_HELD:
         case CORE_STALE:
         case CORE_WAS_LOST:
             written((enum reply_form)form, 2, &r, says[form].no);
             break;
         default:
-            ck_assert_int_eq(native.p[0], '-');
-            written((enum reply_form)form, 2, &r, native.p);
+            ck_assert_int_eq(native.bytes.p[0], '-');
+            written((enum reply_form)form, 2, &r, native.bytes.p);
         }
     }
-    buf_fini(&native);
+    outbox_fini(&native);
 }
 END_TEST
 

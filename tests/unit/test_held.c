@@ -206,6 +206,149 @@ START_TEST(longest_and_too_long)
 }
 END_TEST
 
+/* ---- it is as large as what is in it ---- */
+
+static const char *
+long_name(uint64_t id, size_t n)
+{
+    static char name[4097];
+
+    memset(name, 'n', n);
+    name[n] = '\0';
+    snprintf(name, 20, "%d-", (int)id);
+    name[strlen(name)] = '-';
+    return name;
+}
+
+static void
+keep(struct held *h, uint64_t id, size_t name_n)
+{
+    struct core_kept k = record(id, long_name(id, name_n), long_name(id, name_n), "owner");
+
+    ck_assert(held_keep(h, &k));
+}
+
+static uint64_t
+bytes_on_disk(void)
+{
+    static const char *const files[] = {"held", "held-1k", "held-2k", "held-long"};
+    uint64_t n = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        ck_assert_int_eq(fstatat(dir, files[i], &st, 0), 0);
+        n += (uint64_t)st.st_size;
+    }
+    return n;
+}
+
+START_TEST(long_names_take_no_more_than_they_need)
+{
+    struct held *h = opened("boot");
+
+    for (uint64_t id = 1; id <= 5000; id++) {
+        keep(h, id, 400);
+    }
+    ck_assert_uint_lt(held_count(h).bytes, 10 << 20);
+    ck_assert_uint_eq(held_count(h).bytes, bytes_on_disk());
+    held_close(&h);
+}
+END_TEST
+
+/* Few of many are left, wherever they are: the files become small again, and these few are all there. */
+START_TEST(it_shrinks)
+{
+    enum { N = 40000, EACH = 4000 };
+    struct held *h = opened("boot");
+    struct core_adoption a;
+    uint64_t least = held_count(h).bytes;
+    int turns = 0;
+
+    ck_assert(!held_tidy(h));
+    for (uint64_t id = 1; id <= N; id++) {
+        keep(h, id, id % 2 == 0 ? 30 : 450);
+    }
+    ck_assert(!held_tidy(h));
+    ck_assert_uint_gt(held_count(h).bytes, 20 << 20);
+    for (uint64_t id = 1; id <= N; id++) {
+        if (id % EACH != 0 && id % EACH != 77) {
+            held_forget(h, id);
+        }
+    }
+    while (held_tidy(h)) {
+        ck_assert_int_lt(++turns, 1000);
+    }
+    ck_assert_int_gt(turns, 10); /* a bit each turn */
+    ck_assert_uint_eq(held_count(h).bytes, least);
+    ck_assert_uint_eq(bytes_on_disk(), least);
+    for (uint64_t id = N + 1; id <= N + 500; id++) { /* and it grows again */
+        keep(h, id, 30);
+        held_forget(h, id - 1);
+    }
+    held_forget(h, N + 500);
+    held_adopted(h);
+    held_close(&h);
+    h = opened("boot");
+    ck_assert(held_load(h, &a));
+    ck_assert_uint_eq(a.n, 2 * N / EACH - 1); /* id N has gone with the rest of the second lot */
+    for (uint64_t id = 1; id < N; id++) {
+        if (id % EACH == 0 || id % EACH == 77) {
+            size_t n = id % 2 == 0 ? 30 : 450;
+            struct core_kept k = record(id, long_name(id, n), long_name(id, n), "owner");
+
+            expect_same(loaded(&a, id), &k);
+        }
+    }
+    held_loaded_free(&a);
+    held_close(&h);
+}
+END_TEST
+
+/* Whatever comes and goes while the files shrink and grow, what is kept is there, and nothing else. */
+START_TEST(it_shrinks_under_load)
+{
+    enum { IDS = 6000 };
+    static bool there[IDS];
+    uint64_t seed = 1, base = 0;
+    struct core_adoption a;
+    struct held *h = opened("boot");
+
+    memset(there, 0, sizeof(there));
+    for (int round = 0; round < 60; round++) {
+        bool fills = round % 3 == 0;
+
+        for (int i = 0; i < 4000; i++) {
+            uint64_t id;
+
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+            id = (seed >> 33) % IDS;
+            if (fills || (seed >> 20) % 16 == 0) {
+                keep(h, base + id + 1, 30);
+                there[id] = true;
+            } else {
+                held_forget(h, base + id + 1);
+                there[id] = false;
+            }
+            if (i % 200 == 0) {
+                held_tidy(h);
+            }
+        }
+        if (round % 7 == 0) {
+            held_adopted(h);
+            held_close(&h);
+            h = opened("boot");
+            ck_assert(held_load(h, &a));
+            for (uint64_t id = 0; id < IDS; id++) {
+                ck_assert_int_eq(loaded(&a, base + id + 1) != NULL, there[id]);
+            }
+            ck_assert_uint_eq(held_count(h).torn, 0);
+            held_loaded_free(&a);
+        }
+    }
+    held_close(&h);
+}
+END_TEST
+
 /* ---- killed inside of a store ---- */
 
 static unsigned char *
@@ -329,6 +472,42 @@ START_TEST(torn_change)
     free(before);
     free(after);
     free(torn);
+}
+END_TEST
+
+/* A record was being moved, and is there twice: once is enough, and it goes when it is forgotten. */
+START_TEST(killed_inside_of_a_move)
+{
+    for (size_t from = 0; from < 2; from++) {
+        struct core_kept one = record(11, "name", "key", "alice");
+        struct held *h = opened("boot");
+        struct core_adoption a;
+        unsigned char *p;
+        size_t n;
+
+        ck_assert(held_load(h, &a));
+        held_loaded_free(&a);
+        held_adopted(h);
+        ck_assert(held_keep(h, &one));
+        held_close(&h);
+        p = read_all("held", &n);
+        memcpy(p + 4096 + 512 * (from == 0 ? 50 : 127), p + 4096, 512);
+        write_all("held", p, n);
+        free(p);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_eq(a.n, 1);
+        expect_same(loaded(&a, 11), &one);
+        held_loaded_free(&a);
+        ck_assert_uint_eq(held_count(h).torn, 0);
+        held_forget(h, 11);
+        held_close(&h);
+        h = opened("boot");
+        ck_assert(held_load(h, &a));
+        ck_assert_uint_eq(a.n, 0);
+        held_loaded_free(&a);
+        held_close(&h);
+    }
 }
 END_TEST
 
@@ -485,7 +664,8 @@ int
 main(void)
 {
     const TTest *tests[] = {what_is_kept_is_there, another_boot, ids_rise, it_grows, longest_and_too_long, torn_change,
-                            torn_fill, damaged, another_version, private, boot_is_told};
+                            torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need, it_shrinks,
+                            it_shrinks_under_load, damaged, another_version, private, boot_is_told};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }

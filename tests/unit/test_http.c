@@ -166,7 +166,7 @@ is_open(const struct client *c)
     return recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
 }
 
-/* More than may be here at a time: the others are closed without a word, and those who were first are served. */
+/* More than may be here at a time: who has been silent longest gives way, and a new caller is always answered. */
 START_TEST(so_many_at_a_time)
 {
     struct client c[80];
@@ -175,17 +175,46 @@ START_TEST(so_many_at_a_time)
     for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         c[i] = call();
         settle();
+        if (i == 40) {
+            say(&c[0], "GET"); /* from now on the second one has been silent longest */
+            settle();
+        }
     }
     for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         open += is_open(&c[i]);
     }
     ck_assert_uint_eq(open, 64);
-    ck_assert(is_open(&c[63]) && !is_open(&c[64]));
+    ck_assert(is_open(&c[0]) && !is_open(&c[1]) && !is_open(&c[16]) && is_open(&c[17]) && is_open(&c[79]));
+    must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
     for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         close(c[i].fd);
     }
     settle();
     must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
+}
+END_TEST
+
+/* A crowd behind a caller, in the same turn: its request was not read yet, and is answered all the same. */
+START_TEST(a_crowd_behind_a_request)
+{
+    struct client first = call(), c[80];
+    struct buf b;
+    size_t i;
+
+    say(&first, "GET /healthz HTTP/1.0\r\n\r\n");
+    for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        c[i] = call();
+    }
+    settle();
+    buf_init(&b, 0);
+    hear(&first, &b);
+    ck_assert_msg(strstr(b.p, " 200 ") != NULL, "%s", b.p);
+    buf_fini(&b);
+    close(first.fd);
+    for (i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        close(c[i].fd);
+    }
+    settle();
 }
 END_TEST
 
@@ -248,6 +277,7 @@ main(void)
         nothing_but_looking,
         head_has_no_body,
         so_many_at_a_time,
+        a_crowd_behind_a_request,
         a_passed_socket,
         who_trickles_is_sent_away,
     };

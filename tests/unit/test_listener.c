@@ -123,6 +123,51 @@ START_TEST(a_stale_socket_is_replaced_and_a_live_one_is_not)
 }
 END_TEST
 
+/* A daemon that has bound its socket and does not listen yet looks like one that was killed; its lock tells. */
+START_TEST(a_socket_between_bind_and_listen_is_not_replaced)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct path_lock lock;
+    struct stat was, is;
+    char file[128], error[160];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(file, sizeof(file), "%s/sub", dir);
+    ck_assert_int_eq(mkdir(file, 0700), 0);
+    snprintf(file, sizeof(file), "%s.lock", path);
+    ck_assert_msg(path_lock_take(&lock, file, error), "%s", error);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    ck_assert_int_eq(lstat(path, &was), 0);
+    snprintf(error, sizeof(error), "already running: process %ld has it", (long)getpid());
+    must_refuse(addr, error);
+    ck_assert_int_eq(lstat(path, &is), 0);
+    ck_assert_uint_eq(is.st_ino, was.st_ino);
+    close(fd);
+    path_lock_release(&lock);
+    ck_assert_int_eq(lstat(file, &is), -1);
+}
+END_TEST
+
+/* The file may be removed and made anew between open() and flock(): only the file at the path counts. */
+START_TEST(a_lock_on_a_removed_file_locks_nothing)
+{
+    struct path_lock first, second;
+    char file[128], error[160];
+
+    snprintf(file, sizeof(file), "%s/x.lock", dir);
+    ck_assert(path_lock_take(&first, file, error));
+    ck_assert(!path_lock_take(&second, file, error));
+    path_lock_release(&second); /* of nothing */
+    ck_assert_int_eq(unlink(file), 0);
+    ck_assert_msg(path_lock_take(&second, file, error), "%s", error);
+    path_lock_release(&first); /* the file is the second one's by now */
+    ck_assert(!path_lock_take(&first, file, error));
+    path_lock_release(&second);
+    ck_assert_int_eq(access(file, F_OK), -1);
+}
+END_TEST
+
 START_TEST(a_file_that_is_no_socket_is_left_alone)
 {
     struct listener *l = must_open(addr);
@@ -135,20 +180,25 @@ START_TEST(a_file_that_is_no_socket_is_left_alone)
     close(fd);
     must_refuse(addr, strerror(EEXIST));
     ck_assert_int_eq(lstat(path, &st), 0);
+    must_refuse(addr, strerror(EEXIST)); /* and no lock was left */
 }
 END_TEST
 
 START_TEST(another_daemons_socket_is_not_removed)
 {
-    struct listener *l = must_open(addr), *other;
+    struct listener *l = must_open(addr);
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
     struct stat st;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_eq(unlink(path), 0);
-    other = must_open(addr);
+    must_refuse(addr, "already running: process "); /* the name is still ours */
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0); /* by a program that locks nothing */
     listener_close(&l);
     ck_assert_int_eq(lstat(path, &st), 0);
-    listener_close(&other);
-    ck_assert_int_eq(lstat(path, &st), -1);
+    close(fd);
+    ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -253,6 +303,8 @@ main(void)
     const TTest *const tests[] = {
         a_unix_socket_serves_with_its_mode_and_goes_with_us,
         a_stale_socket_is_replaced_and_a_live_one_is_not,
+        a_socket_between_bind_and_listen_is_not_replaced,
+        a_lock_on_a_removed_file_locks_nothing,
         a_file_that_is_no_socket_is_left_alone,
         another_daemons_socket_is_not_removed,
         tcp_finds_a_free_port_and_tells_it,

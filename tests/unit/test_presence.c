@@ -13,7 +13,7 @@
 enum { ASKED_MAX = 8 };
 
 struct redis_link {
-    bool up;
+    bool up, silent;
 };
 
 static struct {
@@ -53,6 +53,12 @@ bool
 link_up(const struct redis_link *l)
 {
     return l->up;
+}
+
+bool
+link_silent(const struct redis_link *l)
+{
+    return l->silent;
 }
 
 void
@@ -124,6 +130,24 @@ START_TEST(who_is_woken_asks_at_once)
     ck_assert_uint_eq(t.asked_n, 0);
     presence_woken(&t.p);
     ck_assert_uint_eq(t.asked_n, 1);
+}
+END_TEST
+
+/* The link on which it is said is away, or does not answer: another one does. */
+START_TEST(it_is_said_on_any_link)
+{
+    struct redis_link last = {.up = false};
+
+    presence_add(&t.p, &last);
+    presence_beat(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    last = (struct redis_link){.up = true, .silent = true};
+    presence_leave(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    ck_assert(presence_busy(&t.p));
+    answer();
+    ck_assert(!presence_busy(&t.p));
 }
 END_TEST
 
@@ -216,7 +240,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
+    const TTest *tests[] = {it_is_said_on_any_link, who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
                             a_link_that_has_gone_greets, not_at_once_in_a_storm, errors_of_the_moment};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);

@@ -79,6 +79,21 @@ START_TEST(an_unlock_behind_a_waiting_lock_runs)
 }
 END_TEST
 
+/* Whatever else stands between them; the replies are in order. */
+START_TEST(a_cancel_behind_a_waiting_lock_runs)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a\nPING\nLOCK a FULL\nCANCEL a\n");
+    settle();
+    expect(&c, "$-1\r\n+PONG\r\n$-1\r\n:2\r\n");
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
 START_TEST(hello_behind_a_waiting_lock_changes_what_comes_after)
 {
     struct client holder = come(), c = come();
@@ -142,6 +157,7 @@ START_TEST(one_busy_session_does_not_hold_up_another)
 {
     struct client busy = come(), other = come();
 
+    stop_the_clock();
     say_times(&busy, "PING\n", 3000);
     say(&other, "PING\n");
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
@@ -334,7 +350,7 @@ START_TEST(an_idle_session_holds_no_buffer)
     say(&c, "LOCK a\nPING\nUNLOCK a\n");
     settle();
     ck_assert_uint_eq(c.s->slots_n, 0);
-    ck_assert_ptr_null(c.s->out.p);
+    ck_assert_ptr_null(c.s->out.bytes.p);
     ck_assert_ptr_null(c.s->reader.in.p);
     ck_assert_ptr_null(c.s->write_ev);
     ck_assert_uint_le(sizeof(struct session), 1024);
@@ -357,6 +373,7 @@ main(void)
         eof_cancels_what_waits,
         a_dead_holder_frees_at_once,
         what_a_vanished_peer_asked_is_still_done,
+        a_cancel_behind_a_waiting_lock_runs,
         a_grant_for_nobody_is_released,
         quit_ends_it_and_what_follows_is_not_run,
         draining_sends_waiters_away_and_ends_idle,

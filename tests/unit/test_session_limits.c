@@ -64,7 +64,7 @@ START_TEST(output_that_nobody_reads_ends_the_session)
     }
     settle();
     ck_assert_ptr_nonnull(session_find(engine, c.id)); /* held up, not closed: it may only be slow */
-    ck_assert_uint_lt(session_find(engine, c.id)->out.n, 4096 + 64);
+    ck_assert_uint_lt(session_find(engine, c.id)->out.bytes.n, 4096 + 64);
 #ifdef RLOCKD_TEST_CLOCK
     clock_advance_us(conf->dead_peer_us + US_PER_S);
     settle();
@@ -103,52 +103,186 @@ START_TEST(too_many_unanswered_requests_are_not_read)
 {
     static const int limits[] = {4, 256}; /* in the middle of a turn's requests, and at its end */
     struct client holder = come(), c = come();
-    char line[64];
     struct buf b;
     int i, limit = limits[_i];
 
     conf->limit_pipeline = limit;
     say(&holder, "LOCK a\n");
     settle();
-    buf_init(&b, 0);
-    for (i = 0; i < 3 * limit; i++) {
-        snprintf(line, sizeof(line), "LOCK a OWNER o%d\n", i);
-        buf_adds(&b, line);
-    }
-    ck_assert_int_eq(send(c.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
+    say(&c, "LOCK a\n");
+    say_times(&c, "PING\n", 3 * limit);
     settle();
     ck_assert_uint_eq(c.s->slots_n, (unsigned)limit);
     ck_assert_uint_eq(c.s->requests_n, (unsigned)limit);
-    shutdown(c.fd, SHUT_WR); /* heard, although we do not read: all of them end, also those not read yet */
+    shutdown(c.fd, SHUT_WR); /* heard, although we do not read: the wait ends, and all is answered */
     settle();
-    buf_clear(&b, 0);
+    buf_init(&b, 0);
     hear(&c, &b);
+    ck_assert_int_eq(memcmp(b.p, "$-1\r\n", 5), 0);
     for (i = 0; i < 3 * limit; i++) {
-        ck_assert_int_eq(memcmp(b.p + 5 * i, "$-1\r\n", 5), 0);
+        ck_assert_int_eq(memcmp(b.p + 5 + 7 * i, "+PONG\r\n", 7), 0);
     }
-    ck_assert_str_eq(b.p + 5 * i, "<end>");
+    ck_assert_str_eq(b.p + 5 + 7 * i, "<end>");
     buf_fini(&b);
     close(c.fd);
     leave(&holder);
 }
 END_TEST
 
-START_TEST(reading_goes_on_at_half)
+START_TEST(reading_goes_on_when_there_are_fewer)
 {
     struct client holder = come(), c = come();
 
     conf->limit_pipeline = 4;
-    say(&holder, "LOCK a\nLOCK b\nLOCK c\nLOCK d\n");
+    say(&holder, "LOCK a\nLOCK b\n");
     settle();
-    say(&c, "LOCK a OWNER p\nLOCK b OWNER q\nLOCK c OWNER r\nLOCK d OWNER s\nPING\n");
+    say(&c, "LOCK a\nPING\nLOCK b\nPING\nPING\nPING\nPING\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 4);
     say(&holder, "UNLOCK a\n");
     settle();
-    ck_assert_uint_eq(c.s->requests_n, 4);
+    ck_assert_uint_eq(c.s->requests_n, 6);
+    ck_assert_uint_eq(c.s->slots_n, 4);
     say(&holder, "UNLOCK b\n");
     settle();
-    ck_assert_uint_eq(c.s->requests_n, 5);
+    ck_assert_uint_eq(c.s->requests_n, 7);
+    ck_assert_uint_eq(c.s->slots_n, 0);
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* ---- a connection that speaks for several owners ---- */
+
+/* How many times it was said. */
+static int
+times(const char *text, const char *what)
+{
+    int n = 0;
+
+    for (text = strstr(text, what); text != NULL; text = strstr(text + 1, what)) {
+        n++;
+    }
+    return n;
+}
+
+#define CROWDED "-LIMIT too many requests of this connection wait behind this one\r\n"
+
+/* What would free the lock stands behind as many requests as the connection may have. */
+START_TEST(a_shared_connection_never_locks_itself_out)
+{
+    static const int limits[] = {1, 4, 256, 1024};
+    struct client c = come();
+    char line[64];
+    struct buf b;
+    int i, limit = limits[_i], more = 5;
+
+    conf->limit_pipeline = limit;
+    say(&c, "LOCK hot OWNER o0\n");
+    settle();
+    buf_init(&b, 0);
+    for (i = 1; i <= limit + more; i++) {
+        snprintf(line, sizeof(line), "LOCK hot OWNER o%d\n", i);
+        buf_adds(&b, line);
+    }
+    ck_assert_int_eq(send(c.fd, b.p, b.n, MSG_NOSIGNAL), (ssize_t)b.n);
+    settle();
+    ck_assert_uint_eq(c.s->slots_n, (unsigned)limit); /* the oldest are told at once that there are too many ... */
+    buf_clear(&b, 0);
+    hear(&c, &b);
+    ck_assert_int_eq(strncmp(b.p, ":101\r\n" CROWDED, 6 + strlen(CROWDED)), 0);
+    ck_assert_int_eq(times(b.p, CROWDED), more);
+    say(&c, "UNLOCK hot OWNER o0\n"); /* ... and this is read */
+    settle();
+    buf_clear(&b, 0);
+    hear(&c, &b);
+    ck_assert_int_eq(times(b.p, CROWDED), 1);
+    ck_assert_int_eq(times(b.p, ":10"), limit > 1); /* who waits longest, of those that are left, has it */
+    ck_assert_uint_eq(c.s->requests_n, (unsigned)(limit + more + 2));
+    ck_assert_uint_eq(engine->metrics.limited, (unsigned)more + 1);
+    buf_fini(&b);
+    leave(&c);
+}
+END_TEST
+
+/* An MLOCK gives way with all that it was granted; what stands behind its owner's wait elsewhere gives way, too. */
+START_TEST(whatever_waits_gives_way)
+{
+    struct client other = come(), c = come();
+
+    conf->limit_pipeline = 2;
+    say(&other, "LOCK yours\n");
+    settle();
+    expect(&other, ":101\r\n");
+    say(&c, "MLOCK 2 free yours OWNER m\nPING\nPING\n");
+    settle();
+    expect(&c, "-LIMIT too many requests of this connection wait behind this one: \"yours\"\r\n+PONG\r\n+PONG\r\n");
+    say(&other, "LOCK free NOWAIT\nLOCK hot\n"); /* it was given back */
+    settle();
+    expect(&other, ":103\r\n:104\r\n");
+    say(&other, "LOCK yours OWNER x\n");
+    say(&c, "LOCK hot OWNER x\nPING\n");
+    settle();
+    expect(&c, ""); /* it has not begun: x waits for another lock, and the other connection speaks for it */
+    say(&c, "PING\n");
+    settle();
+    expect(&c, CROWDED "+PONG\r\n+PONG\r\n");
+    leave(&c);
+    leave(&other);
+}
+END_TEST
+
+/* Nothing but Redis is waited for: that is as it always was, however much is to be read. */
+START_TEST(what_redis_is_asked_for_does_not_give_way)
+{
+    struct client c = come();
+
+    conf->limit_pipeline = 2;
+    say(&c, "LOCK a OWNER o1\nLOCK b OWNER o2\nLOCK c OWNER o3\nLOCK d OWNER o4\n");
+    turn();
+    ck_assert_uint_eq(c.s->requests_n, 2);
+    settle();
+    expect(&c, ":101\r\n:102\r\n:103\r\n:104\r\n");
+    leave(&c);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+/* Large requests, and large replies, behind a wait: what they may take is bounded, whatever they are. */
+START_TEST(what_waits_behind_a_wait_is_bounded)
+{
+    static const char *const large[] = {"PING ", "MUNLOCK 1 "}; /* a request that is kept; a reply that is */
+    struct client holder = come(), c = come();
+    size_t kib = 64, sent = 0;
+    char line[4096];
+
+    conf->limit_pipeline_bytes = (int64_t)kib * 1024;
+    memset(line, 'x', sizeof(line));
+    memcpy(line, large[_i], strlen(large[_i]));
+    line[_i == 0 ? sizeof(line) - 1 : 500] = '\n';
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a\n");
+    for (int i = 0; i < 20000; i++) {
+        ssize_t n = send(c.fd, line, _i == 0 ? sizeof(line) : 501, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0) {
+            turn();
+            n = send(c.fd, line, _i == 0 ? sizeof(line) : 501, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        if (n < 0) {
+            break;
+        }
+        sent += (size_t)n;
+    }
+    settle();
+    ck_assert_uint_gt(sent, kib * 1024);
+    ck_assert_uint_ge(c.s->slots_bytes, kib * 1024 - 8192);
+    ck_assert_uint_le(c.s->slots_bytes, kib * 1024 + 16384); /* one request more, at most */
+    say(&holder, "UNLOCK a\n");
+    settle();
+    ck_assert_uint_eq(c.s->slots_bytes, 0);
     leave(&c);
     leave(&holder);
 }
@@ -320,7 +454,9 @@ main(void)
         a_browser_gets_no_answer,
         output_that_nobody_reads_ends_the_session,
         one_large_reply_may_drain,
-        reading_goes_on_at_half,
+        reading_goes_on_when_there_are_fewer,
+        whatever_waits_gives_way,
+        what_redis_is_asked_for_does_not_give_way,
         too_many_sessions_are_refused_in_words,
         before_auth_little_is_taken,
         who_does_not_log_in_is_closed,
@@ -331,5 +467,7 @@ main(void)
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
 
     tcase_add_loop_test(tc, too_many_unanswered_requests_are_not_read, 0, 2);
+    tcase_add_loop_test(tc, a_shared_connection_never_locks_itself_out, 0, 4);
+    tcase_add_loop_test(tc, what_waits_behind_a_wait_is_bounded, 0, 2);
     return house_run("session limits", tc);
 }

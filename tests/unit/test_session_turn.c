@@ -268,7 +268,7 @@ START_TEST(the_end_of_who_is_held_up_is_seen)
     say(&c, "LOCK a\n");
     settle();
     count(&c);
-    say(&c, "LOCK b OWNER o1\nLOCK d OWNER o2\nLOCK d OWNER o3\nLOCK d OWNER o4\nLOCK d OWNER o5\n");
+    say(&c, "LOCK b\nPING\nLOCK d\nPING\nPING\nPING\n");
     settle();
     ck_assert_uint_eq(c.s->requests_n, 5); /* one more has been read */
     say(&c, "PING\n");                     /* ... and this is not */
@@ -277,7 +277,7 @@ START_TEST(the_end_of_who_is_held_up_is_seen)
     ck_assert_uint_le(asked, 2); /* ... and when it is looked at again, if that is due already */
     say(&holder, "UNLOCK b\n");
     settle();
-    ck_assert_uint_eq(c.s->slots_n, 3);
+    ck_assert_uint_eq(c.s->slots_n, 4);
     ck_assert_uint_le(asked, 2);
     counted = -1;
     close(c.fd); /* and it has read nothing: the connection breaks */
@@ -296,7 +296,7 @@ START_TEST(a_holder_that_dies_asking_for_too_much_frees_in_no_time)
     say(&other, "LOCK b\n");
     say(&c, "LOCK a\n");
     settle();
-    say(&c, "LOCK b OWNER o1\nLOCK b OWNER o2\nLOCK b OWNER o3\nLOCK b OWNER o4\nLOCK b OWNER o5\n");
+    say(&c, "LOCK b\nPING\nPING\nPING\nPING\n");
     close(c.fd); /* and it has not read the token */
     dying = c.id;
     ck_assert(wait_for(has_died));
@@ -315,6 +315,7 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
     uint64_t before = 0, n;
     unsigned turns = 0, i;
 
+    stop_the_clock();
     for (i = 0; i < FLOODERS; i++) {
         flooder[i] = come();
         say_times(&flooder[i], "PING\n", 2000);
@@ -342,6 +343,124 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
 }
 END_TEST
 
+#ifdef RLOCKD_TEST_CLOCK
+/* Requests that take long end the turn's input soon: everybody else may hand in one then. */
+static bool
+one_turn(void)
+{
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    return engine_turn_end(engine);
+}
+
+/* When the turn is late, who was not reached is the first one in the next turn. */
+START_TEST(slow_requests_make_a_short_turn)
+{
+    struct client slow = come(), other = come();
+
+    settle();
+    say(&slow, "DEBUG ADVANCE 5ms\n");
+    say_times(&slow, "PING\n", 300);
+    say_times(&other, "PING\n", 300);
+    ck_assert(one_turn());
+    ck_assert_uint_ge(slow.s->requests_n, 1);
+    ck_assert_uint_le(slow.s->requests_n, 8);
+    ck_assert_uint_eq(other.s->requests_n, 0);
+    ck_assert(one_turn());
+    ck_assert_uint_ge(other.s->requests_n, 8);
+    while (one_turn()) { /* all of them are answered in the end */
+    }
+    ck_assert_uint_eq(slow.s->requests_n, 301);
+    ck_assert_uint_eq(other.s->requests_n, 300);
+    leave(&slow);
+    leave(&other);
+}
+END_TEST
+
+/* However many there are who ask without end, and however slow that is. */
+START_TEST(who_comes_goes_before_who_was_cut_short)
+{
+    enum { SLOW = 5, TURNS = 20 };
+    struct client slow[SLOW], guest = come();
+    uint64_t sum = 0;
+    int i;
+
+    for (i = 0; i < SLOW; i++) {
+        slow[i] = come();
+    }
+    settle();
+    for (i = 0; i < SLOW; i++) {
+        say_times(&slow[i], "DEBUG ADVANCE 5ms\n", 300);
+    }
+    for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
+        ck_assert(one_turn());
+    }
+    for (i = 1; i <= TURNS; i++) {
+        say(&guest, "PING\n");
+        ck_assert(one_turn());
+        ck_assert_uint_eq(guest.s->requests_n, (unsigned)i);
+    }
+    for (i = 0; i < SLOW; i++) { /* and each of them goes on, too */
+        ck_assert_uint_ge(slow[i].s->requests_n, TURNS / SLOW);
+        sum += slow[i].s->requests_n;
+    }
+    ck_assert_uint_lt(sum, SLOW * 300);
+    while (one_turn()) {
+    }
+    for (i = 0; i < SLOW; i++) {
+        ck_assert_uint_eq(slow[i].s->requests_n, 300);
+        leave(&slow[i]);
+    }
+    leave(&guest);
+}
+END_TEST
+/* The connections of a process end together, and each has waits to be ended: nobody waits for all of them. */
+START_TEST(long_ends_let_others_through)
+{
+    enum { ENDING = 5, WAITS = 100 };
+    struct client ending[ENDING], guest = come();
+    uint64_t id[ENDING];
+    const struct session *s;
+    char line[64];
+    unsigned told;
+    int i, k;
+
+    say(&guest, "LOCK x\n");
+    settle();
+    for (i = 0; i < ENDING; i++) {
+        ending[i] = come();
+        for (k = 0; k < WAITS; k++) {
+            snprintf(line, sizeof(line), "LOCK x OWNER o%d-%d\n", i, k);
+            say(&ending[i], line);
+        }
+    }
+    settle();
+    for (i = 0; i < ENDING; i++) {
+        ck_assert_uint_eq(ending[i].s->slots_n, WAITS);
+        id[i] = ending[i].s->id;
+        ck_assert_int_eq(shutdown(ending[i].fd, SHUT_WR), 0);
+    }
+    say(&guest, "PING\n");
+    ck_assert(one_turn());
+    ck_assert_uint_eq(guest.s->requests_n, 2);
+    for (i = 0, told = 0; i < ENDING; i++) {
+        told += ending[i].s->eof_told != 0;
+    }
+    ck_assert_uint_eq(told, 0);
+    (void)one_turn();
+    for (i = 0, told = 0; i < ENDING; i++) {
+        s = session_find(engine, id[i]); /* NULL: it has ended, all of it */
+        told += s == NULL || s->eof_told == WAITS;
+    }
+    ck_assert_uint_ge(told, 1);
+    settle();
+    for (i = 0; i < ENDING; i++) {
+        leave(&ending[i]);
+    }
+    leave(&guest);
+}
+END_TEST
+#endif
+
 /* Attempts that go to Redis: of one session at most a share stands before another's. */
 START_TEST(a_flood_of_locks_lets_others_through)
 {
@@ -350,6 +469,7 @@ START_TEST(a_flood_of_locks_lets_others_through)
     char line[64];
     int i;
 
+    stop_the_clock();
     buf_init(&b, 0);
     for (i = 0; i < 1000; i++) {
         snprintf(line, sizeof(line), "LOCK n%d WAIT 0 OWNER o%d\n", i, i);
@@ -456,6 +576,11 @@ main(void)
         the_end_of_who_is_held_up_is_seen,
         a_holder_that_dies_asking_for_too_much_frees_in_no_time,
         the_more_want_to_go_on_the_smaller_the_share,
+#ifdef RLOCKD_TEST_CLOCK
+        slow_requests_make_a_short_turn,
+        who_comes_goes_before_who_was_cut_short,
+        long_ends_let_others_through,
+#endif
         a_flood_of_locks_lets_others_through,
         a_long_pipeline_goes_round_and_keeps_its_order,
         requests_behind_a_kill_are_still_there,

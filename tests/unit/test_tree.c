@@ -42,11 +42,30 @@ owner_of(const struct rec *r)
 }
 
 void
-core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx)
+core_walk_begin(struct core *c, struct core_walk *w)
+{
+    (void)c;
+    (void)w;
+}
+
+void
+core_walk_end(struct core_walk *w)
+{
+    (void)w;
+}
+
+/* All at once. */
+bool
+core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
+                  core_waiter_fn *fn, void *ctx)
 {
     uint32_t position = 0;
 
     (void)c;
+    (void)n;
+    if (w->position++ > 0) {
+        return false;
+    }
     for (size_t i = 0; i < world_n; i++) {
         struct core_waiter_view v = {.name = slice_of(world[i].name), .owner = owner_of(&world[i])};
 
@@ -61,13 +80,15 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
         v.kept = world[i].what == 'k';
         fn(ctx, &v);
     }
+    return true;
 }
 
 void
-core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx)
+core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_holder_fn *fn, void *ctx)
 {
     (void)c;
     (void)now_us;
+    (void)most;
     for (size_t i = 0; i < world_n; i++) {
         struct core_holder_view v = {.name = name, .owner = owner_of(&world[i]), .token = 100 + i, .holds = 1,
                                      .shared = world[i].what == 's', .held_us = 3 * S};
@@ -101,6 +122,18 @@ session_find(struct engine *e, uint64_t id)
 }
 
 static void
+draw(struct engine *e, const char *glob, size_t rows_max, struct buf *out)
+{
+    struct tree *t = tree_new(e, slice_of(glob), rows_max);
+
+    ck_assert_ptr_nonnull(t);
+    while (tree_step(t, NOW)) {
+    }
+    tree_print(t, out, NULL);
+    tree_free(t);
+}
+
+static void
 draws_at(int line, const char *glob, size_t rows_max, const char *want)
 {
     struct engine e = {.sessions_n = 0};
@@ -108,7 +141,7 @@ draws_at(int line, const char *glob, size_t rows_max, const char *want)
     char *to, *from;
 
     buf_init(&out, 0);
-    tree_print(&e, NOW, slice_of(glob), rows_max, &out);
+    draw(&e, glob, rows_max, &out);
     ck_assert(!out.failed);
     buf_add(&out, "", 1);
     for (to = from = out.p; *from != '\0'; from++) { /* CRLF to LF */
@@ -289,7 +322,7 @@ START_TEST(depth_is_bounded)
     }
     kind = KIND_REENTRANT;
     buf_init(&out, 0);
-    tree_print(&e, NOW, SLICE_LIT(""), 1000, &out);
+    draw(&e, "", 1000, &out);
     buf_add(&out, "", 1);
     ck_assert_ptr_nonnull(strstr(out.p, "holds n31 for 3.0s, token 162\r\n"));
     ck_assert_ptr_nonnull(strstr(out.p, "holds n32 for 3.0s, token 164 (its queue stands below)\r\n"

@@ -1,0 +1,99 @@
+/*
+ * conf_rights.c -- the keys that the rules can give to names, as Redis's ACL would say it.
+ *
+ * What a client may reach in Redis is what names can be mapped to. If that is less than any key, rlockd's user needs no
+ * more; who has configured no prefix has said that any key may be a lock's.
+ */
+#include "conf/conf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What no key format and no prefix has in it: they are printable. */
+static const struct slice stand_in = SLICE_LIT("\x01");
+
+/* What the key of each name begins with that this rule can be for. */
+static void
+add_front(const char *match, const struct conf_locks *locks, struct buf *out)
+{
+    size_t from = out->n;
+    const char *name;
+
+    conf_key_of(locks, stand_in, out);
+    name = out->failed ? NULL : memchr(out->p + from, stand_in.p[0], out->n - from);
+    if (name != NULL) {
+        out->n = (size_t)(name - out->p);
+        buf_add(out, match, strcspn(match, "*?[\\"));
+    }
+}
+
+/* As part of a glob of Redis. */
+static void
+add_plain(struct slice text, struct buf *out)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (strchr("*?[]\\", text.p[i]) != NULL) {
+            buf_adds(out, "\\");
+        }
+        buf_add(out, text.p + i, 1);
+    }
+}
+
+/* The lock's own keys, and those beside it: prefixed() and suffixed() of scripts/common.lua. */
+static void
+add_patterns(struct slice front, struct buf *out)
+{
+    static const char *const before[] = {" ~", " ~{", " ~redisson_lock_*"};
+
+    for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+        buf_adds(out, before[i]);
+        add_plain(front, out);
+        buf_adds(out, "*");
+    }
+}
+
+/* One that begins like none of theirs. */
+static void
+choose_outside(const bool taken[256], char outside[CONF_OUTSIDE_BYTES])
+{
+    static const char letters[] = "abcdefghijklmnopqstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"; /* ours: "r", "{" */
+    const char *at = letters;
+
+    while (*at != '\0' && taken[(unsigned char)*at]) {
+        at++;
+    }
+    outside[0] = '\0';
+    if (*at != '\0') {
+        snprintf(outside, CONF_OUTSIDE_BYTES, "%c-may-rlockd-reach-this", *at);
+    }
+}
+
+bool
+conf_key_rights(const struct conf *cf, struct buf *patterns, char outside[CONF_OUTSIDE_BYTES])
+{
+    bool taken[256] = {false}, ok;
+    struct buf widest, front;
+
+    buf_init(&widest, 0);
+    buf_init(&front, 0);
+    buf_adds(patterns, "~" CONF_OWN_KEYS "*");
+    add_front("*", &cf->locks, &widest);
+    ok = !widest.failed && widest.n > 0;
+    for (size_t i = 0; i < cf->rules_n && ok; i++) {
+        buf_clear(&front, front.room);
+        add_front(cf->rules[i].match, &cf->rules[i].locks, &front);
+        ok = !front.failed && front.n > 0;
+        if (ok && (front.n < widest.n || memcmp(front.p, widest.p, widest.n) != 0)) {
+            add_patterns(buf_slice(&front), patterns);
+            taken[(unsigned char)front.p[0]] = true;
+        }
+    }
+    if (ok) {
+        add_patterns(buf_slice(&widest), patterns);
+        taken[(unsigned char)widest.p[0]] = true;
+    }
+    buf_fini(&widest);
+    buf_fini(&front);
+    choose_outside(taken, outside);
+    return ok && !patterns->failed && outside[0] != '\0';
+}

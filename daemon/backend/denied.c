@@ -1,0 +1,88 @@
+/*
+ * denied.c -- three tables of tags.
+ */
+#include "daemon/backend/denied.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* 0 stands for an empty slot. */
+static uint32_t
+tag_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32) | 1;
+}
+
+void
+denied_begin(struct denied *d, int64_t now_us)
+{
+    if (d->tables == NULL) {
+        d->tables = calloc(1, sizeof(*d->tables));
+    }
+    d->until_us = now_us + DENIED_US;
+}
+
+void
+denied_key(struct denied *d, uint64_t hash)
+{
+    if (d->tables != NULL) {
+        d->tables->passed[hash % DENIED_PASSED] = 0;
+        d->tables->refused[hash % DENIED_REFUSED] = tag_of(hash);
+    }
+}
+
+void
+denied_inside(struct denied *d, uint64_t hash)
+{
+    if (d->tables != NULL) {
+        d->tables->broken[hash % DENIED_REFUSED] = tag_of(hash);
+    }
+}
+
+void
+denied_pass(struct denied *d, uint64_t hash)
+{
+    if (d->tables != NULL) {
+        d->tables->passed[hash % DENIED_PASSED] = tag_of(hash);
+        if (d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)) {
+            d->tables->refused[hash % DENIED_REFUSED] = 0;
+        }
+    }
+}
+
+/* What was known is old then: rights may have changed. */
+static void
+end(struct denied *d)
+{
+    d->until_us = 0;
+    if (d->tables != NULL) {
+        memset(d->tables, 0, sizeof(*d->tables));
+    }
+}
+
+bool
+denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us)
+{
+    if (d->until_us == 0) {
+        return false;
+    }
+    if (now_us >= d->until_us) {
+        end(d);
+        return false;
+    }
+    if (d->tables == NULL) {
+        return true;
+    }
+    if (d->tables->broken[hash % DENIED_REFUSED] == tag_of(hash)) {
+        return true;
+    }
+    return held ? d->tables->refused[hash % DENIED_REFUSED] == tag_of(hash)
+                : d->tables->passed[hash % DENIED_PASSED] != tag_of(hash);
+}
+
+void
+denied_fini(struct denied *d)
+{
+    free(d->tables);
+    *d = (struct denied){0};
+}

@@ -1,0 +1,76 @@
+/*
+ * rights.c -- one EXISTS of a key that no name can have.
+ */
+#include "daemon/backend/rights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,
+            const struct link_address *address)
+{
+    *r = (struct rights){.env = env, .address = address};
+    if (conf->outside == NULL) {
+        return true;
+    }
+    r->outside = strdup(conf->outside);
+    r->patterns = strdup(conf->patterns);
+    return r->outside != NULL && r->patterns != NULL;
+}
+
+void
+rights_fini(struct rights *r)
+{
+    free(r->outside);
+    free(r->patterns);
+}
+
+static const char *
+user_of(const struct rights *r)
+{
+    return r->address->user != NULL ? r->address->user : "default";
+}
+
+void
+rights_advice(const struct rights *r, struct buf *out)
+{
+    buf_printf(out, "ACL SETUSER %s resetkeys %s", user_of(r), r->patterns);
+}
+
+static void
+tell(const struct rights *r)
+{
+    struct buf advice;
+
+    buf_init(&advice, 0);
+    rights_advice(r, &advice);
+    log_event(r->env->log, LOG_WARN, "redis", "rights reach beyond the keys of the rules", "address",
+              LOG_S(r->address->shown), "user", LOG_S(user_of(r)), "enough", LOG_B(buf_slice(&advice)), NULL);
+    buf_fini(&advice);
+}
+
+/* An error is NOPERM, or says nothing about rights. */
+static void
+on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct rights *r = arg;
+
+    (void)sent_us;
+    r->asked = r->answered = result == LINK_ANSWERED;
+    r->wider = result == LINK_ANSWERED && reply->type == REPLY_INT;
+    if (r->wider) {
+        tell(r);
+    }
+}
+
+void
+rights_ask(struct rights *r, struct redis_link *l)
+{
+    struct slice word[2] = {SLICE_LIT("EXISTS")};
+
+    if (r->outside != NULL && !r->asked) {
+        word[1] = slice_of(r->outside);
+        r->asked = link_send(l, 2, word, on_exists, r);
+    }
+}

@@ -1,0 +1,121 @@
+/*
+ * path_lock.c -- flock() on a file that may be removed.
+ *
+ * A lock on a file that another process has removed meanwhile excludes nobody: after flock() the path must still lead to
+ * the locked file, else the file that is there now is locked instead. Only the owner removes the file.
+ */
+#include "daemon/base/path_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRIES_MAX 64 /* each one was spoilt by an owner that ended between open() and flock() */
+
+enum taken { TAKEN, AGAIN, FAILED };
+
+static enum taken
+fail(int fd, char error[160])
+{
+    snprintf(error, 160, "%s", strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+    }
+    return FAILED;
+}
+
+/* Somebody else has the lock: says who, as far as the file tells. */
+static enum taken
+fail_taken(int fd, char error[160])
+{
+    char text[32] = "";
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    long pid = n > 0 ? strtol(text, NULL, 10) : 0;
+
+    if (pid > 0) {
+        snprintf(error, 160, "already running: process %ld has it", pid);
+    } else {
+        snprintf(error, 160, "already running: another process has it");
+    }
+    close(fd);
+    return FAILED;
+}
+
+/* Is the path's file still that one? */
+static bool
+is_at(const char *path, dev_t dev, ino_t ino)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+static enum taken
+try_once(struct path_lock *l, const char *path, char error[160])
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat st;
+
+    if (fd < 0) {
+        return fail(fd, error);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK ? fail_taken(fd, error) : fail(fd, error);
+    }
+    if (fstat(fd, &st) != 0) {
+        return fail(fd, error);
+    }
+    if (!is_at(path, st.st_dev, st.st_ino)) {
+        close(fd);
+        return AGAIN;
+    }
+    l->fd = fd;
+    l->dev = st.st_dev;
+    l->ino = st.st_ino;
+    return TAKEN;
+}
+
+bool
+path_lock_take(struct path_lock *l, const char *path, char error[160])
+{
+    enum taken got = AGAIN;
+
+    *l = PATH_LOCK_NONE;
+    l->path = strdup(path);
+    if (l->path == NULL) {
+        snprintf(error, 160, "out of memory");
+        return false;
+    }
+    snprintf(error, 160, "already running: another process has it");
+    for (int i = 0; i < TRIES_MAX && got == AGAIN; i++) {
+        got = try_once(l, path, error);
+    }
+    if (got != TAKEN) {
+        free(l->path);
+        l->path = NULL;
+        return false;
+    }
+    if (ftruncate(l->fd, 0) == 0) {
+        (void)dprintf(l->fd, "%ld\n", (long)getpid()); /* a full disk costs only the name in the refusal */
+    }
+    return true;
+}
+
+void
+path_lock_release(struct path_lock *l)
+{
+    if (l->path == NULL) {
+        return;
+    }
+    if (is_at(l->path, l->dev, l->ino)) {
+        (void)unlink(l->path); /* before the lock goes: afterwards the file may be another owner's */
+    }
+    close(l->fd);
+    free(l->path);
+    *l = PATH_LOCK_NONE;
+}

@@ -1,0 +1,529 @@
+/*
+ * graph.c -- the wait-for graph of this daemon, see graph.h.
+ *
+ * Owns its arrays; owners, queues and claims are the core's. Changes nothing there but the marks.
+ */
+#include "daemon/core/graph.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+enum { ROOM_MIN = 64 };
+
+/* ---- its arrays ---- */
+
+static bool
+grow(struct graph *g, void *array, size_t size, size_t room)
+{
+    void **at = array;
+    void *p = realloc(*at, size * room);
+
+    if (p == NULL) {
+        g->failed = true;
+        return false;
+    }
+    *at = p;
+    return true;
+}
+
+/* Room for one more of each. */
+static bool
+reserve(struct graph *g)
+{
+    size_t room;
+
+    if (g->owners_n == g->owners_room) {
+        room = g->owners_room > 0 ? 2 * g->owners_room : ROOM_MIN;
+        if (!grow(g, &g->owner, sizeof(*g->owner), room) || !grow(g, &g->freed, sizeof(*g->freed), room) ||
+            !grow(g, &g->path, sizeof(*g->path), room) || !grow(g, &g->way, sizeof(*g->way), room)) {
+            return false;
+        }
+        g->owners_room = room;
+    }
+    if (g->locks_n == g->locks_room) {
+        room = g->locks_room > 0 ? 2 * g->locks_room : ROOM_MIN;
+        if (!grow(g, &g->lock, sizeof(*g->lock), room)) {
+            return false;
+        }
+        g->locks_room = room;
+    }
+    if (g->holds_n == g->holds_room) {
+        room = g->holds_room > 0 ? 2 * g->holds_room : ROOM_MIN;
+        if (!grow(g, &g->hold, sizeof(*g->hold), room)) {
+            return false;
+        }
+        g->holds_room = room;
+    }
+    return true;
+}
+
+void
+graph_begin(struct core *c, struct graph *g, enum graph_which which)
+{
+    g->which = which;
+    g->round = ++c->searches;
+    g->owners_n = g->locks_n = g->holds_n = 0;
+    g->expanded_n = g->freed_n = g->path_n = 0;
+    g->find_at = g->verified_n = 0;
+    g->stuck_n = 0;
+    g->steps = g->most = 0;
+    g->failed = false;
+}
+
+void
+graph_clear(struct graph *g)
+{
+    free(g->owner);
+    free(g->lock);
+    free(g->hold);
+    free(g->freed);
+    free(g->path);
+    free(g->way);
+    *g = (struct graph){.owner = NULL};
+}
+
+void
+graph_owner_freed(struct core *c, const struct owner *o)
+{
+    for (int i = 0; i < GRAPHS; i++) {
+        struct graph *g = &c->graph[i];
+
+        if (o->mark[i].round == g->round && g->round != 0 && o->mark[i].at < g->owners_n) {
+            g->owner[o->mark[i].at].owner = NULL;
+        }
+    }
+}
+
+void
+graph_queue_freed(struct core *c, const struct queue *q)
+{
+    for (int i = 0; i < GRAPHS; i++) {
+        struct graph *g = &c->graph[i];
+
+        if (q->mark[i].round == g->round && g->round != 0 && q->mark[i].at < g->locks_n) {
+            g->lock[q->mark[i].at].queue = NULL;
+        }
+    }
+}
+
+/* ---- who is stuck ---- */
+
+/* Only so many are left on the path. */
+static void
+cut_path(struct graph *g, size_t n)
+{
+    while (g->path_n > n) {
+        g->owner[g->path[--g->path_n]].at = GRAPH_NONE;
+    }
+}
+
+void
+graph_free_owner(struct graph *g, uint32_t owner)
+{
+    struct graph_owner *v = &g->owner[owner];
+
+    if (v->stuck) {
+        v->stuck = false;
+        g->stuck_n--;
+        g->freed[g->freed_n++] = owner;
+        if (v->at != GRAPH_NONE) {
+            cut_path(g, v->at);
+        }
+    }
+}
+
+static void
+open_lock(struct graph *g, struct graph_lock *l)
+{
+    l->open = true;
+    for (uint32_t i = l->waiter; i != GRAPH_NONE; i = g->owner[i].next) {
+        graph_free_owner(g, i);
+        g->steps++;
+    }
+}
+
+void
+graph_drop_hold(struct graph *g, uint32_t hold)
+{
+    struct graph_hold *h = &g->hold[hold];
+    struct graph_lock *l = &g->lock[h->lock];
+
+    if (!h->counts) {
+        return;
+    }
+    h->counts = false;
+    l->stuck_n--;
+    if (!l->open && (l->any || l->stuck_n == 0)) {
+        open_lock(g, l);
+    }
+}
+
+/* What they hold, who are not stuck any more, they will give back. False: the steps have run out. */
+static bool
+settle(struct graph *g)
+{
+    while (g->freed_n > 0 && g->steps < g->most) {
+        for (uint32_t i = g->owner[g->freed[--g->freed_n]].hold; i != GRAPH_NONE; i = g->hold[i].next) {
+            graph_drop_hold(g, i);
+            g->steps++;
+        }
+    }
+    return g->freed_n == 0;
+}
+
+/* ---- building it ---- */
+
+static uint32_t
+lock_at(struct graph *g, struct lock *l)
+{
+    struct graph_mark *m = &l->queue->mark[g->which];
+
+    if (m->round != g->round) {
+        *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->locks_n++};
+        g->lock[m->at] = (struct graph_lock){
+            .queue = l->queue, .waiter = GRAPH_NONE, .any = lock_is(l, KIND_F_PERMITS)};
+    }
+    return m->at;
+}
+
+uint32_t
+graph_add(struct graph *g, struct owner *o, const struct request *wait)
+{
+    struct graph_mark *m = &o->mark[g->which];
+    struct graph_owner *v;
+
+    if (m->round == g->round) {
+        return m->at;
+    }
+    if (!reserve(g)) {
+        return GRAPH_NONE;
+    }
+    *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->owners_n++};
+    v = &g->owner[m->at];
+    *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE, .at = GRAPH_NONE};
+    if (wait != NULL && deadlock_waits_for_holders(wait->claim->lock, wait->shared)) {
+        struct graph_lock *l;
+
+        v->wait = wait->serial;
+        v->lock = lock_at(g, wait->claim->lock);
+        l = &g->lock[v->lock];
+        v->next = l->waiter;
+        l->waiter = m->at;
+        v->stuck = !l->open;
+        g->stuck_n += v->stuck;
+    }
+    return m->at;
+}
+
+/* One who holds the lock. False: there is no memory; or it has a permit and goes on, so the others do not matter. */
+static bool
+add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
+{
+    uint32_t owner;
+    bool stuck;
+
+    g->steps++;
+    if (deadlock_is_over(c, cl)) {
+        return !g->lock[at].any;
+    }
+    owner = graph_add(g, cl->owner, deadlock_wait_of(cl->owner));
+    if (owner == GRAPH_NONE || !reserve(g)) {
+        return false;
+    }
+    stuck = g->owner[owner].stuck;
+    if (!stuck && g->lock[at].any) {
+        return false;
+    }
+    g->hold[g->holds_n] = (struct graph_hold){.claim = claim_id(cl),
+                                              .token = cl->token,
+                                              .owner = owner,
+                                              .lock = at,
+                                              .next = g->owner[owner].hold,
+                                              .counts = stuck};
+    g->owner[owner].hold = (uint32_t)g->holds_n++;
+    g->lock[at].holds_n++;
+    g->lock[at].stuck_n += stuck;
+    return true;
+}
+
+/* Where the list of holders goes on; NULL: who stood there has left. */
+static struct list *
+next_holder(const struct core *c, const struct graph_lock *l)
+{
+    struct list *holders = &l->queue->lock->holders;
+    struct map_node *n;
+    struct claim *cl;
+
+    if (l->next_claim == 0) {
+        return holders->next;
+    }
+    n = map_find(&c->claims, l->next_claim);
+    cl = n != NULL ? container_of(n, struct claim, by_id) : NULL;
+    return cl != NULL && cl->state == CLAIM_HELD && cl->lock == l->queue->lock ? &cl->node : NULL;
+}
+
+/*
+ * The holders of that lock, as many as there are steps for: false: there are more. When the one to go on with has left,
+ * all permits were not out for good; of readers all are added, some twice, which does no harm: each counts as often.
+ */
+static bool
+add_holders(struct core *c, struct graph *g, uint32_t at)
+{
+    struct list *head = &g->lock[at].queue->lock->holders, *pos = next_holder(c, &g->lock[at]);
+    bool whole = pos == NULL;
+
+    if (whole && g->lock[at].any) {
+        return true;
+    }
+    for (pos = whole ? head->next : pos; pos != head; pos = pos->next) {
+        const struct claim *cl = container_of(pos, struct claim, node);
+
+        if (g->steps >= g->most && !whole) {
+            g->lock[at].next_claim = claim_id(cl);
+            return false;
+        }
+        if (!add_hold(c, g, at, cl)) {
+            return true;
+        }
+    }
+    g->lock[at].complete = true;
+    return true;
+}
+
+/* All who hold the next lock. False: the steps have run out. */
+static bool
+expand(struct core *c, struct graph *g)
+{
+    uint32_t at = (uint32_t)g->expanded_n;
+    const struct queue *q = g->lock[at].queue;
+    struct graph_lock *l;
+
+    if (g->lock[at].next_claim == 0) {
+        g->lock[at].hold = (uint32_t)g->holds_n;
+    }
+    if (q != NULL && deadlock_waits_for_holders(q->lock, false) && !add_holders(c, g, at)) {
+        return false;
+    }
+    l = &g->lock[at];
+    if (!l->open && (!l->complete || l->stuck_n == 0)) {
+        open_lock(g, l);
+    }
+    g->expanded_n++;
+    g->steps++;
+    return true;
+}
+
+bool
+graph_grow(struct core *c, struct graph *g)
+{
+    while (!g->failed && (g->freed_n > 0 || g->expanded_n < g->locks_n)) {
+        if (g->steps >= g->most || !settle(g) || (g->expanded_n < g->locks_n && !expand(c, g))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- whether it is still so ---- */
+
+bool
+graph_waits(const struct graph *g, uint32_t owner)
+{
+    const struct graph_owner *v = &g->owner[owner];
+    const struct request *r = v->owner != NULL ? deadlock_wait_of(v->owner) : NULL;
+
+    return r != NULL && r->serial == v->wait && r->claim->lock->queue == g->lock[v->lock].queue &&
+           deadlock_waits_for_holders(r->claim->lock, r->shared);
+}
+
+bool
+graph_holds(const struct core *c, const struct graph *g, uint32_t hold)
+{
+    const struct graph_hold *h = &g->hold[hold];
+    struct map_node *n = map_find(&c->claims, h->claim);
+    const struct claim *cl = n != NULL ? container_of(n, struct claim, by_id) : NULL;
+
+    return cl != NULL && cl->state == CLAIM_HELD && cl->token == h->token && cl->owner == g->owner[h->owner].owner &&
+           cl->lock->queue == g->lock[h->lock].queue && !deadlock_is_over(c, cl);
+}
+
+/* The holds, then the locks, then the owners. */
+static void
+verify_one(struct core *c, struct graph *g, size_t at)
+{
+    if (at < g->holds_n) {
+        if (g->hold[at].counts && !graph_holds(c, g, (uint32_t)at)) {
+            graph_drop_hold(g, (uint32_t)at);
+        }
+        return;
+    }
+    at -= g->holds_n;
+    if (at < g->locks_n) {
+        struct graph_lock *l = &g->lock[at];
+
+        if (!l->open && (l->queue == NULL || (l->any && l->queue->lock->held_n != l->holds_n))) {
+            open_lock(g, l);
+        }
+        return;
+    }
+    at -= g->locks_n;
+    if (g->owner[at].stuck && !graph_waits(g, (uint32_t)at)) {
+        graph_free_owner(g, (uint32_t)at);
+    }
+}
+
+void
+graph_verify_begin(struct graph *g)
+{
+    cut_path(g, 0);
+    g->verified_n = 0;
+}
+
+bool
+graph_verify(struct core *c, struct graph *g)
+{
+    size_t n = g->holds_n + g->locks_n + g->owners_n;
+
+    for (; g->verified_n < n && g->steps < g->most; g->verified_n++, g->steps++) {
+        verify_one(c, g, g->verified_n);
+    }
+    return g->verified_n < n || !settle(g);
+}
+
+/* ---- cycles ---- */
+
+/* Somebody who is stuck holds the lock: the first hold of these. */
+static uint32_t
+first_stuck(struct graph *g, struct graph_lock *l)
+{
+    while (!g->hold[l->hold + l->at].counts) {
+        l->at++;
+        g->steps++;
+        assert(l->at < l->holds_n); /* G3 */
+    }
+    return l->hold + l->at;
+}
+
+void
+graph_cut(struct graph *g, size_t at)
+{
+    cut_path(g, at + 1);
+}
+
+/* The next one on the path; GRAPH_NONE: nobody is stuck any more. */
+static uint32_t
+next_on_path(struct graph *g)
+{
+    const struct graph_owner *v;
+    uint32_t way;
+
+    if (g->path_n > 0) {
+        v = &g->owner[g->path[g->path_n - 1]];
+        assert(v->stuck && !g->lock[v->lock].open); /* G4 */
+        way = first_stuck(g, &g->lock[v->lock]);
+        g->way[g->path_n - 1] = way;
+        return g->hold[way].owner;
+    }
+    while (g->find_at < g->owners_n && !g->owner[g->find_at].stuck) {
+        g->find_at++;
+    }
+    return g->find_at < g->owners_n ? (uint32_t)g->find_at : GRAPH_NONE;
+}
+
+enum graph_found
+graph_find(struct graph *g, size_t *first)
+{
+    while (g->steps < g->most && settle(g)) {
+        uint32_t next = next_on_path(g);
+
+        g->steps++;
+        if (next == GRAPH_NONE) {
+            return GRAPH_END;
+        }
+        if (g->owner[next].at != GRAPH_NONE) {
+            *first = g->owner[next].at;
+            return GRAPH_CYCLE;
+        }
+        g->owner[next].at = (uint32_t)g->path_n;
+        g->path[g->path_n++] = next;
+    }
+    return GRAPH_MORE;
+}
+
+uint32_t
+graph_latest(struct graph *g)
+{
+    uint32_t latest = GRAPH_NONE;
+
+    if (!settle(g) || g->path_n > 0) {
+        return GRAPH_NONE;
+    }
+    g->steps += g->owners_n / 8; /* side by side */
+    for (uint32_t i = 0; i < g->owners_n; i++) {
+        if (g->owner[i].stuck && (latest == GRAPH_NONE || g->owner[i].wait > g->owner[latest].wait)) {
+            latest = i;
+        }
+    }
+    return latest;
+}
+
+/* From those that were reached, in g->path, on to the first one again: from the owner that is returned, by *way. */
+static uint32_t
+reach(struct graph *g, uint32_t first, size_t *seen_n, uint32_t *way)
+{
+    g->path[(*seen_n)++] = first;
+    for (size_t at = 0; at < *seen_n; at++) {
+        uint32_t from = g->path[at];
+        const struct graph_lock *l = &g->lock[g->owner[from].lock];
+
+        for (uint32_t i = l->hold; i < l->hold + l->holds_n; i++) {
+            struct graph_owner *to = &g->owner[g->hold[i].owner];
+
+            if (!g->hold[i].counts) {
+                continue;
+            }
+            if (g->hold[i].owner == first) {
+                *way = i;
+                return from;
+            }
+            if (to->at == GRAPH_NONE) {
+                to->at = from;
+                to->by = i;
+                g->path[(*seen_n)++] = g->hold[i].owner;
+            }
+        }
+    }
+    return GRAPH_NONE;
+}
+
+/* Breadth first, so it is the shortest one. */
+bool
+graph_through(struct graph *g, uint32_t owner)
+{
+    size_t seen_n = 0, n = 0;
+    uint32_t way, last = reach(g, owner, &seen_n, &way);
+
+    g->steps += seen_n;
+    for (uint32_t i = last; i != GRAPH_NONE; i = i != owner ? g->owner[i].at : GRAPH_NONE) {
+        g->freed[n] = i; /* nobody is there now: backwards, */
+        g->way[n++] = way;
+        way = g->owner[i].by;
+    }
+    for (size_t i = 0; i < seen_n; i++) {
+        g->owner[g->path[i]].at = GRAPH_NONE;
+    }
+    for (size_t i = 0; i < n; i++) { /* ... and forwards */
+        g->path[i] = g->freed[n - 1 - i];
+        g->owner[g->path[i]].at = (uint32_t)i;
+    }
+    for (size_t i = 0; i < n / 2; i++) {
+        uint32_t other = g->way[i];
+
+        g->way[i] = g->way[n - 1 - i];
+        g->way[n - 1 - i] = other;
+    }
+    g->path_n = n;
+    return n > 0;
+}

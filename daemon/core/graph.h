@@ -1,0 +1,130 @@
+/*
+ * graph.h -- the wait-for graph as it was when it was looked at: owners, the locks they wait for, and who holds those;
+ * private to daemon/core.
+ *
+ * An owner waits for one lock at a time, and a lock is held by owners: two sorts of nodes, so there are no more edges
+ * than waits and holds, however many wait for how many. Building it, the fixpoint and the search for cycles take time
+ * linear in what they visit, and can be left off and gone on with between any two steps of the core.
+ *
+ * Whoever waits for the lock waits until every holder has left, or, with permits (`any`), until one has. An owner is
+ * stuck unless it can go on: the greatest set of owners that wait for each other.
+ *
+ * G1  A record of the core that is in a graph carries its mark; the graph forgets it when it is freed.
+ * G2  graph_lock.stuck_n holds of it count, those of owners that are stuck and, as far as is known, still hold it.
+ * G3  Who waits for a lock that is `open` is not stuck. A lock of any kind is open when no hold of it counts; one with
+ *     `any`, when one of them does not.
+ * G4  The path is made of owners that are stuck: each waits for a lock that the next one holds.
+ */
+#ifndef RLOCKD_CORE_GRAPH_H
+#define RLOCKD_CORE_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct core;
+struct owner;
+struct queue;
+struct request;
+
+#define GRAPH_NONE UINT32_MAX
+
+enum graph_which {
+    GRAPH_EVENT, /* within one event */
+    GRAPH_JOB,   /* over several steps */
+    GRAPHS
+};
+
+/* Where a record stands in a graph, if `round` is that graph's. */
+struct graph_mark {
+    uint64_t round;
+    uint32_t at;
+};
+
+struct graph_owner {
+    struct owner *owner; /* NULL: it was freed since */
+    uint64_t wait;       /* request.serial */
+    uint32_t lock;       /* it waits for; GRAPH_NONE: for none, or for one that is not held here */
+    uint32_t next;       /* who waits for the same lock */
+    uint32_t hold;       /* the first of its holds, see graph_hold.next */
+    uint32_t at;         /* its place on the path; graph_through(): the owner that it was reached from ... */
+    uint32_t by;         /* ... by this hold */
+    bool stuck;
+};
+
+struct graph_lock {
+    struct queue *queue; /* NULL: it was freed since */
+    uint32_t waiter;     /* the first, see graph_owner.next */
+    uint32_t hold, holds_n; /* side by side */
+    uint32_t stuck_n;
+    uint32_t at;         /* graph_find(): no hold before it counts */
+    uint64_t next_claim; /* the first holder that is not in the graph yet, when the steps ran out there; 0 = none */
+    bool any, open;
+    bool complete;       /* all its holders are in the graph */
+};
+
+struct graph_hold {
+    uint64_t claim, token; /* the hold, and no later one */
+    uint32_t owner, lock;
+    uint32_t next;         /* of the same owner */
+    bool counts;
+};
+
+struct graph {
+    enum graph_which which;
+    uint64_t round;
+    struct graph_owner *owner; /* owned, as are the others */
+    struct graph_lock *lock;
+    struct graph_hold *hold;
+    uint32_t *freed;           /* owners that are stuck no more; settle() sees to what follows */
+    uint32_t *path, *way;      /* owners, each with the hold by which the path leads on from there */
+    size_t owners_n, owners_room, locks_n, locks_room, holds_n, holds_room;
+    size_t expanded_n;         /* locks whose holders are in it */
+    size_t stuck_n;            /* owners */
+    size_t freed_n, path_n;
+    size_t find_at, verified_n;
+    uint64_t steps, most;      /* records looked at since graph_begin(); and how many may be for now */
+    bool failed;               /* no memory */
+};
+
+void graph_begin(struct core *c, struct graph *g, enum graph_which which); /* an empty one */
+void graph_clear(struct graph *g);                                         /* gives its memory back */
+void graph_owner_freed(struct core *c, const struct owner *o);
+void graph_queue_freed(struct core *c, const struct queue *q);
+
+/* The owner, and what it waits for by that request (NULL: for nothing). GRAPH_NONE: no memory. */
+uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait);
+
+/*
+ * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete, or there is
+ * no memory.
+ */
+bool graph_grow(struct core *c, struct graph *g);
+
+/* Compares it with what is there now; who is not as it was is not stuck. True, false: as above. */
+void graph_verify_begin(struct graph *g);
+bool graph_verify(struct core *c, struct graph *g);
+
+/* Whether this wait, and this hold, are still there. */
+bool graph_waits(const struct graph *g, uint32_t owner);
+bool graph_holds(const struct core *c, const struct graph *g, uint32_t hold);
+
+/* This owner goes on; this hold has gone. What follows from it comes with the next steps. */
+void graph_free_owner(struct graph *g, uint32_t owner);
+void graph_drop_hold(struct graph *g, uint32_t hold);
+
+enum graph_found { GRAPH_MORE, GRAPH_CYCLE, GRAPH_END };
+
+/* Goes on towards a cycle of owners that are stuck. CYCLE: it is the path from *first on. END: nobody is stuck. */
+enum graph_found graph_find(struct graph *g, size_t *first);
+
+/* The path does not lead on from here. */
+void graph_cut(struct graph *g, size_t at);
+
+/* Who began to wait last, of those who are stuck. GRAPH_NONE: nobody is; or there is work left, or a path. */
+uint32_t graph_latest(struct graph *g);
+
+/* Whether a cycle goes through this owner: then it is the path, and that is the first one there. There must be no path. */
+bool graph_through(struct graph *g, uint32_t owner);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * jobs.c -- what is too long for one step: the list of jobs, their turns, and the walks over all locks.
+ *
+ * J1  A job has its records on a list of its own and takes from the front until that is empty; or its cursor is moved on
+ *     by who frees a record (walks_leave()). So whatever happens between two slices, each record is seen to once.
+ * J2  No event sees a record in the state before its job: an owner that has ended has no requests (owner_end()), and
+ *     claim_meet() and lock_meet() do what the job would do.
+ * J3  A job looks at JOB_SHARE records, then it is the next one's turn.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+#include "daemon/core/view.h"
+
+enum { JOB_SHARE = 64 };
+
+static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
+    [WALK_REVIEW] = lock_meet,
+    [WALK_WAKE] = lock_granting,
+    [WALK_REACHED] = lock_reached,
+    [WALK_DRAIN] = lock_drain,
+};
+
+void
+job_init(struct job *j, enum job_kind kind)
+{
+    list_init(&j->node);
+    j->kind = kind;
+}
+
+bool
+job_stands(const struct job *j)
+{
+    return list_linked(&j->node);
+}
+
+void
+job_begin(struct core *c, struct job *j)
+{
+    if (!job_stands(j)) {
+        list_push_back(&c->jobs, &j->node);
+    }
+}
+
+void
+job_end(struct job *j)
+{
+    list_remove(&j->node);
+}
+
+bool
+jobs_may_run(const struct core *c)
+{
+    return !list_empty(&c->jobs) && slice_has(c, c->left.records);
+}
+
+/* ---- walks ---- */
+
+void
+walk_begin(struct core *c, enum walk_kind kind)
+{
+    struct walk *w = &c->walk[kind];
+
+    if (!list_empty(&c->locks)) {
+        w->at = c->locks.next;
+        w->last = c->locks.prev;
+        job_begin(c, &w->job);
+    }
+}
+
+/* The next lock, and as many records as it has claims. False: it was the last one. */
+static bool
+walk_on(struct core *c, struct walk *w, uint32_t *n)
+{
+    struct lock *l = container_of(w->at, struct lock, all);
+    bool more = w->at != w->last;
+
+    w->at = w->at->next;
+    if (!more) {
+        job_end(&w->job);
+    }
+    *n += l->claims_n;
+    walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
+    return more;
+}
+
+void
+walk_finish(struct core *c, enum walk_kind kind)
+{
+    struct walk *w = &c->walk[kind];
+    uint32_t n = 0;
+
+    while (job_stands(&w->job)) {
+        (void)walk_on(c, w, &n);
+    }
+}
+
+void
+walks_leave(struct core *c, const struct lock *l)
+{
+    for (int i = 0; i < WALKS && !list_empty(&c->jobs); i++) {
+        struct walk *w = &c->walk[i];
+
+        if (!job_stands(&w->job)) {
+            continue;
+        }
+        if (w->at == &l->all && w->last == &l->all) {
+            job_end(&w->job);
+        } else if (w->at == &l->all) {
+            w->at = l->all.next;
+        } else if (w->last == &l->all) {
+            w->last = l->all.prev;
+        }
+    }
+}
+
+/* The same for those who only look, see view.h. */
+static void
+look_leave(struct core_walk *w, const struct lock *l)
+{
+    if (w->at == &l->all && w->last == &l->all) {
+        list_remove(&w->node);
+    } else if (w->at == &l->all) {
+        w->at = l->all.next;
+        w->waiter = w->place = w->position = 0;
+    } else if (w->last == &l->all) {
+        w->last = l->all.prev;
+    }
+}
+
+void
+looks_leave(struct core *c, const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &c->looks)
+    {
+        look_leave(container_of(pos, struct core_walk, node), l);
+    }
+}
+
+/* ---- turns ---- */
+
+/* Its next record. False: there is none, it has ended itself. */
+static bool
+job_step(struct core *c, struct job *j, uint32_t *n)
+{
+    ++*n;
+    switch (j->kind) {
+    case JOB_OWNER:
+        return owner_ends(c, container_of(j, struct owner, job));
+    case JOB_PEER:
+        return peer_goes(c, container_of(j, struct peer, job));
+    case JOB_BREAK:
+        return lock_loses(c, container_of(j, struct queue, job)->lock);
+    case JOB_WALK:
+        return walk_on(c, container_of(j, struct walk, job), n);
+    }
+    assert(false);
+    return false;
+}
+
+void
+jobs_run(struct core *c)
+{
+    while (jobs_may_run(c)) {
+        struct job *j = container_of(c->jobs.next, struct job, node);
+        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_SHARE ? c->left.records : JOB_SHARE;
+
+        list_remove(&j->node);
+        list_push_back(&c->jobs, &j->node); /* J3 */
+        while (job_step(c, j, &n) && n < most) {
+        }
+        slice_spend(&c->left.records, n);
+    }
+}

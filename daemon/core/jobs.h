@@ -1,0 +1,70 @@
+/*
+ * jobs.h -- work in slices: a turn looks at so many records (core_conf.slice), what is left of a job stands in
+ * core.jobs; private to daemon/core.
+ *
+ * A job is part of the record that it is about, and goes with it. Jobs have their turns one after the other. Events come
+ * between two slices: whatever a job has not come to yet is seen to when it is met, see claim_meet() and lock_meet().
+ */
+#ifndef RLOCKD_CORE_JOBS_H
+#define RLOCKD_CORE_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+
+struct core;
+struct lock;
+struct claim;
+
+enum job_kind {
+    JOB_OWNER, /* owner.job: it has ended, what it has is given back */
+    JOB_PEER,  /* peer.job: it has gone, named owners have one session less */
+    JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
+    JOB_WALK,  /* walk.job: something is done with every lock */
+};
+
+struct job {
+    struct list node; /* core.jobs */
+    enum job_kind kind;
+};
+
+/* What is done with every lock; one of each sort at a time: what comes meanwhile begins it anew. */
+enum walk_kind {
+    WALK_REVIEW,  /* Redis may not have what is held: core.review says why */
+    WALK_WAKE,    /* Redis grants again */
+    WALK_REACHED, /* Redis can be reached */
+    WALK_DRAIN,   /* who waits is sent away */
+    WALKS
+};
+
+struct walk {
+    struct job job;
+    struct list *at, *last; /* lock.all of the next one, and of the last one that was there when it began */
+};
+
+/* Records that may yet be looked at in this turn. */
+struct slice_left {
+    uint32_t timers, records;
+};
+
+void job_init(struct job *j, enum job_kind kind);
+void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
+void job_end(struct job *j);                   /* harmless if it has not */
+bool job_stands(const struct job *j);
+void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
+bool jobs_may_run(const struct core *c);       /* something is to be done, and something left of the slice */
+
+void walk_begin(struct core *c, enum walk_kind kind);
+void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however long it takes */
+void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
+void looks_leave(struct core *c, const struct lock *l); /* ... which those who look at all locks hear, too */
+
+/*
+ * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
+ * if there were no slices. The record stays.
+ */
+void claim_meet(struct core *c, struct claim *cl);
+void lock_meet(struct core *c, struct lock *l);
+
+#endif

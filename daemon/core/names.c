@@ -1,0 +1,182 @@
+/*
+ * names.c -- how the record of a lock is made, and found: by its name, and by its key in Redis.
+ *
+ * Owns both tables. One key is one lock (I18): a request for which lock_in_the_way() finds a record must be refused
+ * before lock_new(). A record whose key is its name is only in the table of names; other records have a second node,
+ * which lies in front of them.
+ */
+#include "daemon/core/state.h"
+
+static struct lock *
+find_name(const struct core *c, struct slice name, uint64_t number)
+{
+    struct map_node *n = map_find(&c->by_name, number);
+
+    while (n != NULL && !slice_eq(lock_name(container_of(n, struct lock, by_name)), name)) {
+        n = map_next(n);
+    }
+    return n != NULL ? container_of(n, struct lock, by_name) : NULL;
+}
+
+struct lock *
+lock_find(const struct core *c, struct slice name)
+{
+    return find_name(c, name, hash_bytes(&c->key, name.p, name.n));
+}
+
+static struct lock *
+of_key_node(struct map_node *n)
+{
+    return (struct lock *)(void *)(n + 1);
+}
+
+struct lock *
+lock_of_key(const struct core *c, struct slice key)
+{
+    uint64_t number = hash_bytes(&c->key, key.p, key.n);
+    struct lock *l = find_name(c, key, number);
+    struct map_node *n;
+
+    if (l != NULL && !l->has_key) {
+        return l;
+    }
+    n = map_find(&c->by_key, number);
+    while (n != NULL && !slice_eq(lock_key(of_key_node(n)), key)) {
+        n = map_next(n);
+    }
+    return n != NULL ? of_key_node(n) : NULL;
+}
+
+/*
+ * Keys beside the lock's own contain its key in braces, unless it has braces already (scripts/common.lua): so K and {K}
+ * share them. Returns the other one of the two; n == 0: there is none.
+ */
+static struct slice
+twin_of(struct slice key, char room[TWIN_BYTES])
+{
+    if (memchr(key.p, '{', key.n) == NULL && key.n + 2 <= TWIN_BYTES) {
+        room[0] = '{';
+        memcpy(room + 1, key.p, key.n);
+        room[key.n + 1] = '}';
+        return (struct slice){room, key.n + 2};
+    }
+    if (key.n > 2 && key.p[0] == '{' && memchr(key.p + 1, '{', key.n - 1) == NULL && key.p[key.n - 1] == '}') {
+        return (struct slice){key.p + 1, key.n - 2};
+    }
+    return (struct slice){NULL, 0};
+}
+
+struct lock *
+lock_beside(const struct core *c, struct slice key)
+{
+    char room[TWIN_BYTES];
+    struct slice twin = twin_of(key, room);
+    struct lock *l = twin.n > 0 ? lock_of_key(c, twin) : NULL;
+
+    return l != NULL && lock_is(l, KIND_F_BESIDE) ? l : NULL;
+}
+
+struct lock *
+lock_in_the_way(const struct core *c, const struct core_request *rq)
+{
+    bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key); /* then it would be found by that name */
+    struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
+
+    return l == NULL && (kind_rows[rq->spec.kind].flags & KIND_F_BESIDE) != 0 ? lock_beside(c, rq->spec.key) : l;
+}
+
+/* Of a lock with so much text. */
+static size_t
+lock_bytes(size_t text_n)
+{
+    size_t whole = offsetof(struct lock, text) + text_n;
+
+    return whole > sizeof(struct lock) ? whole : sizeof(struct lock);
+}
+
+static void
+lock_give(struct core *c, struct lock *l)
+{
+    size_t front = lock_front_bytes(l->has_key);
+
+    spares_give(&c->spares, (char *)l - front, front + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
+}
+
+/* Zeroed, with its name and its key; NULL: no memory. */
+static struct lock *
+lock_alloc(struct core *c, struct slice name, struct slice key)
+{
+    bool has_key = !slice_eq(name, key);
+    size_t front = lock_front_bytes(has_key);
+    char *block = spares_take_zeroed(&c->spares, front + lock_bytes(name.n + (has_key ? key.n : 0)));
+    struct lock *l;
+
+    if (block == NULL) {
+        return NULL;
+    }
+    l = (struct lock *)(void *)(block + front);
+    l->name_n = (uint32_t)name.n;
+    l->key_n = (uint32_t)key.n;
+    l->has_key = has_key;
+    memcpy(l->text, name.p, name.n);
+    memcpy(l->text + name.n, key.p, has_key ? key.n : 0);
+    return l;
+}
+
+/* Where it is found. False: no memory. */
+static bool
+index_add(struct core *c, struct lock *l)
+{
+    struct slice name = lock_name(l), key = lock_key(l);
+
+    if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
+        return false;
+    }
+    if (l->has_key && !map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, key.p, key.n))) {
+        map_remove(&c->by_name, &l->by_name);
+        return false;
+    }
+    return true;
+}
+
+static void
+index_remove(struct core *c, struct lock *l)
+{
+    map_remove(&c->by_name, &l->by_name);
+    if (l->has_key) {
+        map_remove(&c->by_key, lock_key_node(l));
+    }
+}
+
+struct lock *
+lock_new(struct core *c, struct slice name, const struct core_spec *spec)
+{
+    struct lock *l = lock_alloc(c, name, spec->key);
+
+    if (l == NULL) {
+        return NULL;
+    }
+    l->kind = spec->kind;
+    l->rule_kind = spec->rule_kind;
+    l->value = spec->value;
+    l->review = c->review.number;
+    list_init(&l->holders);
+    list_init(&l->rest);
+    l->queue = &c->nobody;
+    if (!index_add(c, l)) {
+        lock_give(c, l);
+        return NULL;
+    }
+    list_push_back(&c->locks, &l->all);
+    c->locks_n++;
+    return l;
+}
+
+void
+lock_delete(struct core *c, struct lock *l)
+{
+    index_remove(c, l);
+    list_remove(&l->all);
+    c->locks_n--;
+    lock_give(c, l);
+}

@@ -1,0 +1,199 @@
+/*
+ * request_ends.c -- the end of a request: its one reply, and how its record leaves every list.
+ *
+ * Only request_drop() frees a request; a request of a bundle (bundles.c) has no reply of its own.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+/* ---- replies without a record ---- */
+
+void
+request_reply(struct core *c, const struct core_reply *rp)
+{
+    struct core_action a = {.type = CORE_REPLY, .reply = *rp};
+
+    c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
+    c->metrics->cancelled += rp->answer == CORE_CANCELLED;
+    c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
+    c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS ||
+                           rp->answer == CORE_LOCKS_FULL || rp->answer == CORE_TOO_MANY_REQUESTS;
+    core_act(c, &a);
+}
+
+struct core_reply
+request_refusal(const struct core *c, const struct core_request *rq, enum core_answer answer)
+{
+    struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = answer, .name = rq->name};
+
+    if (answer == CORE_KEY_IN_USE) {
+        rp.other = lock_name(lock_in_the_way(c, rq));
+    }
+    return rp;
+}
+
+void
+request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer)
+{
+    struct core_reply rp = request_refusal(c, rq, answer);
+
+    request_reply(c, &rp);
+}
+
+/* ---- the end of a record ---- */
+
+static struct core_reply
+reply_of(const struct request *r, enum core_answer answer)
+{
+    const struct claim *cl = r->claim;
+    const struct lock *l = cl != NULL ? cl->lock : r->lock;
+
+    return (struct core_reply){.session = r->peer != NULL ? r->peer->id : 0,
+                               .id = r->id,
+                               .answer = answer,
+                               .name = lock_name(l),
+                               .token = cl != NULL ? cl->token : 0,
+                               .owner = cl != NULL ? cl->number : 0,
+                               .kind = l->kind,
+                               .full = r->full};
+}
+
+static struct core_grant
+grant_of(const struct claim *cl)
+{
+    return (struct core_grant){claim_id(cl), cl->token, cl->deadline_us};
+}
+
+/* "Left": the claim is held; or, of permits, others of its owner are, and count until the first of them ends. */
+static struct core_grant
+left_of(const struct claim *cl)
+{
+    const struct claim *first = NULL, *other;
+    struct pair p;
+
+    if (cl->state == CLAIM_HELD) {
+        return grant_of(cl);
+    }
+    if (lock_is(cl->lock, KIND_F_PERMITS)) {
+        pair_begin(&p, cl->lock, cl->owner);
+        while ((other = pair_next(&p)) != NULL) {
+            if (other->state == CLAIM_HELD) {
+                first = first == NULL || other->deadline_us < first->deadline_us ? other : first;
+            }
+        }
+    }
+    return first != NULL ? grant_of(first) : (struct core_grant){0, 0, 0};
+}
+
+/* The end of a request: its answer, where there is somebody to hear it. */
+static void
+answer(struct core *c, struct request *r, const struct core_reply *rp)
+{
+    if (r->bundle != NULL) {
+        bundle_answer(c, r, rp);
+        return;
+    }
+    if (!r->silent) {
+        request_reply(c, rp);
+    }
+    request_drop(c, r);
+}
+
+/* The claim is held and its deadline lies ahead. */
+void
+request_grant(struct core *c, struct request *r)
+{
+    const struct claim *cl = r->claim;
+    struct core_reply rp = reply_of(r, CORE_GRANTED);
+
+    assert(cl->state == CLAIM_HELD && c->now_us < cl->deadline_us);
+    c->metrics->grants++;
+    rp.holds = claim_holds(cl);
+    rp.relies = grant_of(cl);
+    rp.lease_us = cl->deadline_us - c->now_us;
+    rp.waited_us = c->now_us - r->arrived_us;
+    answer(c, r, &rp);
+}
+
+/* Any other answer. `left` as core_answer says. */
+void
+request_finish(struct core *c, struct request *r, enum core_answer what, int64_t left)
+{
+    bool crowded = r->crowded && what == CORE_NOT_GRANTED;
+    struct core_reply rp = reply_of(r, crowded ? CORE_TOO_MANY_REQUESTS : what);
+
+    rp.left = left;
+    rp.ms = r->verb == CORE_RENEW;
+    if (what == CORE_LEFT && r->claim != NULL && (left > 0 || rp.ms)) {
+        rp.relies = left_of(r->claim);
+    }
+    answer(c, r, &rp);
+}
+
+/* No hops: its owner holds what it asks for, and would wait for itself. */
+void
+request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops)
+{
+    struct core_reply rp = reply_of(r, CORE_DEADLOCK);
+    struct core_hop self = {.owner = r->owner->id,
+                            .owner_name = {r->owner->name, r->owner->name_n},
+                            .name = lock_name(r->claim->lock)};
+
+    c->metrics->deadlocks++;
+    rp.hop = hops == 0 ? &self : hop;
+    rp.hops = hops == 0 ? 1 : hops;
+    answer(c, r, &rp);
+}
+
+/* It waits no longer, and whoever was behind it may go on. */
+void
+request_settle(struct core *c, struct request *r)
+{
+    if (r->claim != NULL && claim_op_request(r->claim) == r) {
+        r->claim->op_asked = false;
+    }
+    list_remove(&r->claim_node);
+    list_remove(&r->hurry_node);
+    list_remove(&r->search_node);
+    list_remove(&r->ask_node);
+    trail_forget(c, r);
+    timer_set(c, &r->timer, CORE_FOREVER);
+    if (list_linked(&r->fifo_node)) {
+        list_remove(&r->fifo_node);
+        r->owner->others_n -= r->verb != CORE_LOCK;
+        owner_wake(c, r->owner);
+    }
+    if (r->waits) {
+        r->waits = false;
+        r->claim->lock->queue->waiting_n--;
+        r->claim->lock->queue->blocked_n -= r->blocked;
+        lock_wake(c, r->claim->lock);
+        c->waiting_n--;
+        r->peer->blocked_n -= r->blocked;
+        user_count_blocked(r->peer, -(int)r->blocked);
+        c->blocked_n -= r->blocked;
+    }
+}
+
+/* Without a reply: takes it off every list and frees it; whoever was behind it is woken. */
+void
+request_drop(struct core *c, struct request *r)
+{
+    struct claim *cl = r->claim;
+    bool attached = list_linked(&r->claim_node);
+
+    list_remove(&r->peer_node);
+    request_settle(c, r);
+    timer_fini(c, &r->timer);
+    if (cl != NULL) {
+        claim_refer(cl, -1);
+        if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
+            claim_deserted(c, cl, r->cancelled);
+        }
+        lock_wake(c, cl->lock);
+    } else {
+        lock_wake(c, r->lock);
+    }
+    spares_give(&c->spares, r, sizeof(*r));
+}

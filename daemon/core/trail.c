@@ -1,0 +1,310 @@
+/*
+ * trail.c -- deadlocks over several daemons: found a little later than those of one (deadlock.c).
+ *
+ * Nobody sees the whole graph, so the cycle is walked (edge chasing, Chandy, Misra and Haas 1983): a wait that is older
+ * than deadlock_us, of an owner that holds something, leads through our own owners to a name that is held elsewhere;
+ * the way so far, the trail, is said to all daemons, and the one where that name is held goes on with it. When the
+ * trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start walks it once
+ * more, and only the same waits seen twice are believed; each of them then lasted from the first walk to the second, so
+ * all of them existed at once. Walks have numbers, and only the newest one counts: an echo of the first is no second
+ * one. Several starts may find the same cycle; all of them name the same victim, whose daemon answers it if that very
+ * wait still lasts. So it is reported once, to one.
+ *
+ * A trail is told (tell.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
+ * key.
+ */
+#include "daemon/core/state.h"
+
+enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one walk */
+
+/* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
+struct stop {
+    struct slice daemon;
+    uint64_t owner, wait;
+    uint64_t shared; /* 1: it wants to share it, and waits for nobody who does */
+    struct slice name, key;
+};
+
+struct trail {
+    uint64_t walk; /* which of the start's walks this is */
+    struct stop stop[HOPS_MAX];
+    size_t n;
+};
+
+/* ---- a trail, told ---- */
+
+static void
+say(struct core *c, const struct trail *t, enum tell_what what)
+{
+    tell_begin(c, what);
+    tell_number(c, t->walk);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct stop *s = &t->stop[i];
+
+        tell_word(c, s->daemon);
+        tell_number(c, s->owner);
+        tell_number(c, s->wait);
+        tell_number(c, s->shared);
+        tell_word(c, s->name);
+        tell_word(c, s->key);
+    }
+    tell_send(c); /* names too long to be told: their waits have to time out */
+}
+
+/* False: it is no trail. */
+static bool
+read_trail(struct slice text, struct trail *t)
+{
+    t->n = 0;
+    if (!told_number(&text, &t->walk)) {
+        return false;
+    }
+    while (text.n > 0) {
+        struct stop *s = &t->stop[t->n];
+
+        if (t->n == HOPS_MAX || !told_word(&text, &s->daemon) || !told_number(&text, &s->owner) ||
+            !told_number(&text, &s->wait) || !told_number(&text, &s->shared) || !told_word(&text, &s->name) ||
+            !told_word(&text, &s->key)) {
+            return false;
+        }
+        t->n++;
+    }
+    return t->n > 0;
+}
+
+/* ---- over several daemons ---- */
+
+static bool
+is_at(const struct core *c, const struct stop *s, const struct owner *o)
+{
+    return s->owner == o->id && slice_eq(s->daemon, tell_myself(c));
+}
+
+static bool
+was_at(const struct core *c, const struct trail *t, const struct owner *o)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (is_at(c, &t->stop[i], o)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A trail is about to name this wait: it can be found then, its owner's if that is a session. False: no memory. */
+static bool
+note(struct core *c, struct request *r)
+{
+    r->told = r->told || (r->owner->name != NULL && map_add(&c->told_waits, &r->by_wait, r->serial));
+    return r->told || r->owner->name == NULL;
+}
+
+void
+trail_forget(struct core *c, struct request *r)
+{
+    if (r->told) {
+        map_remove(&c->told_waits, &r->by_wait);
+        r->told = false;
+    }
+}
+
+static struct request *
+told_wait(struct core *c, const struct stop *s)
+{
+    struct map_node *n = map_find(&c->told_waits, s->wait);
+    const struct peer *p;
+
+    if (n != NULL) {
+        return container_of(n, struct request, by_wait);
+    }
+    p = peer_find(c, s->owner);
+    return p != NULL ? deadlock_wait_of(p->owner) : NULL;
+}
+
+/* The wait of ours that a stop speaks of; NULL: it has ended. */
+static struct request *
+still_waits(struct core *c, const struct stop *s)
+{
+    struct request *r = slice_eq(s->daemon, tell_myself(c)) ? told_wait(c, s) : NULL;
+    bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && deadlock_wait_of(r->owner) == r;
+
+    return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
+}
+
+/* One total order of the owners of all daemons, also if one's id is the beginning of another's. */
+static bool
+comes_after(const struct stop *a, const struct stop *b)
+{
+    size_t n = a->daemon.n < b->daemon.n ? a->daemon.n : b->daemon.n;
+    int cmp = memcmp(a->daemon.p, b->daemon.p, n);
+
+    if (cmp == 0 && a->daemon.n != b->daemon.n) {
+        return a->daemon.n > b->daemon.n;
+    }
+    return cmp != 0 ? cmp > 0 : a->owner > b->owner;
+}
+
+/* The same for all who look at the same cycle. */
+static size_t
+victim_of(const struct trail *t)
+{
+    size_t victim = 0;
+
+    for (size_t i = 1; i < t->n; i++) {
+        victim = comes_after(&t->stop[i], &t->stop[victim]) ? i : victim;
+    }
+    return victim;
+}
+
+/* The verdict is for one of ours, if that wait still lasts, and every other of ours that it speaks of. */
+static void
+sentence(struct core *c, const struct trail *t)
+{
+    size_t victim = victim_of(t);
+    struct request *r = still_waits(c, &t->stop[victim]);
+    struct core_hop hop[HOPS_MAX];
+
+    if (r == NULL || t->n < 2) {
+        return;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        const struct stop *s = &t->stop[(victim + i) % t->n];
+        const struct request *ours = still_waits(c, s);
+
+        if (ours == NULL && slice_eq(s->daemon, tell_myself(c))) {
+            return;
+        }
+        hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
+        if (ours != NULL) {
+            hop[i] = deadlock_hop(ours->owner, ours->claim->lock);
+        }
+    }
+    request_deadlock(c, r, hop, t->n);
+}
+
+static void walk(struct core *c, struct trail t, const struct owner *o, int *steps);
+
+/* Of several permits only a daemon that has all of them could say whether all are stuck. */
+static bool
+may_follow(const struct lock *l)
+{
+    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n == 1);
+}
+
+/* To whoever has the name elsewhere. */
+static void
+say_way(struct core *c, const struct trail *t, const struct lock *l)
+{
+    bool permits = lock_is(l, KIND_F_PERMITS);
+    bool taken = l->queue->taken_until_us != 0;
+
+    if (permits ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
+        say(c, t, TELL_WAY);
+    }
+}
+
+/* The trail is back at its start, which is ours. Believed when it was there before. */
+static void
+close_cycle(struct core *c, const struct trail *t)
+{
+    struct request *r = still_waits(c, &t->stop[0]);
+    uint64_t sum = 0;
+
+    if (r == NULL || r->walk != t->walk) {
+        return;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct { uint64_t sum, owner, wait, daemon; } in = {
+            sum, t->stop[i].owner, t->stop[i].wait, hash_bytes(&c->key, t->stop[i].daemon.p, t->stop[i].daemon.n)};
+
+        sum = hash_bytes(&c->key, &in, sizeof(in));
+    }
+    if (r->cycle != sum) {
+        r->cycle = sum;
+        trail_begin(c, r);
+    } else if (slice_eq(t->stop[victim_of(t)].daemon, tell_myself(c))) {
+        sentence(c, t);
+    } else {
+        say(c, t, TELL_VERDICT);
+    }
+}
+
+/* Each holder of the name that the trail leads to: it may be the start, or wait for another name. */
+static void
+branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &l->holders)
+    {
+        const struct claim *cl = container_of(pos, struct claim, node);
+        const struct owner *o = cl->owner;
+
+        if (--*steps <= 0) {
+            return;
+        }
+        if (deadlock_is_over(c, cl)) {
+            continue;
+        }
+        if (is_at(c, &t->stop[0], o)) {
+            close_cycle(c, t);
+            *steps = 0; /* the answer may give back holds, also the next ones on the lists of this walk */
+            return;
+        }
+        if (!was_at(c, t, o)) {
+            walk(c, *t, o, steps);
+        }
+    }
+}
+
+/* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
+static void
+walk(struct core *c, struct trail t, const struct owner *o, int *steps)
+{
+    struct request *r = deadlock_wait_of(o);
+    const struct lock *l;
+
+    if (r == NULL || t.n == HOPS_MAX || !note(c, r)) {
+        return;
+    }
+    l = r->claim->lock;
+    t.stop[t.n++] = (struct stop){tell_myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
+    if (deadlock_waits_for_holders(l, r->shared) && may_follow(l)) {
+        branch(c, &t, l, steps);
+    }
+    if (l->held_n == 0 || container_of(l->holders.next, struct claim, node)->holds == 0) { /* some may read elsewhere */
+        say_way(c, &t, l);
+    }
+}
+
+void
+trail_begin(struct core *c, struct request *r)
+{
+    struct trail t = {.walk = ++c->serial};
+    int steps = STEPS_MAX;
+
+    r->walk = t.walk;
+    walk(c, t, r->owner, &steps);
+}
+
+void
+trail_heard(struct core *c, enum tell_what what, struct slice text)
+{
+    struct trail t;
+    const struct stop *last;
+    int steps = STEPS_MAX;
+    struct lock *l;
+
+    if (!read_trail(text, &t)) {
+        return;
+    }
+    if (what == TELL_VERDICT) {
+        sentence(c, &t);
+        return;
+    }
+    last = &t.stop[t.n - 1];
+    l = lock_find(c, last->name);
+    if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) && deadlock_waits_for_holders(l, last->shared != 0)) {
+        branch(c, &t, l, &steps);
+    }
+}

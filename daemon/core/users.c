@@ -1,0 +1,140 @@
+/*
+ * users.c -- users: what all sessions of one Unix uid, or of one address, have together.
+ *
+ * Owns the records. A user lives as long as a session or an owner of its. An owner counts for the user whose session
+ * used it first; one that was restored counts for nobody until then. User 0 is not counted.
+ */
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+struct user *
+user_find(const struct core *c, uint64_t key)
+{
+    struct user *u = NULL;
+
+    HASH_FIND_BYHASHVALUE(hh, c->users, &key, sizeof(key), hash_id(key), u);
+    return u;
+}
+
+static struct user *
+user_new(struct core *c, uint64_t key)
+{
+    struct user *u = calloc(1, sizeof(*u));
+
+    if (u == NULL) {
+        return NULL;
+    }
+    u->key = key;
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->users, &u->key, sizeof(u->key), hash_id(key), u);
+    if (u->hh.tbl == NULL) {
+        free(u);
+        return NULL;
+    }
+    return u;
+}
+
+static void
+user_drop(struct core *c, struct user *u)
+{
+    if (--u->refs == 0) {
+        HASH_DELETE(hh, c->users, u);
+        free(u);
+    }
+}
+
+bool
+user_enter(struct core *c, struct peer *p, uint64_t key)
+{
+    struct user *u = user_find(c, key);
+
+    if (key == 0) {
+        return true;
+    }
+    u = u != NULL ? u : user_new(c, key);
+    if (u == NULL) {
+        return false;
+    }
+    u->refs++;
+    u->sessions_n++;
+    p->user = u;
+    user_own(p->owner, u);
+    return true;
+}
+
+void
+user_leave(struct core *c, struct peer *p)
+{
+    if (p->user != NULL) {
+        p->user->sessions_n--;
+        user_drop(c, p->user);
+        p->user = NULL;
+    }
+}
+
+void
+user_own(struct owner *o, struct user *u)
+{
+    if (o->user == NULL && u != NULL) {
+        o->user = u;
+        u->refs++;
+        u->claims_n += o->claims_n;
+    }
+}
+
+void
+user_disown(struct core *c, struct owner *o)
+{
+    if (o->user != NULL) {
+        user_drop(c, o->user);
+        o->user = NULL;
+    }
+}
+
+void
+user_count_claim(const struct owner *o, int by)
+{
+    if (o->user != NULL) {
+        o->user->claims_n += (uint64_t)(int64_t)by;
+    }
+}
+
+uint64_t
+user_claims(const struct owner *o)
+{
+    return o->user != NULL ? o->user->claims_n : 0;
+}
+
+void
+user_count_blocked(const struct peer *p, int by)
+{
+    if (p->user != NULL) {
+        p->user->blocked_n += (uint32_t)by;
+    }
+}
+
+bool
+core_share(uint64_t limit, unsigned percent, uint64_t used, uint64_t mine)
+{
+    uint64_t left = limit > used ? limit - used : 0;
+
+    return left > 0 && (left > limit * (100 - percent) / 100 || mine < left);
+}
+
+bool
+user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine)
+{
+    bool room = limit == 0 || used < limit;
+    bool may = u == NULL || limit == 0 || core_share(limit, c->conf.user_percent, used, mine);
+
+    c->metrics->user_shares += room && !may;
+    return room && may;
+}
+
+uint64_t
+core_user_sessions(const struct core *c, uint64_t user)
+{
+    const struct user *u = user_find(c, user);
+
+    return u != NULL ? u->sessions_n : 0;
+}

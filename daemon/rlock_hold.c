@@ -1,0 +1,411 @@
+/*
+ * rlock_hold.c -- the lock that `rlock run` holds, and what is known of it.
+ *
+ * Two connections: `lock` holds, `ears` is subscribed to what happens to the session of `lock`
+ * (or, when that is not the one that was granted it, to the name). All waiting is one poll: both
+ * connections, signals (blocked, read from a signalfd) and the next deadline.
+ *
+ * The holder is a named owner that nobody else knows, and keeps the lock for GRACE after its connections, whatever
+ * became of them: so a connection that is cut (the daemon is restarted or killed, or CLIENT KILL) is opened anew, and
+ * the command goes on if the daemon confirms the same grant.
+ */
+#include "daemon/rlock_hold.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+
+#define ANSWER_US (5 * US_PER_S)
+#define CONNECT_US (5 * US_PER_S)
+#define COME_BACK_US (10 * US_PER_S)       /* so long a cut connection is tried to be had again */
+#define AGAIN_US (100 * US_PER_MS)         /* ... so often */
+#define AGAIN_PATIENCE_US (300 * US_PER_MS)
+#define CHANNEL_BYTES 5000                 /* a name, and some */
+#define GRACE_MOST_US (3600 * US_PER_S)    /* that LOCK takes */
+#define MARGIN_US (1 * US_PER_S)           /* of GRACE, for clocks that run at other speeds and for KILL */
+#define UNLOCK_AGAIN_US (1 * US_PER_S)
+#define BEAT_MIN_US (100 * US_PER_MS)
+
+void
+run_say(const struct run *r, const char *what, const char *detail)
+{
+    fprintf(stderr, "rlock: %s: %s%s%s\n", r->want->name, what, *detail != '\0' ? ": " : "", detail);
+}
+
+/* The same with an error reply as the detail. */
+static void
+say_reply(const struct run *r, const char *what, const struct value *v)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%.*s", (int)v->text.n, v->text.p);
+    run_say(r, what, text);
+}
+
+void
+hold_lose(struct run *r, const char *why, int64_t kill_at_us)
+{
+    if (r->lost) {
+        return;
+    }
+    r->lost = true;
+    r->kill_us = kill_at_us;
+    run_say(r, "lock lost", why);
+    child_signal(&r->child, SIGTERM);
+    child_signal(&r->child, SIGCONT);
+}
+
+int64_t
+hold_ours_until_us(const struct run *r)
+{
+    /* The other end of a Unix socket cannot be gone without our hearing of it. */
+    return r->cut || !r->is_unix ? sooner(r->until_us, r->alive_us + r->grace_us) : r->until_us;
+}
+
+int64_t
+hold_warn_us(const struct run *r)
+{
+    int64_t least_us = sooner(r->want->kill_after_us, r->lease_us / 3), ours_us = hold_ours_until_us(r);
+
+    if (ours_us == NEVER) {
+        return NEVER;
+    }
+    return sooner(r->until_us == NEVER ? NEVER : r->until_us - least_us, ours_us == r->until_us
+                  ? NEVER : r->alive_us + r->grace_us - r->want->kill_after_us);
+}
+
+void
+hold_lose_soon(struct run *r, const char *why)
+{
+    hold_lose(r, why, sooner(hold_ours_until_us(r), clock_now_us() + r->want->kill_after_us));
+}
+
+void
+hold_cut(struct run *r, const char *why)
+{
+    if (!r->cut && !r->lost) {
+        snprintf(r->why, sizeof(r->why), "%s", why);
+        r->cut = true;
+        if (r->child.pid != 0) {
+            run_say(r, "connection lost, the command goes on", why);
+        }
+    }
+    r->until_us = sooner(r->until_us, r->told_us);
+    r->beat_us = NEVER;
+    r->retry_us = clock_now_us() + AGAIN_US;
+    client_close(&r->lock);
+    client_close(&r->ears);
+}
+
+/* Between two questions: by TCP the answers are all that tells that the daemon still knows us. */
+static int64_t
+beat_pause_us(const struct run *r)
+{
+    int64_t pause_us = (r->is_unix ? r->lease_us : sooner(r->lease_us, COME_BACK_US)) / 6;
+
+    return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
+}
+
+/* What a granted LOCK ... FULL says, asked at asked_us. */
+static bool
+take_grant(struct run *r, const struct value *v)
+{
+    int64_t token = value_number(value_field(v, "token"), 0);
+    int64_t left_us = value_number(value_field(v, "lease_ms"), 0) * US_PER_MS;
+
+    if (token <= 0 || left_us <= 0) {
+        return false;
+    }
+    if (r->token == 0) {
+        r->token = token;
+        r->lease_us = left_us;
+    }
+    if (token != r->token) {
+        return false;
+    }
+    r->until_us = r->told_us = r->asked_us + left_us;
+    r->alive_us = r->asked_us;
+    r->cut = false;
+    r->beat_us = clock_now_us() + beat_pause_us(r);
+    return true;
+}
+
+bool
+hold_send_lock(struct run *r, const char *const *more)
+{
+    const struct {
+        const char *word, *value;
+        bool given;
+    } options[] = {
+        {"KIND", r->want->kind, r->want->kind != NULL},
+        {"LIMIT", r->want->limit, r->want->limit != NULL},
+        {"SHARED", NULL, r->want->shared},
+    };
+    const char *words[20] = {"LOCK", r->want->name, "FULL", "OWNER", r->want->owner, "GRACE", r->grace};
+    size_t n = 7;
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].given) {
+            words[n++] = options[i].word;
+            words[n] = options[i].value;
+            n += options[i].value != NULL;
+        }
+    }
+    while (*more != NULL && n + 1 < sizeof(words) / sizeof(words[0])) {
+        words[n++] = *more++;
+    }
+    words[n] = NULL;
+    r->asked_us = clock_now_us();
+    return client_send(&r->lock, words);
+}
+
+void
+hold_ask(struct run *r)
+{
+    r->beat_us = NEVER;
+    if (!hold_send_lock(r, r->cut ? (const char *const[]){"WAIT", "2s", "ONCE", NULL}
+                             : (const char *const[]){"NOWAIT", "ONCE", NULL})) {
+        hold_cut(r, r->lock.error);
+    }
+}
+
+/* The answer to hold_ask(). */
+static void
+answered(struct run *r, const struct value *v)
+{
+    /* The last one while it comes back: a daemon that is full says it to whoever connects. */
+    static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
+    size_t kinds = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
+
+    for (size_t i = 0; v->type == VALUE_ERROR && i < kinds; i++) {
+        size_t n = strlen(no_news[i]);
+
+        if (v->text.n > n && strncmp(v->text.p, no_news[i], n) == 0) {
+            /* A daemon that drains lets holders finish, and still says when a lock is lost. */
+            if (strcmp(no_news[i], "DRAINING") == 0) {
+                r->until_us = NEVER;
+            }
+            r->alive_us = r->cut ? r->alive_us : r->asked_us;
+            r->beat_us = clock_now_us() + (r->cut ? AGAIN_US : beat_pause_us(r));
+            return;
+        }
+    }
+    if (!take_grant(r, v)) {
+        hold_lose_soon(r, "the daemon says so");
+    }
+}
+
+int
+hold_first_answer(struct run *r, const struct value *v)
+{
+    if (v->type == VALUE_NULL) {
+        run_say(r, "busy", "");
+        return RLOCK_BUSY;
+    }
+    if (v->type == VALUE_ERROR) {
+        say_reply(r, "refused", v);
+        return v->text.n > 4 && strncmp(v->text.p, "ERR ", 4) == 0 ? RLOCK_USAGE : RLOCK_UNREACHABLE;
+    }
+    if (!take_grant(r, v)) {
+        run_say(r, "refused", "the answer is not rlockd's");
+        return RLOCK_UNREACHABLE;
+    }
+    return 0;
+}
+
+/* True when a push on the ears says that our hold of the lock was lost. */
+static bool
+hears_loss(const struct run *r, const struct value *v)
+{
+    const struct value *kind = v + 1, *payload;
+    char text[32];
+
+    if (v->type != VALUE_ARRAY || v->n != 3 || !slice_is(kind->text, "message")) {
+        return false;
+    }
+    payload = value_after(value_after(kind));
+    snprintf(text, sizeof(text), "%.*s", (int)payload->text.n, payload->text.p);
+    return strncmp(text, "lost ", 5) == 0 && strtoll(text + 5, NULL, 10) == r->token;
+}
+
+void
+hold_listen_to(struct run *r, struct client *c)
+{
+    const struct value *v;
+    enum client_result got = CLIENT_MORE;
+
+    if (!client_fill(c)) {
+        hold_cut(r, c->error);
+        return;
+    }
+    while (!r->lost && (got = client_next(c, &v)) == CLIENT_READY) {
+        if (c == &r->lock) {
+            answered(r, v);
+        } else if (hears_loss(r, v)) {
+            hold_lose_soon(r, "the daemon says so");
+        }
+    }
+    if (got == CLIENT_BAD) {
+        hold_lose_soon(r, c->error);
+    }
+}
+
+/* Opens a connection and asks one thing. NULL: c->error says why. */
+static const struct value *
+open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t patience_us)
+{
+    return client_open(c, r->addr, r->want->at.password, patience_us) && client_send(c, words)
+               ? client_wait(c, patience_us) : NULL;
+}
+
+/* What was asked failed: says so. */
+static int
+refused(const struct run *r, const struct client *c, const struct value *v)
+{
+    if (v == NULL) {
+        run_say(r, "cannot reach rlockd", c->error);
+    } else {
+        say_reply(r, "refused", v);
+    }
+    return RLOCK_UNREACHABLE;
+}
+
+int
+hold_open_both(struct run *r)
+{
+    const struct value *v;
+    char channel[40];
+
+    v = open_and_ask(r, &r->lock, (const char *const[]){"CLIENT", "ID", NULL}, CONNECT_US);
+    if (v == NULL || v->type != VALUE_INT) {
+        return refused(r, &r->lock, v);
+    }
+    snprintf(channel, sizeof(channel), "session:%" PRId64, v->n);
+    client_peer(&r->lock, r->peer);
+    r->addr = r->peer[0] != '\0' ? r->peer : r->addr; /* a name is looked up once: that may take long */
+    v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, CONNECT_US);
+    return v == NULL || v->type == VALUE_ERROR ? refused(r, &r->ears, v) : 0;
+}
+
+void
+hold_come_back(struct run *r)
+{
+    int64_t left_us = hold_warn_us(r) - clock_now_us(), patience_us = sooner(left_us, AGAIN_PATIENCE_US);
+    char channel[CHANNEL_BYTES];
+    const struct value *v;
+
+    snprintf(channel, sizeof(channel), "lock:%s", r->want->name);
+    v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
+    if (v == NULL || v->type == VALUE_ERROR || !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
+        hold_cut(r, "");
+        return;
+    }
+    r->retry_us = NEVER;
+    hold_ask(r);
+}
+
+/* Waits for the answer to hold_ask(). */
+static void
+await_answer(struct run *r)
+{
+    const struct value *v = r->lost || r->cut ? NULL : client_wait(&r->lock, ANSWER_US);
+
+    if (v != NULL) {
+        answered(r, v);
+    } else {
+        hold_cut(r, r->lock.error);
+    }
+}
+
+void
+hold_make_sure(struct run *r)
+{
+    if (r->beat_us == NEVER && !r->cut) {
+        await_answer(r);
+    }
+    if (!r->lost && !r->cut) {
+        hold_ask(r);
+    }
+    if (!r->lost && !r->cut) {
+        await_answer(r);
+    }
+}
+
+/* UNLOCK, and the answer to it; one to hold_ask() may still come first. NULL: no connection, or no answer. */
+static const struct value *
+send_unlock(struct run *r)
+{
+    char token[24];
+    const struct value *v;
+
+    snprintf(token, sizeof(token), "%" PRId64, r->token);
+    if (r->lock.fd < 0 || !client_send(&r->lock, (const char *const[]){"UNLOCK", r->want->name, "OWNER",
+                                                                       r->want->owner, "TOKEN", token, NULL})) {
+        return NULL;
+    }
+    v = client_wait(&r->lock, ANSWER_US);
+    if (v != NULL && r->beat_us == NEVER) {
+        r->beat_us = 0;
+        v = client_wait(&r->lock, ANSWER_US);
+    }
+    return v;
+}
+
+/* What was lost may have been granted to us again while we came back; a daemon that is stuck is not waited for. */
+static void
+give_back_what_was_lost(struct run *r)
+{
+    if (r->lock.fd >= 0) {
+        (void)client_send(&r->lock, (const char *const[]){"UNLOCK", r->want->name, "OWNER", r->want->owner,
+                                                          r->want->shared ? "SHARED" : NULL, NULL});
+    }
+}
+
+void
+hold_give_up(struct run *r)
+{
+    if (r->lock.fd >= 0 && r->asked_us != 0 &&
+        client_send(&r->lock, (const char *const[]){"CANCEL", r->want->name, "OWNER", r->want->owner, NULL})) {
+        give_back_what_was_lost(r); /* one of both finds something: they run in this order */
+    }
+}
+
+void
+hold_give_back(struct run *r)
+{
+    int64_t end_us = clock_now_us() + UNLOCK_AGAIN_US;
+    const struct value *v;
+    bool again = false;
+
+    if (r->lost) {
+        give_back_what_was_lost(r);
+        return;
+    }
+    for (v = send_unlock(r); v == NULL && clock_now_us() < end_us; v = send_unlock(r)) {
+        client_close(&r->lock);
+        (void)poll(NULL, 0, again ? (int)(AGAIN_US / US_PER_MS) : 0);
+        again = true;
+        r->beat_us = 0;
+        if (!client_open(&r->lock, r->addr, r->want->at.password, AGAIN_PATIENCE_US)) {
+            client_close(&r->lock);
+        }
+    }
+    if (v != NULL && v->type == VALUE_ERROR && !again) {
+        r->lost = true;
+        say_reply(r, "lock lost", v);
+    }
+}
+
+void
+hold_set_grace(struct run *r)
+{
+    int64_t most_us = GRACE_MOST_US - MARGIN_US - COME_BACK_US;
+
+    r->grace_us = COME_BACK_US + sooner(r->want->kill_after_us, most_us);
+    snprintf(r->grace, sizeof(r->grace), "%" PRId64 "ms", (r->grace_us + MARGIN_US) / US_PER_MS);
+}

@@ -1,0 +1,106 @@
+/*
+ * rlock_hold.h -- the lock that `rlock run` holds: granted, confirmed again and again, over connections that are cut.
+ * For rlock_run.c and rlock_hold.c.
+ */
+#ifndef RLOCKD_RLOCK_HOLD_H
+#define RLOCKD_RLOCK_HOLD_H
+
+#include "daemon/rlock.h"
+#include "daemon/rlock_child.h"
+#include "daemon/rlock_client.h"
+
+#define NEVER INT64_MAX
+
+/* All that the loop knows. */
+struct run {
+    const struct rlock_run *want;
+    struct client lock, ears;
+    int signals;        /* signalfd, owned */
+    sigset_t mask;      /* as it was before; the child gets it back */
+
+    int64_t token;      /* 0 = not granted */
+    int64_t lease_us;   /* as granted */
+    int64_t until_us;   /* the lock is ours until then; NEVER while the daemon drains */
+    int64_t beat_us;    /* when to ask again how long; NEVER while an answer is due */
+    int64_t asked_us;   /* when that was asked */
+    int64_t told_us;    /* the lock is ours until then, as the daemon has told last */
+
+    bool is_unix;       /* the end of the other side is heard at once */
+    bool cut;           /* no connection, or none that has confirmed the lock */
+    int64_t grace_us;   /* what is ours stays ours for so long without a connection */
+    int64_t alive_us;   /* when there was one last */
+    int64_t retry_us;   /* cut: when to connect again; NEVER while that one is asked */
+    char grace[24];     /* the same as LOCK takes it */
+    const char *addr;   /* where to connect */
+    char peer[80];      /* that address, without a name in it */
+    char why[192];      /* it was cut */
+
+    struct child child;
+    bool orphan;        /* the process that started us has died */
+    bool lost;
+    int64_t kill_us;    /* when KILL is due */
+};
+
+static inline int64_t
+sooner(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+void run_say(const struct run *r, const char *what, const char *detail);
+
+/* How long what is ours must stay ours without us: to come back, and else to end the command. */
+void hold_set_grace(struct run *r);
+
+/* Both connections, and the ears on the lock's session. 0 = fine, else what to end with. */
+int hold_open_both(struct run *r);
+
+/* LOCK as the command line wants it, and so much more (ends with NULL). False: the connection is over. */
+bool hold_send_lock(struct run *r, const char *const *more);
+
+/* Takes the first answer to LOCK. 0 = granted, else what to end with. */
+int hold_first_answer(struct run *r, const struct value *v);
+
+/*
+ * We end while we wait, or were answered null: no ticket of ours stays in the queue, and what was granted to us meanwhile
+ * is given back.
+ */
+void hold_give_up(struct run *r);
+
+/* Reads a connection and handles every whole reply on it. */
+void hold_listen_to(struct run *r, struct client *c);
+
+/* Nobody else has the lock before this, whatever the daemon does: the child must be dead by then. */
+int64_t hold_ours_until_us(const struct run *r);
+
+/* When the child is told to end. */
+int64_t hold_warn_us(const struct run *r);
+
+/* The lock is gone, or about to be: the child must end, at the latest at kill_us. */
+void hold_lose(struct run *r, const char *why, int64_t kill_at_us);
+
+/* The daemon, or the way to it, may have lost the lock; nobody else has it before hold_ours_until_us(). */
+void hold_lose_soon(struct run *r, const char *why);
+
+/* The connection has ended: the lock has not, yet. */
+void hold_cut(struct run *r, const char *why);
+
+/* Cut: one attempt to be connected again, and the question whether the lock is still ours. */
+void hold_come_back(struct run *r);
+
+/*
+ * Asks for what we hold again (ONCE: it is not counted): the answer says how long it is ours. A daemon that has just
+ * begun needs a moment until it knows: so that one is given time.
+ */
+void hold_ask(struct run *r);
+
+/* Learns now whether the lock is ours, and until when. */
+void hold_make_sure(struct run *r);
+
+/*
+ * All of the command has ended: gives the lock back, over a new connection if need be. If it is not ours any more, it was
+ * lost while the command ran; but not if it is the second time that we say so.
+ */
+void hold_give_back(struct run *r);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * rlock_tree.c -- all processes that a command has started.
+ *
+ * A process group is left by setsid(), and a death signal (PDEATHSIG) reaches only one generation. A subreaper gets
+ * every descendant that has lost its parent: so killing all children, again and again, reaches the whole tree.
+ */
+#include "daemon/rlock_tree.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+
+#define LOOK_MS 2
+#define KILL_US (5 * US_PER_S)
+
+void
+tree_adopt(void)
+{
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void
+tree_signal_kill(void)
+{
+    char path[64];
+    FILE *f;
+    long pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/children", (long)getpid());
+    f = fopen(path, "re");
+    while (f != NULL && fscanf(f, "%ld", &pid) == 1) {
+        kill((pid_t)pid, SIGKILL);
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+}
+
+static bool
+reap(void)
+{
+    pid_t pid;
+
+    do {
+        pid = waitpid(-1, NULL, WNOHANG);
+    } while (pid > 0);
+    return pid < 0 && errno == ECHILD; /* 0: some live; errno is an older one then */
+}
+
+/* True: nobody is left. */
+static bool
+end_until(int64_t deadline_us, bool force)
+{
+    int64_t now_us = clock_now_us();
+
+    while (!reap()) {
+        if (now_us >= deadline_us) {
+            return false;
+        }
+        if (force) {
+            tree_signal_kill();
+        }
+        (void)poll(NULL, 0, LOOK_MS);
+        now_us = clock_now_us();
+    }
+    return true;
+}
+
+bool
+tree_wait(int64_t deadline_us)
+{
+    return end_until(deadline_us, false);
+}
+
+bool
+tree_kill(void)
+{
+    return end_until(clock_now_us() + KILL_US, true);
+}

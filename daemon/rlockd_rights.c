@@ -1,0 +1,129 @@
+/*
+ * rlockd_rights.c -- one link to the configured Redis, one question, one line; a second at most.
+ */
+#include "daemon/rlockd_rights.h"
+
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/rights.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/spares.h"
+
+struct asking {
+    struct backend_conf conf;
+    struct backend_env env;
+    struct log silent;
+    struct metrics metrics;
+    struct spares spares;
+    struct link_address *address;
+    struct evdns_base *dns;
+    struct redis_link *link;
+    struct rights rights;
+};
+
+static void
+on_hello(void *ctx, struct redis_link *l)
+{
+    rights_ask(&((struct asking *)ctx)->rights, l);
+}
+
+/* It is up once all that was asked is answered; else Redis does not want us, or is away. */
+static void
+on_state(void *ctx, struct redis_link *l, bool up)
+{
+    (void)l;
+    (void)up;
+    event_base_loopbreak(((struct asking *)ctx)->env.base);
+}
+
+static void
+forget(link_reply_fn *fn, void *arg)
+{
+    (void)fn;
+    (void)arg;
+}
+
+static void
+ask(struct asking *a)
+{
+    struct link_owner owner = {.hello = on_hello, .state = on_state, .ctx = a};
+    struct timeval second = {.tv_sec = 1};
+
+    if (address_is_name(a->address)) {
+        a->dns = evdns_base_new(a->env.base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+        if (a->dns == NULL) {
+            return;
+        }
+    }
+    a->link = link_open(a->address, &a->conf, &a->env, a->dns, false, owner);
+    if (a->link != NULL && event_base_loopexit(a->env.base, &second) == 0) {
+        event_base_dispatch(a->env.base);
+    }
+    link_close(&a->link, forget);
+    if (a->dns != NULL) {
+        evdns_base_free(a->dns, 1);
+    }
+}
+
+static void
+tell(const struct asking *a)
+{
+    struct buf advice;
+
+    buf_init(&advice, 0);
+    rights_advice(&a->rights, &advice);
+    fprintf(stderr, "rlockd: warning: the user at %s may use keys that no rule gives to a name; enough is: %.*s\n",
+            a->address->shown, (int)advice.n, advice.p == NULL ? "" : advice.p);
+    buf_fini(&advice);
+}
+
+static void
+ask_about(const struct conf *cf, const char *patterns, const char *outside)
+{
+    struct asking a = {.conf = {.timeout_us = US_PER_S, .connect_us = US_PER_S, .backoff_min_us = US_PER_S,
+                                .backoff_max_us = US_PER_S, .outside = outside, .patterns = patterns}};
+    char error[160];
+
+    log_init(&a.silent);
+    a.silent.fd = -1;
+    a.env.log = &a.silent;
+    a.env.metrics = &a.metrics;
+    a.env.spares = &a.spares;
+    a.address = address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
+    if (a.address == NULL) {
+        return; /* embedded, or it will be told when it is needed */
+    }
+    a.env.base = event_base_new();
+    if (a.env.base != NULL && rights_init(&a.rights, &a.conf, &a.env, a.address)) {
+        ask(&a);
+        if (a.rights.wider) {
+            tell(&a);
+        }
+    }
+    rights_fini(&a.rights);
+    if (a.env.base != NULL) {
+        event_base_free(a.env.base);
+    }
+    spares_clear(&a.spares);
+    address_free(a.address);
+}
+
+void
+rights_test(const struct conf *cf)
+{
+    char outside[CONF_OUTSIDE_BYTES];
+    struct buf patterns;
+
+    buf_init(&patterns, 0);
+    if (strcmp(cf->redis_url, "embedded") != 0 && conf_key_rights(cf, &patterns, outside)) {
+        buf_add(&patterns, "", 1);
+        if (!patterns.failed) {
+            ask_about(cf, patterns.p, outside);
+        }
+    }
+    buf_fini(&patterns);
+}

@@ -1,0 +1,147 @@
+/*
+ * rlockd_sockets.c -- the sockets that rlockd serves at.
+ *
+ * In two steps: a daemon that does not get its addresses ends before it has touched anything that a running one uses
+ * (its Redis, its state directory), and one that gets them calls nobody in before it can serve.
+ */
+#include "daemon/rlockd_sockets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "daemon/serve/roles.h"
+
+/* One socket that systemd passed under that name. */
+static bool
+adopt(struct sockets *s, int fd, const char *name, char error[160])
+{
+    if (strcmp(name, "http") == 0 && !s->has_http) {
+        s->has_http = listening_adopt(&s->http_on, fd, error);
+        return s->has_http;
+    }
+    if (!listening_adopt(&s->on[s->on_n], fd, error)) {
+        return false;
+    }
+    s->on_n++;
+    return true;
+}
+
+/* False when one of them is of no use. */
+static bool
+take_passed(struct sockets *s, char error[160])
+{
+    char **names = NULL;
+    bool ok = true;
+    int n = sd_listen_fds_with_names(1, &names);
+
+    if (n < 0) {
+        snprintf(error, 160, "passed sockets: %s", strerror(-n));
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int fd = SD_LISTEN_FDS_START + i;
+
+        if (!ok || s->on_n == OPTIONS_LISTEN_MAX) {
+            close(fd);
+        } else {
+            ok = adopt(s, fd, names[i], error);
+        }
+        free(names[i]);
+    }
+    free(names);
+    return ok;
+}
+
+static bool
+open_configured(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160])
+{
+    for (size_t i = 0; i < cf->listen.n && s->on_n < OPTIONS_LISTEN_MAX; i++) {
+        if (listening_open(&s->on[s->on_n], cf->listen.item[i], (unsigned)cf->socket_mode, error)) {
+            s->on_n++;
+        } else if (asked) {
+            return false;
+        } else {
+            log_event(log, LOG_WARN, "rlockd", "not listening", "error", LOG_S(error), NULL);
+        }
+    }
+    if (s->on_n == 0) {
+        snprintf(error, 160, "none could be opened");
+    }
+    return s->on_n > 0;
+}
+
+bool
+sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160])
+{
+    for (size_t i = 0; i < s->on_n; i++) {
+        if (roles_refuse_listener(cf, s->on[i].addr, s->on[i].beyond, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160])
+{
+    if (!take_passed(s, error) || (s->on_n == 0 && !open_configured(s, cf, asked, log, error))) {
+        return false;
+    }
+    if (!sockets_allowed(s, cf, error)) {
+        return false;
+    }
+    if (!s->has_http && cf->http_listen[0] != '\0') {
+        s->has_http = listening_open(&s->http_on, cf->http_listen, (unsigned)cf->socket_mode, error);
+        return s->has_http;
+    }
+    return true;
+}
+
+bool
+sockets_serve(struct sockets *s, struct engine *e, char error[160])
+{
+    while (s->served_n < s->on_n) {
+        struct listener *l = listener_serve(e, &s->on[s->served_n], error);
+
+        s->served[s->served_n++] = l; /* what listened is taken, also on failure */
+        if (l == NULL) {
+            return false;
+        }
+        log_event(e->log, LOG_INFO, "rlockd", "listening", "addr", LOG_S(listener_addr(l)), NULL);
+    }
+    if (s->has_http) {
+        s->has_http = false;
+        s->http = http_serve(e, &s->http_on, error);
+        if (s->http == NULL) {
+            return false;
+        }
+        log_event(e->log, LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(s->http)), NULL);
+    }
+    return true;
+}
+
+void
+sockets_stop_accepting(struct sockets *s)
+{
+    while (s->on_n > s->served_n) {
+        listening_close(&s->on[--s->on_n]);
+    }
+    while (s->served_n > 0) {
+        listener_close(&s->served[--s->served_n]);
+    }
+    s->on_n = 0;
+}
+
+void
+sockets_close(struct sockets *s)
+{
+    sockets_stop_accepting(s);
+    if (s->has_http) {
+        listening_close(&s->http_on);
+        s->has_http = false;
+    }
+    http_close(&s->http);
+}

@@ -1,0 +1,43 @@
+/*
+ * rlockd_sockets.h -- the sockets that rlockd serves at: taken before anything else, served when all the rest stands.
+ */
+#ifndef RLOCKD_SOCKETS_H
+#define RLOCKD_SOCKETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "conf/conf.h"
+#include "daemon/rlockd_options.h"
+#include "daemon/serve/http.h"
+#include "daemon/serve/listener.h"
+
+struct sockets {
+    struct listening on[OPTIONS_LISTEN_MAX]; /* on[served_n] and those behind it are not served yet; of the others only
+                                                the address counts */
+    struct listener *served[OPTIONS_LISTEN_MAX];
+    size_t on_n, served_n;
+    struct listening http_on;
+    bool has_http; /* http_on is taken, and not served yet */
+    struct http *http;
+};
+
+/*
+ * Takes the sockets that systemd passed, else those of the configuration; clients can connect from now on, and wait.
+ * Where the addresses were `asked` for, one that cannot be had is an error, else a line in the log as long as there is
+ * another one. False with a message in `error`; then, too, sockets_close() is needed.
+ */
+bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const struct log *log, char error[160]);
+
+/* Protected mode: may clients be called in there, by that configuration? False with a message in `error`. */
+bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
+
+/* Calls in those who wait. False with a message in `error`. */
+bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
+
+/* Clients are called in no more; the page for health checks stays. */
+void sockets_stop_accepting(struct sockets *s);
+
+void sockets_close(struct sockets *s);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * auth_limit.h -- how fast one client may guess passwords.
+ *
+ * A client is an IPv4 address, the upper half of an IPv6 address, or a Unix uid. FREE wrong passwords cost nothing.
+ * After these an AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, right or wrong, and a wrong
+ * one ends its connection: a guess costs a connection and a second. Who shares the address with a guesser and knows the
+ * password is in after that second.
+ */
+#ifndef RLOCKD_SERVE_AUTH_LIMIT_H
+#define RLOCKD_SERVE_AUTH_LIMIT_H
+
+#include "daemon/serve/session.h"
+
+enum {
+    AUTH_LIMIT_FREE = 32,     /* wrong passwords of one client at once; one more every REGAIN */
+    AUTH_LIMIT_WAITING = 256, /* that may wait at a time, of one client */
+};
+
+#define AUTH_LIMIT_DELAY_US (1 * US_PER_S)
+#define AUTH_LIMIT_REGAIN_US (2 * US_PER_S)
+
+enum auth_limit { AUTH_LIMIT_GO, AUTH_LIMIT_WAIT, AUTH_LIMIT_REFUSE };
+
+/*
+ * May this request be looked at now? WAIT: the session is woken when it may, and then this answers GO; meanwhile
+ * session.auth_wait is set. Other requests than those with a password always GO.
+ */
+enum auth_limit auth_limit_ask(struct session *s, enum command_id id, const struct words *w);
+
+/* Its oldest request waits, and nothing is read behind it. */
+bool auth_limit_waits(const struct session *s);
+
+/* A password was wrong. True: the connection must end. */
+bool auth_limit_failed(struct session *s);
+
+/* The session has ended. */
+void auth_limit_forget(struct session *s);
+
+/* Wakes whose delay is over; when the next one is (CORE_FOREVER: none). */
+void auth_limit_due(struct engine *e, int64_t now_us);
+int64_t auth_limit_next_us(const struct engine *e);
+
+void auth_limit_free(struct engine *e);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * commands_admin.c -- KILL and DRAIN: what an admin does to sessions and the daemon; DEBUG, for tests. BREAK is a request
+ * about a lock: commands_lock.c.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/base/units.h"
+
+void
+command_kill(struct session *victim, struct session *by)
+{
+    if (victim == by) {
+        session_quit(victim);
+    } else {
+        session_close(victim, CLOSE_KILLED);
+    }
+}
+
+enum cmd_result
+cmd_kill(struct cmd *c)
+{
+    struct session *victim = NULL;
+    int64_t id;
+
+    if (number_parse(c->words->word[1], &id)) {
+        victim = session_find(c->session->engine, (uint64_t)id);
+    }
+    if (victim == NULL) {
+        writer_error(c->out, ERR_SYNTAX, "no such session");
+        return CMD_DONE;
+    }
+    writer_simple(c->out, "OK");
+    command_kill(victim, c->session);
+    return CMD_DONE;
+}
+
+enum cmd_result
+cmd_drain(struct cmd *c)
+{
+    writer_simple(c->out, "OK");
+    engine_drain(c->session->engine);
+    return CMD_DONE;
+}
+
+#ifdef RLOCKD_TEST_CLOCK
+/* The loop stands still, as behind a step that takes long: the control of tests/hostile. */
+static void
+stall(int64_t us)
+{
+    int64_t end_us = clock_now_us() + us;
+
+    while (clock_now_us() < end_us) {
+    }
+}
+
+enum cmd_result
+cmd_debug(struct cmd *c)
+{
+    struct core_event ev = {.type = CORE_TIME};
+    struct slice what = c->words->word[1];
+    int64_t us;
+
+    if (!(slice_is(what, "ADVANCE") || slice_is(what, "STALL")) || !duration_parse(c->words->word[2], &us)) {
+        writer_error(c->out, ERR_SYNTAX, "usage: DEBUG ADVANCE|STALL duration");
+        return CMD_DONE;
+    }
+    if (slice_is(what, "STALL")) {
+        stall(us);
+    } else {
+        clock_advance_us(us);
+    }
+    engine_step(c->session->engine, &ev);
+    writer_simple(c->out, "OK");
+    return CMD_DONE;
+}
+#endif

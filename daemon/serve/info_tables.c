@@ -1,0 +1,225 @@
+/*
+ * info_tables.c -- INFO's tables and its tree, made in slices: there may be a million records behind them.
+ *
+ * Owns what such an answer needs while it is made. A table shows rows_max rows and counts the rest.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/listing.h"
+
+enum { STEP_SESSIONS = 8 };
+
+struct table_work;
+
+static bool step_locks(struct table_work *w);
+static bool step_waiters(struct table_work *w);
+static bool step_sessions(struct table_work *w);
+static bool step_tree(struct table_work *w);
+
+static const struct table_kind {
+    const char *section, *title;
+    bool (*step)(struct table_work *w); /* false: all is seen */
+    const char *empty;                  /* instead of a table without rows; NULL: it is the tree */
+} kinds[] = {
+    {"locks", "Locks", step_locks, "no locks"},
+    {"waiters", "Waiters", step_waiters, "nobody waits"},
+    {"sessions", "Sessions", step_sessions, "no sessions"},
+    {"tree", "Tree", step_tree, NULL},
+};
+
+struct table_work {
+    struct listing_work work;
+    const struct table_kind *kind;
+    struct engine *engine;    /* borrowed */
+    int64_t now_us;           /* of the step */
+    size_t bytes_max;         /* of the answer */
+    struct core_walk walk;
+    uint64_t session, newest; /* the last one that was looked at; the last one to be */
+    struct table table;
+    struct outbox aside;      /* owned; the grants that its rows rely on */
+    struct tree *tree;        /* owned; NULL: a table */
+    size_t glob_n;
+    char glob[];
+};
+
+static struct slice
+glob_of(const struct table_work *w)
+{
+    return (struct slice){w->glob, w->glob_n};
+}
+
+/* Past the cap rows are only counted, so nothing is asked about them. */
+static bool
+is_full(const struct table_work *w)
+{
+    return w->table.rows >= w->table.rows_max;
+}
+
+static void
+lock_row(void *ctx, const struct core_lock_view *v)
+{
+    struct table_work *w = ctx;
+    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    if (!is_full(w)) {
+        look_lock(w->engine, v, w->now_us, &text, &f, NULL);
+        outbox_rely(&w->aside, &g, w->engine->metrics.lost);
+    }
+    table_add(&w->table, &f);
+}
+
+static void
+waiter_row(void *ctx, const struct core_waiter_view *v)
+{
+    struct table_work *w = ctx;
+    struct look_text text;
+    struct fields f = {.n = 0};
+
+    if (!is_full(w)) {
+        look_waiter(w->engine, v, w->now_us, &text, &f);
+    }
+    table_add(&w->table, &f);
+}
+
+static bool
+step_locks(struct table_work *w)
+{
+    unsigned n = look_step_records(glob_of(w));
+
+    return core_walk_locks(w->engine->core, &w->walk, w->now_us, glob_of(w), n, lock_row, w);
+}
+
+static bool
+step_waiters(struct table_work *w)
+{
+    unsigned n = look_step_records(glob_of(w));
+
+    return core_walk_waiters(w->engine->core, &w->walk, w->now_us, glob_of(w), n, waiter_row, w);
+}
+
+static bool
+step_sessions(struct table_work *w)
+{
+    struct session *s = session_after(w->engine, w->session);
+    struct look_text text;
+
+    for (int i = 0; i < STEP_SESSIONS; i++) {
+        struct fields f = {.n = 0};
+
+        if (s == NULL || s->id > w->newest) {
+            return false;
+        }
+        if (!is_full(w)) {
+            look_session(s, w->now_us, &text, &f);
+        }
+        table_add(&w->table, &f);
+        w->session = s->id;
+        s = session_after(w->engine, s->id);
+    }
+    return true;
+}
+
+static bool
+step_tree(struct table_work *w)
+{
+    return tree_step(w->tree, w->now_us);
+}
+
+static bool
+step(struct listing_work *lw, struct engine *e)
+{
+    struct table_work *w = container_of(lw, struct table_work, work);
+
+    (void)e;
+    w->now_us = clock_now_us();
+    return w->kind->step(w);
+}
+
+static void
+finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct writer *out)
+{
+    struct table_work *w = container_of(lw, struct table_work, work);
+    struct outbox_claim claim = outbox_begin(box);
+    struct buf text;
+
+    (void)e;
+    buf_init(&text, w->bytes_max);
+    buf_printf(&text, "# %s\r\n", w->kind->title);
+    if (w->tree != NULL) {
+        tree_print(w->tree, &text, box);
+    } else {
+        table_print(&w->table, w->kind->empty, &text);
+    }
+    text.failed = text.failed || w->aside.bytes.failed;
+    text_send(&text, out);
+    outbox_take_marks(box, &w->aside, 0);
+    outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);
+}
+
+static void
+drop(struct listing_work *lw, struct engine *e)
+{
+    struct table_work *w = container_of(lw, struct table_work, work);
+
+    (void)e;
+    core_walk_end(&w->walk);
+    table_fini(&w->table);
+    outbox_fini(&w->aside);
+    if (w->tree != NULL) {
+        tree_free(w->tree);
+    }
+    free(w);
+}
+
+static const struct table_kind *
+find_kind(struct slice section)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (slice_is(section, kinds[i].section)) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+bool
+info_is_table(struct slice section)
+{
+    return find_kind(section) != NULL;
+}
+
+enum cmd_result
+info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max)
+{
+    struct engine *e = c->session->engine;
+    struct table_work *w = calloc(1, sizeof(*w) + glob.n);
+
+    if (w == NULL) {
+        return listing_run(c, NULL);
+    }
+    w->work = (struct listing_work){step, finish, drop};
+    w->kind = find_kind(section);
+    w->engine = e;
+    w->bytes_max = command_answer_bytes_max(c);
+    w->newest = session_newest(e);
+    w->glob_n = glob.n;
+    memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
+    outbox_init(&w->aside);
+    table_init(&w->table, rows_max);
+    list_init(&w->walk.node);
+    if (w->kind->empty != NULL) {
+        core_walk_begin(e->core, &w->walk);
+        return listing_run(c, &w->work);
+    }
+    w->tree = tree_new(e, glob, rows_max);
+    if (w->tree == NULL) {
+        drop(&w->work, e);
+        return listing_run(c, NULL);
+    }
+    return listing_run(c, &w->work);
+}

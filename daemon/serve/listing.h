@@ -1,0 +1,40 @@
+/*
+ * listing.h -- long answers, made in slices: LOCKS over a million names must not stop the loop.
+ *
+ * A listing is a piece of work that looks at records a few at a time. What fits into the time that this turn has left
+ * for listings is answered at once; else the request's slot waits, and the listing goes on in the next turns, by turns
+ * with those of other sessions. A session has one at a time: these commands run as the oldest request. It is no
+ * snapshot: records come and go meanwhile, and each row is of the moment it was made.
+ */
+#ifndef RLOCKD_SERVE_LISTING_H
+#define RLOCKD_SERVE_LISTING_H
+
+#include "daemon/serve/commands.h"
+
+/* What a kind of listing does with its work, a record of its own whose first member is this. */
+struct listing_work {
+    /* Some tens of microseconds of it. False: all is done. */
+    bool (*step)(struct listing_work *w, struct engine *e);
+    /* Writes the one reply; `out` writes into box, which hears what it relies on. */
+    void (*finish)(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out);
+    /* Frees it, finished or not. */
+    void (*drop)(struct listing_work *w, struct engine *e);
+};
+
+/* A copy of a request's words, which are only lent: so many bytes, and the slices into them. */
+size_t listing_words_bytes(const struct words *w);
+void listing_copy_words(const struct words *from, struct words *to, char *bytes);
+
+/* Takes the work (owned from now on; NULL: there was no memory). */
+enum cmd_result listing_run(struct cmd *c, struct listing_work *w);
+
+/* The same for a command that answers at once, but whose answer costs much: the handler runs when there is time. */
+enum cmd_result listing_once(struct cmd *c, cmd_fn *handler);
+
+/* Once in a turn: those that wait go on. While engine.listings has any, the loop must not sleep. */
+void listings_turn(struct engine *e);
+
+/* Drops them all, unanswered: the engine is going. */
+void listings_forget(struct engine *e);
+
+#endif

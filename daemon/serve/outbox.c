@@ -1,0 +1,499 @@
+/*
+ * outbox.c -- bytes on their way to a client, and until when they may say what they say.
+ *
+ * Owns the bytes and the marks. Does not touch a socket, a clock or the core's state but through the environment.
+ *
+ * I1  Marks stand in the order of their bytes; those of one answer have the same bytes, and `more` but for the last.
+ * I2  outbox.good_until_us is at most that of any mark.
+ * I3  Of bytes of which some have left (at < gone) nothing is changed but "ms left" that is still whole.
+ * I4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
+ */
+#include "daemon/serve/outbox.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+
+enum {
+    MARKS_FIRST = 14,  /* with their head within what the allocator keeps at hand */
+    MARKS_LOOK = 1024, /* that one outbox_fit() looks at: a LOCKS that nobody reads has one for each row */
+};
+
+struct outbox_marks {
+    uint64_t gone;   /* bytes that have left */
+    uint64_t losses; /* env.losses when the oldest was made, or all were looked at */
+    uint32_t n, room;
+    struct outbox_mark mark[];
+};
+
+static const char lost_word[] = "lost"; /* as long as "held" */
+
+void
+outbox_init(struct outbox *box)
+{
+    buf_init(&box->bytes, 0);
+    box->marks = NULL;
+    box->good_until_us = CORE_FOREVER;
+}
+
+static void
+drop_marks(struct outbox *box)
+{
+    free(box->marks);
+    box->marks = NULL;
+    box->good_until_us = CORE_FOREVER;
+}
+
+void
+outbox_fini(struct outbox *box)
+{
+    buf_fini(&box->bytes);
+    drop_marks(box);
+}
+
+size_t
+outbox_memory(const struct outbox *box)
+{
+    const struct outbox_marks *m = box->marks;
+
+    return box->bytes.head + box->bytes.room + (m != NULL ? sizeof(*m) + m->room * sizeof(m->mark[0]) : 0);
+}
+
+uint64_t
+outbox_losses(const struct outbox *box)
+{
+    return box->marks->losses;
+}
+
+/* Room for n more. NULL when out of memory. */
+static struct outbox_marks *
+reserve(struct outbox *box, uint32_t n, uint64_t losses)
+{
+    struct outbox_marks *m = box->marks;
+    uint32_t room = m != NULL ? m->room : MARKS_FIRST;
+
+    if (m != NULL) {
+        m->losses = losses < m->losses ? losses : m->losses;
+    }
+    if (m != NULL && m->n + n <= m->room) {
+        return m;
+    }
+    while (room < (m != NULL ? m->n : 0) + n) {
+        room *= 2;
+    }
+    m = realloc(box->marks, sizeof(*m) + room * sizeof(m->mark[0]));
+    if (m == NULL) {
+        box->bytes.failed = true;
+        return NULL;
+    }
+    if (box->marks == NULL) {
+        m->gone = 0;
+        m->losses = losses;
+        m->n = 0;
+    }
+    m->room = room;
+    box->marks = m;
+    return m;
+}
+
+/* "ms left" is there, and can be written anew: none of it has left. */
+static bool
+tells_ms(const struct outbox_mark *k, uint64_t gone)
+{
+    return k->ms_n > 0 && k->at + k->ms_at >= gone;
+}
+
+/* Its deadline, or when fewer ms are left than it says. */
+static int64_t
+good_until_us(const struct outbox_mark *k)
+{
+    return k->grant.until_us - (k->ms_n > 0 ? k->told_ms * US_PER_MS : 0);
+}
+
+static void
+good_until(struct outbox *box, int64_t us)
+{
+    box->good_until_us = us < box->good_until_us ? us : box->good_until_us;
+}
+
+/* ---- claims ---- */
+
+struct outbox_claim
+outbox_begin(const struct outbox *box)
+{
+    return (struct outbox_claim){box->marks != NULL ? box->marks->n : 0, box->bytes.n};
+}
+
+void
+outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses)
+{
+    struct outbox_marks *m = g->claim != 0 ? reserve(box, 1, losses) : NULL;
+
+    if (m != NULL) {
+        m->mark[m->n++] = (struct outbox_mark){.grant = *g, .more = true};
+    }
+}
+
+void
+outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms)
+{
+    struct outbox_marks *m = box->marks;
+
+    if (m != NULL && m->n > c.first) {
+        struct outbox_mark *k = &m->mark[m->n - 1];
+
+        k->ms_at = (uint32_t)(from - c.from);
+        k->ms_n = (uint32_t)(to - from);
+        k->told_ms = ms;
+    }
+}
+
+void
+outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
+{
+    struct outbox_marks *m = box->marks;
+    uint32_t i;
+
+    if (m == NULL || m->n == c.first) {
+        return;
+    }
+    for (i = c.first; i < m->n; i++) {
+        struct outbox_mark *k = &m->mark[i];
+
+        k->at = m->gone + c.from;
+        k->n = (uint32_t)(box->bytes.n - c.from);
+        k->late = late;
+        k->form = form & 15;
+        k->proto = proto & 3;
+        good_until(box, good_until_us(k));
+    }
+    m->mark[m->n - 1].more = false;
+}
+
+void
+outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses)
+{
+    struct outbox_marks *m = g->claim != 0 ? reserve(box, 1, losses) : NULL;
+
+    if (m != NULL) {
+        m->mark[m->n++] = (struct outbox_mark){
+            .grant = *g, .at = m->gone + at, .n = sizeof(lost_word) - 1, .late = OUTBOX_WORD};
+        good_until(box, g->until_us);
+    }
+}
+
+void
+outbox_take_marks(struct outbox *to, struct outbox *from, size_t at)
+{
+    const struct outbox_marks *f = from->marks;
+    struct outbox_marks *m = f != NULL ? reserve(to, f->n, f->losses) : NULL;
+    uint32_t i;
+
+    for (i = 0; m != NULL && i < f->n; i++) {
+        struct outbox_mark *k = &m->mark[m->n++];
+
+        *k = f->mark[i];
+        k->at = k->at - f->gone + m->gone + at;
+    }
+    if (m != NULL) {
+        good_until(to, from->good_until_us);
+    }
+    drop_marks(from);
+}
+
+void
+outbox_move(struct outbox *to, struct outbox *from)
+{
+    outbox_take_marks(to, from, to->bytes.n);
+    buf_add_slice(&to->bytes, buf_slice(&from->bytes));
+    to->bytes.failed = to->bytes.failed || from->bytes.failed;
+    outbox_fini(from);
+}
+
+void
+outbox_sent(struct outbox *box, size_t n)
+{
+    struct outbox_marks *m = box->marks;
+    uint32_t i = 0;
+
+    buf_drop(&box->bytes, n);
+    if (m == NULL) {
+        return;
+    }
+    if (box->bytes.n == 0) {
+        drop_marks(box);
+        return;
+    }
+    m->gone += n;
+    while (i < m->n && m->mark[i].at + m->mark[i].n <= m->gone) {
+        i++;
+    }
+    if (i == m->n) {
+        drop_marks(box);
+    } else if (i > 0) {
+        m->n -= i;
+        memmove(m->mark, m->mark + i, m->n * sizeof(m->mark[0]));
+    }
+}
+
+/* ---- what has become of them ---- */
+
+static uint32_t
+group_end(const struct outbox_marks *m, uint32_t i)
+{
+    while (m->mark[i].more) {
+        i++;
+    }
+    return i + 1;
+}
+
+/* The grant is no more what the bytes say. Where it stands, its deadline is taken over. */
+static bool
+is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
+{
+    int64_t until_us;
+
+    switch (core_standing(env->core, &k->grant, now_us, &until_us)) {
+    case CORE_STANDS:
+        k->grant.until_us = until_us;
+        return false;
+    case CORE_LOST_UNTOLD:
+        return true;
+    case CORE_ENDED: /* its owner gave it back, or knows already: before the deadline that is his affair */
+        break;
+    }
+    return now_us >= k->grant.until_us;
+}
+
+/* The core takes back what else was granted by the answer that is not given; its owner hears of that by LOST. */
+static void
+give_back(struct outbox *box, uint32_t from, uint32_t to, int64_t now_us, const struct outbox_env *env)
+{
+    int64_t until_us;
+
+    for (uint32_t i = from; i < to && box->marks->mark[i].late == OUTBOX_LOST; i++) {
+        struct core_event ev = {.type = CORE_UNTOLD, .grant = box->marks->mark[i].grant};
+
+        if (core_standing(env->core, &ev.grant, now_us, &until_us) == CORE_STANDS) {
+            env->step(env->ctx, &ev);
+        }
+    }
+}
+
+/* Words are as long as each other, so they change where they stand. */
+static void
+write_word(struct outbox *box, const struct outbox_mark *k, const struct outbox_env *env)
+{
+    memcpy(box->bytes.p + (k->at - box->marks->gone), lost_word, sizeof(lost_word) - 1);
+    *env->late += 1;
+}
+
+/* Marks the group as late; false when some of it has left. */
+static bool
+doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *env)
+{
+    struct outbox_mark *mark = box->marks->mark;
+
+    if (mark[from].at < box->marks->gone) {
+        return false;
+    }
+    for (uint32_t i = from; i < to; i++) {
+        mark[i].doomed = true;
+    }
+    if (mark[from].late == OUTBOX_WORD) {
+        write_word(box, &mark[from], env);
+    }
+    return true;
+}
+
+/*
+ * What is late is doomed. TORN: some of it has left, or of "ms left" that is too much by now. *looked: so many marks
+ * were looked at, the first ones.
+ */
+static enum outbox_fate
+look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)
+{
+    uint32_t i, k, end;
+
+    for (i = 0; i < box->marks->n && i < MARKS_LOOK; i = end) { /* what a step adds is looked at, too */
+        struct outbox_marks *m = box->marks;
+        bool late = false, torn = false;
+
+        end = group_end(m, i);
+        for (k = i; k < end; k++) {
+            struct outbox_mark *mark = &m->mark[k];
+
+            mark->lost = is_late(mark, now_us, env);
+            mark->patch = mark->ms_n > 0 && now_us >= good_until_us(mark);
+            torn = torn || (mark->patch && !tells_ms(mark, m->gone));
+            late = late || mark->lost;
+        }
+        if (torn || (late && !doom(box, i, end, env))) {
+            return OUTBOX_TORN;
+        }
+        if (late) {
+            give_back(box, i, end, now_us, env);
+        }
+    }
+    *looked = i;
+    return OUTBOX_FIT;
+}
+
+/* ---- the bytes made anew ---- */
+
+struct copying {
+    struct outbox *box;
+    const struct outbox_env *env;
+    struct buf out;
+    int64_t done; /* of the old bytes */
+    int64_t now_us;
+};
+
+static void
+copy_up_to(struct copying *cp, int64_t end)
+{
+    if (end > cp->done) {
+        buf_add(&cp->out, cp->box->bytes.p + cp->done, (size_t)(end - cp->done));
+        cp->done = end;
+    }
+}
+
+/* "ms left" of a mark whose bytes begin at `at`, and in the new ones at `to`. */
+static void
+copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
+{
+    int64_t left_ms = (k->grant.until_us - cp->now_us) / US_PER_MS;
+    int64_t from;
+
+    copy_up_to(cp, at + k->ms_at);
+    from = (int64_t)cp->out.n;
+    if (k->patch) {
+        k->told_ms = left_ms > 0 ? left_ms : 0;
+        buf_add_i64(&cp->out, k->told_ms);
+        cp->done += k->ms_n;
+    } else {
+        copy_up_to(cp, cp->done + k->ms_n);
+    }
+    k->ms_at = (uint32_t)(from - to);
+    k->ms_n = (uint32_t)((int64_t)cp->out.n - from);
+    k->patch = false;
+}
+
+/* One group: left out, written anew, or copied with what is said of the time that is left. */
+static void
+copy_group(struct copying *cp, uint32_t i, uint32_t end)
+{
+    struct outbox_marks *m = cp->box->marks;
+    struct outbox_mark *first = &m->mark[i];
+    int64_t at = (int64_t)(first->at - m->gone), n = first->n, to; /* at < 0: it has begun to leave */
+    uint32_t k;
+
+    copy_up_to(cp, at);
+    to = at < 0 ? at : (int64_t)cp->out.n;
+    if (first->doomed && first->late != OUTBOX_WORD) {
+        *cp->env->late += 1;
+        cp->done = at + n;
+        if (first->late != OUTBOX_DROP) {
+            cp->env->rewrite(cp->env->ctx, first, &cp->out);
+        }
+        return;
+    }
+    for (k = i; k < end; k++) {
+        if (tells_ms(&m->mark[k], m->gone)) {
+            copy_ms(cp, &m->mark[k], at, to);
+        }
+    }
+    copy_up_to(cp, at + n);
+    for (k = i; k < end; k++) {
+        m->mark[k].at = m->gone + (uint64_t)to;
+        m->mark[k].n = (uint32_t)((int64_t)cp->out.n - to);
+    }
+}
+
+static bool
+needs_copy(const struct outbox_marks *m, uint32_t looked)
+{
+    for (uint32_t i = 0; i < looked; i++) {
+        if ((m->mark[i].doomed && m->mark[i].late != OUTBOX_WORD) || m->mark[i].patch) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
+{
+    struct copying cp = {.box = box, .env = env, .now_us = now_us};
+    uint32_t i, end;
+
+    buf_init(&cp.out, 0);
+    for (i = 0; i < box->marks->n; i = end) {
+        end = group_end(box->marks, i);
+        copy_group(&cp, i, end);
+    }
+    copy_up_to(&cp, (int64_t)box->bytes.n);
+    cp.out.failed = cp.out.failed || box->bytes.failed;
+    buf_fini(&box->bytes);
+    box->bytes = cp.out;
+}
+
+/*
+ * Takes those that are settled off the list, and returns how many losses their owners know of now, those in `told`.
+ * Where some were not looked at, their deadlines and their losses stand as they did.
+ */
+static uint32_t
+sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct outbox_env *env)
+{
+    struct outbox_marks *m = box->marks;
+    uint32_t i, kept = 0, n = 0;
+    bool all = looked == m->n;
+
+    box->good_until_us = all ? CORE_FOREVER : box->good_until_us;
+    for (i = 0; i < looked; i++) {
+        const struct outbox_mark *k = &m->mark[i];
+
+        if (!k->doomed) {
+            good_until(box, good_until_us(k));
+            m->mark[kept++] = *k;
+        } else if (k->late == OUTBOX_LOST && k->lost && told != NULL) {
+            told[n++] = k->grant;
+        }
+    }
+    box->fit_n = all ? box->bytes.n : (size_t)(m->mark[looked].at - m->gone);
+    if (kept < looked) {
+        memmove(m->mark + kept, m->mark + looked, (m->n - looked) * sizeof(m->mark[0]));
+    }
+    m->n -= looked - kept;
+    m->losses = all ? *env->losses : m->losses;
+    if (m->n == 0) {
+        drop_marks(box);
+    }
+    return n;
+}
+
+enum outbox_fate
+outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
+{
+    struct core_grant *told;
+    uint32_t i, n, looked;
+
+    if (core_next_us(env->core) <= now_us) {
+        env->step(env->ctx, &(struct core_event){.type = CORE_TIME});
+    }
+    if (look(box, now_us, env, &looked) == OUTBOX_TORN) {
+        return OUTBOX_TORN;
+    }
+    if (needs_copy(box->marks, looked)) {
+        copy(box, now_us, env);
+    }
+    told = malloc(looked * sizeof(*told)); /* NULL: its owner hears of the loss once more */
+    n = sweep(box, looked, told, env);
+    for (i = 0; i < n; i++) {
+        env->step(env->ctx, &(struct core_event){.type = CORE_TOLD_LOST, .grant = told[i]});
+    }
+    free(told);
+    return OUTBOX_FIT;
+}

@@ -1,0 +1,109 @@
+/*
+ * outbox.h -- bytes on their way to a client, and until when they may say what they say.
+ *
+ * Bytes that claim that somebody holds a lock carry a mark for each grant they rely on: where they stand, the grant, and
+ * its deadline. Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; where that has
+ * come, or some lock was lost since, outbox_fit() asks the core what became of each grant:
+ *
+ *   it stands, perhaps renewed      the bytes stay; "ms left" in them is written anew where it is less by now
+ *   it was lost, or its time is up  a reply becomes the answer of who has lost it, an event is dropped, a table says so
+ *
+ * Bytes of which some have left cannot be taken back: OUTBOX_TORN, the connection has to be closed. What the kernel has
+ * is out of reach. No socket and no clock: the time is an argument.
+ */
+#ifndef RLOCKD_SERVE_OUTBOX_H
+#define RLOCKD_SERVE_OUTBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/buf.h"
+#include "daemon/core/core.h"
+
+/* What late bytes become. */
+enum outbox_late {
+    OUTBOX_LOST,  /* the answer to an owner: env.rewrite(), and the core hears that the owner knows of the loss */
+    OUTBOX_DROP,  /* an event: nothing */
+    OUTBOX_STALE, /* what somebody looked at: env.rewrite() */
+    OUTBOX_WORD,  /* the state of a lock in a long answer: "held" is written over with "lost" */
+};
+
+/* One grant that some bytes rely on. Those of one answer stand together, and share its bytes. */
+struct outbox_mark {
+    struct core_grant grant;
+    int64_t told_ms;          /* "ms left" */
+    uint64_t at;              /* first byte, counted from the first that went this way */
+    uint32_t n;               /* bytes */
+    uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = not said */
+    unsigned late : 4, form : 4, proto : 2;
+    bool more : 1;            /* the next mark is of the same bytes */
+    bool lost : 1, doomed : 1, patch : 1; /* within outbox_fit() */
+};
+
+struct outbox {
+    struct buf bytes;
+    struct outbox_marks *marks; /* owned; NULL = no claim */
+    int64_t good_until_us;      /* all may leave as it is before it; CORE_FOREVER without marks */
+    size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last */
+};
+
+/* What an outbox needs of its world while it is made fit. */
+struct outbox_env {
+    const struct core *core;
+    const uint64_t *losses;   /* metrics.lost: rises with every lock that is lost */
+    uint64_t *late;           /* counts answers and events that were taken back */
+    void (*step)(void *ctx, const struct core_event *ev); /* may add bytes and marks behind what is there */
+    void (*rewrite)(void *ctx, const struct outbox_mark *m, struct buf *out);
+    void *ctx;
+};
+
+enum outbox_fate { OUTBOX_FIT, OUTBOX_TORN };
+
+void outbox_init(struct outbox *box);
+void outbox_fini(struct outbox *box);
+size_t outbox_memory(const struct outbox *box);
+
+/*
+ * A claim: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the last byte is
+ * there. Memory that runs out leaves bytes.failed. A grant with claim 0 is none. losses: env.losses now.
+ */
+struct outbox_claim {
+    uint32_t first; /* mark */
+    size_t from;    /* byte */
+};
+struct outbox_claim outbox_begin(const struct outbox *box);
+void outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses);
+void outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto);
+
+/* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
+void outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);
+
+/* A word, "held", of an answer with many: it stands alone, from `at` on. */
+void outbox_says_held(struct outbox *box, const struct core_grant *g, size_t at, uint64_t losses);
+
+/* Takes the marks of `from`, whose bytes begin in `to` at `at`. */
+void outbox_take_marks(struct outbox *to, struct outbox *from, size_t at);
+
+/* Appends all of `from`, which is empty then. */
+void outbox_move(struct outbox *to, struct outbox *from);
+
+/* So many bytes have left. */
+void outbox_sent(struct outbox *box, size_t n);
+
+/*
+ * Makes the first fit_n bytes true; only these may leave now. That is all of them, but in front of very many marks: one
+ * call looks at a bounded number. FIT with fit_n 0 and bytes left: the next call goes on.
+ */
+enum outbox_fate outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env);
+
+/* Of the marks: env.losses when the oldest was made. */
+uint64_t outbox_losses(const struct outbox *box);
+
+/* May all leave as it is? */
+static inline bool
+outbox_is_fit(const struct outbox *box, int64_t now_us, uint64_t losses)
+{
+    return box->marks == NULL || (now_us < box->good_until_us && outbox_losses(box) == losses);
+}
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * patterns.c -- events for those who hear by pattern.
+ *
+ * A channel is found by its hash. Patterns have to be tried one by one, and how many there are, and how slow, clients
+ * decide: so one turn of the loop spends TURN_COST on them and no more. A session whose patterns have had no turn for
+ * an event lags behind: the event is kept, and the session goes on from there in the next turns, VISIT_COST at a time,
+ * by turns with the others. So a session with one pattern is not late because another has a thousand. Kept events are
+ * bounded by EVENTS_BYTES; a session that lags behind more is closed, like one that does not read its output.
+ *
+ * Owns the kept events, and the lists of sessions that have patterns.
+ *
+ * I1  A session with patterns is on pubsub.current (it has heard all that there was) or on pubsub.lagging (it is at
+ *     subs.event, which counts it), unless it was cut off.
+ * I2  The first of the kept events is one that a session is at.
+ */
+#include "daemon/serve/pubsub_private.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/glob.h"
+
+enum {
+    TURN_COST = 500 * 1000,        /* of all patterns in a turn; in about a nanosecond each, see cost_of() */
+    VISIT_COST = 50 * 1000,        /* of one session, before it is another one's turn */
+    PUSH_COST = 200,               /* of an event that matched */
+    EVENTS_BYTES = 4 * 1024 * 1024 /* of kept events */
+};
+
+/* ---- kept events ---- */
+
+/* Restores I2. */
+static void
+drop_events(struct pubsub *p)
+{
+    while (!list_empty(&p->events)) {
+        struct event_kept *ev = container_of(p->events.next, struct event_kept, node);
+
+        if (ev->at_n > 0) {
+            return;
+        }
+        list_remove(&ev->node);
+        p->events_bytes -= sizeof(*ev) + ev->channel_n + ev->payload_n;
+        free(ev);
+    }
+}
+
+/* It is at this event now, NULL: at none. */
+static void
+go_to(struct subs *subs, struct event_kept *ev)
+{
+    if (subs->event != NULL) {
+        subs->event->at_n--;
+    }
+    if (ev != NULL) {
+        ev->at_n++;
+    }
+    subs->event = ev;
+}
+
+void
+patterns_follow(struct pubsub *p, struct subs *subs)
+{
+    if (!subs->cut) {
+        list_push_back(&p->current, &subs->node);
+    }
+}
+
+void
+patterns_leave(struct pubsub *p, struct subs *subs)
+{
+    go_to(subs, NULL);
+    list_remove(&subs->node);
+    drop_events(p);
+}
+
+/* It lags too far behind. */
+static void
+cut_off(struct pubsub *p, struct subs *subs)
+{
+    subs->cut = true;
+    patterns_leave(p, subs);
+    subs->session->overflow = true;
+    session_wake(subs->session);
+}
+
+/* Too much is kept: those who are in the older half of it are the ones for whom. */
+static void
+cut_off_last(struct pubsub *p)
+{
+    const struct event_kept *first = container_of(p->events.next, struct event_kept, node);
+    uint64_t middle = first->serial + (p->serial - first->serial) / 2;
+    struct list *node, *next;
+
+    list_each(node, next, &p->lagging) {
+        struct subs *subs = container_of(node, struct subs, node);
+
+        if (subs->event->serial <= middle) {
+            cut_off(p, subs);
+        }
+    }
+}
+
+/* NULL when out of memory. */
+static struct event_kept *
+keep_event(struct pubsub *p, const struct told *t)
+{
+    size_t bytes = sizeof(struct event_kept) + t->channel.n + t->payload.n;
+    struct event_kept *ev = malloc(bytes);
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    *ev = (struct event_kept){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n, .relies = t->relies,
+                              .losses = t->losses};
+    memcpy(ev->text, t->channel.p, t->channel.n);
+    memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
+    list_push_back(&p->events, &ev->node);
+    p->events_bytes += bytes;
+    return ev;
+}
+
+/* ---- comparing ---- */
+
+/* At most so many nanoseconds, about: see glob.h. */
+static long
+cost_of(const struct topic *t, struct slice channel)
+{
+    return (long)(30 + t->name.n * (2 + channel.n / 64) + t->sets * channel.n);
+}
+
+/*
+ * Compares what is left of the session's patterns with the event, and tells it. False: the budget is spent before the
+ * last one, and subs.at says where to go on.
+ */
+static bool
+compare(struct pubsub *p, struct subs *subs, const struct told *told, long *budget)
+{
+    while (subs->at != &subs->list) {
+        struct sub *sub = container_of(subs->at, struct sub, in_session);
+        struct topic *t = sub->topic;
+
+        if (*budget <= 0) {
+            return false;
+        }
+        subs->at = subs->at->next;
+        if (!t->pattern || sub->since >= told->serial) {
+            continue;
+        }
+        if (t->tried != told->serial) {
+            *budget -= cost_of(t, told->channel);
+            t->tried = told->serial;
+            t->hit = glob_match(t->name, told->channel);
+        }
+        if (t->hit) {
+            *budget -= PUSH_COST;
+            pubsub_tell(p, t, told, subs->session);
+        }
+    }
+    return true;
+}
+
+/* Now, as far as this turn's budget goes; the others come to it later. */
+void
+patterns_tell(struct pubsub *p, const struct told *told)
+{
+    struct event_kept *ev = list_empty(&p->lagging) ? NULL : keep_event(p, told);
+    struct list *node, *next;
+
+    if (ev == NULL && !list_empty(&p->lagging)) { /* out of memory */
+        list_each(node, next, &p->lagging) {
+            cut_off(p, container_of(node, struct subs, node));
+        }
+    }
+    list_each(node, next, &p->current) {
+        struct subs *subs = container_of(node, struct subs, node);
+
+        subs->at = subs->list.next;
+        if (compare(p, subs, told, &p->left)) {
+            continue;
+        }
+        ev = ev != NULL ? ev : keep_event(p, told);
+        if (ev == NULL) {
+            cut_off(p, subs);
+            continue;
+        }
+        list_remove(node);
+        list_push_back(&p->lagging, node);
+        go_to(subs, ev);
+    }
+    if (p->events_bytes > EVENTS_BYTES) {
+        cut_off_last(p);
+    }
+}
+
+/* One session that lags goes on for a while; it may be current behind it. */
+static void
+visit(struct pubsub *p, struct subs *subs)
+{
+    long budget = VISIT_COST < p->left ? VISIT_COST : p->left, had = budget;
+
+    while (budget > 0 && subs->event != NULL) {
+        struct event_kept *ev = subs->event;
+        struct told told = {ev->serial, {ev->text, ev->channel_n}, {ev->text + ev->channel_n, ev->payload_n},
+                            ev->relies, ev->losses};
+
+        if (compare(p, subs, &told, &budget)) {
+            go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_kept, node));
+            subs->at = subs->list.next;
+        }
+        budget--; /* also of who had nothing to compare */
+    }
+    p->left -= had - budget;
+    list_remove(&subs->node);
+    list_push_back(subs->event != NULL ? &p->lagging : &p->current, &subs->node);
+}
+
+void
+pubsub_turn(struct pubsub *p)
+{
+    p->left = TURN_COST;
+    while (p->left > 0 && !list_empty(&p->lagging)) {
+        visit(p, container_of(p->lagging.next, struct subs, node));
+    }
+    drop_events(p);
+}
+
+bool
+pubsub_lags(const struct pubsub *p)
+{
+    return !list_empty(&p->lagging);
+}

@@ -1,0 +1,101 @@
+/*
+ * roles.c -- what a session may do, by the configuration and by what it has proved.
+ *
+ * I1  An admin is authenticated.
+ * I2  By TCP nobody is an admin without the admin's password, unless protected mode is off and there is no password at
+ *     all.
+ */
+#include "daemon/serve/roles.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A Unix socket has permissions; a port is open to everybody on the host. */
+static bool
+is_trusted(const struct session *s)
+{
+    return s->is_unix && !s->engine->conf->auth_unix;
+}
+
+/* By Unix socket, who has logged in with the only password that there is can become no more than that. */
+static bool
+is_admin(const struct session *s)
+{
+    const struct conf *cf = s->engine->conf;
+
+    if (s->proved_admin || is_trusted(s)) {
+        return true;
+    }
+    if (cf->auth_admin_password != NULL || !s->authed) {
+        return false;
+    }
+    return s->is_unix || (!cf->protected_mode && cf->auth_password == NULL);
+}
+
+void
+roles_begin(struct session *s)
+{
+    s->proved_admin = false;
+    s->authed = s->engine->conf->auth_password == NULL || is_trusted(s);
+    s->admin = is_admin(s);
+}
+
+void
+roles_prove(struct session *s, bool admin)
+{
+    s->authed = true;
+    s->proved_admin = s->proved_admin || admin;
+    s->admin = is_admin(s);
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+void
+roles_reload(struct engine *e, const struct conf *was)
+{
+    bool same = same_text(was->auth_admin_password, e->conf->auth_admin_password);
+    struct list *node, *next;
+
+    list_each(node, next, &e->sessions) {
+        struct session *s = container_of(node, struct session, node);
+
+        s->proved_admin = s->proved_admin && same;
+        s->admin = is_admin(s);
+        if (!s->admin) {
+            list_remove(&s->monitor_node);
+        }
+    }
+}
+
+void
+roles_refuse_admin(const struct session *s, const char *command, struct writer *out)
+{
+    const struct conf *cf = s->engine->conf;
+
+    if (cf->auth_admin_password != NULL) {
+        writer_error(out, ERR_NO_PERM, "%s needs the admin role", command);
+    } else if (cf->auth_password != NULL) {
+        writer_error(out, ERR_NO_PERM,
+                     "%s needs the admin role: connect by Unix socket, or set auth.admin_password for TCP", command);
+    } else {
+        writer_error(out, ERR_NO_PERM,
+                     "%s needs the admin role: connect by Unix socket, or set auth.admin_password for TCP (or "
+                     "protected_mode: false, which makes everybody on TCP an admin)",
+                     command);
+    }
+}
+
+bool
+roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char error[160])
+{
+    if (!beyond || !cf->protected_mode || cf->auth_password != NULL) {
+        return false;
+    }
+    snprintf(error, 160, "%.60s: other hosts may reach it without a password: set auth.password, or protected_mode: false",
+             addr);
+    return true;
+}

@@ -1,0 +1,31 @@
+/*
+ * roles.h -- what a session may do: nothing before AUTH, lock, or the admin's commands as well.
+ */
+#ifndef RLOCKD_SERVE_ROLES_H
+#define RLOCKD_SERVE_ROLES_H
+
+#include "daemon/serve/session.h"
+#include "proto/writer.h"
+
+/* What the connection may do before it has proved anything, by the configuration; RESET goes back to it. */
+void roles_begin(struct session *s);
+
+/* It has proved to know the user's password, or the admin's. */
+void roles_prove(struct session *s, bool admin);
+
+/*
+ * The passwords may be others now. Who is in stays in, for it must be able to unlock; who would not be an admin by the
+ * new configuration is none any more.
+ */
+void roles_reload(struct engine *e, const struct conf *was);
+
+/* -NOPERM, and what to configure where the connection cannot become an admin. */
+void roles_refuse_admin(const struct session *s, const char *command, struct writer *out);
+
+/*
+ * Protected mode: other hosts may reach what listens there, and no password keeps them out. True: it must not be
+ * served; why is in `error`.
+ */
+bool roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char error[160]);
+
+#endif

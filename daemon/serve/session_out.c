@@ -1,0 +1,191 @@
+/*
+ * session_out.c -- the output of a session: what may leave, when it leaves, and how much may wait for the socket.
+ *
+ * Owns session.out and session.write_ev while the session is open; closes the session where its output cannot be sent
+ * whole. When a turn writes, and whether the session ends behind it, is session.c's.
+ *
+ * I1  No byte leaves that was not compared with the core right before its send(): session_out_is_fit().
+ */
+#include "daemon/serve/session_out.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/socket.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/unread.h"
+
+/* ---- what may leave ---- */
+
+static void
+step(void *ctx, const struct core_event *ev)
+{
+    engine_step(ctx, ev);
+}
+
+static void
+rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
+{
+    form_rewrite(ctx, m, out);
+}
+
+/* Some of the output says what is not true any more, or may soon not be: it is made true. False: it cannot be. */
+static bool
+make_fit(struct session *s, int64_t now_us)
+{
+    struct engine *e = s->engine;
+    uint64_t late = e->metrics.late_replies;
+    struct outbox_env env = {.core = e->core, .losses = &e->metrics.lost, .late = &e->metrics.late_replies,
+                             .step = step, .rewrite = rewrite, .ctx = e};
+
+    if (outbox_fit(&s->out, now_us, &env) == OUTBOX_TORN) {
+        return false;
+    }
+    if (e->metrics.late_replies != late) {
+        log_event(e->log, LOG_WARN, "session", "late", "session", LOG_N(s->id), "peer", LOG_S(s->peer), "replies",
+                  LOG_N(e->metrics.late_replies - late), "reason",
+                  LOG_S("the lease was over, or lost, before the reply could leave; told so"), NULL);
+    }
+    return true;
+}
+
+bool
+session_out_is_fit(struct session *s, size_t *bytes)
+{
+    int64_t now_us = s->out.marks != NULL ? clock_now_us() : 0;
+
+    if (outbox_is_fit(&s->out, now_us, s->engine->metrics.lost)) {
+        *bytes = s->out.bytes.n;
+        return true;
+    }
+    if (!make_fit(s, now_us)) {
+        return false;
+    }
+    *bytes = s->out.fit_n;
+    return true;
+}
+
+/* ---- the socket ---- */
+
+static void
+on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    session_wake(arg);
+}
+
+/* Hears when the socket takes bytes again, or stops listening. False when out of memory. */
+static bool
+want_writable(struct session *s, bool want)
+{
+    if (want && s->write_ev == NULL) {
+        s->write_ev = event_new(s->engine->base, s->fd, EV_WRITE | EV_ET | EV_PERSIST, on_writable, s);
+        return s->write_ev != NULL && event_add(s->write_ev, NULL) == 0;
+    }
+    if (!want && s->write_ev != NULL) {
+        event_free(s->write_ev);
+        s->write_ev = NULL;
+    }
+    return true;
+}
+
+/* Sends the first `most` bytes; how many the socket took. -1: it is full. */
+static ssize_t
+send_some(struct session *s, size_t most)
+{
+    ssize_t n;
+
+    do { /* an interrupted one must not wait for an edge: the socket may be writable already */
+        n = send(s->fd, s->out.bytes.p, most, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        session_lose_peer(s);
+        n = (ssize_t)s->out.bytes.n;
+    } else if (n == (ssize_t)most && most < s->out.bytes.n) {
+        session_wake(s); /* the socket may take more, once that is true as well: no edge tells of it */
+    }
+    return n;
+}
+
+bool
+session_out_write(struct session *s)
+{
+    size_t most = s->out.bytes.n;
+    ssize_t n;
+
+    if (!s->mute && !session_out_is_fit(s, &most)) {
+        s->engine->metrics.late_closes++;
+        session_close(s, CLOSE_LATE);
+        return false;
+    }
+    if (s->out.bytes.failed) {
+        session_close(s, CLOSE_MEMORY);
+        return false;
+    }
+    if (s->out.bytes.n == 0) {
+        pool_take_back(&s->engine->pool, &s->out.bytes);
+        return false;
+    }
+    n = s->mute ? (ssize_t)s->out.bytes.n : send_some(s, most);
+    if (n > 0) {
+        outbox_sent(&s->out, (size_t)n);
+        list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
+    }
+    if (s->out.bytes.n == 0) {
+        pool_take_back(&s->engine->pool, &s->out.bytes);
+    }
+    if (!want_writable(s, s->out.bytes.n > 0)) {
+        session_close(s, CLOSE_MEMORY);
+        return false;
+    }
+    if (n > 0) {
+        unread_take(s);
+    }
+    return n > 0;
+}
+
+void
+session_out_set_deadline(struct session *s, bool ending, bool moved)
+{
+    struct engine *e = s->engine;
+
+    if (!s->authed) {
+        return; /* the deadline for AUTH stands */
+    }
+    if (s->out.bytes.n == 0 || !(ending || session_out_over_limit(s))) {
+        heap_remove(&e->due, &s->due);
+    } else if (moved || s->due.pos == 0) {
+        heap_set(&e->due, &s->due, clock_now_us() + e->conf->dead_peer_us);
+    }
+}
+
+/* ---- how much may wait ---- */
+
+bool
+session_out_over_limit(const struct session *s)
+{
+    return s->out.bytes.n > (size_t)s->engine->conf->limit_output_bytes;
+}
+
+void
+session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses)
+{
+    struct outbox_claim claim;
+
+    if (s->closed || s->quit) {
+        return;
+    }
+    if (session_out_over_limit(s)) {
+        s->overflow = true;
+    } else {
+        pool_lend(&s->engine->pool, &s->out.bytes);
+        claim = outbox_begin(&s->out);
+        buf_add_slice(&s->out.bytes, bytes);
+        if (g != NULL) {
+            outbox_rely(&s->out, g, losses);
+            outbox_end(&s->out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
+        }
+    }
+    session_wake(s);
+}

@@ -1,0 +1,25 @@
+/*
+ * session_out.h -- the output of a session. For session.c; session_push() is in session.h.
+ */
+#ifndef RLOCKD_SERVE_SESSION_OUT_H
+#define RLOCKD_SERVE_SESSION_OUT_H
+
+#include "daemon/serve/session.h"
+
+/*
+ * Right before a send(), by a clock that is read now, however long the turn has been or the process has stood still:
+ * makes the output true, so many bytes of it that may leave now. False: it cannot be, for some of what is not true has
+ * left.
+ */
+bool session_out_is_fit(struct session *s, size_t *bytes);
+
+/* One send(). True when the socket took something. May close the session. */
+bool session_out_write(struct session *s);
+
+/* More waits for the socket than limits.output_bytes allows. */
+bool session_out_over_limit(const struct session *s);
+
+/* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */
+void session_out_set_deadline(struct session *s, bool ending, bool moved);
+
+#endif

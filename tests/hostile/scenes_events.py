@@ -1,0 +1,24 @@
+"""Events: subscribers whose patterns are slow, or many."""
+from hostile import Scene, pipeline, send_all, take
+
+
+class SlowPatterns(Scene):
+    "PSUBSCRIBE: two sessions with 1,024 patterns of 512 bytes each, and 250 LOCKs of a name of 500"
+
+    def prepare(self):
+        self.name = "a" * 500
+        self.ears = [self.connect() for _ in range(2)]
+        for n, c in enumerate(self.ears):
+            heard = 0
+            for i in range(0, 1024, 16):
+                words = " ".join("lock:*%s%d%04d%s*" % ("a" * 250, n, i + k, "x" * 250) for k in range(16))
+                heard += send_all(c, ("PSUBSCRIBE %s\r\n" % words).encode()).count(b"\n")
+            while heard < 1024 * 6:  # lines of the frames
+                heard += take(c).count(b"\n")
+        self.c = self.connect()
+
+    def attack(self):
+        errors = 0
+        for _ in range(250):
+            errors += pipeline(self.c, ["LOCK " + self.name, "UNLOCK " + self.name])
+        return "%d errors" % errors

@@ -1,0 +1,43 @@
+"""What is sent to Redis by the hundred thousand: it is answered in time, or not sent yet."""
+import time
+
+from hostile import DEADLINE, SLOW, Scene
+from scenes_slices import fill, stat
+
+LOCKS = 100000
+BATCH = 128    # names of a call, at most
+WINDOW = 5000  # operations of one sort, with that timeout: daemon/core/window.c
+
+
+class InFlight(Scene):
+    "Redis loses its data while two sessions have 100,000 locks; then they end. redis.timeout is 500 ms"
+    conf = {"redis": {"timeout": "500ms"}, "limits": {"waiters": 400000, "session_waiters": 100000}}
+    cycle_ms = 5000  # nobody is granted anything before all that is held was asserted anew
+
+    def prepare(self):
+        self.admin = self.connect()
+        self.ends = [self.connect() for _ in range(2)]
+        for i, c in enumerate(self.ends):
+            fill(c, "w%d:" % i, LOCKS // 2)
+
+    def most_until(self, name, least):
+        """How long that takes in ms, and how many operations were on their way meanwhile, at most."""
+        began, most = time.monotonic(), 0
+        while stat(self.admin, name) < least:
+            if time.monotonic() > began + DEADLINE * SLOW:
+                raise AssertionError("%s is %d, not %d" % (name, stat(self.admin, name), least))
+            redis = dict(line.split(":", 1) for line in self.admin.cmd("INFO", "redis").splitlines() if ":" in line)
+            most = max(most, int(redis["redis_queued"]))
+        return (time.monotonic() - began) * 1000, most
+
+    def attack(self):
+        with self.redis.conn() as c:
+            assert c.cmd("FLUSHALL") == "OK"
+        reclaimed = self.most_until("reclaims", LOCKS)
+        for c in self.ends:
+            c.close()
+        freed = self.most_until("releases", LOCKS)
+        if max(reclaimed[1], freed[1]) > WINDOW + BATCH or stat(self.admin, "lost") > 0:
+            raise AssertionError("%d and %d waited, %d lost" % (reclaimed[1], freed[1], stat(self.admin, "lost")))
+        return "%d ms until all were asserted, %d ms until all were free, at most %d waited in the backend" % (
+            reclaimed[0], freed[0], max(reclaimed[1], freed[1]))

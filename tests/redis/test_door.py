@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The door: a second daemon at the same addresses, callers of the HTTP page, who is an admin, wrong passwords."""
+import os
+import signal
+import socket
+import stat
+import sys
+
+import harness
+from harness import Case, Conn, until
+
+ROUNDS = 12
+
+
+class SecondDaemon(Case):
+    """Two daemons want the same socket (and the same private Redis): one serves, and nothing of it is touched."""
+
+    def start(self, **more):
+        """A daemon at the one socket; not waited for."""
+        return self.rlockd(wait=False, **more)
+
+    def redis_of(self, d):
+        """The pid and the inode of a daemon's private Redis."""
+        pid, path = d.embedded_redis()
+        return pid, path, os.stat(path).st_ino
+
+    def test_the_second_one_touches_nothing(self):
+        first = self.rlockd()
+        token = first.cmd("LOCK", "a", "OWNER", "x")
+        before = self.redis_of(first), os.stat(first.path).st_ino
+        second = self.start()
+        self.assertEqual(second.wait(), 1)
+        self.assertIn("already running: process %d" % first.pid, second.log())
+        self.assertEqual((self.redis_of(first), os.stat(first.path).st_ino), before)
+        with Conn(before[0][1]) as r:
+            self.assertEqual(r.cmd("PING"), "PONG")
+        self.assertEqual(first.cmd("UNLOCK", "a", "OWNER", "x", "TOKEN", token), 0)
+
+    def test_other_addresses_beside_the_same_private_redis(self):
+        tcp = ["--listen", "tcp:127.0.0.1:0"]
+        first = self.rlockd()
+        before = self.redis_of(first)
+        second = self.start(name="rlockd-b", listen=False, args=tcp)
+        self.assertEqual(second.wait(), 1)
+        self.assertRegex(second.log(), r"run_dir .*already running: process %d" % first.pid)
+        self.assertEqual(self.redis_of(first), before)
+
+    def test_other_sockets_in_the_same_directory(self):
+        """Each has a Redis of its own, also when it is started anew."""
+        pair = [self.rlockd(name=name) for name in ("rlockd-a", "rlockd-b")]
+        urls = {p.embedded_redis()[0] for p in pair}
+        self.assertEqual(len(urls), 2)
+        for p in pair:
+            self.assertGreater(p.cmd("LOCK", "x"), 0)
+            os.kill(p.embedded_redis()[0], signal.SIGKILL)
+            until(lambda p=p: "embedded redis has ended" in p.log())
+            until(p.ready)
+        self.assertEqual([p.running() for p in pair], [True, True])
+
+    def test_a_race(self):
+        """Both at once: always one of them serves, with a Redis that it reaches and that nobody unlinks."""
+        for n in range(ROUNDS):
+            pair = [harness.Rlockd(self.dir, wait=False) for _ in range(2)]
+            try:
+                until(lambda: sum(p.running() for p in pair) == 1, pause=0.001)
+                winner = [p for p in pair if p.running()][0]
+                loser = [p for p in pair if p is not winner][0]
+                self.assertEqual(loser.wait(), 1)
+                until(winner.ready)
+                self.assertGreater(winner.cmd("LOCK", "a"), 0)
+                self.assertTrue(stat.S_ISSOCK(os.stat(winner.embedded_redis()[1]).st_mode))
+                if n % 2:
+                    winner.kill()  # what is left behind must be in nobody's way
+            finally:
+                for p in pair:
+                    p.stop()
+
+    def test_what_a_killed_one_left_is_replaced(self):
+        first = self.rlockd()
+        first.kill()
+        self.assertTrue(os.path.exists(first.path))
+        second = self.rlockd()
+        self.assertGreater(second.cmd("LOCK", "a"), 0)
+        second.stop()
+        self.assertEqual([f for f in os.listdir(self.dir) if f.endswith((".sock", ".lock"))], [])
+
+    def test_while_the_first_one_drains(self):
+        """It has given up its socket, but its Redis still has what its holders hold."""
+        first = self.rlockd(conf="drain_timeout: 1m\n")
+        c = self.conn(first)
+        c.cmd("LOCK", "a")
+        before = self.redis_of(first)
+        first.signal(signal.SIGTERM)
+        until(lambda: not os.path.exists(first.path))
+        second = self.start()
+        self.assertEqual(second.wait(), 1)
+        self.assertEqual(self.redis_of(first), before)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        self.assertEqual(first.wait(), 0)
+        self.rlockd()
+
+    def test_a_test_of_the_configuration_touches_nothing(self):
+        first = self.rlockd()
+        before = os.stat(first.path).st_ino
+        status, out, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", first.conf_path,
+                                           "--redis", "embedded", "--listen", first.addr])
+        self.assertEqual((status, out, err), (0, "configuration ok\n", ""))
+        self.assertEqual(os.stat(first.path).st_ino, before)
+        self.assertGreater(first.cmd("LOCK", "a"), 0)
+
+    def test_a_lock_file_that_cannot_be_opened_is_said(self):
+        sub = os.path.join(self.dir, "sub")
+        os.mkdir(sub)
+        open(os.path.join(sub, "rlockd.sock.lock"), "w").close()
+        os.mkdir(os.path.join(sub, "x.sock.lock"))
+        d = self.start(listen=False, args=["--listen", "unix:%s/x.sock" % sub])
+        self.assertEqual(d.wait(), 1)
+        self.assertRegex(d.log(), r"x\.sock\.lock: ")
+        self.rlockd(listen=False, args=["--listen", "unix:%s/rlockd.sock" % sub], wait=False, name="b")
+        until(lambda: os.path.exists(sub + "/rlockd.sock"))
+
+
+class Protected(Case):
+    """Protected mode: by TCP nobody is an admin without a password, and other hosts do not come in without one."""
+
+    OPEN = "other hosts may reach it without a password: set auth.password, or protected_mode: false"
+
+    def refused(self, conf, *listen):
+        """By the start, and by -t."""
+        d = self.rlockd(name="refused", wait=False, listen=False, conf=conf, args=listen)
+        self.assertIn(d.wait(), (1, 64))
+        self.assertIn(self.OPEN, d.log())
+        status, _, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", d.conf_path, *listen])
+        self.assertEqual(status, d.proc.returncode)
+        self.assertIn(self.OPEN, err)
+
+    def test_other_hosts(self):
+        self.refused('listen: ["tcp:0.0.0.0:0"]\n')
+        self.refused("", "--listen", "tcp:*:0")
+        self.refused("auth: { admin_password: x }\n", "--listen", "tcp:[::]:0")
+        d = self.rlockd(conf="auth: { password: sesame }\n", args=["--listen", "tcp:0.0.0.0:0"])
+        self.assertTrue(d.running())
+        d = self.rlockd(name="rlockd-b", conf="protected_mode: false\n", args=["--listen", "tcp:0.0.0.0:0"])
+        self.assertTrue(d.running())
+
+    def test_a_passed_socket_that_other_hosts_reach(self):
+        with socket.create_server(("0.0.0.0", 0)) as s:
+            code = ("import os,sys\n"
+                    "os.dup2(int(sys.argv[1]), 3)\n"
+                    "os.set_inheritable(3, True)\n"
+                    "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='1')\n"
+                    "os.execv(sys.argv[2],sys.argv[2:])\n")
+            under = [sys.executable, "-c", code, str(s.fileno())]
+            d = self.rlockd(under=under, listen=False, pass_fds=(s.fileno(),), wait=False)
+            self.assertEqual(d.wait(), 1)
+            self.assertIn(self.OPEN, d.log())
+            d = self.rlockd(under=under, listen=False, pass_fds=(s.fileno(),), wait=False, name="b",
+                            conf="auth: { password: sesame, timeout: 1m }\n")
+            with Conn(s.getsockname()) as c:
+                self.assertEqual(c.cmd("AUTH", "sesame"), "OK")
+                d.write_conf("auth: { timeout: 1m }\n")
+                d.signal(signal.SIGHUP)
+                until(lambda: "not reloaded" in d.log())
+                self.assertIn(self.OPEN, d.log())
+                with Conn(s.getsockname()) as other:
+                    self.assertRegex(other.cmd("LOCK", "a"), "^NOAUTH ")
+
+    def test_a_reload_takes_the_role_from_who_has_it(self):
+        d = self.rlockd(tcp=True, conf="protected_mode: false\n")
+        t = self.conn(d, tcp=True)
+        self.assertEqual(t.cmd("DEBUG", "ADVANCE", "1ms"), "OK")
+        d.write_conf("")
+        d.signal(signal.SIGHUP)
+        until(lambda: "conf reloaded" in d.log())
+        self.assertRegex(t.cmd("DEBUG", "ADVANCE", "1ms"), "^NOPERM ")
+        self.assertGreater(t.cmd("LOCK", "a"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

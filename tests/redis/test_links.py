@@ -1,0 +1,79 @@
+"""test_links.py -- some of the daemon's connections to Redis are gone, and cannot come back: Redis is at maxclients."""
+import re
+import time
+
+import harness
+from harness import Case, RError, until
+
+
+class Maxclients(Case):
+    """All of the daemon's connections in the order in which it made them: of locks, of renewals, of subscriptions."""
+
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.d = self.rlockd(redis=self.r.url, conf="redis: { links: 2 }\nlocks: { lease: 1s }\n")
+        self.admin = self.r.conn()
+        self.addCleanup(self.admin.close)
+
+    def links(self):
+        """ids, by their place in the daemon."""
+        lines = self.admin.cmd("CLIENT", "LIST").splitlines()
+        ours = [dict(w.partition("=")[::2] for w in line.split()) for line in lines if "name=rlockd " in line]
+        return ours
+
+    def cut(self, which):
+        """Those of the connections go, and none can be made."""
+        full = len(self.links()) + 1 - len(which)
+        assert self.admin.cmd("CONFIG", "SET", "maxclients", str(full)) == "OK"
+        for link in which:
+            assert self.admin.cmd("CLIENT", "KILL", "ID", link["id"]) == 1
+
+    def test_renewals_go_by_any_link(self):
+        """Whichever of the others goes: what is held stays held, and what is granted is renewed."""
+        for away in range(4):
+            with self.subTest(away=away):
+                links = sorted(self.links(), key=lambda l: int(l["id"]))
+                self.assertEqual(len(links), 4)
+                with self.d.conn() as c:
+                    before = [n for n in ("a%d" % i for i in range(20)) if c.cmd("LOCK", n, "NOWAIT") > 0]
+                    self.assertEqual(len(before), 20)
+                    self.cut([links[0]])  # the oldest one: each of the four in turn
+                    until(lambda: len(self.links()) == 3)
+                    granted = []
+                    for i in range(20):
+                        answer = c.cmd("LOCK", "b%d" % i, "WAIT", "300ms")
+                        if isinstance(answer, RError):  # its link is the one
+                            self.assertRegex(answer, "^UNAVAILABLE Redis cannot answer: .*: (ERR max number of "
+                                                     "clients reached|closed by Redis|Broken pipe|Connection reset by peer)$")
+                        elif answer is not None:
+                            granted.append("b%d" % i)
+                    self.assertTrue(granted)
+                    time.sleep(1.6)  # what is measured: longer than the lease
+                    held = {row["name"] for row in c.maps("LOCKS", "*") if row["state"] == "held"}
+                    self.assertEqual(sorted(set(before + granted) - held), [])
+                    self.assertEqual(self.admin.cmd("CONFIG", "SET", "maxclients", "1000"), "OK")
+                    until(lambda: len(self.links()) == 4)
+                    until(lambda: "redis_links_up:4" in c.cmd("INFO", "redis") or
+                          self.d.info("redis").get("redis_state") == "up")
+                    self.assertEqual([c.cmd("UNLOCK", n) for n in before + granted], [0] * len(before + granted))
+
+    def test_why_is_said_once_and_that_it_is_over(self):
+        for away in range(4):
+            with self.subTest(away=away):
+                said = len(self.d.log())
+                links = sorted(self.links(), key=lambda l: int(l["id"]))
+                self.cut([links[0]])  # the oldest one: each of the four in turn
+                log = lambda: self.d.log()[said:]
+                until(lambda: "max number of clients reached" in log())
+                self.assertIn(self.r.url.replace("unix:", ""), log())
+                time.sleep(1)  # what is measured: several attempts
+                lines = [l for l in log().splitlines() if "max number of clients reached" in l]
+                self.assertEqual(len(lines), 1, log())
+                self.assertEqual(self.admin.cmd("CONFIG", "SET", "maxclients", "1000"), "OK")
+                until(lambda: re.search(r"redis (link )?up ", log()))
+                until(lambda: len(self.links()) == 4)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""rlock run when its connection, its daemon or rlock itself goes: two commands never run at once.
+
+The resource is a file that each command locks with flock(2), its children with it: whoever finds it locked writes that
+down. The kernel frees it when the last of them is dead, however it died.
+"""
+import os
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Case, RLOCK, alive, children, until
+
+SHORT = "locks: { lease: 3s }\ndrain_timeout: 0\nredis: { timeout: 200ms, backoff_max: 50ms }\n"
+
+
+class World(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.log, self.starts = os.path.join(self.dir, "log"), 0
+        open(self.log, "w").close()
+
+    def start(self, state=True, conf=""):
+        """A daemon, the next one at the same socket."""
+        state_dir = "state_dir: %s\n" % os.path.join(self.dir, "state") if state else ""
+        self.d = self.rlockd(redis=self.r.url, conf=state_dir + SHORT + conf)
+        return self.d
+
+    def command(self, body):
+        """Locks the resource, and says so, then does what it is to do."""
+        return ["sh", "-c", "exec 9>%s/res; flock -n 9 || echo OVERLAP >>%s; echo $RLOCK_TOKEN >>%s; %s"
+                % (self.dir, self.log, self.log, body)]
+
+    def spawn(self, body, *options):
+        before = len(self.lines())
+        p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", *options, "--", *self.command(body)],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        until(lambda: len(self.lines()) > before)
+        return p
+
+    def next_one(self, wait="30s"):
+        """Somebody else's turn: retried while there is no daemon."""
+        def ran():
+            """the next command runs"""
+            status, _, err = self.run_words([RLOCK, "-s", self.addr, "run", "x", "-w", wait, "--",
+                                             *self.command("exit 0")])
+            self.assertIn(status, (0, 69), err)
+            return status == 0
+        until(ran, deadline=40)
+
+    @property
+    def addr(self):
+        return "unix:" + os.path.join(self.dir, "rlockd.sock")
+
+    def lines(self):
+        with open(self.log) as f:
+            return f.read().split("\n")[:-1]
+
+    def no_overlap(self, commands):
+        lines = self.lines()
+        self.assertNotIn("OVERLAP", lines)
+        self.assertEqual(len(lines), commands)
+        self.assertEqual(lines, sorted(lines, key=int))
+
+    def ends(self, p, status=0):
+        self.assertEqual(p.wait(20 * harness.SLOW), status, p.stderr.read())
+
+    def go(self):
+        """Lets a command that waits for it go on."""
+        open(os.path.join(self.dir, "go"), "w").close()
+
+    @property
+    def until_go(self):
+        return "while [ ! -e %s/go ]; do sleep 0.02; done; rm %s/go; exit 5" % (self.dir, self.dir)
+
+
+class Kept(World):
+    """The lock is kept: the command goes on, and ends by itself."""
+
+    def over(self, change, conf=""):
+        self.start(conf=conf)
+        p = self.spawn(self.until_go)
+        change()
+        c = self.conn(self.d)
+        self.assertIsNone(c.cmd("LOCK", "x", "NOWAIT"))
+        until(lambda: [s for s in c.maps("LOCKS", "x") if s["session"]])  # it has come back
+        self.assertIsNone(c.cmd("LOCK", "x", "WAIT", "200ms"))
+        self.assertIsNone(p.poll())
+        self.go()
+        self.ends(p, 5)
+        self.next_one()
+        self.no_overlap(2)
+
+    def again(self, how):
+        self.d.signal(how)
+        self.d.wait()
+        self.start(conf=self.conf)
+
+    conf = ""
+
+    def test_kill_9_of_the_daemon(self):
+        self.over(lambda: self.again(signal.SIGKILL))
+
+    def test_term_of_the_daemon(self):
+        self.over(lambda: self.again(signal.SIGTERM))
+
+    def test_int_of_the_daemon(self):
+        self.over(lambda: self.again(signal.SIGINT))
+
+    def test_the_rule_has_no_grace(self):
+        self.conf = "rules: [{ match: '*', owner_grace: 0 }]\n"
+        self.over(lambda: self.again(signal.SIGKILL), conf=self.conf)
+
+    def test_its_session_is_killed(self):
+        def kill():
+            with self.d.conn() as c:
+                for _ in range(3):
+                    self.assertEqual(c.cmd("CLIENT", "KILL", "SKIPME", "yes"), 2)
+                    until(lambda: len(c.maps("SESSIONS")) == 3)
+        self.over(kill)
+
+    def test_again_and_again(self):
+        def restarts():
+            for _ in range(3):
+                self.again(signal.SIGKILL)
+                until(lambda: [s for s in self.d.cmd("SESSIONS") if "x" in str(s)] or len(self.d.cmd("SESSIONS")) > 2)
+        self.over(restarts)
+
+    def test_it_ends_while_there_is_no_daemon(self):
+        """It has run under the lock; what it held is freed when it was not heard of again."""
+        self.start()
+        p = self.spawn(self.until_go)
+        self.d.kill()
+        self.go()
+        self.ends(p, 5)
+        self.start()
+        self.next_one()
+        self.no_overlap(2)
+
+
+class Ended(World):
+    """The lock cannot be kept: the command has ended before anybody else has it."""
+
+    def over(self, change, body, *options):
+        p = self.spawn(body, *options)
+        change()
+        self.next_one()
+        self.ends(p, 79)
+        self.no_overlap(2)
+
+    def again(self, how):
+        self.d.signal(how)
+        self.d.wait()
+        self.start(state=False)
+
+    def test_kill_9_of_the_daemon(self):
+        self.start(state=False)
+        self.over(lambda: self.again(signal.SIGKILL), "while :; do sleep 0.02; done")
+
+    def test_term_of_the_daemon(self):
+        self.start(state=False)
+        self.over(lambda: self.again(signal.SIGTERM), "while :; do sleep 0.02; done")
+
+    def test_a_deaf_command(self):
+        self.start(state=False)
+        self.over(lambda: self.again(signal.SIGKILL), "trap '' TERM; while :; do sleep 0.02; done", "--kill-after", "20s")
+
+    def test_no_daemon_comes_back(self):
+        self.start()
+        p = self.spawn("while :; do sleep 0.02; done")
+        began = time.monotonic()
+        self.d.kill()
+        self.ends(p, 79)
+        self.assertLess(time.monotonic() - began, 3.0)
+
+
+class Killed(World):
+    """KILL of rlock: all that the command has started is dead before anybody else has the lock."""
+
+    BODY = "(sleep 1000 &); setsid sleep 1000 & sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait"
+
+    def tree(self, pid):
+        found = [pid]
+        for p in found:
+            try:
+                found += children(p)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return found
+
+    def over(self, victim, body=BODY):
+        self.start()
+        p = self.spawn(body)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        until(lambda: len(self.tree(p.pid)) >= 6)
+        tree = self.tree(p.pid)
+        os.kill(p.pid if victim == "outer" else children(p.pid)[0], signal.SIGKILL)
+        began = time.monotonic()
+        self.next_one()
+        took = time.monotonic() - began
+        self.no_overlap(2)
+        self.assertEqual([pid for pid in tree if alive(pid)], [])
+        self.assertLess(took, 2 * harness.SLOW, "it is given back at once")
+
+    def test_the_one_that_was_started(self):
+        self.over("outer")
+
+    def test_the_one_that_does_the_work(self):
+        self.over("inner")
+
+    def test_a_background_process_of_a_lost_lock(self):
+        """It is ended with the command, though it has left the process group and does not listen."""
+        self.start()
+        p = self.spawn("setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait", "--kill-after", "300ms")
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        until(lambda: len(self.tree(p.pid)) >= 5)
+        tree = self.tree(p.pid)
+        self.assertEqual(self.d.cmd("BREAK", "x"), 1)
+        self.ends(p, 79)
+        self.assertEqual([pid for pid in tree if alive(pid)], [])
+
+    def test_a_daemon_that_it_has_started_stays(self):
+        """Where the command ends by itself, what it has left behind is meant to stay."""
+        self.start()
+        p = self.spawn("setsid sleep 1000 >/dev/null 2>&1 9>&- & echo $! >&2; exit 0")
+        self.assertEqual(p.wait(harness.DEADLINE), 0)
+        pid = int(p.stderr.read())
+        self.assertTrue(alive(pid))
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""P4 at the client's end: no grant is heard after somebody else was granted the name, wherever it stood meanwhile.
+
+A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of 0.3 s,
+or RLOCKD_STOPS of 1.3 s with a lease of 1 s (60 take two minutes). Tokens say who was granted a name later: one thread reads both daemons, the
+stopped one first, so a smaller token that comes behind a larger one was told late."""
+import heapq
+import os
+import random
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+from harness import Case, state, until
+
+LONG = "RLOCKD_STOPS" in os.environ
+STOPS = int(os.environ.get("RLOCKD_STOPS", "24"))
+STOP_S, LEASE = (1.3, "1s") if LONG else (0.45, "300ms")
+NAMES = 48
+GRANT = re.compile(rb"\*14\r\n.*?\$5\r\ntoken\r\n:(\d+)\r\n.*?\$8\r\nlease_ms\r\n:(\d+)\r\n\$9\r\nwaited_ms\r\n:\d+\r\n", re.S)
+NOISE_S = 0.1 if LONG else 0.25  # what a lease is told later than it was written, on a machine with much else to do
+
+NOISE = r"""
+import select, socket, sys
+socks = []
+words = b"".join(b"LOCK noise:%d NOWAIT OWNER o%d\r\nUNLOCK noise:%d OWNER o%d\r\n" % (i, i, i, i) for i in range(64))
+for _ in range(4):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    socks.append(s)
+    s.sendall(words)
+left = {s: 128 for s in socks}
+while True:
+    for s in select.select(socks, [], [])[0]:
+        got = s.recv(1 << 20)
+        if not got:
+            sys.exit()
+        left[s] -= got.count(b"\n")
+        if left[s] <= 64:
+            left[s] += 128
+            s.sendall(words)
+"""
+
+
+class Watched:
+    """One name at one daemon: a connection that locks it, holds it for a moment or not at all, and goes on."""
+
+    def __init__(self, daemon, name):
+        self.daemon, self.name = daemon, name
+        self.sock = daemon.conn().sock
+        self.sock.setblocking(False)
+        self.buf = b""
+        self.until = 0  # so long it was told that it holds it
+        self.asked = []  # "lock" or "unlock", not answered yet
+        self.ask("lock")
+
+    def ask(self, *verbs):
+        for verb in verbs:
+            self.asked.append(verb)
+            self.sock.send((verb + " " + self.name + (" LEASE %s FULL" % LEASE if verb == "lock" else "") + "\r\n").encode())
+
+    def answers(self):
+        """(verb, the line of an answer, or its match when it is a grant)"""
+        self.buf += self.sock.recv(1 << 16)
+        while self.buf:
+            m = GRANT.match(self.buf) if self.buf[:1] == b"*" else re.match(rb"[-:$][^\n]*\r\n", self.buf)
+            if m is None:
+                return
+            self.buf = self.buf[m.end():]
+            yield self.asked.pop(0), m
+
+
+class Stops(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.a = self.rlockd(redis=self.r.url, name="a", conf="limits: { output_bytes: 4MiB }\n")
+        self.b = self.rlockd(redis=self.r.url, name="b")
+        self.addCleanup(lambda: self.a.running() and self.a.signal(signal.SIGCONT))
+
+    def noise(self):
+        p = subprocess.Popen([sys.executable, "-c", NOISE, self.a.path], stdin=subprocess.DEVNULL,
+                             preexec_fn=harness.die_with_us)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+
+    def hear(self, w, now):
+        """What came for this one since we looked last; counts what must not be."""
+        other = self.watched[w.name][w.daemon is self.a]
+        for verb, m in w.answers():
+            if verb == "unlock":
+                continue
+            if not m.re.groups:
+                self.assertRegex(m.group(), b"^-LOST ")
+                self.lost += 1
+                w.ask("lock")
+                continue
+            token, lease = int(m.group(1)), int(m.group(2)) / 1000
+            self.grants += 1
+            self.late += token < self.newest.get(w.name, 0)
+            self.newest[w.name] = max(token, self.newest.get(w.name, 0))
+            self.both += other.until > now + NOISE_S
+            w.until = self.looked + lease  # it came later than that, however late we are ourselves
+            heapq.heappush(self.dues, (now + (random.uniform(0, 0.05) if random.random() < 0.2 else 0), id(w), w))
+
+    def go_on(self, now):
+        while self.dues and self.dues[0][0] <= now:
+            w = heapq.heappop(self.dues)[2]
+            w.until = 0
+            w.ask("unlock", "lock")
+
+    def run_until(self, end):
+        while time.monotonic() < end:
+            ready = [key.data for key, _ in self.sel.select(0.002)]
+            now = time.monotonic()
+            for w in sorted(ready, key=lambda w: w.daemon is self.b):  # the one that is stopped comes first
+                self.hear(w, now)
+            self.looked = now
+            self.go_on(time.monotonic())
+
+    def test_a_saturated_daemon_is_stopped_for_longer_than_a_lease(self):
+        self.newest, self.dues, self.grants, self.late, self.both, self.lost = {}, [], 0, 0, 0, 0
+        self.looked = time.monotonic()
+        self.sel = selectors.DefaultSelector()
+        self.addCleanup(self.sel.close)
+        self.watched = {}
+        self.noise()
+        for i in range(NAMES):
+            pair = Watched(self.a, "n%d" % i), Watched(self.b, "n%d" % i)
+            self.watched["n%d" % i] = pair
+            for w in pair:
+                self.sel.register(w.sock, selectors.EVENT_READ, w)
+                self.addCleanup(w.sock.close)
+        stops = taken_back = 0
+        while stops < STOPS or (taken_back == 0 and stops < 3 * STOPS):  # none need have come before a write
+            self.run_until(time.monotonic() + random.uniform(0.1, 0.3))
+            self.a.signal(signal.SIGSTOP)
+            until(lambda: state(self.a.pid) == "T")
+            self.run_until(time.monotonic() + STOP_S)
+            self.a.signal(signal.SIGCONT)
+            stops += 1
+            if stops >= STOPS:
+                self.run_until(time.monotonic() + 0.5)
+                taken_back = int(re.search(r"^late_replies:(\d+)", self.a.cmd("INFO", "stats"), re.M).group(1))
+        print("stops: %d, %d grants, %d LOST, %d taken back before they left" %
+              (stops, self.grants, self.lost, taken_back), file=sys.stderr)
+        self.assertEqual((self.late, self.both), (0, 0), "grants told late; names with two holders")
+        self.assertGreater(self.grants, 100 * STOPS)
+        self.assertGreater(taken_back, 0, "no stop came between a grant and its write")
+
+    def granted_elsewhere(self, name):
+        """Another daemon's owner has it: so the lease of whoever had it here is over."""
+        c = self.conn(self.b)
+        return c.cmd("LOCK", name)
+
+    def test_a_grant_behind_another_owners_wait(self):
+        holder, c = self.conn(self.a), self.conn(self.a)
+        holder.cmd("LOCK", "busy")
+        c.ask("LOCK", "busy", "OWNER", "t1")
+        c.ask("LOCK", "b", "OWNER", "t2", "LEASE", "300ms", "FULL")
+        c.ask("LOCK", "c", "OWNER", "t3", "FULL")
+        until(lambda: [l["state"] for l in holder.maps("LOCKS", "[bc]")] == ["held", "held"])
+        self.granted_elsewhere("b")
+        holder.cmd("UNLOCK", "busy")
+        self.assertIsInstance(c.read(), int)
+        self.assertRegex(c.read(), "^LOST ")
+        self.assertEqual(harness.as_map(c.read())["name"], "c")
+
+    def test_a_grant_that_its_client_reads_late(self):
+        c = self.conn(self.a)
+        c.send("COMMAND DOCS\r\n")
+        bytes_n = len(repr(c.read()))
+        docs = 1000000 // bytes_n  # more than a socket takes, and less than stops the daemon from reading on
+        for _ in range(docs):
+            c.ask("COMMAND", "DOCS")
+        c.ask("LOCK", "b", "LEASE", "2s")  # answers of that size have their turns before it is seen
+        until(lambda: [l["state"] for l in self.conn(self.a).maps("LOCKS", "b")] == ["held"])
+        self.granted_elsewhere("b")
+        for _ in range(docs):
+            c.read()
+        self.assertRegex(c.read(), "^LOST ")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,260 @@
+/*
+ * test_core_shares.c -- what is limited in all is nobody's alone.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+enum { PLACES = 60 };
+
+static void
+open_with(struct world *w, uint32_t places, uint32_t of_a_session)
+{
+    struct core_conf conf = world_conf;
+
+    conf.waiters_max = places;
+    conf.locks_max = 100000;
+    conf.session_waiters_max = of_a_session;
+    world_open_conf(w, &conf);
+}
+
+/* s waits for "a" by as many owners as it may; returns how many. */
+static int
+wait_by_all(struct world *w, uint64_t s, const char *prefix)
+{
+    char owner[32];
+
+    for (int n = 0;; n++) {
+        snprintf(owner, sizeof(owner), "%s%d", prefix, n);
+        lock(w, s, "a", .owner = owner);
+        if (w->answers_seen < w->answers_n) {
+            ck_assert_int_eq(w->answers[w->answers_seen++].reply.answer, CORE_TOO_MANY_WAITERS);
+            return n;
+        }
+    }
+}
+
+/* However many take what they can get, for who has none there is a place; and who does not wait needs none. */
+START_TEST(places_are_nobodys_alone)
+{
+    uint64_t s[4], late;
+    struct world w;
+    int n, all = 0;
+
+    open_with(&w, PLACES, 0);
+    take(&w, session(&w), "a");
+    for (int i = 0; i < 4; i++) {
+        char prefix[] = {(char)('a' + i), '\0'};
+
+        s[i] = session(&w);
+        n = wait_by_all(&w, s[i], prefix);
+        ck_assert_int_gt(n, i == 0 ? PLACES / 3 : PLACES / 20);
+        all += n;
+    }
+    ck_assert_int_lt(all, PLACES);
+    expect_reply(&w, lock(&w, s[0], "free"), CORE_TOO_MANY_WAITERS);
+    late = session(&w);
+    redis_grants(&w, "now", lock(&w, s[0], "now", .owner = "x", .nowait = true));
+    ck_assert_int_gt(wait_by_all(&w, late, "late"), 0);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(a_session_has_its_own_bound)
+{
+    struct world w;
+    uint64_t s;
+
+    open_with(&w, PLACES, 5);
+    take(&w, session(&w), "a");
+    s = session(&w);
+    ck_assert_int_eq(wait_by_all(&w, s, "x"), 5);
+    redis_grants(&w, "b", lock(&w, s, "b", .nowait = true));
+    ck_assert_int_eq(wait_by_all(&w, session(&w), "y"), 5);
+    world_close(&w);
+}
+END_TEST
+
+/* 100 of a limit: one user gets most, of the last 10 never more than are left; who has none finds some. */
+START_TEST(most_of_a_limit_is_for_whoever_comes)
+{
+    static const uint64_t shares[] = {90, 5, 3, 1, 1, 0, 0, 0};
+    uint64_t all = 0;
+
+    for (uint64_t user = 0; user < 8; user++) {
+        uint64_t mine = 0;
+
+        while (core_share(100, 90, all, mine)) {
+            mine++;
+            all++;
+        }
+        ck_assert_uint_eq(mine, shares[user]);
+    }
+    ck_assert(core_share(100, 100, 99, 99) && !core_share(100, 100, 100, 0));
+    ck_assert(core_share(3, 94, 2, 2)); /* a small limit has nothing to spare */
+    ck_assert(!core_share(0, 94, 0, 0) && !core_share(5, 94, 9, 0)); /* made less by a reload */
+}
+END_TEST
+
+/* Of waits and of locks, however many sessions and owners a user has; what it gives back it may have again. */
+START_TEST(a_user_leaves_something_to_others)
+{
+    struct core_conf conf = world_conf;
+    uint64_t s[20], other;
+    struct world w;
+    int waits = 0;
+
+    conf.waiters_max = 100;
+    conf.total_locks_max = 105;
+    conf.user_percent = 80;
+    world_open_conf(&w, &conf);
+    take(&w, session(&w), "a");
+    for (int i = 0; i < 20; i++) {
+        char prefix[] = {(char)('a' + i), '\0'};
+
+        s[i] = session_of(&w, 1);
+        waits += wait_by_all(&w, s[i], prefix);
+    }
+    ck_assert_int_eq(waits, 80);
+    ck_assert_uint_eq(core_user_sessions(w.core, 1), 20);
+    ck_assert_uint_gt(w.metrics.user_shares, 0);
+    for (char name[] = "b"; name[0] <= 'd'; name[0]++) { /* what waits counts, too: there are 81 locks, and then 84 */
+        redis_grants(&w, name, lock(&w, s[0], name, .nowait = true, .owner = "z"));
+    }
+    expect_reply(&w, lock(&w, s[0], "e", .nowait = true, .owner = "z"), CORE_LOCKS_FULL);
+    redis_frees(&w, "b", unlock(&w, s[0], "b", .owner = "z"));
+    redis_grants(&w, "e", lock(&w, s[0], "e", .nowait = true, .owner = "z"));
+    other = session_of(&w, 2);
+    ck_assert_int_gt(wait_by_all(&w, other, "other"), 3);
+    for (int i = 0; i < 20; i++) {
+        gone(&w, s[i]);
+        ck_assert_uint_eq(core_user_sessions(w.core, 1), (uint64_t)(19 - i));
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A place is free again with the end of the wait, however that comes. */
+START_TEST(places_come_back)
+{
+    uint64_t s, holder;
+    struct world w;
+
+    open_with(&w, PLACES, 5);
+    holder = session(&w);
+    take(&w, holder, "a");
+    for (int round = 0; round < 3; round++) {
+        s = session(&w);
+        ck_assert_int_eq(wait_by_all(&w, s, "x"), 5);
+        if (round == 0) {
+            gone(&w, s);
+        } else {
+            eof(&w, s);
+            for (size_t i = w.answers_seen; i < w.answers_n; i++) {
+                w.answers[i].seen = true;
+            }
+            w.answers_seen = w.answers_n;
+        }
+        ck_assert_uint_eq(core_totals(w.core).waiters, 0);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* n leases of 20 ms, taken by this owner and given up; none is asked about. */
+static void
+lose_many(struct world *w, uint64_t s, const char *owner, int n)
+{
+    char name[32];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof(name), "%s:%d", owner, i);
+        redis_grants(w, name, lock(w, s, name, .owner = owner, .lease_us = MS(20)));
+        pass(w, MS(25));
+        redis_says(w, expect_op(w, CORE_RELEASE, name), CORE_OK);
+    }
+}
+
+/* Of one owner the last thousand are told, and of all the last of each. */
+START_TEST(ends_of_leases_are_not_kept_without_bound)
+{
+    char owner[16], name[32];
+    struct world w;
+    uint64_t s;
+
+    open_with(&w, PLACES, 0);
+    w.unchecked = true;
+    s = session(&w);
+    lose_many(&w, s, "x", 3000);
+    ck_assert_uint_eq(core_totals(w.core).locks, 1024);
+    expect_reply(&w, unlock(&w, s, "x:0", .owner = "x"), CORE_NOT_HELD);
+    expect_reply(&w, unlock(&w, s, "x:2999", .owner = "x"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "x:2000", .owner = "x"), CORE_WAS_LOST);
+    for (int i = 0; i < 20; i++) {
+        snprintf(owner, sizeof(owner), "y%d", i);
+        lose_many(&w, s, owner, 1000);
+    }
+    ck_assert_uint_le(core_totals(w.core).locks, 16 * 1024);
+    core_check(w.core, w.now_us);
+    for (int i = 0; i < 20; i++) { /* each of them has lost some of the news */
+        snprintf(owner, sizeof(owner), "y%d", i);
+        snprintf(name, sizeof(name), "%s:999", owner);
+        expect_reply(&w, unlock(&w, s, name, .owner = owner), CORE_WAS_LOST);
+    }
+    pass(&w, SEC(601));
+    ck_assert_uint_eq(core_totals(w.core).locks, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody has asked for ten minutes, or for the lease if that is longer. */
+START_TEST(the_end_of_a_lease_is_told_for_a_while)
+{
+    struct world w;
+    uint64_t s;
+
+    open_with(&w, PLACES, 0);
+    s = session(&w);
+    lose_many(&w, s, "x", 2);
+    pass(&w, SEC(590));
+    expect_reply(&w, unlock(&w, s, "x:0", .owner = "x"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "x:0", .owner = "x"), CORE_NOT_HELD);
+    pass(&w, SEC(11));
+    expect_reply(&w, unlock(&w, s, "x:1", .owner = "x"), CORE_NOT_HELD);
+    redis_grants(&w, "long", lock(&w, s, "long", .lease_us = SEC(3600)));
+    pass(&w, SEC(3600));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "long"), CORE_OK);
+    pass(&w, SEC(3000));
+    expect_reply(&w, unlock(&w, s, "long"), CORE_WAS_LOST);
+    world_close(&w);
+}
+END_TEST
+
+/* What the watchdog has lost is told however late. */
+START_TEST(the_loss_of_a_renewed_lock_is_always_told)
+{
+    struct world w;
+    uint64_t s;
+
+    open_with(&w, PLACES, 0);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a"));
+    pass(&w, SEC(10));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+    pass(&w, SEC(7200));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {places_are_nobodys_alone, a_session_has_its_own_bound, most_of_a_limit_is_for_whoever_comes,
+                            a_user_leaves_something_to_others, places_come_back,
+                            ends_of_leases_are_not_kept_without_bound, the_end_of_a_lease_is_told_for_a_while,
+                            the_loss_of_a_renewed_lock_is_always_told};
+
+    return suite_main("core, shares", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,449 @@
+/*
+ * test_core_slices.c -- what is long is done in slices; what is promised does not depend on how far they have come.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+enum { MANY = 20, SLICE = 4 };
+
+static void
+open_sliced(struct world *w, uint32_t slice)
+{
+    struct core_conf conf = world_conf;
+
+    conf.slice = slice;
+    world_open_conf(w, &conf);
+}
+
+static const char *
+name_of(int i)
+{
+    static char name[16];
+
+    snprintf(name, sizeof(name), "n%d", i);
+    return name;
+}
+
+static void
+take_many(struct world *w, uint64_t s, struct ask a)
+{
+    for (int i = 0; i < MANY; i++) {
+        redis_grants(w, name_of(i), world_ask(w, CORE_LOCK, s, name_of(i), a));
+    }
+}
+
+/* Operations of this sort since the last look; none of another sort. */
+static int
+count_ops(struct world *w, enum core_action_type verb)
+{
+    int n = 0;
+
+    for (; w->flights_seen < w->flights_n; w->flights_seen++, n++) {
+        ck_assert_int_eq(w->flights[w->flights_seen].verb, verb);
+    }
+    return n;
+}
+
+/* All there were. */
+static int
+count_all(struct world *w, enum core_action_type verb)
+{
+    int n = 0;
+
+    w->flights_seen = w->flights_n;
+    for (size_t i = 0; i < w->flights_n; i++) {
+        n += w->flights[i].verb == verb;
+    }
+    return n;
+}
+
+static bool
+is_busy(const struct world *w)
+{
+    return core_next_us(w->core) <= w->now_us;
+}
+
+static void
+next_turn(struct world *w)
+{
+    world_step(w, &(struct core_event){.type = CORE_TIME});
+}
+
+/* So many releases in a turn, and the loop is told to come back at once; others are served between two slices. */
+START_TEST(a_session_ends_in_slices)
+{
+    struct world w;
+    uint64_t s, other, id;
+    int turns, n;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    other = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    gone(&w, s);
+    n = count_ops(&w, CORE_RELEASE);
+    ck_assert_int_eq(n, SLICE);
+    ck_assert(is_busy(&w));
+    id = lock(&w, other, "free");
+    ck_assert_str_eq(w.flights[w.flights_n - 1].key, "free");
+    w.flights_seen = w.flights_n;
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    for (turns = 3; is_busy(&w); turns++) {
+        n = count_all(&w, CORE_RELEASE);
+        ck_assert_int_le(n, SLICE * turns);
+        next_turn(&w);
+    }
+    ck_assert_int_eq(count_all(&w, CORE_RELEASE), MANY);
+    world_close(&w);
+}
+END_TEST
+
+/* Who has gone is not told to hold anything, and who waits for it has it in the end. */
+START_TEST(who_waits_behind_an_end)
+{
+    struct world w;
+    uint64_t s, other, id;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    other = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    gone(&w, s);
+    count_ops(&w, CORE_RELEASE);
+    id = lock(&w, other, "n19");
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    for (size_t i = 0; i < w.flights_n; i++) {
+        if (!w.flights[i].answered) {
+            w.flights_seen = w.flights_n;
+            world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+        }
+    }
+    w.flights_seen = w.flights_n;
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A lease that is over while its owner's end has not come to it: nobody is there to be told. */
+START_TEST(over_before_its_end)
+{
+    struct world w;
+    uint64_t s;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    take_many(&w, s, (struct ask){.lease_us = SEC(2)});
+    gone(&w, s);
+    w.now_us += SEC(3);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    ck_assert_int_eq(count_ops(&w, CORE_RELEASE), MANY);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* All run out at one moment: the oldest first; and those whose timers have not had their turn are held by nobody. */
+START_TEST(leases_run_out_in_slices)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    take_many(&w, s, (struct ask){.lease_us = SEC(2)});
+    stall(&w, SEC(3));
+    next_turn(&w);
+    ck_assert_int_eq(count_ops(&w, CORE_RELEASE), SLICE);
+    ck_assert(is_busy(&w));
+    expect_state(&w, "n0", "freeing");
+    for (int i = SLICE; i < MANY; i++) {
+        expect_state(&w, name_of(i), "lost");
+    }
+    id = lock(&w, s, "n19", .once = true, .nowait = true);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    count_ops(&w, CORE_RELEASE);
+    expect_reply(&w, unlock(&w, s, "n18"), CORE_WAS_LOST);
+    count_ops(&w, CORE_RELEASE);
+    expect_reply(&w, renew(&w, s, "n17", SEC(5)), CORE_WAS_LOST);
+    count_ops(&w, CORE_RELEASE);
+    while (is_busy(&w)) {
+        next_turn(&w);
+        count_ops(&w, CORE_RELEASE);
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), MANY);
+    world_close(&w);
+}
+END_TEST
+
+/* The answer to a renewal finds the lease over, though its timer has not had its turn: it is lost, and not renewed. */
+START_TEST(a_renewal_that_comes_too_late)
+{
+    struct world w;
+    struct flight renewal;
+    uint64_t s;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    take_many(&w, s, (struct ask){.lease_us = SEC(2)});
+    redis_grants(&w, "late", lock(&w, s, "late", .spec_lease_us = SEC(3)));
+    w.now_us += MS(1100);
+    next_turn(&w);
+    renewal = expect_op(&w, CORE_EXTEND, "late");
+    stall(&w, SEC(4));
+    redis_says(&w, renewal, CORE_OK);
+    expect_news(&w, CORE_NEWS_LOST, "late");
+    w.flights_seen = w.flights_n;
+    while (is_busy(&w)) {
+        next_turn(&w);
+        count_ops(&w, CORE_RELEASE);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Redis has lost its data: what the review has not come to yet is in doubt as well, for whoever asks. */
+START_TEST(a_review_in_slices)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s, id;
+
+    open_sliced(&w, 2);
+    s = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    reclaims(&w, 5);
+    ck_assert_int_le(count_ops(&w, CORE_ACQUIRE), 2);
+    id = lock(&w, s, "n19", .once = true);
+    ck_assert_uint_eq(w.answers_seen, w.answers_n);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    ck_assert_uint_eq(w.reclaimed_n, 0);
+    while (w.flights_seen < w.flights_n) {
+        f = w.flights[w.flights_seen++];
+        ck_assert(f.verb == CORE_ACQUIRE && f.op.reclaim);
+    }
+    for (size_t i = 0; i < w.flights_n; i++) {
+        if (!w.flights[i].answered) {
+            ck_assert_uint_eq(w.reclaimed_n, 0);
+            w.answers_seen = w.answers_n;
+            world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+        }
+    }
+    w.answers_seen = 0;
+    expect_reply(&w, id, CORE_GRANTED);
+    w.answers_seen = w.answers_n;
+    ck_assert_uint_eq(w.reclaimed_n, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* What has been reviewed is asserted, and the rest not even asked about. */
+START_TEST(reclaimed_is_said_behind_the_review)
+{
+    struct world w;
+    uint64_t s;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    w.one_turn = true; /* the slice is used up */
+    reclaims(&w, 5);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "n0"), CORE_OK);
+    ck_assert_uint_eq(w.reclaimed_n, 0);
+    w.one_turn = false;
+    while (w.reclaimed_n == 0) {
+        next_turn(&w);
+        for (size_t i = 0; i < w.flights_n; i++) {
+            if (!w.flights[i].answered) {
+                w.flights_seen = w.flights_n;
+                world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+            }
+        }
+        w.flights_seen = w.flights_n;
+    }
+    ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 2 * MANY);
+    world_close(&w);
+}
+END_TEST
+
+/* However many reviews begin before one has ended: each lock is reviewed behind the last one. */
+START_TEST(reviews_one_behind_the_other)
+{
+    for (int reviews = 1; reviews < 40; reviews++) {
+        struct world w;
+        uint64_t s;
+        size_t before;
+        int asked = 0;
+
+        open_sliced(&w, 1);
+        s = session(&w);
+        take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+        for (int i = 0; i < reviews; i++) {
+            w.flights_seen = w.flights_n;
+            before = w.flights_n;
+            reclaims(&w, 5 + (uint64_t)i);
+        }
+        for (size_t i = 0; i < w.flights_n; i++) { /* those that are under way went with the link */
+            if (i < before && !w.flights[i].answered) {
+                w.flights_seen = w.flights_n;
+                world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_UNKNOWN, .guard_us = w.now_us});
+            }
+        }
+        w.flights_seen = w.flights_n;
+        for (int turns = 0; w.reclaimed_n == 0; turns++) {
+            ck_assert_int_lt(turns, 100 * MANY);
+            for (size_t i = before; i < w.flights_n; i++) {
+                if (!w.flights[i].answered) {
+                    w.flights_seen = w.flights_n;
+                    asked += w.flights[i].op.reclaim;
+                    world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+                }
+            }
+            w.now_us += MS(10);
+            next_turn(&w);
+            w.flights_seen = w.flights_n;
+        }
+        ck_assert_int_ge(asked, MANY);
+        ck_assert_uint_eq(w.reclaimed, 4 + (uint64_t)reviews);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* No grant from DRAIN on, wherever its walk is. */
+START_TEST(a_drain_in_slices)
+{
+    uint64_t s, other, id[MANY];
+    struct world w;
+    int refused = 0;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    other = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    for (int i = 0; i < MANY; i++) {
+        id[i] = lock(&w, other, name_of(i), .linger_us = MS(20));
+    }
+    w.answers_seen = w.answers_n;
+    drains(&w);
+    w.answers_seen = w.answers_n;
+    expect_reply(&w, lock(&w, s, "more"), CORE_DRAINING);
+    w.answers_seen = w.answers_n;
+    unlock(&w, s, "n19");
+    w.answers_seen = w.answers_n;
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "n19"), CORE_OK);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    for (size_t i = 0; i < w.answers_n; i++) {
+        const struct core_reply *r = &w.answers[i].reply;
+
+        ck_assert(r->session != other || (r->answer == CORE_DRAINING && r->id >= id[0]));
+        refused += r->session == other;
+    }
+    ck_assert_int_eq(refused, MANY);
+    w.answers_seen = w.answers_n;
+    world_close(&w);
+}
+END_TEST
+
+/* What is on its way when DRAIN comes is given back, also where its walk has not been. */
+START_TEST(a_drain_and_an_attempt)
+{
+    struct world w;
+    uint64_t s, other, id;
+    struct flight f;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    other = session(&w);
+    take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
+    id = lock(&w, other, "last");
+    f = expect_op(&w, CORE_ACQUIRE, "last");
+    drains(&w);
+    redis_says(&w, f, CORE_OK);
+    expect_reply(&w, id, CORE_DRAINING);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "last"), CORE_OK);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Of many readers each loses it, those last who took it before; who reads it since keeps it. */
+START_TEST(a_break_in_slices)
+{
+    struct ask reads = {.kind = KIND_RW, .shared = true};
+    uint64_t s[MANY], boss, id;
+    struct world w;
+
+    open_sliced(&w, 1);
+    boss = session(&w);
+    for (int i = 0; i < MANY; i++) {
+        s[i] = session(&w);
+        redis_grants(&w, "doc", world_ask(&w, CORE_LOCK, s[i], "doc", reads));
+    }
+    id = break_name(&w, boss, "doc", .kind = KIND_RW);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "doc"), CORE_OK, .stamp = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert(is_busy(&w));
+    expect_state(&w, "doc", "lost");
+    id = world_ask(&w, CORE_LOCK, boss, "doc", reads);
+    redis_grants(&w, "doc", id);
+    expect_reply(&w, unlock(&w, s[MANY - 1], "doc", .kind = KIND_RW), CORE_WAS_LOST);
+    ck_assert(is_busy(&w));
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), MANY);
+    expect_state(&w, "doc", "held");
+    ck_assert_uint_eq(look(&w, "doc").holders, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* A named owner has its grace from the moment at which its session went, however long that one's end takes. */
+START_TEST(sessions_of_many_owners_end_in_slices)
+{
+    struct world w;
+    uint64_t s, other;
+    char owner[16];
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    other = session(&w);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        redis_grants(&w, name_of(i), lock(&w, s, name_of(i), .owner = owner));
+    }
+    gone(&w, s);
+    ck_assert_int_eq(redis_frees(&w, "n19", unlock(&w, other, "n19", .owner = "o19"))->left, 0);
+    pass(&w, SEC(9));
+    ck_assert_int_eq(count_ops(&w, CORE_RELEASE), 0);
+    w.now_us += SEC(2);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    ck_assert_int_eq(count_all(&w, CORE_RELEASE), MANY);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {a_session_ends_in_slices, who_waits_behind_an_end, over_before_its_end,
+                            leases_run_out_in_slices, a_renewal_that_comes_too_late, a_review_in_slices,
+                            reclaimed_is_said_behind_the_review, reviews_one_behind_the_other, a_drain_in_slices,
+                            a_drain_and_an_attempt, a_break_in_slices, sessions_of_many_owners_end_in_slices};
+
+    return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,213 @@
+/*
+ * test_core_walk.c -- looking at all names, or at all who wait, some at a time, while they come and go.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+enum { NAMES = 10 };
+
+struct seen {
+    char text[4000];
+};
+
+static void
+see_lock(void *ctx, const struct core_lock_view *v)
+{
+    struct seen *s = ctx;
+    size_t n = strlen(s->text);
+
+    snprintf(s->text + n, sizeof(s->text) - n, "%.*s ", (int)v->name.n, v->name.p);
+}
+
+static void
+see_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    struct seen *s = ctx;
+    size_t n = strlen(s->text);
+
+    snprintf(s->text + n, sizeof(s->text) - n, "%.*s:%.*s:%d ", (int)v->name.n, v->name.p, (int)v->owner.name.n,
+             v->owner.name.p, (int)v->position);
+}
+
+static const char *
+name_of(int i)
+{
+    static char name[8];
+
+    snprintf(name, sizeof(name), "n%d", i);
+    return name;
+}
+
+static void
+take_names(struct world *w, uint64_t s, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        take(w, s, name_of(i));
+    }
+}
+
+static void
+give_back(struct world *w, uint64_t s, const char *name)
+{
+    ck_assert_int_eq(redis_frees(w, name, unlock(w, s, name))->left, 0);
+}
+
+static bool
+walk(struct world *w, struct core_walk *walk, const char *glob, unsigned n, struct seen *s)
+{
+    s->text[0] = '\0';
+    return core_walk_locks(w->core, walk, w->now_us, slice_of(glob), n, see_lock, s);
+}
+
+START_TEST(all_that_there_are_when_it_begins)
+{
+    struct core_walk look;
+    struct world w;
+    struct seen seen;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    core_walk_begin(w.core, &look); /* there is none */
+    ck_assert(!walk(&w, &look, "", 4, &seen));
+    ck_assert_str_eq(seen.text, "");
+    take_names(&w, s, 0, NAMES);
+    core_walk_begin(w.core, &look);
+    ck_assert(walk(&w, &look, "", 4, &seen));
+    ck_assert_str_eq(seen.text, "n0 n1 n2 n3 ");
+    take_names(&w, s, NAMES, NAMES + 2); /* come too late */
+    ck_assert(walk(&w, &look, "*[57]", 4, &seen)); /* four are looked at, two match */
+    ck_assert_str_eq(seen.text, "n5 n7 ");
+    ck_assert(!walk(&w, &look, "", 4, &seen));
+    ck_assert_str_eq(seen.text, "n8 n9 ");
+    ck_assert(!walk(&w, &look, "", 4, &seen));
+    world_close(&w);
+}
+END_TEST
+
+/* The next one goes, the last one, those before, those behind, all. */
+START_TEST(names_go_meanwhile)
+{
+    struct core_walk look, other;
+    struct world w;
+    struct seen seen;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take_names(&w, s, 0, NAMES);
+    core_walk_begin(w.core, &look);
+    core_walk_begin(w.core, &other);
+    ck_assert(walk(&w, &look, "", 3, &seen));
+    give_back(&w, s, "n3");
+    give_back(&w, s, "n9");
+    give_back(&w, s, "n0");
+    give_back(&w, s, "n6");
+    take_names(&w, s, 3, 4);
+    ck_assert(walk(&w, &look, "", 2, &seen));
+    ck_assert_str_eq(seen.text, "n4 n5 ");
+    ck_assert(walk(&w, &other, "", 1, &seen));
+    ck_assert_str_eq(seen.text, "n1 ");
+    give_back(&w, s, "n7");
+    give_back(&w, s, "n8");
+    ck_assert(!walk(&w, &look, "", 9, &seen));
+    ck_assert_str_eq(seen.text, "");
+    core_walk_end(&other);
+    core_walk_begin(w.core, &other);
+    core_walk_end(&other); /* and once more is harmless */
+    core_walk_end(&other);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(waiters_come_and_go_meanwhile)
+{
+    char owner[8];
+    struct core_walk look;
+    struct world w;
+    struct seen seen = {.text = ""};
+    uint64_t s, ids[6];
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "free");
+    take(&w, s, "hot");
+    take(&w, s, "late");
+    for (int i = 0; i < 6; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        ids[i] = lock(&w, s, "hot", .owner = owner, .wait_us = SEC(1 + (i == 2 || i == 3 ? 0 : 60)));
+    }
+    lock(&w, s, "late", .owner = "o9");
+    core_walk_begin(w.core, &look);
+#define WALK(n) core_walk_waiters(w.core, &look, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
+    ck_assert(WALK(3));
+    ck_assert_str_eq(seen.text, "hot:o0:1 hot:o1:2 ");
+    pass(&w, SEC(2)); /* o2, who was next, gives up, and o3 */
+    expect_reply(&w, ids[2], CORE_NOT_GRANTED);
+    expect_reply(&w, ids[3], CORE_NOT_GRANTED);
+    pass(&w, SEC(3)); /* nor are their places kept any longer */
+    lock(&w, s, "hot", .owner = "o7");
+    seen.text[0] = '\0';
+    ck_assert(WALK(2));
+    ck_assert_str_eq(seen.text, "hot:o4:3 hot:o5:4 ");
+    seen.text[0] = '\0';
+    while (WALK(1)) {
+    }
+    ck_assert_str_eq(seen.text, "hot:o7:5 late:o9:1 ");
+    world_close(&w);
+}
+END_TEST
+
+/* However many wait, or hold it: a view looks at some, and says how many there are. */
+START_TEST(a_view_does_not_walk_a_queue)
+{
+    struct core_lock_view v;
+    struct world w;
+    struct seen seen = {.text = ""};
+    char owner[8];
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "hot");
+    for (int i = 0; i < 200; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        lock(&w, s, "hot", .owner = owner);
+        pass(&w, 1000);
+    }
+    v = look(&w, "hot");
+    ck_assert_uint_eq(v.waiters, 200);
+    ck_assert_int_eq(v.oldest_wait_us, 200 * 1000);
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("hot"), 2, see_waiter, &seen);
+    ck_assert_str_eq(seen.text, "hot:o0:1 hot:o1:2 ");
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(one_holder_by_its_name)
+{
+    struct core_holder_view v;
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .owner = "me"));
+    ck_assert(core_holder_named(w.core, w.now_us, SLICE_LIT("a"), SLICE_LIT("me"), &v));
+    ck_assert(slice_eq(v.owner.name, SLICE_LIT("me")) && v.deadline_us > w.now_us);
+    ck_assert(!core_holder_named(w.core, w.now_us, SLICE_LIT("a"), SLICE_LIT("you"), &v));
+    ck_assert(!core_holder_named(w.core, w.now_us, SLICE_LIT("b"), SLICE_LIT("me"), &v));
+    ck_assert(!core_holder_named(w.core, w.now_us + SEC(40), SLICE_LIT("a"), SLICE_LIT("me"), &v));
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {all_that_there_are_when_it_begins, names_go_meanwhile, waiters_come_and_go_meanwhile,
+                            a_view_does_not_walk_a_queue, one_holder_by_its_name};
+
+    return suite_main("core, walks", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,357 @@
+/*
+ * test_late.c -- P4 up to the socket: what says "held" does not leave when the lease is over, wherever it stood meanwhile.
+ */
+#include "tests/unit/house.h"
+
+#include "tests/unit/suite.h"
+
+#ifdef RLOCKD_TEST_CLOCK
+
+#define LOST "-LOST the lock was held and has been lost\r\n"
+#define AGAIN "-UNAVAILABLE a lease that this answer speaks of is over; ask again\r\n"
+
+/*
+ * The process stands still between the reply and its write: behind so many trips to Redis that the reply needs. Nothing
+ * that is due happens before the write.
+ */
+static void
+ask_and_stop(const struct client *c, const char *request, int trips, int64_t us)
+{
+    if (request != NULL) {
+        say(c, request);
+    }
+    for (; trips > 0; trips--) {
+        turn();
+        (void)answer_all();
+    }
+    redis->stop_us = us;
+    settle();
+}
+
+static void
+setup(const struct client *c, const char *text)
+{
+    struct buf b;
+
+    if (text != NULL) {
+        say(c, text);
+        settle();
+        buf_init(&b, 0);
+        hear(c, &b);
+        buf_fini(&b);
+    }
+}
+
+/* ---- a stop ---- */
+
+static const struct {
+    const char *setup, *request;
+    int trips;
+    const char *in_time, *late;
+} stops[] = {
+    {NULL, "LOCK b LEASE 1s\n", 1, ":101\r\n", LOST},
+    {NULL, "MLOCK 2 a b LEASE 1s\n", 1, "*2\r\n:101\r\n:102\r\n", LOST},
+    {NULL, "SET b me NX PX 1000\n", 1, "+OK\r\n", "$-1\r\n"},
+    {"LOCK b LEASE 1s\n", "LOCK b ONCE\n", 0, ":101\r\n", LOST},
+    {"LOCK b LEASE 1s\n", "LOCK b LEASE 1s\n", 1, ":101\r\n", LOST},
+    {"LOCK b LEASE 1s\nLOCK b LEASE 1s\n", "UNLOCK b\n", 1, ":1\r\n", LOST},
+    {"LOCK b LEASE 1s\n", "RENEW b 1s\n", 1, NULL, LOST},
+    {"LOCK b OWNER me LEASE 1s\n", "LOCK b OWNER me FULL ONCE\n", 0, NULL, LOST},
+    {"SET b me NX PX 1000\n", "GET b\n", 0, "$2\r\nme\r\n", AGAIN},
+    {"SET b me NX PX 1000\n", "EVALSHA 1cac51482acf5858da00f6d685d68f886cd6b6b2 1 b me 1000\n", 1, NULL, ":0\r\n"},
+    {"LOCK b LEASE 1s\n", "INFO lock b\n", 0, NULL, AGAIN},
+};
+
+START_TEST(nothing_is_said_to_be_held_behind_a_stop)
+{
+    struct client c = come();
+
+    setup(&c, stops[_i].setup);
+    ask_and_stop(&c, stops[_i].request, stops[_i].trips, 1300 * US_PER_MS);
+    expect(&c, stops[_i].late);
+    ck_assert_uint_eq(engine->metrics.late_replies, 1);
+    leave(&c);
+}
+END_TEST
+
+START_TEST(what_is_still_held_behind_a_stop_is_said)
+{
+    struct client c = come();
+
+    if (stops[_i].in_time != NULL) {
+        setup(&c, stops[_i].setup);
+        ask_and_stop(&c, stops[_i].request, stops[_i].trips, 500 * US_PER_MS);
+        expect(&c, stops[_i].in_time);
+        ck_assert_uint_eq(engine->metrics.late_replies, 0);
+    }
+    leave(&c);
+}
+END_TEST
+
+/* The owner has heard LOST once, and may lock again. */
+START_TEST(who_was_told_so_is_not_told_again)
+{
+    struct client c = come();
+
+    ask_and_stop(&c, "LOCK b LEASE 1s\n", 1, 2 * US_PER_S);
+    expect(&c, LOST);
+    say(&c, "UNLOCK b\nLOCK b\n");
+    settle();
+    expect(&c, "-NOTHELD this owner does not hold the lock\r\n:102\r\n");
+    leave(&c);
+}
+END_TEST
+
+/* Of an MLOCK that is lost in part nothing is held. */
+START_TEST(what_was_granted_with_it_is_taken_back)
+{
+    struct client c = come(), d = come();
+    unsigned releases;
+
+    say(&d, "LOCK x\n");
+    settle();
+    setup(&c, "LOCK a OWNER me\n");
+    releases = redis->releases;
+    say(&c, "LOCK x WAIT 60s OWNER other\nMLOCK 2 b c OWNER me\n");
+    settle();
+    say(&d, "BREAK b\nUNLOCK x\n");
+    settle();
+    expect(&c, ":105\r\n" LOST);
+    ck_assert_uint_ge(redis->releases, releases + 1); /* x goes round here */
+    say(&d, "LOCK c NOWAIT\nLOCK a NOWAIT\n");
+    settle();
+    expect(&d, ":101\r\n:1\r\n:0\r\n:106\r\n$-1\r\n");
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
+/* ---- behind another owner's wait ---- */
+
+START_TEST(what_waited_for_its_turn_is_looked_at_again)
+{
+    struct client holder = come(), c = come();
+    char pings[] = "PING\n";
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 2s\nLOCK c OWNER t3 LEASE 2s FULL\nLOCK d OWNER t4\n");
+    settle();
+    for (int i = 0; i < 40; i++) { /* t4 is renewed */
+        clock_advance_us(US_PER_S);
+        say(&holder, pings);
+        settle();
+    }
+    say(&holder, "UNLOCK a\n");
+    settle();
+    expect(&c, ":105\r\n" LOST LOST ":104\r\n");
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* The time that is left is what is left when it is said, and never more. */
+START_TEST(the_time_left_is_told_as_it_is)
+{
+    struct client holder = come(), c = come();
+    const char *renewed;
+    struct buf b;
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 20s FULL\nRENEW b 20s OWNER t2\nMLOCK 2 c d OWNER t3 LEASE 20s FULL\n");
+    settle();
+    clock_advance_us(15 * US_PER_S);
+    say(&holder, "UNLOCK a\n");
+    settle();
+    buf_init(&b, 0);
+    hear(&c, &b);
+    for (const char *p = b.p; (p = strstr(p, "lease_ms\r\n:")) != NULL; p++) {
+        ck_assert_int_ge(atoi(p + 11), 4000);
+        ck_assert_int_le(atoi(p + 11), 4800);
+    }
+    renewed = strchr(strstr(b.p, "waited_ms\r\n:") + 12, ':');
+    ck_assert_int_ge(atoi(renewed + 1), 4000);
+    ck_assert_int_le(atoi(renewed + 1), 4800);
+    ck_assert_int_eq(strncmp(b.p + b.n - 3, "\r\n", 2), 0);
+    buf_fini(&b);
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* Broken, before its deadline, while its grant waits for its turn. */
+START_TEST(what_was_broken_meanwhile_is_not_said_to_be_held)
+{
+    struct client holder = come(), c = come();
+
+    say(&holder, "LOCK a\n");
+    settle();
+    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2\nLOCK c OWNER t3\nUNLOCK c OWNER t3\n");
+    settle();
+    say(&holder, "BREAK b\n");
+    settle();
+    say(&holder, "UNLOCK a\n");
+    settle();
+    expect(&c, ":104\r\n" LOST ":103\r\n:0\r\n"); /* what was given back was held */
+    leave(&c);
+    leave(&holder);
+}
+END_TEST
+
+/* ---- a full socket ---- */
+
+/* Fills its socket, and more. */
+static void
+stuff(struct client *c)
+{
+    ck_assert_int_eq(setsockopt(c->s->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)), 0);
+    say(c, "COMMAND DOCS\n");
+    settle();
+    ck_assert_uint_gt(c->s->out.bytes.n, 0);
+}
+
+START_TEST(what_a_full_socket_holds_up_is_looked_at_again)
+{
+    struct client c = come(), d = come();
+    struct buf b;
+
+    stuff(&c);
+    say(&c, "LOCK b OWNER me LEASE 1s\n");
+    settle();
+    ck_assert_uint_eq(redis->acquires, 1);
+    clock_advance_us(2 * US_PER_S);
+    say(&d, "PING\n");
+    settle();
+    buf_init(&b, 0);
+    for (int i = 0; i < 1000; i++) {
+        hear(&c, &b);
+        b.n--;
+        turn();
+    }
+    buf_add(&b, "", 1);
+    ck_assert_uint_gt(b.n, strlen(LOST));
+    ck_assert_str_eq(b.p + b.n - 1 - strlen(LOST), LOST);
+    buf_fini(&b);
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
+/* Half of it is out: it cannot be taken back. */
+START_TEST(what_is_half_out_ends_the_connection)
+{
+    struct client c = come();
+    struct buf b;
+    size_t n;
+
+    say(&c, "LOCK b OWNER me LEASE 1s\n");
+    turn();
+    (void)answer_all();
+    ck_assert_str_eq(c.s->out.bytes.n == 6 ? "" : "no reply", "");
+    outbox_sent(&c.s->out, 2); /* as if the socket had taken so much */
+    n = c.s->out.bytes.n;
+    ck_assert_uint_eq(n, 4);
+    clock_advance_us(2 * US_PER_S);
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert_uint_eq(engine->metrics.late_closes, 1);
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_str_eq(b.p, "<end>");
+    buf_fini(&b);
+    close(c.fd);
+}
+END_TEST
+
+/* What is still held, but for less than the half that is out says. */
+START_TEST(half_of_a_time_that_is_too_long_ends_the_connection)
+{
+    struct client c = come();
+
+    say(&c, "LOCK b OWNER me LEASE 20s FULL\n");
+    turn();
+    (void)answer_all();
+    ck_assert_uint_gt(c.s->out.bytes.n, 100);
+    outbox_sent(&c.s->out, c.s->out.bytes.n - (_i == 0 ? 4 : 23)); /* behind "lease_ms"; within its digits */
+    clock_advance_us(US_PER_S);
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert_uint_eq(engine->metrics.late_closes, 1);
+    close(c.fd);
+}
+END_TEST
+
+/* ---- those who look ---- */
+
+START_TEST(what_is_seen_is_not_said_to_be_held)
+{
+    struct client c = come(), d = come();
+    struct buf b;
+    const char *const asks[] = {"LOCKS\n", "LOCKINFO b\n"};
+
+    setup(&c, "LOCK a\nLOCK b LEASE 1s\nLOCK c\n");
+    ask_and_stop(&d, asks[_i], 0, 1300 * US_PER_MS);
+    buf_init(&b, 0);
+    hear(&d, &b);
+    ck_assert_ptr_nonnull(strstr(b.p, _i == 0 ? "$1\r\na\r\n" : "$1\r\nb\r\n"));
+    ck_assert_ptr_nonnull(strstr(strstr(b.p, "$1\r\nb\r\n"), "$5\r\nstate\r\n$4\r\nlost\r\n"));
+    if (_i == 0) {
+        ck_assert_ptr_nonnull(strstr(strstr(b.p, "$1\r\na\r\n"), "$5\r\nstate\r\n$4\r\nheld\r\n"));
+        ck_assert_ptr_nonnull(strstr(strstr(b.p, "$1\r\nc\r\n"), "$5\r\nstate\r\n$4\r\nheld\r\n"));
+    }
+    buf_fini(&b);
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
+START_TEST(no_event_says_held_when_it_is_over)
+{
+    struct client c = come(), d = come();
+    struct buf b;
+
+    setup(&d, "SUBSCRIBE lock:b\n");
+    say(&c, "LOCK b LEASE 1s\n");
+    turn();
+    (void)answer_all();
+    redis->stop_us = 2 * US_PER_S;
+    settle();
+    buf_init(&b, 0);
+    hear(&d, &b);
+    ck_assert_ptr_null(strstr(b.p, "granted 101 "));
+    ck_assert_ptr_nonnull(strstr(b.p, "\r\nlost 101 "));
+    buf_fini(&b);
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
+#endif
+
+int
+main(void)
+{
+#ifdef RLOCKD_TEST_CLOCK
+    const TTest *const tests[] = {
+        who_was_told_so_is_not_told_again,
+        what_was_granted_with_it_is_taken_back,
+        what_waited_for_its_turn_is_looked_at_again,
+        the_time_left_is_told_as_it_is,
+        what_was_broken_meanwhile_is_not_said_to_be_held,
+        what_a_full_socket_holds_up_is_looked_at_again,
+        what_is_half_out_ends_the_connection,
+        no_event_says_held_when_it_is_over,
+    };
+    TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
+    const int n = (int)(sizeof(stops) / sizeof(stops[0]));
+
+    tcase_add_loop_test(tc, nothing_is_said_to_be_held_behind_a_stop, 0, n);
+    tcase_add_loop_test(tc, what_is_still_held_behind_a_stop_is_said, 0, n);
+    tcase_add_loop_test(tc, half_of_a_time_that_is_too_long_ends_the_connection, 0, 2);
+    tcase_add_loop_test(tc, what_is_seen_is_not_said_to_be_held, 0, 2);
+    return house_run("late", tc);
+#else
+    return 0;
+#endif
+}

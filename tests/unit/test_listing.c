@@ -1,0 +1,174 @@
+/*
+ * test_listing.c -- long answers are made in slices: in their order, by turns, and forgotten with their session.
+ */
+#pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
+#include "tests/unit/house.h"
+
+enum { NAME = 500, LOCKS = 1500 };
+
+/* Takes names that this pattern goes through for 10 us and more. */
+static void
+lock_many(const struct client *c, char pattern[NAME])
+{
+    char text[NAME + 32], name[NAME + 1];
+
+    for (int i = 0; i < NAME; i++) {
+        name[i] = (char)((i < NAME / 2 ? 'a' : 'n') + i % 13);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(text, sizeof(text), "LOCK %.*s%04d\n", NAME - 4, name, i);
+        say(c, text);
+        settle();
+        {
+            struct buf b;
+
+            buf_init(&b, 0);
+            hear(c, &b);
+            buf_fini(&b);
+        }
+    }
+    strcpy(pattern, "*");
+    while (strlen(pattern) < NAME - 10) {
+        strcat(pattern, "[!-m]");
+    }
+    strcat(pattern, "!");
+}
+
+/* Turns until there is nothing more to do; at most so many. */
+static int
+turns(int most)
+{
+    int n = 0;
+
+    while (n < most) {
+        event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        n++;
+        if (!engine_turn_end(engine) && n >= 3) {
+            break;
+        }
+    }
+    return n;
+}
+
+static void
+ask(const struct client *c, const char *command, const char *pattern)
+{
+    char text[NAME + 64];
+
+    snprintf(text, sizeof(text), "%s %s\nPING\n", command, pattern);
+    say(c, text);
+}
+
+START_TEST(a_long_answer_takes_several_turns)
+{
+    struct client c = come(), other = come();
+    char pattern[NAME];
+
+    lock_many(&c, pattern);
+    ask(&c, "LOCKS", pattern);
+    ck_assert_int_eq(turns(4), 4); /* and there is more to do */
+    expect(&c, "");
+    say(&other, "PING\n");
+    ck_assert_int_eq(turns(2), 2);
+    expect(&other, "+PONG\r\n");
+    expect(&c, "");
+    turn();
+    expect(&c, "*0\r\n+PONG\r\n");
+    ask(&c, "INFO locks", pattern);
+    ck_assert_int_eq(turns(4), 4);
+    expect(&c, "");
+    turn();
+    expect(&c, "$19\r\n# Locks\r\nno locks\r\n\r\n+PONG\r\n");
+    leave(&c);
+    leave(&other);
+}
+END_TEST
+
+START_TEST(by_turns)
+{
+    struct client c = come(), d = come();
+    char pattern[NAME];
+
+    lock_many(&c, pattern);
+    ask(&c, "LOCKS", pattern);
+    (void)turns(2);
+    ask(&d, "LOCKS", "nosuchname");
+    for (int i = 0; i < 1000 && c.s->slots_n > 0 && d.s->slots_n > 0; i++) {
+        (void)turns(1);
+    }
+    (void)turns(3); /* its PING */
+    expect(&d, "*0\r\n+PONG\r\n");
+    expect(&c, "");
+    turn();
+    expect(&c, "*0\r\n+PONG\r\n");
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
+START_TEST(forgotten_with_its_session)
+{
+    struct client c = come(), d = come();
+    char pattern[NAME];
+
+    lock_many(&c, pattern);
+    ask(&d, "LOCKS", pattern);
+    (void)turns(2);
+    ck_assert(!list_empty(&engine->listings));
+    close(d.fd);
+    say(&c, "PING\n");
+    turn();
+    expect(&c, "+PONG\r\n");
+    ck_assert(list_empty(&engine->listings));
+    ask(&c, "LOCKS", pattern);
+    (void)turns(2);
+    ck_assert(!list_empty(&engine->listings)); /* the engine goes with it */
+    close(c.fd);
+}
+END_TEST
+
+/* Answers that cost much at once: those of one turn have its millisecond together, whoever asks for them. */
+START_TEST(many_dear_ones_are_bounded_together)
+{
+    enum { ASKING = 8, TIMES = 3 }; /* as many as may be asked for in a turn; all together some milliseconds */
+    struct client c[ASKING], other = come();
+    char text[16 * 1024] = "CONFIG GET", stars[301] = "";
+    size_t left = 0;
+
+    memset(stars, '*', sizeof(stars) - 1);
+    for (int i = 0; i < 40; i++) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s%d#", stars, i);
+    }
+    strcat(text, "\n");
+    for (int i = 0; i < ASKING; i++) {
+        c[i] = come();
+        say_times(&c[i], text, TIMES);
+    }
+    (void)turns(1);
+    for (int i = 0; i < ASKING; i++) {
+        left += c[i].s->slots_n;
+    }
+    ck_assert_uint_gt(left, 0);
+    say(&other, "PING\n");
+    for (int i = 0; i < 10 && other.s->requests_n == 0; i++) {
+        (void)turns(1);
+    }
+    expect(&other, "+PONG\r\n");
+    turn();
+    for (int i = 0; i < ASKING; i++) {
+        expect(&c[i], "*0\r\n*0\r\n*0\r\n");
+        leave(&c[i]);
+    }
+    leave(&other);
+}
+END_TEST
+
+int
+main(void)
+{
+    /* The last two count what fits into the milliseconds of a turn. */
+    const TTest *tests[] = {a_long_answer_takes_several_turns, forgotten_with_its_session, by_turns,
+                            many_dear_ones_are_bounded_together};
+
+    return house_run("listing", house_tcase(tests, sizeof(tests) / sizeof(tests[0]) - (is_slowed() ? 2 : 0)));
+}

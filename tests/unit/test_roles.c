@@ -1,0 +1,137 @@
+/*
+ * test_roles.c -- who may do what: Unix socket or TCP, by which passwords, protected or not, before AUTH and after it.
+ */
+#include "tests/unit/house.h"
+
+#include "daemon/serve/roles.h"
+
+#define USER "sesame"
+#define ADMIN "open"
+
+enum role { NONE, CLIENT, IS_ADMIN };
+
+static enum role
+role_of(const struct client *c)
+{
+    ck_assert(c->s->authed || !c->s->admin);
+    return c->s->admin ? IS_ADMIN : c->s->authed ? CLIENT : NONE;
+}
+
+static struct client
+come_by(bool is_unix)
+{
+    struct client c;
+    int fd[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+    c.fd = fd[0];
+    c.s = session_open(engine, fd[1], is_unix, "test");
+    c.id = c.s->id;
+    return c;
+}
+
+/* The role at first, and what it comes to by the user's password, by the admin's, and without either. */
+START_TEST(who_is_who)
+{
+    static const struct {
+        const char *password, *admin_password;
+        bool auth_unix, is_protected, is_unix;
+        enum role first, by_user, by_admin;
+    } rows[] = {
+        /* no password at all */
+        {NULL, NULL, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
+        {NULL, NULL, false, true, false, CLIENT, CLIENT, CLIENT},
+        {NULL, NULL, false, false, false, IS_ADMIN, IS_ADMIN, IS_ADMIN},
+        /* the users' alone */
+        {USER, NULL, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
+        {USER, NULL, false, true, false, NONE, CLIENT, NONE},
+        {USER, NULL, false, false, false, NONE, CLIENT, NONE},
+        {USER, NULL, true, true, true, NONE, IS_ADMIN, NONE},
+        /* the admin's alone */
+        {NULL, ADMIN, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
+        {NULL, ADMIN, false, true, false, CLIENT, CLIENT, IS_ADMIN},
+        {NULL, ADMIN, false, false, false, CLIENT, CLIENT, IS_ADMIN},
+        {NULL, ADMIN, true, true, true, CLIENT, CLIENT, IS_ADMIN},
+        /* both */
+        {USER, ADMIN, false, true, true, IS_ADMIN, IS_ADMIN, IS_ADMIN},
+        {USER, ADMIN, false, true, false, NONE, CLIENT, IS_ADMIN},
+        {USER, ADMIN, false, false, false, NONE, CLIENT, IS_ADMIN},
+        {USER, ADMIN, true, true, true, NONE, CLIENT, IS_ADMIN},
+    };
+    const char *const said[] = {"AUTH default " USER "\n", "AUTH admin " ADMIN "\n"};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const enum role want[] = {rows[i].by_user, rows[i].by_admin};
+
+        conf->auth_password = rows[i].password != NULL ? strdup(rows[i].password) : NULL;
+        conf->auth_admin_password = rows[i].admin_password != NULL ? strdup(rows[i].admin_password) : NULL;
+        conf->auth_unix = rows[i].auth_unix;
+        conf->protected_mode = rows[i].is_protected;
+        for (size_t j = 0; j < 2; j++) {
+            struct client c = come_by(rows[i].is_unix);
+
+            ck_assert_msg(role_of(&c) == rows[i].first, "row %zu, first", i);
+            say(&c, said[j]);
+            settle();
+            ck_assert_msg(role_of(&c) == want[j], "row %zu, %s", i, said[j]);
+            say(&c, "RESET\n");
+            settle();
+            ck_assert_msg(role_of(&c) == rows[i].first, "row %zu, RESET", i);
+            leave(&c);
+        }
+        free(conf->auth_password);
+        free(conf->auth_admin_password);
+        conf->auth_password = conf->auth_admin_password = NULL;
+    }
+}
+END_TEST
+
+/* Who is in must be able to unlock: it stays in, but the admin's commands go with the password that gave them. */
+START_TEST(a_reload_takes_the_admins_role_and_no_more)
+{
+    struct conf was, *now = conf;
+    struct client t, u;
+
+    conf->protected_mode = false;
+    conf->auth_unix = true;
+    t = come_by(false);
+    u = come_by(true);
+    ck_assert_int_eq(role_of(&t), IS_ADMIN);
+    say(&t, "MONITOR\n");
+    settle();
+    ck_assert(!list_empty(&engine->monitors));
+    was = *now;
+    now->auth_password = strdup(USER);
+    roles_reload(engine, &was);
+    ck_assert_int_eq(role_of(&t), CLIENT);
+    ck_assert(list_empty(&engine->monitors));
+    ck_assert_int_eq(role_of(&u), IS_ADMIN); /* it could log in with that password, and be one */
+    was = *now;
+    now->auth_admin_password = strdup(ADMIN);
+    roles_reload(engine, &was);
+    ck_assert_int_eq(role_of(&u), CLIENT);
+    say(&u, "AUTH admin " ADMIN "\n");
+    settle();
+    ck_assert_int_eq(role_of(&u), IS_ADMIN);
+    was = *now;
+    roles_reload(engine, &was); /* nothing of that has changed */
+    ck_assert_int_eq(role_of(&u), IS_ADMIN);
+    now->auth_admin_password = strdup("another");
+    roles_reload(engine, &was);
+    ck_assert_int_eq(role_of(&u), CLIENT);
+    free(was.auth_admin_password);
+    leave(&t);
+    leave(&u);
+}
+END_TEST
+
+int
+main(void)
+{
+    TCase *tc = tcase_create("roles");
+
+    tcase_add_checked_fixture(tc, build, take_down);
+    tcase_add_test(tc, who_is_who);
+    tcase_add_test(tc, a_reload_takes_the_admins_role_and_no_more);
+    return house_run("roles", tc);
+}
