@@ -125,6 +125,7 @@ give_back(struct core *c, struct request *r)
     list_remove(&r->peer_node);
     r->peer = NULL;
     r->verb = CORE_UNLOCK;
+    r->fresh = false;
     r->token = r->claim->token; /* of several permits, this one */
     r->silent = true;
     request_run(c, r);

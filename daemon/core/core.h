@@ -106,7 +106,8 @@ struct core_request {
     int64_t owner_grace_us; /* LOCK: the owner keeps what it has at least so long without a session */
     uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
     bool once;             /* LOCK: held or waiting already is not counted again */
-    bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind */
+    bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind; and a
+                              loss that its owner was not told of yet is forgotten, instead of being its answer */
     bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
     bool full;             /* echoed in the reply */
 };

@@ -82,10 +82,32 @@ claim_over(struct core *c, struct claim *cl)
     claim_lose(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : "lease over", broken);
 }
 
+/*
+ * The request whose answer tells the owner of the loss: the first, but never a `fresh` LOCK, which asks for a new grant
+ * only. Requests of one owner run one after the other, so at most one of these is a `fresh` LOCK.
+ */
+static struct request *
+loss_request(const struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_each(pos, nxt, &cl->requests)
+    {
+        struct request *r = container_of(pos, struct request, claim_node);
+
+        if (!r->fresh) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 {
+    struct request *r = loss_request(cl);
+
     assert(cl->state == CLAIM_HELD);
     if (!cl->owner->ending) { /* else its job was about to give it back */
         c->metrics->lost++;
@@ -94,8 +116,8 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     }
     claim_forget_op(c, cl);
     cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
-    if (!list_empty(&cl->requests)) {
-        request_finish(c, container_of(cl->requests.next, struct request, claim_node), CORE_WAS_LOST, 0);
+    if (r != NULL) {
+        request_finish(c, r, CORE_WAS_LOST, 0);
     }
     if (in_redis && !claim_is_late(c, cl, LATE_ACQUIRE)) {
         claim_freed(c, cl, cl->owner->ending);

@@ -405,8 +405,10 @@ request_run(struct core *c, struct request *r)
     cl = r->claim;
     if (cl->lost || cl->state == CLAIM_LOST) { /* Redis has no say in it */
         claim_told_lost(c, cl);
-        request_finish(c, r, CORE_WAS_LOST, 0);
-        return;
+        if (!r->fresh) {
+            request_finish(c, r, CORE_WAS_LOST, 0);
+            return;
+        }
     }
     switch (cl->state) {
     case CLAIM_HELD:

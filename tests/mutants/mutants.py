@@ -872,6 +872,13 @@ MUTANTS = [
            "b->n - n <= b->head + n ||", "true ||", ["unit:test_buf"]),
     Mutant("R214", "a buffer that is cut to nothing begins where it ended", "daemon/base/buf.c",
            "    if (n == 0 && b->head > 0) {", "    if (n == 0 && b->head > 0 && b->failed) {", ["unit:test_buf"]),
+    Mutant("F1", "SET tells a loss, instead of asking for a new grant", CORE + "requests.c",
+           "        if (!r->fresh) {\n            request_finish(c, r, CORE_WAS_LOST, 0);\n            return;\n        }\n",
+           "        request_finish(c, r, CORE_WAS_LOST, 0);\n        return;\n",
+           ["unit:test_core_lease"]),
+    Mutant("F2", "a SET that waits for Redis is told of the loss", CORE + "ends.c",
+           "        if (!r->fresh) {\n            return r;\n        }\n", "        return r;\n",
+           ["unit:test_core_lease"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

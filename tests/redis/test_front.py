@@ -129,6 +129,23 @@ class RedisPy(Front):
         self.assertRaises(LockNotOwnedError, a.release)
         self.assertTrue(b.owned())
 
+    def test_cron_guard(self):
+        """One fixed value again and again, each time after its lease is over: granted every time, as by Redis."""
+        for client in (self.client(), None):  # over one connection, and over a new one each time
+            for i in range(4):
+                r = client or self.client()
+                self.assertTrue(r.set("cron", "host", nx=True, ex=1), i)
+                self.assertIsNone(r.set("cron", "host", nx=True, ex=1), i)
+                if client is None:
+                    r.connection_pool.disconnect()
+                self.d.advance("1300ms")
+
+    def test_fixed_token_after_the_time_is_over(self):
+        lock = self.client().lock("job", timeout=20)
+        for i in range(3):
+            self.assertTrue(lock.acquire(blocking=False, token="host"), i)
+            self.d.advance("21s")
+
     def test_without_timeout_it_is_renewed(self):
         lock = self.client().lock("job")
         lock.acquire()

@@ -448,6 +448,27 @@ START_TEST(lost_member_and_a_repetition)
 }
 END_TEST
 
+/* A `fresh` MLOCK (the acquire script of redlock) asks for new grants: an untold loss of one name is not its answer. */
+START_TEST(fresh_after_a_loss)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "b", .owner = "host", .fresh = true, .nowait = true, .lease_us = SEC(1));
+    redis_grants(&w, "b", id);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    id = mlock(&w, s, "a b c", .owner = "host", .fresh = true, .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
 /* What the owner had before is not given back with the rest, counted or not. */
 START_TEST(undo_leaves_earlier_holds)
 {
@@ -728,6 +749,7 @@ main(void)
         lease_begins_when_whole,
         lost_member,
         lost_member_and_a_repetition,
+        fresh_after_a_loss,
         undo_leaves_earlier_holds,
         undo_leaves_what_waited_with_it,
         munlock_and_mrenew,

@@ -101,6 +101,89 @@ START_TEST(lost_under_a_request)
 }
 END_TEST
 
+/*
+ * A LOCK that is `fresh` (SET ... NX) asks for a new grant only: a loss that its owner was not told of is not its answer,
+ * wherever the claim is when it comes, and is forgotten with it.
+ */
+START_TEST(fresh_lock_after_a_loss)
+{
+    enum { LOST_UNTOLD, LOST_BY_WATCHDOG, RELEASE_IN_FLIGHT, IN_DOUBT, CASES };
+
+    for (int at = LOST_UNTOLD; at < CASES; at++) {
+        struct world w;
+        struct flight op = {0}, release;
+        uint64_t s, id, first, second;
+
+        world_open(&w);
+        s = session(&w);
+        id = lock(&w, s, "a", .owner = "host", .fresh = true, .nowait = true,
+                  .lease_us = at == LOST_BY_WATCHDOG ? 0 : SEC(1));
+        first = redis_grants(&w, "a", id)->token;
+        if (at == LOST_BY_WATCHDOG) {
+            pass(&w, SEC(10));
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+            expect_state(&w, "a", "lost");
+        } else if (at == IN_DOUBT) {
+            pass(&w, MS(900));
+            suspects(&w);
+            op = expect_op(&w, CORE_EXTEND, "a");
+        } else {
+            pass(&w, told(SEC(1)));
+            op = expect_op(&w, CORE_RELEASE, "a");
+        }
+        if (at == LOST_UNTOLD) {
+            redis_says(&w, op, CORE_OK);
+            expect_state(&w, "a", "lost");
+        }
+        id = lock(&w, at == LOST_UNTOLD ? session(&w) : s, "a", .owner = "host", .fresh = true, .nowait = true,
+                  .lease_us = SEC(1));
+        if (at == RELEASE_IN_FLIGHT) {
+            redis_says(&w, op, CORE_OK);
+        } else if (at == IN_DOUBT) {
+            pass(&w, MS(88)); /* its deadline */
+            release = expect_op(&w, CORE_RELEASE, "a");
+            redis_says(&w, op, CORE_OK); /* dropped */
+            redis_says(&w, release, CORE_OK);
+        }
+        second = redis_grants(&w, "a", id)->token;
+        ck_assert(second > first);
+        ck_assert_uint_eq(w.metrics.lost, 1);
+        ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+        id = unlock(&w, s, "a", .owner = "host"); /* the loss is not told of the new hold */
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_LEFT);
+        expect_reply(&w, unlock(&w, s, "a", .owner = "host"), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Of the requests that wait for a lock when it is lost, the first that is not `fresh` is told. */
+START_TEST(fresh_lock_is_not_told)
+{
+    struct world w;
+    struct flight op, release;
+    uint64_t s, id, other, token;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "host", .fresh = true, .nowait = true, .lease_us = SEC(1));
+    token = redis_grants(&w, "a", id)->token;
+    pass(&w, MS(900));
+    suspects(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    id = lock(&w, s, "a", .owner = "host", .fresh = true, .nowait = true, .lease_us = SEC(1));
+    other = unlock(&w, session(&w), "a", .token = token);
+    pass(&w, MS(88));
+    expect_reply(&w, other, CORE_WAS_LOST);
+    release = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, release, CORE_OK);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
 /* Nobody looked for an hour: what is over is over before anything new is looked at. */
 START_TEST(clock_gap)
 {
@@ -441,6 +524,8 @@ main(void)
         lost_is_told_once,
         lost_is_told_at_once,
         lost_under_a_request,
+        fresh_lock_after_a_loss,
+        fresh_lock_is_not_told,
         clock_gap,
         clock_never_steps_back,
         deadline_from_sending,
