@@ -298,11 +298,12 @@ run_options(int argc, char **argv, struct rlock_run *r)
     return true;
 }
 
-/* argv[0] is "run". */
+/* argv[0] is "run"; `title` is the whole command line. */
 static int
-run(const struct rlock_at *at, int argc, char **argv)
+run(const struct rlock_at *at, char *title, int argc, char **argv)
 {
-    struct rlock_run r = {.at = *at, .kill_after_us = KILL_AFTER_US};
+    struct rlock_run r = {.at = *at, .kill_after_us = KILL_AFTER_US, .title = title,
+                          .title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - title)};
 
     optind = 1;
     if (!run_options(argc, argv, &r)) {
@@ -341,6 +342,7 @@ main(int argc, char **argv)
     const char *from_env = getenv("RLOCK_SOCKET");
     struct rlock_at at = {.addr = from_env != NULL && *from_env != '\0' ? from_env : DEFAULT_ADDR,
                           .password = getenv("RLOCK_PASSWORD")};
+    char *title = argv[0];
     const char *verb;
     int opt;
 
@@ -363,7 +365,7 @@ main(int argc, char **argv)
     argv += optind;
     verb = argc > 0 ? argv[0] : "";
     if (strcmp(verb, "run") == 0) {
-        return run(&at, argc, argv);
+        return run(&at, title, argc, argv);
     }
     if (strcmp(verb, "ls") == 0 && argc <= 2) {
         return ls(&at, argc == 2 ? argv[1] : NULL);

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum rlock_exit {
@@ -35,10 +36,12 @@ struct rlock_run {
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */
     const char *owner;     /* who locks; drawn by rlock_run() */
+    char *title;           /* the words of the command line, which ps shows; the strings above may point there */
+    size_t title_bytes;
 };
 
 #define RLOCK_OWNER_BYTES 120
-#define RLOCK_GUARD_DIED (SIGRTMIN + 3) /* the inner process gets it when the outer one has died */
+#define RLOCK_GUARD_DIED (SIGRTMIN + 3) /* the process above has died: the command must end */
 
 /* Runs the command while the lock is held; returns what rlock ends with. */
 int rlock_run(const struct rlock_run *r);

@@ -1,10 +1,11 @@
 /*
- * rlock_guard.c -- the process that is started as `rlock run`: it watches the one that does the work.
+ * rlock_guard.c -- the two processes above the one that does the work: the one that is started as `rlock run`, and the keeper.
  *
- * Two processes, so that the command never outlives both of them because one was killed: the inner one (rlock_run.c)
- * holds the lock and is the command's parent; this one is its parent, passes signals on, and does nothing else. Whichever
- * of them is killed, the other one kills all that the command has started, and only then gives the lock back. Until then
- * nobody else has it: the owner's hold outlives its connections (GRACE).
+ * Three processes in a line: started -> keeper -> inner (rlock_run.c: holds the lock, is the command's parent). Each is a
+ * subreaper, and notices when one of the others is killed; those that are left kill all that the command has started, and
+ * only then give the lock back. Until then nobody else has it: the owner's hold outlives its connections (GRACE).
+ * One SIGKILL must not reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)), and
+ * another name in ps (`pkill -9 rlock`, with -f as well). The rest of the job stays in the group of the terminal.
  */
 #include "daemon/rlock.h"
 
@@ -44,7 +45,7 @@ draw_owner(char owner[RLOCK_OWNER_BYTES])
     return true;
 }
 
-/* The inner process was killed, and all that the command has started is dead. */
+/* The next process in line was killed, and all that the command has started is dead. */
 static void
 unlock(const struct rlock_run *want)
 {
@@ -58,8 +59,9 @@ unlock(const struct rlock_run *want)
     client_close(&c);
 }
 
+/* The next process in line has ended. */
 static int
-inner_ended(const struct rlock_run *want, int status)
+next_ended(const struct rlock_run *want, int status)
 {
     if (WIFEXITED(status)) {
         return WEXITSTATUS(status);
@@ -71,9 +73,12 @@ inner_ended(const struct rlock_run *want, int status)
     return RLOCK_SIGNAL + WTERMSIG(status);
 }
 
-/* What the kernel sends to the process group (the terminal's signals), the inner process has got itself. */
+/*
+ * Passes signals on to the next process in line, also RLOCK_GUARD_DIED; but what the kernel sends to the process group (the
+ * terminal's signals), the inner process has got itself.
+ */
 static int
-watch(const struct rlock_run *want, pid_t inner, const sigset_t *signals)
+watch(const struct rlock_run *want, pid_t next, const sigset_t *signals)
 {
     for (;;) {
         siginfo_t si;
@@ -81,14 +86,70 @@ watch(const struct rlock_run *want, pid_t inner, const sigset_t *signals)
         pid_t pid;
 
         if (sig > 0 && sig != SIGCHLD && si.si_code <= 0) {
-            kill(inner, sig);
+            kill(next, sig);
         }
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-            if (pid == inner) {
-                return inner_ended(want, status);
+            if (pid == next) {
+                return next_ended(want, status);
             }
         }
     }
+}
+
+/* A child that is told of our death. As fork(); -1 is said on stderr. */
+static pid_t
+fork_next(const struct rlock_run *want)
+{
+    pid_t self = getpid(), next = fork();
+
+    if (next < 0) {
+        fprintf(stderr, "rlock: %s: %s\n", want->command[0], strerror(errno));
+    }
+    if (next == 0) {
+        prctl(PR_SET_PDEATHSIG, RLOCK_GUARD_DIED);
+        if (getppid() != self) {
+            exit(RLOCK_LOST);
+        }
+    }
+    return next;
+}
+
+/* What ps shows of the keeper. Writes over the words of the command line: `want` must not point there any more. */
+static void
+rename_keeper(const struct rlock_run *want, pid_t inner)
+{
+    (void)prctl(PR_SET_NAME, "lock-keeper");
+    memset(want->title, 0, want->title_bytes);
+    snprintf(want->title, want->title_bytes, "lock-keeper of %ld", (long)inner);
+}
+
+static bool
+copy_word(const char **word)
+{
+    *word = *word != NULL ? strdup(*word) : NULL;
+    return *word != NULL;
+}
+
+/* Forks the inner process back into the process group `group`, and watches it; returns only in the keeper. */
+static int
+keep(struct rlock_run *want, pid_t group, const sigset_t *signals, const sigset_t *mask)
+{
+    /* 0: the group is that of a process outside of our pid namespace, and cannot be joined again. */
+    bool apart = group != 0 && setpgid(0, 0) == 0;
+    pid_t inner = fork_next(want);
+
+    if (inner < 0) {
+        return RLOCK_NO_EXEC;
+    }
+    if (inner == 0) {
+        exit(!apart || setpgid(0, group) == 0 ? rlock_inner(want, mask) : RLOCK_LOST);
+    }
+    if (copy_word(&want->name) && copy_word(&want->at.addr)) {
+        rename_keeper(want, inner);
+        return watch(want, inner, signals);
+    }
+    kill(inner, RLOCK_GUARD_DIED); /* out of memory */
+    return RLOCK_LOST;
 }
 
 int
@@ -97,7 +158,7 @@ rlock_run(const struct rlock_run *asked)
     struct rlock_run want = *asked;
     char owner[RLOCK_OWNER_BYTES];
     sigset_t signals, mask;
-    pid_t self = getpid(), inner;
+    pid_t group = getpgrp(), keeper;
 
     if (!draw_owner(owner)) {
         fprintf(stderr, "rlock: %s: no random bytes\n", want.name);
@@ -108,14 +169,13 @@ rlock_run(const struct rlock_run *asked)
     signal(SIGCHLD, SIG_DFL);
     rlock_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &mask);
-    inner = fork();
-    if (inner < 0) {
-        fprintf(stderr, "rlock: %s: %s\n", want.command[0], strerror(errno));
+    keeper = fork_next(&want);
+    if (keeper < 0) {
         return RLOCK_NO_EXEC;
     }
-    if (inner == 0) {
-        prctl(PR_SET_PDEATHSIG, RLOCK_GUARD_DIED);
-        exit(getppid() == self ? rlock_inner(&want, &mask) : RLOCK_LOST);
+    if (keeper == 0) {
+        tree_adopt();
+        exit(keep(&want, group, &signals, &mask));
     }
-    return watch(&want, inner, &signals);
+    return watch(&want, keeper, &signals);
 }

@@ -36,7 +36,7 @@ struct run {
     char why[192];      /* it was cut */
 
     struct child child;
-    bool orphan;        /* the process that started us has died */
+    bool orphan;        /* a process above us was killed */
     bool lost;
     int64_t kill_us;    /* when KILL is due */
 };

@@ -38,8 +38,9 @@ class Rlock(Case):
 
     @staticmethod
     def command_of(p):
-        """The process of the command: rlock's child's child."""
-        inner = until(lambda: harness.children(p.pid))[0]
+        """The process of the command: below the three of rlock."""
+        keeper = until(lambda: harness.children(p.pid))[0]
+        inner = until(lambda: harness.children(keeper))[0]
         return until(lambda: harness.children(inner))[0]
 
     def state(self, name):

@@ -33,11 +33,11 @@ class World(Case):
         return ["sh", "-c", "exec 9>%s/res; flock -n 9 || echo OVERLAP >>%s; echo $RLOCK_TOKEN >>%s; %s"
                 % (self.dir, self.log, self.log, body)]
 
-    def spawn(self, body, *options):
+    def spawn(self, body, *options, group=False):
         before = len(self.lines())
         p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", *options, "--", *self.command(body)],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             preexec_fn=harness.die_with_us)
+                             process_group=0 if group else None, preexec_fn=harness.die_with_us)
         self.addCleanup(self.reap, p)
         until(lambda: len(self.lines()) > before)
         return p
@@ -192,13 +192,23 @@ class Killed(World):
                 pass
         return found
 
-    def over(self, victim, body=BODY):
+    def line(self, p):
+        """The processes of rlock: the one that was started, the keeper, the one that does the work."""
+        pids = [p.pid]
+        while len(pids) < 3:
+            pids.append(until(lambda: children(pids[-1]))[0])
+        return pids
+
+    def over(self, victims):
+        """SIGKILL to these of the three processes, while none of them runs in between."""
         self.start()
-        p = self.spawn(body)
+        p = self.spawn(self.BODY)
         self.assertEqual(p.stdout.readline(), b"ready\n")
-        until(lambda: len(self.tree(p.pid)) >= 6)
-        tree = self.tree(p.pid)
-        os.kill(p.pid if victim == "outer" else children(p.pid)[0], signal.SIGKILL)
+        until(lambda: len(self.tree(p.pid)) >= 7)
+        tree, line = self.tree(p.pid), self.line(p)
+        for sig in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in victims(line):
+                os.kill(pid, sig)
         began = time.monotonic()
         self.next_one()
         took = time.monotonic() - began
@@ -207,17 +217,76 @@ class Killed(World):
         self.assertLess(took, 2 * harness.SLOW, "it is given back at once")
 
     def test_the_one_that_was_started(self):
-        self.over("outer")
+        self.over(lambda line: line[:1])
+
+    def test_the_keeper(self):
+        self.over(lambda line: line[1:2])
 
     def test_the_one_that_does_the_work(self):
-        self.over("inner")
+        self.over(lambda line: line[2:])
+
+    def test_the_one_that_was_started_and_the_keeper(self):
+        self.over(lambda line: line[:2])
+
+    def test_the_keeper_and_the_one_that_does_the_work(self):
+        self.over(lambda line: line[1:])
+
+    def test_the_one_that_was_started_and_the_one_that_does_the_work(self):
+        self.over(lambda line: [line[0], line[2]])
+
+    def test_their_process_group(self):
+        """kill -9 %1, timeout(1), a shell that is killed with its job."""
+        self.over(lambda line: [pid for pid in line if os.getpgid(pid) == os.getpgid(line[0])])
+
+    def test_all_of_that_name(self):
+        """pkill -9 rlock, and pkill -9 -f rlock."""
+        def named(line):
+            found = []
+            for pid in line:
+                with open("/proc/%d/cmdline" % pid, "rb") as f, open("/proc/%d/comm" % pid, "rb") as g:
+                    found += [pid] if b"rlock" in f.read() + g.read() else []
+            self.assertGreaterEqual(len(found), 2)
+            return found
+        self.over(named)
+
+    def test_the_group_of_a_job(self):
+        """As a shell starts it: the job is a process group of its own, and is killed by one call."""
+        self.start()
+        p = self.spawn(self.BODY, group=True)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        until(lambda: len(self.tree(p.pid)) >= 7)
+        tree = self.tree(p.pid)
+        os.killpg(p.pid, signal.SIGKILL)
+        self.next_one()
+        self.no_overlap(2)
+        self.assertEqual([pid for pid in tree if alive(pid)], [])
+
+    def test_while_it_waits(self):
+        """Nothing waits for the lock any more, and the command is never begun."""
+        self.start()
+        c = self.conn(self.d)
+        self.assertGreater(c.cmd("LOCK", "x"), 0)
+        for victims in (lambda line: line[:1], lambda line: line[1:2], lambda line: line[2:], lambda line: line[::2]):
+            p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", "--", *self.command("exit 0")],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 preexec_fn=harness.die_with_us)
+            self.addCleanup(self.reap, p)
+            until(lambda: [w for w in c.maps("WAITERS", "x") if not w["kept"]])
+            line = self.line(p)
+            for pid in victims(line):
+                os.kill(pid, signal.SIGKILL)
+            until(lambda: not [pid for pid in line if alive(pid)])
+            until(lambda: not [w for w in c.maps("WAITERS", "x") if not w["kept"]])
+        self.assertEqual(c.cmd("UNLOCK", "x"), 0)
+        self.next_one()
+        self.no_overlap(1)
 
     def test_a_background_process_of_a_lost_lock(self):
         """It is ended with the command, though it has left the process group and does not listen."""
         self.start()
         p = self.spawn("setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait", "--kill-after", "300ms")
         self.assertEqual(p.stdout.readline(), b"ready\n")
-        until(lambda: len(self.tree(p.pid)) >= 5)
+        until(lambda: len(self.tree(p.pid)) >= 6)
         tree = self.tree(p.pid)
         self.assertEqual(self.d.cmd("BREAK", "x"), 1)
         self.ends(p, 79)
