@@ -76,7 +76,7 @@ struct claim {
                                   TRYING: when it is granted. Of permits that of the newest counts: handoff.c, I3 */
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
-                               WAITS: on the list of a window, for whichever operation comes next: window.c */
+                               WAITS: in the queue of a window, for whichever operation comes next: window.c */
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
     unsigned late : LATE_BITS; /* LATE_* */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
@@ -103,7 +103,8 @@ struct claim {
                                    PLACE_MAX_US at most */
     };
     union {
-        struct list turn_node; /* RENEWAL_WAITS for its turn: window.waiting; LOST: owner.lost */
+        struct heap_node turn; /* RENEWAL_WAITS: window.waiting; turn.what: of which window_sort */
+        struct list lost_node; /* LOST: owner.lost */
         struct {
             uint64_t renew_op;      /* RENEWAL_SENT: the operation */
             int64_t renew_lease_us; /* ... to so much */

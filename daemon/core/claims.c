@@ -170,9 +170,9 @@ count_lost(struct core *c, struct claim *cl, int by)
     o->lost_n += (uint32_t)by;
     c->lost_n += (uint32_t)by;
     if (by > 0) {
-        list_push_back(&o->lost, &cl->turn_node);
+        list_push_back(&o->lost, &cl->lost_node);
     } else {
-        list_remove(&cl->turn_node);
+        list_remove(&cl->lost_node);
     }
     if (o->lost_n == 0) {
         list_remove(&o->loser_node);
@@ -277,7 +277,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
-    claim_waits_not(cl); /* for its turn as what it was; before count(), which may use turn_node */
+    claim_waits_not(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
         cl->place_until_us = 0;
@@ -375,6 +375,7 @@ claim_arm(struct core *c, struct claim *cl)
         }
         break;
     case CLAIM_HELD:
+        claim_waits_anew(c, cl);
         at_us = held_next_us(c, cl);
         break;
     case CLAIM_LINGERING:

@@ -76,6 +76,12 @@ backoff_us(unsigned failed_n)
     return failed_n < BACKOFF_TIMES ? BACKOFF_MIN_US << (failed_n - 1) : BACKOFF_MAX_US;
 }
 
+static void
+slice_begin(struct core *c)
+{
+    c->left = (struct slice_left){c->conf.slice, c->conf.slice, c->conf.slice};
+}
+
 struct core *
 core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics, struct core_sink sink)
 {
@@ -99,7 +105,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     list_init(&c->locks);
     list_init(&c->looks);
     for (int i = 0; i < WINDOWS; i++) {
-        list_init(&c->window[i].waiting);
+        heap_init(&c->window[i].waiting);
     }
     c->lock_work.end = &c->lock_work.first;
     list_init(&c->owner_work);
@@ -108,7 +114,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     for (int i = 0; i < WALKS; i++) {
         job_init(&c->walk[i].job, JOB_WALK);
     }
-    c->left = (struct slice_left){conf->slice, conf->slice};
+    slice_begin(c);
     search_init(&c->search);
     list_init(&c->probe.todo);
     list_init(&c->probe.seen);
@@ -161,6 +167,7 @@ core_free(struct core **cp)
         owner_work(c, container_of(c->owner_work.next, struct owner, work));
     }
     timer_fini(c, &c->probe.timer);
+    windows_fini(c);
     heap_fini(&c->timers);
     map_fini(&c->ties);
     map_fini(&c->told_waits);
@@ -331,7 +338,8 @@ work_off(struct core *c)
 static bool
 may_fire(const struct core *c)
 {
-    return (heap_min_at(&c->timers) <= c->now_us || windows_open(c)) && slice_has(c, c->left.timers);
+    return (heap_min_at(&c->timers) <= c->now_us && slice_has(c, c->left.timers)) ||
+           (windows_open(c) && slice_has(c, c->left.turns));
 }
 
 /*
@@ -490,7 +498,7 @@ void
 core_sent(struct core *c)
 {
     c->turn++;
-    c->left = (struct slice_left){c->conf.slice, c->conf.slice};
+    slice_begin(c);
 }
 
 int64_t

@@ -149,7 +149,7 @@ claim_lost(struct core *c, struct claim *cl)
         o = cl->owner->lost_n > LOST_OF_OWNER ? cl->owner : o;
         list_remove(&o->loser_node);
         list_push_back(&c->losers, &o->loser_node);
-        claim_lost_over(c, container_of(o->lost.next, struct claim, turn_node));
+        claim_lost_over(c, container_of(o->lost.next, struct claim, lost_node));
     }
 }
 

@@ -45,7 +45,7 @@ struct walk {
 
 /* Records that may yet be looked at in this turn. */
 struct slice_left {
-    uint32_t timers, records;
+    uint32_t timers, records, turns; /* turns: of claims that waited for a window, see windows_go_on() */
 };
 
 void job_init(struct job *j, enum job_kind kind);

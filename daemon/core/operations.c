@@ -150,7 +150,7 @@ claim_renew(struct core *c, struct claim *cl)
     bool untaken = false;
 
     assert(cl->renewal != RENEWAL_SENT);
-    claim_waits_not(cl);
+    claim_waits_not(c, cl);
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
     cl->renew_op = ++c->serial;
@@ -175,7 +175,7 @@ claim_renew_in_turn(struct core *c, struct claim *cl)
 void
 claim_renew_over(struct core *c, struct claim *cl)
 {
-    claim_waits_not(cl);
+    claim_waits_not(c, cl);
     c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
     cl->renewal = RENEWAL_NONE;
     cl->renew_untaken = false;

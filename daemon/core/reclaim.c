@@ -31,7 +31,6 @@ claim_settle(struct core *c, struct claim *cl)
     }
     if (cl->doubt & DOUBT_LOST) {
         if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
-            claim_waits_not(cl);
             claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
         }
     } else if (cl->renewal != RENEWAL_SENT) {
@@ -39,13 +38,16 @@ claim_settle(struct core *c, struct claim *cl)
     }
 }
 
-/* HELD: in doubt from now on; its timer sees to it within this step. */
+/* HELD: in doubt from now on. Redis is asked in turn (window.c); or, if something is under way, when that is answered. */
 static void
 doubt(struct core *c, struct claim *cl, unsigned why)
 {
     claim_doubt(c, cl, why);
-    claim_waits_not(cl); /* for a renewal: another operation may come first now */
+    claim_waits_not(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
+    if (!claim_busy(cl) && cl->renewal == RENEWAL_NONE) {
+        claim_waits(c, cl, why & DOUBT_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
+    }
     claim_arm(c, cl);
 }
 

@@ -109,7 +109,7 @@ struct owner {
     struct job job;       /* ... as long as there are some */
     uint32_t grace_us;    /* the longest of its claims' locks, since it had none */
     uint32_t claims_n;    /* on both lists */
-    struct list lost;     /* claim.turn_node: LOST, of leases that were asked for; the oldest first */
+    struct list lost;     /* claim.lost_node: LOST, of leases that were asked for; the oldest first */
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
     uint32_t others_n;    /* on fifo: what is no LOCK */
@@ -278,7 +278,7 @@ enum window_sort {
 
 struct window {
     uint32_t n;          /* in flight */
-    struct list waiting; /* claim.turn_node, first come, first served */
+    struct heap waiting; /* claim.turn: whose lease ends first is first; releases in order of arrival */
 };
 
 /* Whether somebody waits elsewhere for what stays here, see probe.c. */
@@ -497,11 +497,14 @@ int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the leas
 /* window.c */
 uint32_t window_size(const struct core *c, enum window_sort sort);
 bool claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
-void claim_waits_not(struct claim *cl);                   /* for its turn, if it did */
+void claim_waits(struct core *c, struct claim *cl, enum window_sort sort); /* for its turn, from now on */
+void claim_waits_not(struct core *c, struct claim *cl);   /* for its turn, if it did */
+void claim_waits_anew(struct core *c, struct claim *cl);  /* its deadline has changed: so has its turn, if it waits */
 enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
 void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
 bool windows_open(const struct core *c);                  /* some claim that waits may leave now */
 void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
+void windows_fini(struct core *c);                        /* no claim is left */
 
 /* reclaim.c */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */

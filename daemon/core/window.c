@@ -4,7 +4,8 @@
  * Renewals, releases and the reclaims of a grace come by the hundred thousand: leases that were taken together, a
  * session that ends with all it held, a Redis that has lost its data. If all were sent at once, the last ones would be
  * given up unanswered, be sent again on top of that, and the link would be dropped for its silence. So no more are in
- * flight than Redis answers in time; the other claims wait on a list, unarmed, in order.
+ * flight than Redis answers in time; the other claims wait for their turn: the lease that ends first goes first, so that
+ * a short one outlives any number of long ones; releases go in order of arrival.
  *
  * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Those that no
  * request waits for have the smallest one; what is sent next to them is answered soon.
@@ -28,30 +29,78 @@ has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
+/* What a claim's place among those that wait depends on. */
+static int64_t
+turn_us(const struct core *c, const struct claim *cl)
+{
+    switch (cl->state) {
+    case CLAIM_HELD:
+        return cl->deadline_us;
+    case CLAIM_QUEUED:
+        return after_us(cl->renew_us, cl->place_life_us / 3 * 2); /* about then its place ends */
+    default:
+        return c->now_us;
+    }
+}
+
+/* There is no memory for its turn: it tries again by its timer. */
+static void
+put_off_turn(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_FREEING || cl->doubt != 0) {
+        claim_put_off(c, cl);
+    } else {
+        cl->renew_us = after_us(c->now_us, BACKOFF_MIN_US);
+    }
+}
+
+void
+claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
+{
+    struct heap *waiting = &c->window[sort].waiting;
+
+    if (!heap_reserve(waiting, waiting->count + 1)) {
+        put_off_turn(c, cl);
+        return;
+    }
+    cl->renewal = RENEWAL_WAITS;
+    cl->turn = (struct heap_node){.what = sort};
+    heap_set(waiting, &cl->turn, turn_us(c, cl));
+}
+
 /*
- * While a renewal is in flight the claim is on no list: what comes of that renewal asks again, see renew_done() and
+ * While a renewal is in flight the claim waits for no turn: what comes of that renewal asks again, see renew_done() and
  * held_next_us().
  */
 bool
 claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort)
 {
     if (has_room(c, sort)) {
-        claim_waits_not(cl);
+        claim_waits_not(c, cl);
         return true;
     }
     if (cl->renewal == RENEWAL_NONE) {
-        cl->renewal = RENEWAL_WAITS;
-        list_push_back(&c->window[sort].waiting, &cl->turn_node);
+        claim_waits(c, cl, sort);
     }
     return false;
 }
 
 void
-claim_waits_not(struct claim *cl)
+claim_waits_not(struct core *c, struct claim *cl)
 {
     if (cl->renewal == RENEWAL_WAITS) {
         cl->renewal = RENEWAL_NONE;
-        list_remove(&cl->turn_node);
+        heap_remove(&c->window[cl->turn.what].waiting, &cl->turn);
+    }
+}
+
+void
+claim_waits_anew(struct core *c, struct claim *cl)
+{
+    struct heap *waiting = cl->renewal == RENEWAL_WAITS ? &c->window[cl->turn.what].waiting : NULL;
+
+    if (waiting != NULL && heap_at(waiting, &cl->turn) != turn_us(c, cl)) {
+        heap_set(waiting, &cl->turn, turn_us(c, cl));
     }
 }
 
@@ -80,42 +129,87 @@ lock_releases_sooner(struct core *c, struct lock *l)
         if (++looked > TOGETHER) {
             return;
         }
-        if (cl->state == CLAIM_FREEING && cl->renewal == RENEWAL_WAITS) { /* on either list */
-            claim_waits_not(cl);
+        if (cl->state == CLAIM_FREEING && cl->renewal == RENEWAL_WAITS) { /* for either window */
+            claim_waits_not(c, cl);
             claim_release(c, cl, claim_op_request(cl));
         }
     }
+}
+
+static bool
+is_open(const struct core *c, enum window_sort sort)
+{
+    return heap_min(&c->window[sort].waiting) != NULL && has_room(c, sort);
 }
 
 bool
 windows_open(const struct core *c)
 {
     for (int i = 0; i < WINDOWS; i++) {
-        if (!list_empty(&c->window[i].waiting) && has_room(c, (enum window_sort)i)) {
+        if (is_open(c, (enum window_sort)i)) {
             return true;
         }
     }
     return false;
 }
 
-/* Those that are HELD or QUEUED have their timers due once more. As many as this turn's slice has. */
+/* Those with a renewal have their timers due once more: it may have been asked for meanwhile. */
+static void
+take_turn(struct core *c, struct claim *cl)
+{
+    claim_waits_not(c, cl);
+    if (cl->state == CLAIM_FREEING) {
+        claim_release(c, cl, claim_op_request(cl));
+    } else if (cl->doubt != 0) {
+        claim_timer(c, cl);
+    } else {
+        claim_arm(c, cl);
+    }
+}
+
+/* What many waited at the same time took is given back when none does. */
+static void
+close_gap(struct heap *waiting)
+{
+    if (waiting->count == 0 && waiting->room > WINDOW_MAX) {
+        heap_fini(waiting);
+    }
+}
+
+/*
+ * One of each sort by turns, as many as this turn's slice has; of a sort no more than there is room for, whatever comes
+ * of them. None waits for a timer: those are due by the hundred thousand, too.
+ */
 void
 windows_go_on(struct core *c)
 {
+    uint32_t left[WINDOWS], taken;
+
     for (int i = 0; i < WINDOWS; i++) {
-        struct list *waiting = &c->window[i].waiting;
         uint32_t most = window_size(c, (enum window_sort)i);
 
-        for (uint32_t n = c->window[i].n; n < most && !list_empty(waiting) && slice_has(c, c->left.timers); n++) {
-            struct claim *cl = container_of(waiting->next, struct claim, turn_node);
+        left[i] = c->window[i].n < most ? most - c->window[i].n : 0;
+    }
+    do {
+        taken = 0;
+        for (int i = 0; i < WINDOWS; i++) {
+            struct heap_node *first = heap_min(&c->window[i].waiting);
 
-            slice_spend(&c->left.timers, 1);
-            claim_waits_not(cl);
-            if (cl->state == CLAIM_FREEING) {
-                claim_release(c, cl, claim_op_request(cl));
-            } else {
-                claim_arm(c, cl);
+            if (first != NULL && left[i] > 0 && slice_has(c, c->left.turns)) {
+                left[i]--;
+                taken++;
+                slice_spend(&c->left.turns, 1);
+                take_turn(c, container_of(first, struct claim, turn));
+                close_gap(&c->window[i].waiting);
             }
         }
+    } while (taken > 0);
+}
+
+void
+windows_fini(struct core *c)
+{
+    for (int i = 0; i < WINDOWS; i++) {
+        heap_fini(&c->window[i].waiting);
     }
 }

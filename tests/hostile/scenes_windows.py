@@ -1,8 +1,8 @@
 """What is sent to Redis by the hundred thousand: it is answered in time, or not sent yet."""
 import time
 
-from hostile import DEADLINE, SLOW, Scene
-from scenes_slices import fill, stat
+from hostile import DEADLINE, SLOW, Scene, pipeline
+from scenes_slices import fill, stat, wait_for
 
 LOCKS = 100000
 BATCH = 128    # names of a call, at most
@@ -41,3 +41,24 @@ class InFlight(Scene):
             raise AssertionError("%d and %d waited, %d lost" % (reclaimed[1], freed[1], stat(self.admin, "lost")))
         return "%d ms until all were asserted, %d ms until all were free, at most %d waited in the backend" % (
             reclaimed[0], freed[0], max(reclaimed[1], freed[1]))
+
+
+class ReadersReclaimed(Scene):
+    "Redis loses its data while 120,000 readers have a name: short leases are asserted before theirs"
+    conf = {"rules": [{"match": "doc", "kind": "rw"}]}
+    cycle_ms = 10000  # as above
+    n = 120000
+
+    def prepare(self):
+        self.admin, self.readers = self.connect(), [self.connect() for _ in range(100)]
+        for i, c in enumerate(self.readers):
+            if pipeline(c, ["LOCK doc SHARED LEASE 1m OWNER r%d:%d" % (i, k) for k in range(self.n // 100)]):
+                raise AssertionError("a reader was refused")
+
+    def attack(self):
+        with self.redis.conn() as c:
+            assert c.cmd("FLUSHALL") == "OK"
+        took = wait_for(self.admin, "reclaims", self.n)
+        if stat(self.admin, "lost") > 0:
+            raise AssertionError("%d lost" % stat(self.admin, "lost"))
+        return "%d ms until all were asserted" % took

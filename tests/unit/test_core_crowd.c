@@ -275,6 +275,73 @@ START_TEST(reclaims_in_turn)
 }
 END_TEST
 
+/* So many that are due, and behind them one whose lease ends soon: it is the first one that Redis is asked about. */
+START_TEST(short_leases_first)
+{
+    struct world w;
+    struct flight f;
+    uint64_t s;
+
+    s = crowd_of(&w, CROWD_N - 1, 0);
+    redis_grants(&w, "short", lock(&w, s, "short", .spec_lease_us = MS(1500)));
+    reclaims(&w, 9);
+    f = expect_op(&w, CORE_ACQUIRE, "short");
+    skip_all(&w);
+    ck_assert_uint_eq(w.core->window[WINDOW_RECLAIM].n, WINDOW_MAX);
+    redis_says(&w, f, CORE_UNKNOWN, .guard_us = w.now_us); /* also again, as soon as it may be asked again */
+    skip_all(&w);
+    pass(&w, MS(20));
+    ck_assert_uint_eq(w.flights_seen, w.flights_n);
+    redis_says(&w, w.flights[f.index + 1], CORE_OK);
+    expect_op(&w, CORE_ACQUIRE, "short");
+    crowd_goes(&w);
+}
+END_TEST
+
+/* The same of renewals: an outage has made all of them due. */
+START_TEST(short_leases_are_renewed_first)
+{
+    struct world w;
+    size_t from;
+    uint64_t s;
+
+    s = crowd_of(&w, CROWD_N - 2, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
+    redis_grants(&w, "long", lock(&w, s, "long", .spec_lease_us = SEC(3000)));
+    redis_grants(&w, "short", lock(&w, s, "short", .spec_lease_us = MS(1500)));
+    suspects(&w);
+    redis_says(&w, w.flights[from], CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "n00000"), CORE_OK); /* what it found may be of before the jump */
+    expect_op(&w, CORE_EXTEND, "short");
+    for (size_t i = from + 1; i < w.flights_n; i++) {
+        skip_all(&w);
+        redis_says(&w, w.flights[i], CORE_OK);
+    }
+    core_check(w.core, w.now_us);
+    ck_assert_str_eq(w.flights[w.flights_n - 1].key, "long");
+    crowd_goes(&w);
+}
+END_TEST
+
+/* A lease that is shortened while it waits for its turn has an earlier one. */
+START_TEST(a_shortened_lease_comes_sooner)
+{
+    struct world w;
+    size_t from;
+    uint64_t s, id;
+
+    s = crowd_of(&w, CROWD_N, 0);
+    pass(&w, TOLD_30S / 3);
+    ck_assert_uint_eq(count_asked(&w, &from), WINDOW_MAX);
+    id = renew(&w, s, "n08300", SEC(1));
+    redis_renews(&w, "n08300", id);
+    ck_assert_int_eq(heap_at(&w.core->window[WINDOW_RENEW].waiting, heap_min(&w.core->window[WINDOW_RENEW].waiting)),
+                     w.now_us + told(SEC(1)));
+    crowd_goes(&w);
+}
+END_TEST
+
 /* Redis refuses them all, again and again: there are never more in flight, and each comes to its turn. */
 START_TEST(reclaims_that_fail)
 {
@@ -493,6 +560,9 @@ main(void)
         doubts_in_turn,
         renewed_by_hand_meanwhile,
         reclaims_in_turn,
+        short_leases_first,
+        short_leases_are_renewed_first,
+        a_shortened_lease_comes_sooner,
         reclaims_that_fail,
         releases_in_turn,
         releases_that_fail,

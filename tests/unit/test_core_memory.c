@@ -408,6 +408,54 @@ START_TEST(not_taken)
 }
 END_TEST
 
+/* Redis does what it is asked for, one by one as they come, until so many are done. */
+static void
+answer_all(struct world *w, uint64_t n, const uint64_t *done)
+{
+    for (int turns = 0; *done < n; turns++) {
+        ck_assert_int_lt(turns, 100);
+        skip_all(w);
+        if (!w->flights[w->flights_n - 1].answered) {
+            redis_says(w, w->flights[w->flights_n - 1], CORE_OK);
+        }
+        skip_all(w);
+        w->answers_seen = w->answers_n;
+        pass(w, MS(5));
+    }
+}
+
+/* No memory to wait for a turn: whoever would have to is served later, and nobody is forgotten. */
+START_TEST(no_turn)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    uint64_t s;
+
+    conf.window = 1;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    fill(&w, s, 3);
+    failing = 0; /* in doubt, */
+    reclaims(&w, 9);
+    ck_assert_uint_eq(w.core->window[WINDOW_RECLAIM].waiting.count, 0);
+    failing = -1;
+    answer_all(&w, 3, &w.metrics.reclaims);
+    failing = 0; /* to be renewed, */
+    pass(&w, SEC(10) + MS(200));
+    ck_assert_uint_eq(w.core->window[WINDOW_RENEW].n, 1);
+    failing = -1;
+    answer_all(&w, 3, &w.metrics.renewals);
+    failing = 0; /* to be given back */
+    gone(&w, s);
+    ck_assert_uint_eq(w.core->window[WINDOW_RELEASE].n, 1);
+    failing = -1;
+    answer_all(&w, 3, &w.metrics.releases);
+    ck_assert_uint_eq(w.metrics.lost, 0);
+    world_close(&w);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
 /* Own names, and one that is waited for and handed over, again and again: nothing is allocated for that. */
 static void
 goes_round(struct world *w, uint64_t s, uint64_t t)
@@ -487,7 +535,7 @@ int
 main(void)
 {
     const TTest *tests[] = {requests,  sessions,    the_core,  adoption, adoption_of_many,
-                            lingering, later_steps, not_taken, requests_go_round, the_end};
+                            lingering, later_steps, not_taken, no_turn, requests_go_round, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }
