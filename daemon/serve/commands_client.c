@@ -14,6 +14,7 @@
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
+#include "daemon/serve/session_out.h"
 
 /* ---- words about itself ---- */
 
@@ -255,7 +256,7 @@ add_line(const struct session *s, int64_t now_us, struct buf *out)
     buf_printf(out, " flags=%s%s%s%s", list_linked(&s->monitor_node) ? "O" : "", pubsub_count(s) > 0 ? "P" : "",
                s->is_unix ? "U" : "", !s->is_unix && pubsub_count(s) == 0 && !list_linked(&s->monitor_node) ? "N" : "");
     buf_printf(out, " db=0 sub=%d psub=0 ssub=0 multi=-1 qbuf=%zu omem=%zu events=r cmd=", pubsub_count(s),
-               reader_pending(&s->reader), s->out.bytes.n);
+               reader_pending(&s->reader), session_out_bytes(s));
     for (; *cmd != '\0'; cmd++) {
         buf_printf(out, "%c", *cmd >= 'A' && *cmd <= 'Z' && s->last_command != NULL ? *cmd - 'A' + 'a' : *cmd);
     }
@@ -348,7 +349,7 @@ work_new(const struct cmd *c)
     if (w == NULL) {
         return NULL;
     }
-    w->work = (struct listing_work){step, finish, drop};
+    w->work = (struct listing_work){step, finish, drop, NULL};
     listing_copy_words(c->words, &w->words, w->text);
     w->filter.words = &w->words;
     w->asked_by = c->session->id;

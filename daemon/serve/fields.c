@@ -118,7 +118,7 @@ rows_init(struct rows *r, const struct writer *out, size_t bytes_max)
     r->w.out = &r->buf;
 }
 
-static void
+void
 refuse_length(struct writer *out)
 {
     writer_error(out, ERR_LIMIT, "the answer is too long: ask for less, by a glob");

@@ -71,6 +71,9 @@ void rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
 void rows_send(struct rows *r, struct writer *out, bool map);
 
+/* The answer of who asks for too much: see ANSWER_TIMES_OUTPUT. */
+void refuse_length(struct writer *out);
+
 /* Sends text for people, verbatim in RESP3, and frees it. */
 void text_send(struct buf *text, struct writer *out);
 

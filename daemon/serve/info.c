@@ -450,7 +450,7 @@ cmd_info(struct cmd *c)
         return listing_run(c, NULL);
     }
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
-    w->work = (struct listing_work){step, finish, drop};
+    w->work = (struct listing_work){step, finish, drop, NULL};
     outbox_init(&w->aside);
     w->in = (struct info){.engine = c->session->engine, .box = &w->aside, .glob = {w->glob, glob.n}};
     w->all = means_all(section);

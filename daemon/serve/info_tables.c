@@ -202,7 +202,7 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     if (w == NULL) {
         return listing_run(c, NULL);
     }
-    w->work = (struct listing_work){step, finish, drop};
+    w->work = (struct listing_work){step, finish, drop, NULL};
     w->kind = find_kind(section);
     w->engine = e;
     w->bytes_max = command_answer_bytes_max(c);

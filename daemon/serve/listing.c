@@ -58,7 +58,7 @@ answer(struct engine *e, struct listing *l)
     began_us = clock_now_us();
     l->work->finish(l->work, e, &reply, &w);
     e->listings_left_us -= clock_now_us() - began_us;
-    session_answer(e, l->session, l->slot, &reply);
+    session_answer(e, l->session, l->slot, &reply, l->work->more);
     outbox_fini(&reply);
 }
 
@@ -100,6 +100,7 @@ listing_run(struct cmd *c, struct listing_work *w)
     if (e->listings_left_us > 0 && list_empty(&e->listings) && work_on(e, w, e->listings_left_us)) {
         began_us = clock_now_us();
         w->finish(w, e, c->box, c->out);
+        session_append(c->session, w->more);
         w->drop(w, e);
         e->listings_left_us -= clock_now_us() - began_us;
         return CMD_DONE;
@@ -195,7 +196,7 @@ listing_once(struct cmd *c, cmd_fn *handler)
     if (o == NULL) {
         return listing_run(c, NULL);
     }
-    o->work = (struct listing_work){once_step, once_finish, once_drop};
+    o->work = (struct listing_work){once_step, once_finish, once_drop, NULL};
     o->handler = handler;
     o->session = c->session->id;
     o->id = c->id;

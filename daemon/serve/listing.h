@@ -19,6 +19,7 @@ struct listing_work {
     void (*finish)(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out);
     /* Frees it, finished or not. */
     void (*drop)(struct listing_work *w, struct engine *e);
+    struct pieces *more; /* owned by the work; what comes behind what finish() has written. NULL: nothing */
 };
 
 /* A copy of a request's words, which are only lent: so many bytes, and the slices into them. */

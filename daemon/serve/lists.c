@@ -1,7 +1,8 @@
 /*
  * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns what such an answer needs while it is made. The records themselves are described in look.c.
+ * Owns what such an answer needs while it is made: its rows in pieces, for how many they are is known at the end. The
+ * records themselves are described in look.c.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -21,8 +22,9 @@ struct list_work {
     int64_t now_us;              /* of the step */
     struct core_walk walk;
     uint64_t session, newest;    /* the last one that was looked at; the last one to be */
-    struct rows rows;
-    struct outbox aside;         /* owned; what the rows rely on, counted in bytes of their own buffer */
+    int proto;
+    struct pieces rows;          /* owned */
+    size_t rows_n;
     size_t glob_n;
     char glob[];
 };
@@ -52,25 +54,29 @@ session_newest(const struct engine *e)
     return list_empty(&e->sessions) ? 0 : container_of(e->sessions.prev, struct session, node)->id;
 }
 
+/* To a box that pieces_end() said. */
 static void
-send_row(struct list_work *l, const struct fields *f)
+add_row(struct list_work *l, const struct fields *f, struct outbox *box)
 {
-    fields_write_map(f, &l->rows.w);
-    l->rows.n++;
+    struct writer w = {.out = &box->bytes, .proto = l->proto};
+
+    fields_write_map(f, &w);
+    l->rows_n++;
 }
 
 static void
 send_lock(void *ctx, const struct core_lock_view *v)
 {
     struct list_work *l = ctx;
+    struct outbox *box = pieces_end(&l->rows);
     struct look_text text;
     struct fields_spot state = {0, 0};
     struct fields f = {.n = 0};
 
-    if (!l->rows.buf.failed) {
+    if (box != NULL) {
         look_lock(l->engine, v, l->now_us, &text, &f, &state);
-        send_row(l, &f);
-        look_says_held(l->engine, &l->aside, v, state);
+        add_row(l, &f, box);
+        look_says_held(l->engine, box, v, state);
     }
 }
 
@@ -78,12 +84,13 @@ static void
 send_waiter(void *ctx, const struct core_waiter_view *v)
 {
     struct list_work *l = ctx;
+    struct outbox *box = pieces_end(&l->rows);
     struct look_text text;
     struct fields f = {.n = 0};
 
-    if (!l->rows.buf.failed) {
+    if (box != NULL) {
         look_waiter(l->engine, v, l->now_us, &text, &f);
-        send_row(l, &f);
+        add_row(l, &f, box);
     }
 }
 
@@ -94,13 +101,14 @@ step_sessions(struct list_work *l, struct engine *e)
     struct look_text text;
 
     for (int i = 0; i < STEP_SESSIONS; i++) {
+        struct outbox *box = pieces_end(&l->rows);
         struct fields f = {.n = 0};
 
-        if (s == NULL || s->id > l->newest) {
+        if (s == NULL || s->id > l->newest || box == NULL) {
             return false;
         }
         look_session(s, l->now_us, &text, &f);
-        send_row(l, &f);
+        add_row(l, &f, box);
         l->session = s->id;
         s = session_after(e, s->id);
     }
@@ -122,7 +130,7 @@ step(struct listing_work *w, struct engine *e)
     unsigned n = look_step_records(glob);
 
     l->now_us = clock_now_us();
-    if (l->rows.buf.failed) { /* too long */
+    if (!pieces_whole(&l->rows)) { /* too long */
         return false;
     }
     switch (l->what) {
@@ -140,14 +148,17 @@ static void
 finish(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out)
 {
     struct list_work *l = container_of(w, struct list_work, work);
-    size_t n;
+    struct outbox first;
 
     (void)e;
-    l->rows.buf.failed = l->rows.buf.failed || l->aside.bytes.failed;
-    n = l->rows.buf.failed ? 0 : l->rows.buf.n;
-    rows_send(&l->rows, out, false);
-    if (n > 0 && !out->out->failed) {
-        outbox_take_marks(box, &l->aside, out->out->n - n);
+    if (!pieces_whole(&l->rows)) {
+        pieces_fini(&l->rows);
+        refuse_length(out);
+        return;
+    }
+    writer_array(out, l->rows_n);
+    if (pieces_shift(&l->rows, &first)) { /* most answers are that short, and leave at once */
+        outbox_move(box, &first);
     }
 }
 
@@ -158,8 +169,7 @@ drop(struct listing_work *w, struct engine *e)
 
     (void)e;
     core_walk_end(&l->walk);
-    buf_fini(&l->rows.buf);
-    outbox_fini(&l->aside);
+    pieces_fini(&l->rows);
     free(l);
 }
 
@@ -172,11 +182,11 @@ list_all(struct cmd *c, enum what what)
     if (l == NULL) {
         return listing_run(c, NULL);
     }
-    *l = (struct list_work){.work = {step, finish, drop}, .what = what, .engine = c->session->engine,
-                            .newest = session_newest(c->session->engine), .glob_n = glob.n};
+    *l = (struct list_work){.work = {step, finish, drop, NULL}, .what = what, .engine = c->session->engine,
+                            .newest = session_newest(c->session->engine), .proto = c->out->proto, .glob_n = glob.n};
     memcpy(l->glob, glob.p, glob.n);
-    outbox_init(&l->aside);
-    rows_init(&l->rows, c->out, command_answer_bytes_max(c));
+    pieces_init(&l->rows, command_answer_bytes_max(c));
+    l->work.more = &l->rows;
     core_walk_begin(c->session->engine->core, &l->walk);
     return listing_run(c, &l->work);
 }

@@ -376,7 +376,7 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
         w = (struct writer){.out = &reply.bytes, .proto = s->proto};
         lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &reply, &w);
         s->out.bytes.failed = s->out.bytes.failed || reply.bytes.failed; /* it is closed at the end of the turn */
-        session_answer(e, lk->session, lk->slot, &reply);
+        session_answer(e, lk->session, lk->slot, &reply, NULL);
         outbox_fini(&reply);
     }
     drop_look(e, lk);

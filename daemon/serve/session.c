@@ -150,6 +150,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->process_node);
     slots_init(s);
     outbox_init(&s->out);
+    pieces_init(&s->later, 0);
     roles_begin(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
     snprintf(s->addr, sizeof(s->addr), "%s", addr);
@@ -258,6 +259,7 @@ session_free(struct session *s)
     slots_fini(s);
     reader_fini(&s->reader);
     outbox_fini(&s->out);
+    pieces_fini(&s->later);
     free(s->name);
     free(s->lib_name);
     free(s->lib_ver);

@@ -21,6 +21,7 @@
 #include "daemon/serve/engine.h"
 #include "daemon/serve/forms.h"
 #include "daemon/serve/outbox.h"
+#include "daemon/serve/pieces.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 #include "proto/writer.h"
@@ -65,6 +66,7 @@ struct session {
     struct reader reader;
     size_t unread;             /* bytes of the socket that were heard, and are still in it; see unread.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
+    struct pieces later;       /* what comes behind out */
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles; see roles.c */
     bool proved_admin;         /* by the admin's password */
@@ -126,8 +128,14 @@ void session_quit(struct session *s);
 struct outbox *session_reply(struct session *s, uint64_t id, enum reply_form *form);
 void session_replied(struct session *s, uint64_t id);
 
-/* The whole reply of slot `id`: it is taken. Unknown ids (a closed session's) are ignored. */
-void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply);
+/* Behind what the oldest slot has said so far: taken, and no byte of it is copied. NULL: nothing. */
+void session_append(struct session *s, struct pieces *more);
+
+/*
+ * The whole reply of slot `id`: it is taken. Unknown ids (a closed session's) are ignored. `more` is what the oldest
+ * slot says besides, or NULL.
+ */
+void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more);
 
 /* A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then. */
 void session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses);

@@ -1,10 +1,11 @@
 /*
  * session_out.c -- the output of a session: what may leave, when it leaves, and how much may wait for the socket.
  *
- * Owns session.out and session.write_ev while the session is open; closes the session where its output cannot be sent
- * whole. When a turn writes, and whether the session ends behind it, is session.c's.
+ * Owns session.out, session.later and session.write_ev while the session is open; closes the session where its output
+ * cannot be sent whole. When a turn writes, and whether the session ends behind it, is session.c's.
  *
  * I1  No byte leaves that was not compared with the core right before its send(): session_out_is_fit().
+ * I2  session.later is empty while session.out is, once session_out_write() has returned.
  */
 #include "daemon/serve/session_out.h"
 
@@ -102,10 +103,23 @@ send_some(struct session *s, size_t most)
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
         session_lose_peer(s);
         n = (ssize_t)s->out.bytes.n;
-    } else if (n == (ssize_t)most && most < s->out.bytes.n) {
+    } else if (n == (ssize_t)most && most < session_out_bytes(s)) {
         session_wake(s); /* the socket may take more, once that is true as well: no edge tells of it */
     }
     return n;
+}
+
+/* Restores I2, and gives memory back when there is nothing to send. */
+static void
+shift(struct session *s)
+{
+    if (s->out.bytes.n > 0) {
+        return;
+    }
+    pool_take_back(&s->engine->pool, &s->out.bytes);
+    if (pieces_shift(&s->later, &s->out)) {
+        session_wake(s); /* the socket may take more: no edge tells of it */
+    }
 }
 
 bool
@@ -124,7 +138,7 @@ session_out_write(struct session *s)
         return false;
     }
     if (s->out.bytes.n == 0) {
-        pool_take_back(&s->engine->pool, &s->out.bytes);
+        shift(s);
         return false;
     }
     n = s->mute ? (ssize_t)s->out.bytes.n : send_some(s, most);
@@ -132,9 +146,7 @@ session_out_write(struct session *s)
         outbox_sent(&s->out, (size_t)n);
         list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
     }
-    if (s->out.bytes.n == 0) {
-        pool_take_back(&s->engine->pool, &s->out.bytes);
-    }
+    shift(s);
     if (!want_writable(s, s->out.bytes.n > 0)) {
         session_close(s, CLOSE_MEMORY);
         return false;
@@ -162,15 +174,34 @@ session_out_set_deadline(struct session *s, bool ending, bool moved)
 
 /* ---- how much may wait ---- */
 
+struct outbox *
+session_out_end(struct session *s)
+{
+    struct outbox *last = pieces_last(&s->later);
+
+    if (last != NULL) {
+        return last;
+    }
+    pool_lend(&s->engine->pool, &s->out.bytes);
+    return &s->out;
+}
+
+size_t
+session_out_bytes(const struct session *s)
+{
+    return s->out.bytes.n + pieces_bytes(&s->later);
+}
+
 bool
 session_out_over_limit(const struct session *s)
 {
-    return s->out.bytes.n > (size_t)s->engine->conf->limit_output_bytes;
+    return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;
 }
 
 void
 session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses)
 {
+    struct outbox *out;
     struct outbox_claim claim;
 
     if (s->closed || s->quit) {
@@ -179,12 +210,12 @@ session_push(struct session *s, struct slice bytes, const struct core_grant *g, 
     if (session_out_over_limit(s)) {
         s->overflow = true;
     } else {
-        pool_lend(&s->engine->pool, &s->out.bytes);
-        claim = outbox_begin(&s->out);
-        buf_add_slice(&s->out.bytes, bytes);
+        out = session_out_end(s);
+        claim = outbox_begin(out);
+        buf_add_slice(&out->bytes, bytes);
         if (g != NULL) {
-            outbox_rely(&s->out, g, losses);
-            outbox_end(&s->out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
+            outbox_rely(out, g, losses);
+            outbox_end(out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
         }
     }
     session_wake(s);

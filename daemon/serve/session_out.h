@@ -1,5 +1,5 @@
 /*
- * session_out.h -- the output of a session. For session.c; session_push() is in session.h.
+ * session_out.h -- the output of a session. For session.c and slots.c; session_push() is in session.h.
  */
 #ifndef RLOCKD_SERVE_SESSION_OUT_H
 #define RLOCKD_SERVE_SESSION_OUT_H
@@ -16,7 +16,11 @@ bool session_out_is_fit(struct session *s, size_t *bytes);
 /* One send(). True when the socket took something. May close the session. */
 bool session_out_write(struct session *s);
 
-/* More waits for the socket than limits.output_bytes allows. */
+/* Where what is said next goes: behind all that waits for the socket. */
+struct outbox *session_out_end(struct session *s);
+
+/* How much waits for the socket; more than limits.output_bytes allows. */
+size_t session_out_bytes(const struct session *s);
 bool session_out_over_limit(const struct session *s);
 
 /* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */

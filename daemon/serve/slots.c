@@ -22,6 +22,7 @@
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/session_out.h"
 
 #define RING 16 /* slots of the first ring; those of that size come from the pool */
 
@@ -139,7 +140,7 @@ send_ready(struct session *s)
     struct slot *sl;
 
     for (sl = head_of(s); sl != NULL && sl->state == SLOT_READY; sl = head_of(s)) {
-        outbox_move(&s->out, &sl->box);
+        outbox_move(session_out_end(s), &sl->box);
         drop_head(s);
     }
     session_wake(s);
@@ -158,11 +159,7 @@ done_slot(struct session *s, struct slot *sl)
 static struct outbox *
 reply_box(struct session *s, struct slot *sl)
 {
-    if (sl != head_of(s)) {
-        return &sl->box;
-    }
-    pool_lend(&s->engine->pool, &s->out.bytes);
-    return &s->out;
+    return sl != head_of(s) ? &sl->box : session_out_end(s);
 }
 
 /* The role may have changed: other limits and another deadline apply. */
@@ -338,7 +335,7 @@ slots_can_settle(const struct session *s)
     const struct slot *sl = head_of(s);
 
     return sl != NULL && sl->state == SLOT_DEFERRED && !s->closed && !s->quit && !auth_limit_waits(s) &&
-           s->out.bytes.n <= (size_t)s->engine->conf->limit_output_bytes;
+           !session_out_over_limit(s);
 }
 
 void
@@ -445,7 +442,15 @@ session_replied(struct session *s, uint64_t id)
 }
 
 void
-session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply)
+session_append(struct session *s, struct pieces *more)
+{
+    if (more != NULL) {
+        pieces_move(&s->later, more);
+    }
+}
+
+void
+session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more)
 {
     struct session *s = session_find(e, session);
     enum reply_form form;
@@ -453,6 +458,8 @@ session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *r
 
     if (out != NULL) {
         outbox_move(out, reply);
+        assert(more == NULL || id == head_id(s));
+        session_append(s, more);
         session_replied(s, id);
     }
 }

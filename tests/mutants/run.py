@@ -5,8 +5,8 @@
 
 Each mutant is one replacement in one file, in a copy of the sources and objects below build/mutants; only what it
 changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
-Class.test]` or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves nothing if it fails without a
-mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant, --find
+Class.test]`, `wire:FILE` (of tests/wire) or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves
+nothing if it fails without a mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant, --find
 those of all mutants: for whoever writes a new one. What is in build/test has to be up to date (`make test`).
 """
 import argparse
@@ -27,12 +27,14 @@ from mutants import MUTANTS, PROOFS  # noqa: E402
 
 BUILD = "build/test"
 PLACE = os.path.join(TOP, "build", "mutants")
-SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim")
+SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
+           "tests/wire")
 TIME_MAX = 120 * int(os.environ.get("RLOCKD_SLOW", "1"))
 # What a script says that is no Lua, or none that anybody would have written: that it is noticed proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
 # A test that failed, the way its framework says it; sanitizers and assertions say it their way.
-SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): ")
+SAID = re.compile(r":[FE]:|Assertion `|ERROR: \w+Sanitizer|runtime error:|^seed \d+( at [^:]*)?: |^(FAIL|ERROR): |"
+                  r"^FAILED \S+\.wire:\d+: ")
 
 
 class NoMutant(Exception):
@@ -142,6 +144,8 @@ def words_of(catcher):
         return [*(["env", "CK_RUN_CASE=" + case] if case else []), os.path.join(BUILD, "tests/unit", name)]
     if sort == "sim":
         return [os.path.join(BUILD, "tests/sim/rlsim"), *what.split()]
+    if sort == "wire":
+        return [sys.executable, "tests/wire/run.py", "--build", BUILD, os.path.join("tests/wire", what)]
     return [sys.executable, os.path.join("tests/redis", what.split()[0]), *what.split()[1:]]
 
 

@@ -1,0 +1,39 @@
+/*
+ * pieces.h -- the bytes of a long answer, in pieces: none is copied on its way out, and each is freed when it has left.
+ *
+ * A piece is an outbox of about 64 KiB. Where an answer is made, values are written to pieces_end() one by one; the
+ * session then takes the pieces as they are, behind what it has to send.
+ */
+#ifndef RLOCKD_SERVE_PIECES_H
+#define RLOCKD_SERVE_PIECES_H
+
+#include "daemon/base/list.h"
+#include "daemon/serve/outbox.h"
+
+struct pieces {
+    struct list list; /* of pieces, owned */
+    size_t bytes;     /* in all of them but the last */
+    size_t max;       /* cap in bytes; 0 = none */
+    bool failed;      /* sticky: out of memory or past max */
+};
+
+void pieces_init(struct pieces *p, size_t bytes_max);
+void pieces_fini(struct pieces *p);
+
+/* Where the next value is to be written: a piece that is not full. NULL: failed. */
+struct outbox *pieces_end(struct pieces *p);
+
+/* The last one, full or not. NULL: there is none. */
+struct outbox *pieces_last(const struct pieces *p);
+
+/* What all of them hold; false also when the last value found no room. */
+size_t pieces_bytes(const struct pieces *p);
+bool pieces_whole(const struct pieces *p);
+
+/* Takes the first one, owned from now on by who has the box. False: there is none. */
+bool pieces_shift(struct pieces *p, struct outbox *out);
+
+/* Appends all of `from`, which is empty then. No byte moves. */
+void pieces_move(struct pieces *to, struct pieces *from);
+
+#endif
