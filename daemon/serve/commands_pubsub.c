@@ -3,12 +3,14 @@
  *
  * Owns the limits on subscriptions. One frame per channel, as a push in RESP3
  * and without any other reply, which is what every client library expects. A
- * command that would pass a limit is refused whole, before its first frame.
+ * command that would pass a limit, or names a channel that no event has, is refused whole, before its first frame.
  */
 #include "daemon/serve/commands_private.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+#include "daemon/base/units.h"
 #include "daemon/serve/pubsub.h"
 
 #define SUBSCRIPTIONS_MAX 1024   /* of one session */
@@ -46,12 +48,73 @@ within_limits(struct cmd *c)
     return true;
 }
 
+/*
+ * How the channels of events begin (see pubsub_news()); and those of client libraries, which are accepted and silent:
+ * StackExchange.Redis subscribes to __Booksleeve_MasterChanged when it connects, and gives up where that is refused.
+ */
+static const struct {
+    struct slice begin;
+    bool id; /* a session's id follows, and nothing else */
+} channels[] = {{SLICE_LIT("lock:"), false}, {SLICE_LIT("session:"), true}, {SLICE_LIT("__"), false}};
+
+static bool
+names_event(struct slice channel)
+{
+    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+        struct slice begin = channels[i].begin;
+        int64_t id;
+
+        if (channel.n > begin.n && memcmp(channel.p, begin.p, begin.n) == 0) {
+            return !channels[i].id || number_parse((struct slice){channel.p + begin.n, channel.n - begin.n}, &id);
+        }
+    }
+    return false;
+}
+
+/* By the bytes before the first wildcard: no channel of an event is missed, a pattern that matches none may pass. */
+static bool
+may_match_event(struct slice pattern)
+{
+    char head[16];
+    size_t n = 0, at = 0;
+
+    while (at < pattern.n && n < sizeof(head) && memchr("*?[", pattern.p[at], 3) == NULL) {
+        at += pattern.p[at] == '\\' && at + 1 < pattern.n;
+        head[n++] = pattern.p[at++];
+    }
+    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+        struct slice begin = channels[i].begin;
+
+        if (memcmp(head, begin.p, n < begin.n ? n : begin.n) == 0 && (at < pattern.n || n > begin.n)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A typing error would wait for ever and never know. */
+static bool
+all_may_fire(struct cmd *c, bool pattern)
+{
+    for (unsigned i = 1; i < c->words->n; i++) {
+        struct slice word = c->words->word[i];
+
+        if (!(pattern ? may_match_event(word) : names_event(word))) {
+            writer_error(c->out, ERR_SYNTAX,
+                         "no event is ever published to '%.*s'; channels are lock:<name> and session:<id>", (int)word.n,
+                         word.n > 0 ? word.p : "");
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum cmd_result
 subscribe(struct cmd *c, const char *what, bool pattern)
 {
     unsigned i;
 
-    if (!within_limits(c)) {
+    if (!within_limits(c) || !all_may_fire(c, pattern)) {
         return CMD_DONE;
     }
     for (i = 1; i < c->words->n; i++) {

@@ -344,13 +344,33 @@ tell_channel(struct pubsub *p, const struct core_grant *g)
     }
 }
 
+/* As a word of a text line of a request: quoted if it is not plain, so that what follows is found. */
+static void
+add_word(struct buf *out, struct slice word)
+{
+    bool plain = word.n > 0;
+
+    for (size_t i = 0; i < word.n && plain; i++) {
+        unsigned char c = (unsigned char)word.p[i];
+
+        plain = c > 0x20 && c != 0x7f && c != '"' && c != '\'';
+    }
+    if (plain) {
+        buf_add_slice(out, word);
+        return;
+    }
+    buf_adds(out, "\"");
+    buf_add_escaped(out, word);
+    buf_adds(out, "\"");
+}
+
 static void
 add_owner(struct pubsub *p, const struct core_publish *news)
 {
     char owner[OWNER_BYTES];
 
     if (news->owner_name.n > 0) {
-        buf_add_slice(&p->payload, news->owner_name);
+        add_word(&p->payload, news->owner_name);
     } else {
         owner_print(p->engine, news->owner, owner);
         buf_adds(&p->payload, owner);

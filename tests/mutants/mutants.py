@@ -750,6 +750,12 @@ MUTANTS = [
     Mutant("R302", "rlock that is killed while it waits takes the lock later", "daemon/rlock_run.c",
            "            if (r->orphan) {\n                return RLOCK_LOST;\n            }\n", "",
            ["redis:test_rlock_restart.py Killed.test_while_it_waits"]),
+    Mutant("R303", "a subscription to what never happens is accepted", "daemon/serve/commands_pubsub.c",
+           "    if (!within_limits(c) || !all_may_fire(c, pattern)) {\n",
+           "    (void)all_may_fire;\n    if (!within_limits(c)) {\n", ["unit:test_pubsub"]),
+    Mutant("R304", "an owner with a blank in its name shifts the words of its events", "daemon/serve/pubsub.c",
+           "        add_word(&p->payload, news->owner_name);\n",
+           "        (void)add_word;\n        buf_add_slice(&p->payload, news->owner_name);\n", ["unit:test_pubsub"]),
     Mutant("R142", "who calls the page late has no place", "daemon/serve/http.c",
            "    while (h->visits_n >= VISITS_MAX) {\n",
            "    if (h->visits_n >= VISITS_MAX) {\n        close(fd);\n        free(v);\n        return;\n    }\n"

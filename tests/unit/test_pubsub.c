@@ -12,15 +12,15 @@ START_TEST(subscribing_resp2)
 {
     struct client c = come();
 
-    say(&c, "SUBSCRIBE a b\nPSUBSCRIBE x*\nSUBSCRIBE a\n");
+    say(&c, "SUBSCRIBE lock:a lock:b\nPSUBSCRIBE lock:*\nSUBSCRIBE lock:a\n");
     settle();
-    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n"
-               "*3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:3\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:3\r\n");
-    say(&c, "UNSUBSCRIBE b nosuch\nUNSUBSCRIBE\nUNSUBSCRIBE\nPUNSUBSCRIBE\nPUNSUBSCRIBE\n");
+    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:b\r\n:2\r\n"
+               "*3\r\n$10\r\npsubscribe\r\n$6\r\nlock:*\r\n:3\r\n*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:3\r\n");
+    say(&c, "UNSUBSCRIBE lock:b nosuch\nUNSUBSCRIBE\nUNSUBSCRIBE\nPUNSUBSCRIBE\nPUNSUBSCRIBE\n");
     settle();
-    expect(&c, "*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:2\r\n*3\r\n$11\r\nunsubscribe\r\n$6\r\nnosuch\r\n:2\r\n"
-               "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:1\r\n"
-               "*3\r\n$12\r\npunsubscribe\r\n$2\r\nx*\r\n:0\r\n*3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n");
+    expect(&c, "*3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:b\r\n:2\r\n*3\r\n$11\r\nunsubscribe\r\n$6\r\nnosuch\r\n:2\r\n"
+               "*3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:a\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:1\r\n"
+               "*3\r\n$12\r\npunsubscribe\r\n$6\r\nlock:*\r\n:0\r\n*3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n");
     leave(&c);
 }
 END_TEST
@@ -30,9 +30,9 @@ START_TEST(subscribing_resp3)
     struct client c = come();
 
     c.s->proto = 3;
-    say(&c, "SUBSCRIBE a\nUNSUBSCRIBE\nUNSUBSCRIBE\nPING\n");
+    say(&c, "SUBSCRIBE lock:a\nUNSUBSCRIBE\nUNSUBSCRIBE\nPING\n");
     settle();
-    expect(&c, ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n"
+    expect(&c, ">3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n>3\r\n$11\r\nunsubscribe\r\n$6\r\nlock:a\r\n:0\r\n"
                ">3\r\n$11\r\nunsubscribe\r\n_\r\n:0\r\n+PONG\r\n");
     leave(&c);
 }
@@ -46,7 +46,7 @@ START_TEST(many_are_left_at_once)
     for (i = 0; i < 100; i++) {
         char text[64];
 
-        snprintf(text, sizeof(text), "SUBSCRIBE c%d\nPSUBSCRIBE p%d\n", i, i);
+        snprintf(text, sizeof(text), "SUBSCRIBE lock:%d\nPSUBSCRIBE lock:%d\n", i, i);
         say(&c, text);
     }
     settle();
@@ -73,9 +73,9 @@ START_TEST(a_subscriber_may_do_little_in_resp2)
 {
     struct client c = come();
 
-    say(&c, "SUBSCRIBE a\nLOCK x\nPING\nPING hey\n");
+    say(&c, "SUBSCRIBE lock:a\nLOCK x\nPING\nPING hey\n");
     settle();
-    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / "
+    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / "
                "(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n"
                "*2\r\n$4\r\npong\r\n$3\r\nhey\r\n");
     ck_assert_uint_eq(redis->acquires, 0);
@@ -83,9 +83,9 @@ START_TEST(a_subscriber_may_do_little_in_resp2)
     settle();
     expect(&c, "+RESET\r\n:101\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 0);
-    say(&c, "SUBSCRIBE a\nQUIT\n");
+    say(&c, "SUBSCRIBE lock:a\nQUIT\n");
     settle();
-    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n+OK\r\n<end>");
+    expect(&c, "*3\r\n$9\r\nsubscribe\r\n$6\r\nlock:a\r\n:1\r\n+OK\r\n<end>");
     leave(&c);
 }
 END_TEST
@@ -103,9 +103,9 @@ START_TEST(subscriptions_are_limited)
         snprintf(name, sizeof(name), "%d", i);
         ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c.s, slice_of(name), i % 2), i + 1);
     }
-    say(&c, "PSUBSCRIBE x y\nPSUBSCRIBE x\nSUBSCRIBE y\n");
+    say(&c, "PSUBSCRIBE *x *y\nPSUBSCRIBE *x\nSUBSCRIBE lock:y\n");
     settle();
-    expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n*3\r\n$10\r\npsubscribe\r\n$1\r\nx\r\n:1024\r\n"
+    expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n*3\r\n$10\r\npsubscribe\r\n$2\r\n*x\r\n:1024\r\n"
                "-LIMIT a session may have at most 1024 subscriptions\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 1024); /* nothing of a refused command was done */
     leave(&c);
@@ -125,6 +125,49 @@ START_TEST(channels_are_limited)
     expect(&c, "-LIMIT a channel may have at most 528 bytes\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 0);
     leave(&c);
+}
+END_TEST
+
+/* A channel that no event has is refused at once, with all of its command. */
+START_TEST(channels_of_events)
+{
+    static const struct {
+        const char *channel;
+        bool taken, taken_as_pattern;
+    } rows[] = {
+        {"lock:a", true, true},         {"lock:", false, false},       {"lock", false, false},
+        {"lock:*", true, true},         {"Lock:a", false, false},      {"locks:a", false, false},
+        {"orders:42", false, false},    {"orders:*", false, false},    {"*", false, true},
+        {"session:7", true, true},      {"session:", false, false},    {"session:x", false, true},
+        {"session:*", false, true},     {"session:-1", false, true},   {"l*", false, true},
+        {"lx*", false, false},          {"lock?a", false, true},       {"[ls]*", false, true},
+        {"\\l\\ock:a", false, true},    {"lock\\*", false, false},    {"x\\", false, false},
+        {"__Booksleeve_MasterChanged", true, true}, {"__keyspace@0__:k", true, true}, {"__*", true, true},
+        {"_*", false, true},            {"_", false, false},           {"\xff", false, false},
+    };
+    char line[100], bad[200];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int pattern = 0; pattern <= 1; pattern++) {
+            bool taken = pattern ? rows[i].taken_as_pattern : rows[i].taken;
+            struct client c = come();
+            struct buf b;
+
+            snprintf(line, sizeof(line), "%sSUBSCRIBE lock:first %s\n", pattern ? "P" : "", rows[i].channel);
+            snprintf(bad, sizeof(bad), "%s%s%s", "-ERR no event is ever published to '",
+                     rows[i].channel[0] == '\xff' ? "\\xff" : rows[i].channel,
+                     "'; channels are lock:<name> and session:<id>\r\n");
+            say(&c, line);
+            settle();
+            buf_init(&b, 0);
+            hear(&c, &b);
+            ck_assert_msg((b.p[0] == '*') == taken, "%s", line);
+            ck_assert_msg(taken || strcmp(b.p, bad) == 0, "%s%s", line, b.p);
+            ck_assert_int_eq(pubsub_count(c.s), taken ? 2 : 0);
+            buf_fini(&b);
+            leave(&c);
+        }
+    }
 }
 END_TEST
 
@@ -157,6 +200,58 @@ START_TEST(news_words)
              strlen(words[_i]) + 6, words[_i]);
     expect(&c, want);
     leave(&c);
+}
+END_TEST
+
+/* Whatever an owner is called: its event is four words of a text line, or three and a name. */
+START_TEST(owners_are_one_word)
+{
+    static const struct {
+        const char *owner, *printed;
+    } rows[] = {
+        {"w7", "w7"},
+        {"host:pid:task=1", "host:pid:task=1"},
+        {"back\\slash", "back\\slash"},
+        {"m\xc3\xbcller", "m\xc3\xbcller"},
+        {"my job", "\"my job\""},
+        {" ", "\" \""},
+        {"\"", "\"\\x22\""},
+        {"it's", "\"it's\""},
+        {"a\"b c\\", "\"a\\x22b c\\x5c\""},
+        {"two\r\nlines", "\"two\\x0d\\x0alines\""},
+        {"tab\tvt\v\f", "\"tab\\x09vt\\x0b\\x0c\""},
+        {"\x7f\xc3\xbc", "\"\\x7f\\xc3\\xbc\""},
+    };
+    static const struct reader_limits limits = {.words = 8, .line_bytes = 512, .word_bytes = 512};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client channel = come(), session = come();
+        struct core_publish news = news_of(CORE_NEWS_LOST, "my name", rows[i].owner);
+        char payload[200], want[300];
+        struct reader r;
+        struct words words;
+
+        pubsub_subscribe(engine->pubsub, channel.s, slice_of("lock:my name"), false);
+        pubsub_subscribe(engine->pubsub, session.s, slice_of("session:7"), false);
+        pubsub_news(engine->pubsub, &news);
+        turn();
+        snprintf(payload, sizeof(payload), "lost 17 %s", rows[i].printed);
+        snprintf(want, sizeof(want), "*3\r\n$7\r\nmessage\r\n$12\r\nlock:my name\r\n$%zu\r\n%s\r\n",
+                 strlen(payload), payload);
+        expect(&channel, want);
+        snprintf(want, sizeof(want), "*3\r\n$7\r\nmessage\r\n$9\r\nsession:7\r\n$%zu\r\n%s my name\r\n",
+                 strlen(payload) + 8, payload);
+        expect(&session, want);
+        reader_init(&r, &limits);
+        ck_assert(reader_feed(&r, payload, strlen(payload)) && reader_feed(&r, "\n", 1));
+        ck_assert_int_eq(reader_next(&r, &words), READER_READY);
+        ck_assert_uint_eq(words.n, 3);
+        ck_assert_uint_eq(words.word[2].n, strlen(rows[i].owner));
+        ck_assert_int_eq(memcmp(words.word[2].p, rows[i].owner, words.word[2].n), 0);
+        reader_fini(&r);
+        leave(&channel);
+        leave(&session);
+    }
 }
 END_TEST
 
@@ -299,6 +394,8 @@ main(void)
     tcase_add_test(tc, a_subscriber_may_do_little_in_resp2);
     tcase_add_test(tc, subscriptions_are_limited);
     tcase_add_test(tc, channels_are_limited);
+    tcase_add_test(tc, channels_of_events);
+    tcase_add_test(tc, owners_are_one_word);
     tcase_add_loop_test(tc, news_words, 0, 4);
     tcase_add_test(tc, who_hears_what);
     tcase_add_test(tc, both_resps_hear_the_same_channel);
