@@ -104,6 +104,9 @@ void engine_spec(struct engine *e, struct slice name, struct core_spec *spec);
 /* The same for the names of all these requests at once. False: out of memory. */
 bool engine_specs(struct engine *e, struct core_request *rq, size_t n);
 
+/* Frees the sessions that have ended. */
+void engine_reap(struct engine *e);
+
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is or may be more to do. */
 bool engine_turn_end(struct engine *e);
 

@@ -1,0 +1,102 @@
+/*
+ * tree_private.h -- what INFO tree notes (tree.c), and draws (tree_lines.c).
+ */
+#ifndef RLOCKD_SERVE_TREE_PRIVATE_H
+#define RLOCKD_SERVE_TREE_PRIVATE_H
+
+#include "daemon/serve/commands_private.h"
+
+struct who {
+    uint64_t id, session;
+    size_t at, n; /* its name, in tree.bytes */
+};
+
+/* A name that somebody waits for. */
+struct contended {
+    size_t at, n;          /* in tree.bytes */
+    size_t wait, waits_n;  /* its queue: from this one of tree.waits on */
+    size_t hold, holds_n;  /* its holders: from this one of tree.holds on */
+    const char *state;
+    int64_t deadline_us;
+    uint32_t limit;        /* 0 = a kind without permits */
+    bool wanted;           /* it is to be printed */
+    bool printed;
+    bool open;             /* we are inside its queue */
+    bool deep;             /* its queue stands too far to the right: it is printed behind the trees */
+};
+
+struct wait {
+    struct who who;
+    size_t name; /* in tree.names */
+    uint32_t position;
+    int64_t waited_us, deadline_us;
+    bool shared, kept;
+};
+
+struct hold {
+    struct who who;
+    size_t name;
+    struct core_grant grant;
+    int64_t held_us;
+    bool shared, printed;
+};
+
+/* What an owner waits for or holds: sorted, to be searched. */
+struct of_owner {
+    uint64_t owner;
+    size_t name, i; /* in tree.waits or tree.holds */
+};
+
+struct records {
+    void *p; /* owned */
+    size_t n;
+};
+
+struct tree {
+    struct engine *engine;
+    int64_t now_us;           /* of the step; at last of when it is printed */
+    struct core_walk walk;    /* over those who wait */
+    size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
+    bool begun, failed;       /* out of memory: what was noted is not whole, and nobody will see it */
+    struct buf *out;          /* while it is printed */
+    struct outbox *box;       /* borrowed, then: hears which grants the text relies on */
+    uint64_t losses;          /* metrics.lost when it began */
+    struct buf bytes; /* owned: names of locks and owners */
+    struct records names, waits, holds;           /* of contended, wait, hold */
+    struct records waits_by_owner, holds_by_owner; /* of of_owner */
+    size_t rows, rows_max, left_out;
+    size_t glob_n;
+    char glob[];
+};
+
+static inline struct contended *
+name_of(const struct tree *t, size_t i)
+{
+    return (struct contended *)t->names.p + i;
+}
+
+static inline struct wait *
+wait_of(const struct tree *t, size_t i)
+{
+    return (struct wait *)t->waits.p + i;
+}
+
+static inline struct hold *
+hold_of(const struct tree *t, size_t i)
+{
+    return (struct hold *)t->holds.p + i;
+}
+
+static inline struct slice
+bytes_of(const struct tree *t, size_t at, size_t n)
+{
+    return (struct slice){n > 0 ? t->bytes.p + at : NULL, n};
+}
+
+/* Its first record in an index that is sorted; `end` is behind its last. */
+const struct of_owner *tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end);
+
+/* Draws what is wanted into tree.out, tree.rows_max lines at most. */
+void tree_draw(struct tree *t);
+
+#endif

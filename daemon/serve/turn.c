@@ -1,0 +1,219 @@
+/*
+ * turn.c -- a turn of the loop: what is due, whose input is taken, whose output is written, and in which order.
+ *
+ * Owns engine.ready and engine.rest, and what the timer is set to: libevent's runs on a coarser clock than ours, and only
+ * wakes us.
+ *
+ * I1  What is due happens before any input of the same turn is looked at.
+ * I2  A closed session is freed at the end of the turn, never inside it.
+ */
+#include "daemon/serve/engine.h"
+
+#include <event2/event.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/units.h"
+#include "daemon/serve/auth_limit.h"
+#include "daemon/serve/listing.h"
+#include "daemon/serve/pubsub.h"
+#include "daemon/serve/session.h"
+#include "daemon/serve/unseen.h"
+
+/* Of all sessions together, in one turn; a share of it is within these bounds. */
+#define REQUESTS_PER_TURN 1024
+#define SHARE_MIN 16
+#define SHARE_MAX 256
+#define INPUT_US (4 * US_PER_MS) /* the input of a turn may take so long ... */
+#define REST_US (1 * US_PER_MS)  /* ... and that of those whom a former turn has cut short this much longer */
+
+/* ---- what is due ---- */
+
+static void
+send_all(struct engine *e)
+{
+    backend_flush(e->backend);
+    core_sent(e->core);
+}
+
+/* I1. After a gap in the clock this is what keeps us from saying "held" too late. */
+static void
+do_due(struct engine *e)
+{
+    int64_t now_us = clock_now_us();
+
+    if (core_next_us(e->core) <= now_us) {
+        engine_step(e, &(struct core_event){.type = CORE_TIME});
+    }
+    while (heap_min_at(&e->due) <= now_us) {
+        session_overdue(container_of(heap_min(&e->due), struct session, due));
+    }
+    auth_limit_due(e, now_us);
+    if (e->look_us <= now_us) {
+        unseen_look(e, now_us);
+    }
+}
+
+static int64_t
+next_us(const struct engine *e)
+{
+    int64_t at_us = core_next_us(e->core), due_us = heap_min_at(&e->due);
+
+    at_us = e->look_us < at_us ? e->look_us : at_us;
+    at_us = auth_limit_next_us(e) < at_us ? auth_limit_next_us(e) : at_us;
+    return due_us < at_us ? due_us : at_us;
+}
+
+/* What is due may move away in every turn: the timer then comes too early once, and is set anew. */
+static void
+arm_timer(struct engine *e)
+{
+    int64_t at_us = next_us(e), in_us;
+    struct timeval tv;
+
+#ifdef RLOCKD_TEST_CLOCK
+    e->timer_at_us = CORE_FOREVER; /* the clock may have been moved since: arm anew */
+#endif
+    if (at_us >= e->timer_at_us) {
+        return;
+    }
+    e->timer_at_us = at_us;
+    in_us = at_us - clock_now_us();
+    in_us = in_us > 0 ? in_us : 0;
+    tv.tv_sec = (time_t)(in_us / US_PER_S);
+    tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
+    if (event_add(e->timer, &tv) != 0) { /* no memory: no sleep before what is due is done */
+        event_active(e->timer, EV_TIMEOUT, 0);
+    }
+}
+
+/* ---- whose turn it is ---- */
+
+static struct session *
+ready_session(struct list *node)
+{
+    return container_of(node, struct session, ready_node);
+}
+
+/* Something came in this turn, or nothing did, and it is worth while to look for more before the loop sleeps. */
+static bool
+stays_awake(struct engine *e)
+{
+    uint64_t stirs_n = e->metrics.requests + e->steps_n;
+    bool busy = stirs_n != e->stirs_n;
+
+    e->stirs_n = stirs_n;
+    return e->conf->spin_us != 0 && spin_on(&e->spin, e->conf->spin_us, busy, clock_now_us());
+}
+
+/* More would not change a share. */
+static unsigned
+count_sharers(const struct list *list, unsigned n)
+{
+    const struct list *node;
+
+    for (node = list->next; node != list && n < REQUESTS_PER_TURN / SHARE_MIN; node = node->next) {
+        n++;
+    }
+    return n;
+}
+
+/* The more sessions want to go on, the less may each of them, so that none waits long for all the others. */
+static void
+deal(struct engine *e)
+{
+    unsigned n = count_sharers(&e->rest, count_sharers(&e->ready, 0));
+
+    e->share = n > 0 ? REQUESTS_PER_TURN / n : SHARE_MAX;
+    e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
+}
+
+/* Also what this turn has begun behind the turns of listings and patterns. */
+static bool
+has_more(const struct engine *e)
+{
+    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->listings) || pubsub_lags(e->pubsub);
+}
+
+/* Requests differ: of those that walk over something long a turn has fewer. */
+bool
+engine_input_late(const struct engine *e)
+{
+    return clock_now_us() - e->input_us > INPUT_US;
+}
+
+/*
+ * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
+ * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who is
+ * woken joins at its end, and has its turn, too.
+ */
+static void
+listen_to(struct engine *e, struct list *from)
+{
+    struct list *node = e->ready.prev; /* the last one that has had its turn, or the head */
+
+    while (!list_empty(from)) {
+        struct list *first = from->next;
+
+        list_remove(first);
+        list_push_back(&e->ready, first);
+        while (node->next != &e->ready) {
+            node = node->next;
+            session_input(ready_session(node));
+        }
+        if (engine_input_late(e)) {
+            return;
+        }
+    }
+}
+
+void
+engine_reap(struct engine *e)
+{
+    while (!list_empty(&e->dying)) {
+        session_free(container_of(e->dying.next, struct session, node));
+    }
+}
+
+/*
+ * Three passes. Input first: of those who come; then of those who have more than a turn takes, who wait for each other
+ * and nobody for them. Then Redis is given its work, and only then, while Redis has it, the replies are
+ * written: to who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
+ * that UNLOCK.
+ */
+bool
+engine_turn_end(struct engine *e)
+{
+    struct list come, again;
+    bool behind;
+
+    do_due(e);
+    pubsub_turn(e->pubsub);
+    listings_turn(e);
+    deal(e);
+    list_init(&come);
+    list_move_all(&come, &e->ready);
+    e->input_us = clock_now_us();
+    listen_to(e, &come);
+    if (engine_input_late(e)) {
+        e->input_us = clock_now_us() - (INPUT_US - REST_US);
+    }
+    listen_to(e, &e->rest);
+    send_all(e);
+    list_init(&again);
+    while (!list_empty(&e->ready)) {
+        struct session *s = ready_session(e->ready.prev);
+
+        list_remove(&s->ready_node);
+        if (session_turn(s)) {
+            list_remove(&s->ready_node); /* it may have woken itself */
+            list_push_front(&again, &s->ready_node);
+        }
+    }
+    list_move_all(&e->ready, &come);
+    list_move_all(&e->rest, &again);
+    send_all(e); /* what sessions left behind that ended meanwhile */
+    engine_reap(e);
+    behind = keeper_turn(e);
+    arm_timer(e);
+    return behind || has_more(e) || next_us(e) <= clock_now_us() || stays_awake(e);
+}
