@@ -4,7 +4,8 @@
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
  * number they had in Redis, and as insistently as any release. Named owners have their grace: what they held they go on
  * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand
- * as they stood, before everybody who comes now. Who has not come back when the grace is over has ended.
+ * as they stood, before everybody who comes now. Who has not come back when the grace is over has ended;
+ * it begins with the first process that the owner was not seen by.
  *
  * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
  * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
@@ -201,15 +202,31 @@ by_order(const void *left, const void *right)
     return l->order < r->order ? -1 : l->order > r->order;
 }
 
-/* All have their grace now, as if their last connection had just gone. */
+/*
+ * All have their grace now, as if their last connection had just gone; but those that no session has used since it began
+ * in a process before us, only what is left of it. Their records are exchanged for ours before they go.
+ */
 static void
-begin_grace(struct core *c)
+begin_grace(struct core *c, const struct core_adoption *a)
 {
     struct owner *o, *next;
 
+    for (size_t i = 0; i < a->owners_n; i++) {
+        const struct core_kept_owner *k = &a->owner[i];
+
+        o = owner_find(c, k->name);
+        if (o != NULL) {
+            o->until_us = o->until_us != 0 ? earlier(o->until_us, k->until_us) : k->until_us;
+        }
+    }
     HASH_ITER(hh, c->owners, o, next)
     {
-        timer_set(c, &o->timer, after_us(c->now_us, o->grace_us));
+        int64_t until_us = after_us(c->now_us, o->grace_us);
+
+        owner_left(c, o, o->until_us != 0 ? earlier(o->until_us, until_us) : until_us);
+    }
+    for (size_t i = 0; i < a->owners_n; i++) {
+        core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = a->owner[i].id});
     }
 }
 
@@ -235,7 +252,7 @@ adopt(struct core *c, struct core_adoption *a)
             core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = a->kept[i].part.claim});
         }
     }
-    begin_grace(c);
+    begin_grace(c, a);
 }
 
 /* ---- Redis is there ---- */

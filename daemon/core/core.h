@@ -188,10 +188,19 @@ struct core_kept {
     int64_t owner_grace_us, place_grace_us;
 };
 
+/* A named owner that no session uses: it ends then, also in the process after us. */
+struct core_kept_owner {
+    uint64_t id;      /* of the record */
+    struct slice name;
+    int64_t until_us;
+};
+
 /* What was kept when the process before us ended, and what has become of it. */
 struct core_adoption {
     struct core_kept *kept; /* put into another order */
     size_t n;
+    const struct core_kept_owner *owner;
+    size_t owners_n;
     uint64_t serial;        /* ids up to this one may have been used */
     uint64_t token;         /* every token that was given is at most this, as far as is known */
     size_t held, places, freed, lost, failed; /* out */
@@ -232,6 +241,8 @@ enum core_action_type {
     CORE_PUBLISH,
     CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
     CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
+    CORE_KEEP_OWNER, /* remember this of a named owner: no session uses it any more, and it has claims */
+    CORE_FORGET_OWNER, /* a session uses it again, or it has ended */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
     CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
 };
@@ -363,7 +374,8 @@ struct core_action {
         struct core_publish publish;
         struct slice say;     /* SAY */
         struct core_kept keep; /* KEEP */
-        uint64_t forget;      /* FORGET: id of the claim */
+        struct core_kept_owner keep_owner; /* KEEP_OWNER */
+        uint64_t forget;      /* FORGET: id of the claim; FORGET_OWNER: of the record */
         uint64_t epoch;       /* RECLAIMED */
     };
 };

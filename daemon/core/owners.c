@@ -42,9 +42,43 @@ owner_new(struct core *c, uint64_t id)
     return o;
 }
 
+/*
+ * A process that starts again and again would give a vanished owner a new grace each time. So the end of its grace is
+ * kept, from when its last session went, or from the first start since. Not in a drain: then sessions go because their
+ * daemon does, and their owners have their grace when the next one is there.
+ */
+static void
+owner_keep(struct core *c, struct owner *o, int64_t until_us)
+{
+    struct core_action a = {.type = CORE_KEEP_OWNER};
+
+    o->until_us = c->conf.keeps && !c->draining && o->claims_n > 0 ? until_us : 0;
+    if (o->until_us != 0) {
+        a.keep_owner = (struct core_kept_owner){o->id, {o->name, o->name_n}, until_us};
+        core_act(c, &a);
+    }
+}
+
+static void
+owner_forget(struct core *c, struct owner *o)
+{
+    if (o->until_us != 0) {
+        o->until_us = 0;
+        core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = o->id});
+    }
+}
+
+void
+owner_left(struct core *c, struct owner *o, int64_t until_us)
+{
+    timer_set(c, &o->timer, until_us);
+    owner_keep(c, o, until_us);
+}
+
 static void
 owner_free(struct core *c, struct owner *o)
 {
+    owner_forget(c, o);
     assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->ties));
     job_end(&o->job);
     list_remove(&o->work);
@@ -142,7 +176,7 @@ tie_free(struct core *c, struct tie *ln)
     list_remove(&ln->owner_node);
     spares_give(&c->spares, ln, sizeof(*ln));
     if (list_empty(&o->ties) && !o->ending) {
-        timer_set(c, &o->timer, after_us(c->now_us, o->grace_us));
+        owner_left(c, o, after_us(c->now_us, o->grace_us));
     }
 }
 
@@ -181,6 +215,7 @@ tie_add(struct core *c, struct peer *p, struct owner *o)
     list_push_back(&p->ties, &ln->peer_node);
     list_push_back(&o->ties, &ln->owner_node);
     timer_set(c, &o->timer, CORE_FOREVER);
+    owner_forget(c, o);
     return true;
 }
 
@@ -241,16 +276,25 @@ owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct
     return CORE_GRANTED;
 }
 
-/* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
 struct owner *
-owner_adopt(struct core *c, struct slice name)
+owner_find(const struct core *c, struct slice name)
 {
     unsigned hash = hash_name(&c->key, name.p, name.n);
     struct owner *o = NULL;
 
+    HASH_FIND_BYHASHVALUE(hh, c->owners, name.p, name.n, hash, o);
+    return o;
+}
+
+/* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
+struct owner *
+owner_adopt(struct core *c, struct slice name)
+{
+    struct owner *o;
+
     if (name.n > 0) {
-        HASH_FIND_BYHASHVALUE(hh, c->owners, name.p, name.n, hash, o);
-        return o != NULL ? o : owner_named(c, name, hash);
+        o = owner_find(c, name);
+        return o != NULL ? o : owner_named(c, name, hash_name(&c->key, name.p, name.n));
     }
     o = owner_new(c, ++c->serial);
     if (o != NULL) {

@@ -117,6 +117,7 @@ struct owner {
     struct list ties;     /* tie.owner_node; named owners only */
     struct list work;     /* in core.owner_work */
     struct timer timer;   /* named, no session left: the end of its grace */
+    int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];
     UT_hash_handle hh;    /* core.owners; named owners that are not ending */
@@ -374,6 +375,8 @@ enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bo
 struct owner *owner_adopt(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us); /* counts that of the lock, and what it asks for */
 void owner_timer(struct core *c, struct owner *o);
+struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
+void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
 void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
 

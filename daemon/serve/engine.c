@@ -108,6 +108,12 @@ sink(void *ctx, const struct core_action *a)
     case CORE_FORGET:
         keeper_forget(e, a->forget);
         break;
+    case CORE_KEEP_OWNER:
+        keeper_keep_owner(e, &a->keep_owner);
+        break;
+    case CORE_FORGET_OWNER:
+        keeper_forget_owner(e, a->forget);
+        break;
     case CORE_RECLAIMED:
         keeper_reclaimed(&e->keeper, a->epoch);
         backend_reclaimed(e->backend, a->epoch);

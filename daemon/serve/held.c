@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/serve/owners_file.h"
 #include "daemon/serve/table.h"
 
 /* Raised with every change of what is in the file, and of the order of kinds.def, values.def and core_kept_part. */
@@ -68,6 +69,7 @@ static const struct {
 
 struct held {
     struct table table[TABLES];
+    struct owners_file owners;
     char boot[HELD_BOOT];
     bool same_boot;
     struct held_counts counts;
@@ -272,6 +274,7 @@ held_open(int dir, const char *boot, char error[160])
     for (int i = 0; i < TABLES; i++) {
         h->table[i].fd = -1;
     }
+    h->owners.table.fd = -1;
     for (int i = 0; i < TABLES; i++) {
         struct table *t = &h->table[i];
 
@@ -285,6 +288,10 @@ held_open(int dir, const char *boot, char error[160])
         if (!table_index(t)) {
             goto fail;
         }
+    }
+    if (!owners_file_open(&h->owners, dir)) {
+        snprintf(error, 160, OWNERS_FILE ": %s", errno != 0 ? strerror(errno) : "out of memory");
+        goto fail;
     }
     h->same_boot = strncmp(head_of(&h->table[SHORT])->boot, h->boot, HELD_BOOT) == 0;
     return h;
@@ -301,6 +308,7 @@ held_close(struct held **h)
         for (int i = 0; i < TABLES; i++) {
             table_close(&(*h)->table[i]);
         }
+        owners_file_close(&(*h)->owners);
         free(*h);
         *h = NULL;
     }
@@ -347,10 +355,19 @@ load_table(struct held *h, struct table *t, struct core_adoption *a, char **text
     return table_index(t); /* without the broken ones */
 }
 
+/* Of both files, in which it must be the same. */
+static void
+set_serial(struct held *h, uint64_t serial)
+{
+    head_of(&h->table[SHORT])->serial = serial;
+    owners_file_serial(&h->owners, serial);
+}
+
 bool
 held_load(struct held *h, struct core_adoption *a)
 {
     struct head *head = head_of(&h->table[SHORT]);
+    struct core_kept_owner *owner;
     size_t used = 0, room = 0, records;
     char *text;
 
@@ -367,6 +384,11 @@ held_load(struct held *h, struct core_adoption *a)
     if (a->kept == NULL) {
         return false;
     }
+    if (!owners_file_load(&h->owners, h->same_boot, head->serial, &owner, &a->owners_n, &h->counts.torn)) {
+        held_loaded_free(a);
+        return false;
+    }
+    a->owner = owner;
     text = (char *)a->kept + records;
     for (int i = 0; i < TABLES; i++) {
         if (!load_table(h, &h->table[i], a, &text)) {
@@ -374,7 +396,7 @@ held_load(struct held *h, struct core_adoption *a)
             return false;
         }
     }
-    head->serial = a->serial + 2 * HELD_BLOCK;
+    set_serial(h, a->serial + 2 * HELD_BLOCK);
     return msync(head, TABLE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;
 }
 
@@ -382,8 +404,10 @@ void
 held_loaded_free(struct core_adoption *a)
 {
     free(a->kept);
+    free((void *)(uintptr_t)a->owner);
     a->kept = NULL;
-    a->n = 0;
+    a->owner = NULL;
+    a->n = a->owners_n = 0;
 }
 
 void
@@ -443,9 +467,24 @@ held_forget(struct held *h, uint64_t claim)
 }
 
 bool
+held_keep_owner(struct held *h, const struct core_kept_owner *k)
+{
+    bool kept = owners_file_keep(&h->owners, k);
+
+    h->counts.unkept += !kept;
+    return kept;
+}
+
+void
+held_forget_owner(struct held *h, uint64_t id)
+{
+    owners_file_forget(&h->owners, id);
+}
+
+bool
 held_tidy(struct held *h)
 {
-    bool more = false;
+    bool more = table_tidy(&h->owners.table);
 
     for (int i = 0; i < TABLES; i++) {
         more |= table_tidy(&h->table[i]);
@@ -459,7 +498,7 @@ held_serial(struct held *h, uint64_t serial)
     struct head *head = head_of(&h->table[SHORT]);
 
     if (serial + HELD_BLOCK > head->serial) {
-        head->serial = serial + 2 * HELD_BLOCK;
+        set_serial(h, serial + 2 * HELD_BLOCK);
     }
 }
 
@@ -496,5 +535,7 @@ held_count(const struct held *h)
         c.kept += h->table[i].used_n;
         c.bytes += h->table[i].mapped;
     }
+    c.owners = h->owners.table.used_n;
+    c.bytes += h->owners.table.mapped;
     return c;
 }

@@ -21,6 +21,7 @@ struct held;
 
 struct held_counts {
     uint64_t kept;   /* records now */
+    uint64_t owners; /* named owners that no session uses */
     uint64_t bytes;  /* of the files */
     uint64_t torn;   /* found broken at the start, and dropped */
     uint64_t unkept; /* could not be kept: no room on the disk, no memory, or too long a name */
@@ -34,8 +35,8 @@ struct held *held_open(int dir, const char *boot, char error[160]);
 void held_close(struct held **h);
 
 /*
- * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), the
- * last id and token. Ids above that are reserved from now on. False: out of memory. The records are to be freed.
+ * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), named
+ * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on. False: out of memory. The records are to be freed.
  */
 bool held_load(struct held *h, struct core_adoption *a);
 void held_loaded_free(struct core_adoption *a);
@@ -46,6 +47,10 @@ void held_adopted(struct held *h);
 /* False: it is not kept (any more). */
 bool held_keep(struct held *h, const struct core_kept *k);
 void held_forget(struct held *h, uint64_t claim);
+
+/* The same for named owners that no session uses; see owners_file.h. */
+bool held_keep_owner(struct held *h, const struct core_kept_owner *k);
+void held_forget_owner(struct held *h, uint64_t id);
 
 /* A bit of what makes files smaller that are mostly empty. True: there is more of it. */
 bool held_tidy(struct held *h);

@@ -105,6 +105,7 @@ info_persistence(struct info *in)
     }
     c = held_count(k->held);
     line(in, "state_kept:%" PRIu64, c.kept);
+    line(in, "state_owners:%" PRIu64, c.owners);
     line(in, "state_bytes:%" PRIu64, c.bytes);
     line(in, "state_not_kept:%" PRIu64, c.unkept);
     line(in, "state_adopted:%zu", k->adopted);

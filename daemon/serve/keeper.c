@@ -105,6 +105,18 @@ keeper_keep(struct engine *e, const struct core_kept *what)
 }
 
 void
+keeper_keep_owner(struct engine *e, const struct core_kept_owner *what)
+{
+    (void)held_keep_owner(e->keeper.held, what); /* counted; after a crash it has its grace anew */
+}
+
+void
+keeper_forget_owner(struct engine *e, uint64_t id)
+{
+    held_forget_owner(e->keeper.held, id);
+}
+
+void
 keeper_forget(struct engine *e, uint64_t claim)
 {
     held_forget(e->keeper.held, claim);

@@ -29,6 +29,8 @@ bool keeper_adopt(struct engine *e, char error[160]);
 /* What the core says. */
 void keeper_keep(struct engine *e, const struct core_kept *what);
 void keeper_forget(struct engine *e, uint64_t claim);
+void keeper_keep_owner(struct engine *e, const struct core_kept_owner *what);
+void keeper_forget_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
 uint64_t keeper_epoch(const struct keeper *k);

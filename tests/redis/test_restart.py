@@ -264,6 +264,47 @@ class Named(Restart):
         d.advance("2s")
         until(lambda: self.key_of("a") == 0)
 
+    def test_a_vanished_owner_ends_in_a_crash_loop(self):
+        """Started again and again within owner_grace, and killed: the first deadline counts, for locks and places."""
+        conf = "locks: { owner_grace: 3s }\n"
+        d = self.start(conf=conf)
+        c, w = self.conn(d), self.conn(d)
+        c.cmd("LOCK", "a", "OWNER", "gone", "KIND", "fair")
+        w.line("LOCK a OWNER waits KIND fair")
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{a}") == 1)
+        began = time.monotonic()
+        for conn in (c, w):
+            conn.close()
+        until(lambda: d.info("persistence")["state_owners"] == "2")
+        freed = None
+        for n in range(12):
+            d = self.again(d, "d%d" % n, conf=conf)
+            end = time.monotonic() + 0.5
+            while freed is None and time.monotonic() < end:
+                freed = time.monotonic() - began if self.key_of("a") == 0 else None
+                time.sleep(0.01)
+            if freed is not None:
+                break
+        self.assertIsNotNone(freed, "after 12 starts it is still held")
+        self.assertGreater(freed, 2.9)
+        until(lambda: self.r.cmd("LLEN", "redisson_lock_queue:{a}") == 0)
+        until(lambda: d.info("persistence")["state_owners"] == "0")
+
+    def test_an_owner_that_came_back_has_its_whole_grace(self):
+        conf = "locks: { owner_grace: 3s }\n"
+        d = self.start(conf=conf)
+        c = self.conn(d)
+        token = c.cmd("LOCK", "a", "OWNER", "w")
+        c.close()
+        until(lambda: d.info("persistence")["state_owners"] == "1")
+        d.advance("2900ms")
+        c = self.conn(d)
+        self.assertEqual(c.cmd("LOCK", "a", "OWNER", "w", "ONCE"), token)
+        self.assertEqual(d.info("persistence")["state_owners"], "0")
+        d = self.again(d, "second", conf=conf)
+        d.advance("2s")
+        self.assertEqual(self.conn(d).cmd("LOCK", "a", "OWNER", "w", "ONCE", "WAIT", "10s"), token)
+
     def test_what_ran_out_meanwhile_is_lost_and_told_once(self):
         d = self.start()
         c = self.conn(d)

@@ -93,6 +93,12 @@ sink(void *ctx, const struct core_action *a)
     case CORE_FORGET:
         state_forget(d, a->forget);
         break;
+    case CORE_KEEP_OWNER:
+        state_keep_owner(d, &a->keep_owner);
+        break;
+    case CORE_FORGET_OWNER:
+        state_forget_owner(d, a->forget);
+        break;
     case CORE_RECLAIMED:
         trace(d->world, who(d), "reclaimed in epoch %" PRIu64, a->epoch);
         sight(d->world, SIGHT_RECLAIMED);

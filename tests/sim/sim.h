@@ -203,6 +203,8 @@ struct state {
     uint64_t nonce[BACKEND_FORMERS + 1]; /* of this process, then of those before it */
     struct core_kept *record, *written;  /* owned; now, and as a page was last written to the disk */
     size_t n, room, written_n, written_room;
+    struct core_kept_owner *owner;       /* owned; named owners that no session uses */
+    size_t owners_n, owners_room;
     uint64_t serial, token, epoch;
     bool others;
     bool other_boot;             /* the machine has lost its power since */
@@ -428,6 +430,8 @@ enum kind scripts_kind(int script);
 void state_begin(struct daemon *d);                            /* a new process: who it is */
 void state_adopt(struct daemon *d);                            /* its first step */
 void state_keep(struct daemon *d, const struct core_kept *k);
+void state_keep_owner(struct daemon *d, const struct core_kept_owner *k);
+void state_forget_owner(struct daemon *d, uint64_t id);
 void state_forget(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);
 void state_write(struct daemon *d);                            /* the kernel writes its pages */

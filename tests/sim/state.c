@@ -76,6 +76,35 @@ state_forget(struct daemon *d, uint64_t claim)
     }
 }
 
+void
+state_keep_owner(struct daemon *d, const struct core_kept_owner *k)
+{
+    struct state *s = &d->state;
+
+    if (s->owners_n == s->owners_room) {
+        s->owners_room = 2 * s->owners_room + 8;
+        s->owner = realloc(s->owner, s->owners_room * sizeof(*s->owner));
+        if (s->owner == NULL) {
+            abort();
+        }
+    }
+    s->owner[s->owners_n] = *k;
+    s->owner[s->owners_n++].name = clients_owner(k->name);
+}
+
+void
+state_forget_owner(struct daemon *d, uint64_t id)
+{
+    struct state *s = &d->state;
+
+    for (size_t i = 0; i < s->owners_n; i++) {
+        if (s->owner[i].id == id) {
+            s->owner[i] = s->owner[--s->owners_n];
+            return;
+        }
+    }
+}
+
 /* A daemon without a state directory is another one with every process. */
 void
 state_begin(struct daemon *d)
@@ -96,6 +125,7 @@ state_adopt(struct daemon *d)
 {
     struct state *s = &d->state;
     struct core_adoption a = {.serial = s->serial, .token = s->token, .n = s->n};
+    struct core_kept_owner *owners;
     size_t room = 0;
 
     if (!d->keeps) {
@@ -106,6 +136,15 @@ state_adopt(struct daemon *d)
         a.n = 0;
     }
     a.serial += s->other_boot && s->serial != 0 ? POWER_LOSS_IDS : 0;
+    s->owners_n = s->other_boot ? 0 : s->owners_n;
+    a.owners_n = s->owners_n;
+    a.owner = owners = calloc(s->owners_n + 1, sizeof(*owners)); /* the step changes what is kept */
+    if (owners == NULL) {
+        abort();
+    }
+    if (s->owners_n > 0) {
+        memcpy(owners, s->owner, s->owners_n * sizeof(*owners));
+    }
     (void)room_for(&a.kept, &room, s->n + 1);
     for (size_t i = 0; i < s->n; i++) {
         a.kept[i] = s->record[i];
@@ -133,6 +172,7 @@ state_adopt(struct daemon *d)
     }
     s->other_boot = false;
     free(a.kept);
+    free(owners);
 }
 
 /* As keeper_turn() and held_serial(). */
@@ -203,6 +243,7 @@ void
 state_free(struct daemon *d)
 {
     free(d->state.record);
+    free(d->state.owner);
     free(d->state.written);
     d->state = (struct state){.n = 0};
 }

@@ -60,6 +60,12 @@ struct kept {
     char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
 };
 
+/* A named owner that no session uses. */
+struct kept_owner {
+    struct core_kept_owner kept;
+    char name[WORLD_TEXT];
+};
+
 /* Redis is asked who listens. */
 struct probed {
     uint64_t op;
@@ -80,6 +86,8 @@ struct world {
     struct said *said;
     struct kept *kept;
     size_t kept_n, kept_room;
+    struct kept_owner *kept_owner;
+    size_t kept_owners_n, kept_owners_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
     struct probed probe;               /* the last one */
@@ -177,6 +185,39 @@ world_forget(struct world *w, uint64_t claim)
     *r = w->kept[--w->kept_n];
 }
 
+static inline struct kept_owner *
+world_kept_owner(const struct world *w, uint64_t id)
+{
+    size_t i = 0;
+
+    while (i < w->kept_owners_n && w->kept_owner[i].kept.id != id) {
+        i++;
+    }
+    return &w->kept_owner[i];
+}
+
+static inline void
+world_keep_owner(struct world *w, const struct core_kept_owner *k)
+{
+    struct kept_owner *r;
+
+    w->kept_owner = world_room(w->kept_owner, w->kept_owners_n, &w->kept_owners_room, sizeof(*w->kept_owner));
+    r = world_kept_owner(w, k->id);
+    ck_assert_msg(r == &w->kept_owner[w->kept_owners_n] && k->until_us > 0, "an owner is kept once");
+    w->kept_owners_n++;
+    r->kept = *k;
+    world_text(r->name, k->name);
+}
+
+static inline void
+world_forget_owner(struct world *w, uint64_t id)
+{
+    struct kept_owner *r = world_kept_owner(w, id);
+
+    ck_assert_msg(r != &w->kept_owner[w->kept_owners_n], "owner %d is forgotten, and was not kept", (int)id);
+    *r = w->kept_owner[--w->kept_owners_n];
+}
+
 static inline void
 world_sink(void *ctx, const struct core_action *a)
 {
@@ -227,6 +268,12 @@ world_sink(void *ctx, const struct core_action *a)
         break;
     case CORE_FORGET:
         world_forget(w, a->forget);
+        break;
+    case CORE_KEEP_OWNER:
+        world_keep_owner(w, &a->keep_owner);
+        break;
+    case CORE_FORGET_OWNER:
+        world_forget_owner(w, a->forget);
         break;
     default:
         if (w->no_memory && a->op.untaken != NULL) {

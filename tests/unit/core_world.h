@@ -523,9 +523,11 @@ world_close(struct world *w)
     ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.freeing == 0,
                   "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
     ck_assert_uint_eq(w->kept_n, 0);
+    ck_assert_uint_eq(w->kept_owners_n, 0);
     core_free(&w->core);
     ck_assert_ptr_null(w->core);
     free(w->kept);
+    free(w->kept_owner);
     for (size_t i = 0; i < w->answers_n; i++) {
         free(w->answers[i].detail);
     }

@@ -837,6 +837,9 @@ sink(void *ctx, const struct core_action *a)
     case CORE_FORGET:
         forget(n, a->forget);
         break;
+    case CORE_KEEP_OWNER: /* the next process gives them their grace anew; see tests/sim */
+    case CORE_FORGET_OWNER:
+        break;
     case CORE_REPLY:
         hear_reply(n->world, d, &a->reply);
         break;

@@ -231,7 +231,7 @@ keep(struct held *h, uint64_t id, size_t name_n)
 static uint64_t
 bytes_on_disk(void)
 {
-    static const char *const files[] = {"held", "held-1k", "held-2k", "held-long"};
+    static const char *const files[] = {"held", "held-1k", "held-2k", "held-long", "owners"};
     uint64_t n = 0;
     struct stat st;
 

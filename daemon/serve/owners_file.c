@@ -1,0 +1,154 @@
+/*
+ * owners_file.c -- the slots and the first page of the file `owners`. A record never changes while it counts.
+ */
+#include "daemon/serve/owners_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/hash.h"
+#include "proto/options.h"
+
+/* Raised with every change of what is in the file: one of another version is begun anew. */
+#define VERSION 1
+#define MAGIC "rlockd.O"
+
+enum { SLOT_BYTES = 256, FIRST_N = 64 };
+
+struct head {
+    char magic[8];
+    uint64_t serial;
+    uint32_t version, slot_bytes;
+};
+
+struct slot {
+    uint64_t id;  /* of the table */
+    uint64_t sum; /* of all behind it */
+    int64_t until_us;
+    uint16_t name_n;
+    char name[OPTIONS_OWNER_BYTES_MAX];
+};
+
+_Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot has room for the longest name");
+
+static struct head *
+head_of(const struct owners_file *f)
+{
+    return table_head(&f->table);
+}
+
+/* A checksum, not a secret. */
+static uint64_t
+sum_of(const struct slot *s)
+{
+    static const struct hash_key key = {0x726c6f636b64, VERSION};
+
+    return hash_bytes(&key, &s->until_us, sizeof(*s) - offsetof(struct slot, until_us));
+}
+
+static void
+clear(struct owners_file *f)
+{
+    for (uint32_t i = 0; i < f->table.slots_n; i++) {
+        table_clear(table_slot(&f->table, i));
+    }
+}
+
+bool
+owners_file_open(struct owners_file *f, int dir)
+{
+    struct head *h;
+
+    if (!table_open(&f->table, dir, OWNERS_FILE, SLOT_BYTES, FIRST_N)) {
+        return false;
+    }
+    h = head_of(f);
+    if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0 || h->version != VERSION || h->slot_bytes != SLOT_BYTES) {
+        memset(h, 0, sizeof(*h));
+        clear(f);
+        h->version = VERSION;
+        h->slot_bytes = SLOT_BYTES;
+        table_in_order();
+        memcpy(h->magic, MAGIC, sizeof(h->magic));
+    }
+    errno = 0;
+    return table_index(&f->table);
+}
+
+void
+owners_file_close(struct owners_file *f)
+{
+    table_close(&f->table);
+}
+
+static bool
+is_whole(const struct slot *s)
+{
+    return s->name_n >= 1 && s->name_n <= sizeof(s->name) && s->until_us > 0 && s->sum == sum_of(s);
+}
+
+bool
+owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_kept_owner **out, size_t *n,
+                 uint64_t *torn)
+{
+    size_t used = f->table.used_n;
+    char *text;
+
+    *n = 0;
+    *out = malloc(used * (sizeof(**out) + OPTIONS_OWNER_BYTES_MAX) + 1);
+    if (*out == NULL) {
+        return false;
+    }
+    text = (char *)(*out + used);
+    if (!counts || head_of(f)->serial != serial) {
+        clear(f);
+    }
+    for (uint32_t i = 0; i < f->table.slots_n; i++) {
+        struct slot *s = table_slot(&f->table, i);
+
+        if (table_id(s) == 0) {
+            continue;
+        }
+        if (!is_whole(s)) {
+            ++*torn;
+            table_clear(s);
+            continue;
+        }
+        memcpy(text, s->name, s->name_n);
+        (*out)[(*n)++] = (struct core_kept_owner){table_id(s), {text, s->name_n}, s->until_us};
+        text += s->name_n;
+    }
+    return table_index(&f->table); /* without those that are gone */
+}
+
+void
+owners_file_serial(struct owners_file *f, uint64_t serial)
+{
+    head_of(f)->serial = serial;
+}
+
+bool
+owners_file_keep(struct owners_file *f, const struct core_kept_owner *k)
+{
+    struct slot *s;
+
+    (void)table_remove(&f->table, k->id);
+    s = k->name.n <= sizeof(s->name) ? table_free_slot(&f->table) : NULL;
+    if (s == NULL) {
+        return false;
+    }
+    memset((char *)s + sizeof(s->id), 0, sizeof(*s) - sizeof(s->id));
+    s->until_us = k->until_us;
+    s->name_n = (uint16_t)k->name.n;
+    memcpy(s->name, k->name.p, k->name.n);
+    s->sum = sum_of(s);
+    table_commit(&f->table, k->id);
+    return true;
+}
+
+void
+owners_file_forget(struct owners_file *f, uint64_t id)
+{
+    (void)table_remove(&f->table, id);
+}

@@ -1,0 +1,97 @@
+/*
+ * core_restart.h -- a core_world.h whose process is killed, and the next one, which adopts what it has left.
+ */
+#ifndef RLOCKD_TESTS_CORE_RESTART_H
+#define RLOCKD_TESTS_CORE_RESTART_H
+
+#include "tests/unit/core_world.h"
+
+static const struct core_conf keeping = {.op_timeout_us = US_PER_S,
+                                         .max_poll_us = 5 * US_PER_S,
+                                         .handoff_time_us = 10 * US_PER_MS,
+                                         .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
+                                         .waiters_max = 100000,
+                                         .locks_max = 1000,
+                                         .keeps = true};
+
+static inline void
+open_keeping(struct world *w)
+{
+    world_open_conf(w, &keeping);
+}
+
+/* The process is killed: its sessions and whatever it waited for are gone. The next one adopts, `us` later. */
+static inline struct core_adoption
+restart_as(struct world *w, int64_t us, bool same_boot)
+{
+    static const struct hash_key key = {3, 4};
+    struct core_kept kept[64];
+    struct core_kept_owner owner[64];
+    char owner_text[64][WORLD_TEXT];
+    struct core_adoption a = {.kept = kept,
+                              .n = w->kept_n,
+                              .owner = owner,
+                              .owners_n = same_boot ? w->kept_owners_n : 0,
+                              .serial = core_totals(w->core).serial + 100};
+
+    quiet(w);
+    w->sessions_n = 0;
+    core_free(&w->core);
+    for (size_t i = 0; i < w->flights_n; i++) {
+        w->flights[i].seen = w->flights[i].answered = true;
+    }
+    ck_assert_uint_lt(w->kept_n, 64);
+    for (size_t i = 0; i < w->kept_n; i++) {
+        struct kept *r = &w->kept[i];
+
+        kept[i] = r->kept;
+        kept[i].name = slice_of(r->name);
+        kept[i].key = slice_of(r->key);
+        kept[i].owner = slice_of(r->owner);
+        kept[i].part.deadline_us = same_boot ? r->kept.part.deadline_us : 0;
+    }
+    ck_assert_uint_lt(w->kept_owners_n, 64);
+    for (size_t i = 0; i < w->kept_owners_n; i++) {
+        owner[i] = w->kept_owner[i].kept;
+        memcpy(owner_text[i], w->kept_owner[i].name, WORLD_TEXT);
+        owner[i].name = slice_of(owner_text[i]);
+    }
+    w->kept_owners_n = same_boot ? w->kept_owners_n : 0;
+    w->now_us += us;
+    w->core = core_new(&w->conf, &key, &w->metrics, (struct core_sink){world_sink, w});
+    ck_assert_ptr_nonnull(w->core);
+    world_step(w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    return a;
+}
+
+#define restarts(w) restart_as(w, MS(50), true)
+
+static inline void
+adopted(struct core_adoption a, size_t held, size_t places, size_t freed, size_t lost)
+{
+    ck_assert_msg(a.held == held && a.places == places && a.freed == freed && a.lost == lost && a.failed == 0,
+                  "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.places, a.freed, a.lost, a.failed);
+}
+
+static inline void
+reached(struct world *w)
+{
+    happens(w, &(struct core_event){.type = CORE_REACHED});
+}
+
+/* So many are held, and Redis says so. */
+static inline void
+confirmed(struct world *w, int n)
+{
+    struct flight op[4];
+
+    reached(w);
+    for (int i = 0; i < n; i++) {
+        op[i] = expect_op(w, CORE_EXTEND, "a");
+    }
+    for (int i = 0; i < n; i++) {
+        redis_says(w, op[i], CORE_OK);
+    }
+}
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * test_core_owner_grace.c -- the end of a vanished owner's grace is kept: processes that start again and again do not
+ * put it off.
+ */
+#include "tests/unit/core_restart.h"
+
+static const int64_t GRACE = SEC(10);
+
+/* alice holds "a", and her session has gone. Returns when her grace ends. */
+static int64_t
+alice_vanishes(struct world *w)
+{
+    uint64_t s = session(w);
+
+    redis_grants(w, "a", lock(w, s, "a", .owner = "alice"));
+    ck_assert_uint_eq(w->kept_owners_n, 0);
+    gone(w, s);
+    ck_assert_uint_eq(w->kept_owners_n, 1);
+    ck_assert_str_eq(w->kept_owner[0].name, "alice");
+    ck_assert_int_eq(w->kept_owner[0].kept.until_us, w->now_us + GRACE);
+    return w->now_us + GRACE;
+}
+
+/* The next process, so much later; Redis confirms what it holds. */
+static void
+crash(struct world *w, int64_t us)
+{
+    adopted(restart_as(w, us, true), 1, 0, 0, 0);
+    confirmed(w, 1);
+}
+
+static void
+expect_until(const struct world *w, int64_t until_us)
+{
+    ck_assert_uint_eq(w->kept_owners_n, 1);
+    ck_assert_int_eq(w->kept_owner[0].kept.until_us, until_us);
+}
+
+/* Killed again and again within her grace: "a" is free when the first one is over. */
+START_TEST(first_deadline_counts)
+{
+    struct world w;
+    int64_t until_us;
+
+    open_keeping(&w);
+    until_us = alice_vanishes(&w);
+    for (int i = 0; i < 3; i++) {
+        crash(&w, SEC(3));
+        expect_until(&w, until_us);
+    }
+    pass(&w, until_us - 1 - w.now_us);
+    expect_state(&w, "a", "held");
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(w.kept_owners_n, 0);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* It was over before the next process began: she has ended, and what she held is given back at once. */
+START_TEST(over_while_no_daemon_ran)
+{
+    struct world w;
+
+    open_keeping(&w);
+    alice_vanishes(&w);
+    adopted(restart_as(&w, GRACE, true), 1, 0, 0, 0);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(w.kept_owners_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Her session was there until the process was killed: her grace begins with the next one, and goes on with those after it. */
+START_TEST(begins_with_the_first_start)
+{
+    struct world w;
+    int64_t until_us;
+
+    open_keeping(&w);
+    redis_grants(&w, "a", lock(&w, session(&w), "a", .owner = "alice"));
+    crash(&w, SEC(3));
+    until_us = w.now_us + GRACE;
+    expect_until(&w, until_us);
+    crash(&w, SEC(3));
+    expect_until(&w, until_us);
+    world_close(&w);
+}
+END_TEST
+
+/* Who has come back has a whole grace the next time, from when that session went, or from the next start. */
+START_TEST(coming_back_ends_it)
+{
+    for (int leaves = 0; leaves < 2; leaves++) {
+        struct world w;
+        uint64_t s;
+
+        open_keeping(&w);
+        alice_vanishes(&w);
+        crash(&w, SEC(6));
+        s = session(&w);
+        expect_reply(&w, lock(&w, s, "a", .owner = "alice", .once = true), CORE_GRANTED);
+        ck_assert_uint_eq(w.kept_owners_n, 0);
+        if (leaves) {
+            gone(&w, s);
+            expect_until(&w, w.now_us + GRACE);
+        }
+        crash(&w, leaves ? 0 : SEC(6));
+        expect_until(&w, w.now_us + GRACE);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A daemon that stops sends its sessions away itself: their owners have their grace when the next one is there. */
+START_TEST(not_begun_by_a_drain)
+{
+    struct world w;
+    uint64_t s;
+
+    open_keeping(&w);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice"));
+    drains(&w);
+    gone(&w, s);
+    ck_assert_uint_eq(w.kept_owners_n, 0);
+    crash(&w, SEC(20)); /* within the lease */
+    expect_until(&w, w.now_us + GRACE);
+    world_close(&w);
+}
+END_TEST
+
+/* Of another boot no time can be told; and no record gives more than the whole grace. */
+START_TEST(never_more_than_a_grace)
+{
+    for (int same_boot = 0; same_boot < 2; same_boot++) {
+        struct world w;
+
+        open_keeping(&w);
+        alice_vanishes(&w);
+        w.kept_owner[0].kept.until_us += SEC(3600);
+        (void)restart_as(&w, SEC(3), same_boot);
+        expect_until(&w, w.now_us + GRACE);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A waiter's ticket ends with its owner, too. */
+START_TEST(ends_a_wait)
+{
+    struct world w;
+    uint64_t s;
+
+    open_keeping(&w);
+    take(&w, session(&w), "a");
+    s = session(&w);
+    lock(&w, s, "a", .owner = "bob", .kind = KIND_REENTRANT);
+    gone(&w, s);
+    adopted(restart_as(&w, SEC(1), true), 0, 1, 1, 0);
+    ck_assert_uint_eq(w.kept_owners_n, 1);
+    adopted(restart_as(&w, SEC(9), true), 0, 1, 1, 0);
+    ck_assert_uint_eq(w.kept_owners_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        first_deadline_counts, over_while_no_daemon_ran, begins_with_the_first_start, coming_back_ends_it,
+        not_begun_by_a_drain,  never_more_than_a_grace,  ends_a_wait,
+    };
+
+    return suite_main("core, grace of owners", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,215 @@
+/*
+ * test_owners_file.c -- the file `owners`: what is in it is there for the next process, if it counts.
+ */
+#include "daemon/serve/held.h"
+#include "daemon/serve/owners_file.h"
+#include "proto/options.h"
+#include "tests/unit/state_fixture.h"
+
+static struct core_adoption a;
+static uint64_t torn;
+
+/* The next process, after it has loaded and adopted. */
+static struct held *
+next(const char *boot)
+{
+    struct held *h = held_open(dir, boot, error);
+
+    ck_assert_msg(h != NULL, "%s", error);
+    held_loaded_free(&a);
+    ck_assert(held_load(h, &a));
+    torn = held_count(h).torn;
+    held_adopted(h);
+    return h;
+}
+
+static void
+keep(struct held *h, uint64_t id, const char *name, int64_t until_us)
+{
+    ck_assert(held_keep_owner(h, &(struct core_kept_owner){id, slice_of(name), until_us}));
+}
+
+/* alice and bob are kept; nothing runs. */
+static void
+two_are_kept(void)
+{
+    struct held *h = next("boot");
+
+    ck_assert_uint_eq(a.owners_n, 0);
+    keep(h, 11, "alice", 5000);
+    keep(h, 12, "bob", 6000);
+    keep(h, 13, "carol", 7000);
+    held_forget_owner(h, 13);
+    held_forget_owner(h, 999);
+    ck_assert_uint_eq(held_count(h).owners, 2);
+    held_close(&h);
+}
+
+static void
+expect_owner(size_t i, uint64_t id, const char *name, int64_t until_us)
+{
+    ck_assert_uint_lt(i, a.owners_n);
+    ck_assert_uint_eq(a.owner[i].id, id);
+    ck_assert(slice_eq(a.owner[i].name, slice_of(name)));
+    ck_assert_int_eq(a.owner[i].until_us, until_us);
+}
+
+static void
+file_bytes(long at, unsigned char *p, size_t n, bool writes)
+{
+    int fd = openat(dir, OWNERS_FILE, O_RDWR);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert(writes ? pwrite(fd, p, n, at) == (ssize_t)n : pread(fd, p, n, at) == (ssize_t)n);
+    close(fd);
+}
+
+static void
+flip(long at)
+{
+    unsigned char byte;
+
+    file_bytes(at, &byte, 1, false);
+    byte ^= 1;
+    file_bytes(at, &byte, 1, true);
+}
+
+START_TEST(what_is_kept_is_there)
+{
+    struct held *h;
+
+    two_are_kept();
+    for (int i = 0; i < 2; i++) { /* also where the process between has changed nothing */
+        h = next("boot");
+        ck_assert_uint_eq(a.owners_n, 2);
+        expect_owner(0, 11, "alice", 5000);
+        expect_owner(1, 12, "bob", 6000);
+        held_close(&h);
+    }
+    h = next("boot");
+    keep(h, 11, "alice", 5500); /* once more */
+    held_serial(h, a.serial + 10 * HELD_BLOCK); /* ids have been used */
+    held_close(&h);
+    h = next("boot");
+    ck_assert_uint_eq(a.owners_n, 2);
+    expect_owner(0, 11, "alice", 5500);
+    held_close(&h);
+    held_loaded_free(&a);
+}
+END_TEST
+
+/* No clock goes on over a boot. */
+START_TEST(not_of_another_boot)
+{
+    struct held *h;
+
+    two_are_kept();
+    h = next("another");
+    ck_assert_uint_eq(a.owners_n, 0);
+    ck_assert_uint_eq(held_count(h).owners, 0);
+    held_close(&h);
+    held_loaded_free(&a);
+}
+END_TEST
+
+/*
+ * A version that knows no such file has run since, and owners may have come back to it: what it left in the file is too
+ * old to count.
+ */
+START_TEST(not_of_the_process_before_the_last)
+{
+    unsigned char before[TABLE_HEAD + 64 * 256];
+    struct held *h;
+
+    two_are_kept();
+    file_bytes(0, before, sizeof(before), false);
+    h = next("boot");
+    ck_assert_uint_eq(a.owners_n, 2);
+    held_close(&h);
+    file_bytes(0, before, sizeof(before), true);
+    h = next("boot");
+    ck_assert_uint_eq(a.owners_n, 0);
+    ck_assert_uint_eq(held_count(h).owners, 0);
+    held_close(&h);
+    held_loaded_free(&a);
+}
+END_TEST
+
+/* Whatever byte of a record is broken: it is dropped, and the other one counts. */
+START_TEST(a_broken_record_is_dropped)
+{
+    two_are_kept();
+    for (long at = TABLE_HEAD + 8; at < TABLE_HEAD + 8 + 8 + 8 + 2 + OPTIONS_OWNER_BYTES_MAX; at++) {
+        struct held *h;
+
+        flip(at);
+        h = next("boot");
+        ck_assert_uint_eq(a.owners_n, 1);
+        expect_owner(0, 12, "bob", 6000);
+        ck_assert_uint_eq(torn, 1);
+        keep(h, 11, "alice", 5000);
+        held_close(&h);
+    }
+    held_loaded_free(&a);
+}
+END_TEST
+
+START_TEST(another_version_is_begun_anew)
+{
+    static const long places[] = {0, 16, 20}; /* magic, version, size of a slot */
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        struct held *h;
+
+        two_are_kept();
+        flip(places[i]);
+        h = next("boot");
+        ck_assert_uint_eq(a.owners_n, 0);
+        held_close(&h);
+        h = next("boot");
+        ck_assert_uint_eq(a.owners_n, 0);
+        held_close(&h);
+    }
+    held_loaded_free(&a);
+}
+END_TEST
+
+/* It grows and shrinks with the rest. */
+START_TEST(as_many_as_there_are)
+{
+    struct held *h = next("boot");
+    uint64_t least = held_count(h).bytes;
+    char name[32];
+
+    for (uint64_t id = 1; id <= 20000; id++) {
+        snprintf(name, sizeof(name), "owner-%d", (int)id);
+        keep(h, id, name, 1000 + (int64_t)id);
+    }
+    held_close(&h);
+    h = next("boot");
+    ck_assert_uint_eq(a.owners_n, 20000);
+    for (size_t i = 0; i < a.owners_n; i++) {
+        snprintf(name, sizeof(name), "owner-%d", (int)a.owner[i].id);
+        expect_owner(i, a.owner[i].id, name, 1000 + (int64_t)a.owner[i].id);
+        held_forget_owner(h, a.owner[i].id);
+    }
+    while (held_tidy(h)) {
+    }
+    ck_assert_uint_eq(held_count(h).bytes, least);
+    ck_assert(!held_keep_owner(h, &(struct core_kept_owner){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
+    ck_assert_uint_eq(held_count(h).unkept, 1);
+    held_close(&h);
+    held_loaded_free(&a);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        what_is_kept_is_there,      not_of_another_boot,           not_of_the_process_before_the_last,
+        a_broken_record_is_dropped, another_version_is_begun_anew, as_many_as_there_are,
+    };
+
+    return state_main("owners' file", tests, sizeof(tests) / sizeof(tests[0]));
+}
