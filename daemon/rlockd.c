@@ -206,7 +206,7 @@ drain(struct process *p)
 {
     p->phase = PHASE_DRAINING;
     notify_stopping();
-    sockets_stop_accepting(&p->sockets);
+    sockets_leave_calls(&p->sockets);
     engine_drain(p->engine);
     notify_status(&p->notify, p->engine);
     set_timer(p, p->conf->drain_us);
@@ -271,6 +271,7 @@ after_turn(struct process *p)
         break;
     case PHASE_DRAINING:
         if (p->time_up || engine_idle(p->engine)) {
+            engine_drain_over(p->engine);
             end_now(p);
         }
         break;

@@ -11,6 +11,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/drain.h"
 
 #define STATUS_US (1 * US_PER_S)
 
@@ -85,9 +86,14 @@ notify_status(struct notify *n, const struct engine *e)
 {
     struct core_totals t = core_totals(e->core);
     char status[sizeof(n->status)];
+    struct buf names;
 
-    snprintf(status, sizeof(status), "%s: %llu locks, %llu waiting, redis %s", e->draining ? "Draining" : "Serving",
-             (unsigned long long)t.held, (unsigned long long)t.waiters, e->redis_up ? "up" : "down");
+    buf_init(&names, 0);
+    drain_print(e, &names, NULL);
+    snprintf(status, sizeof(status), "%s: %llu locks, %llu waiting, redis %s%s%.*s",
+             e->draining ? "Draining" : "Serving", (unsigned long long)t.held, (unsigned long long)t.waiters,
+             e->redis_up ? "up" : "down", names.n > 0 ? "; waits for " : "", (int)names.n, names.n > 0 ? names.p : "");
+    buf_fini(&names);
     if (strcmp(status, n->status) != 0) {
         memcpy(n->status, status, sizeof(status));
         sd_notifyf(0, "STATUS=%s", status);

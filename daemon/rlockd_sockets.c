@@ -26,6 +26,7 @@ adopt(struct sockets *s, int fd, const char *name, char error[160])
         return false;
     }
     s->on_n++;
+    s->passed = true;
     return true;
 }
 
@@ -121,6 +122,14 @@ sockets_serve(struct sockets *s, struct engine *e, char error[160])
         log_event(e->log, LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(s->http)), NULL);
     }
     return true;
+}
+
+void
+sockets_leave_calls(struct sockets *s)
+{
+    if (s->passed) {
+        sockets_stop_accepting(s);
+    }
 }
 
 void

@@ -17,6 +17,7 @@ struct sockets {
                                                 the address counts */
     struct listener *served[OPTIONS_LISTEN_MAX];
     size_t on_n, served_n;
+    bool passed;   /* `on` was passed by systemd, which listens on */
     struct listening http_on;
     bool has_http; /* http_on is taken, and not served yet */
     struct http *http;
@@ -34,6 +35,12 @@ bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[
 
 /* Calls in those who wait. False with a message in `error`. */
 bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
+
+/*
+ * For a drain: who calls at a socket of systemd waits for the next process. Sockets of our own go on until the end, for
+ * those who look, and for named owners who come back to unlock.
+ */
+void sockets_leave_calls(struct sockets *s);
 
 /* Clients are called in no more; the page for health checks stays. */
 void sockets_stop_accepting(struct sockets *s);

@@ -425,36 +425,3 @@ engine_free(struct engine **ep)
     free(e);
     *ep = NULL;
 }
-
-/* ---- the way out ---- */
-
-void
-engine_drain(struct engine *e)
-{
-    if (e->draining) {
-        return;
-    }
-    e->draining = true;
-    log_event(e->log, LOG_INFO, "engine", "draining", "sessions", LOG_N(e->sessions_n), NULL);
-    engine_step(e, &(struct core_event){.type = CORE_DRAIN});
-}
-
-bool
-engine_idle(const struct engine *e)
-{
-    struct core_totals t = core_totals(e->core);
-
-    return t.held == 0 && t.waiters == 0 && t.freeing == 0 && backend_idle(e->backend);
-}
-
-void
-engine_close_sessions(struct engine *e, const char *reason)
-{
-    if (e->sessions_n > 0) {
-        log_event(e->log, LOG_INFO, "engine", "closing sessions", "sessions", LOG_N(e->sessions_n), "reason",
-                  LOG_S(reason), NULL);
-    }
-    while (!list_empty(&e->sessions)) {
-        session_close(container_of(e->sessions.next, struct session, node), CLOSE_SHUTDOWN);
-    }
-}

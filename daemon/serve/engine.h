@@ -120,6 +120,9 @@ void engine_reload(struct engine *e, const struct conf *conf);
 void engine_drain(struct engine *e);
 bool engine_idle(const struct engine *e);
 
+/* The drain has had its time: what it still waits for is logged. */
+void engine_drain_over(struct engine *e);
+
 /* Closes every session (what they hold is released). */
 void engine_close_sessions(struct engine *e, const char *reason);
 

@@ -15,6 +15,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
+#include "daemon/serve/drain.h"
 #include "daemon/serve/listing.h"
 #include "daemon/version.h"
 
@@ -72,6 +73,10 @@ info_server(struct info *in)
     line(in, "tcp_port:%" PRId64, tcp_port(e->conf));
     line(in, "uptime_in_seconds:%" PRId64, (in->now_us - e->started_us) / US_PER_S);
     line(in, "draining:%d", e->draining);
+    line(in, "drain_held:%" PRIu64, drain_held(e));
+    buf_adds(&in->out, "drain_locks:");
+    drain_print(e, &in->out, in->box);
+    buf_adds(&in->out, "\r\n");
 }
 
 static void

@@ -45,6 +45,52 @@ class Signals(Case):
         self.assertEqual(holder.cmd("UNLOCK", "a"), 0)
         self.assertEqual(d.wait(), 0)
 
+    def drains(self, how):
+        """Eleven locks are held; returns what INFO says of the drain, over a connection that came afterwards."""
+        d = self.d = self.rlockd(conf="drain_timeout: 1h\n")
+        self.holder = self.conn(d)
+        self.assertGreater(self.holder.cmd("LOCK", "a=b c", "OWNER", "my job"), 0)
+        for i in range(10):
+            self.assertGreater(self.holder.cmd("LOCK", "n%d" % i), 0)
+        self.session = self.holder.cmd("CLIENT", "ID")
+        how(d)
+        until(lambda: "draining:1" in self.holder.cmd("INFO", "server"))
+        late = self.conn(d)
+        self.assertEqual(late.cmd("PING"), "PONG")
+        self.assertEqual(len(late.cmd("LOCKS")), 11)
+        self.assertEqual(late.map("LOCKINFO", "n3")["session"], self.session)
+        self.assertEqual(late.cmd("LOCK", "other"), DRAINING)
+        return dict(line.split(":", 1) for line in late.cmd("INFO", "server").split("\r\n") if ":" in line)
+
+    def waits_for(self, how):
+        info = self.drains(how)
+        names = "a=b c (owner my job), %s and 3 more" % ", ".join("n%d (session %d)" % (i, self.session) for i in range(7))
+        self.assertEqual((info["drain_held"], info["drain_locks"]), ("11", names))
+        self.assertRegex(self.d.log(), r'draining sessions=[12] held=11 releasing=0 locks="%s"' % re.escape(names))
+        for i in range(9):
+            self.assertEqual(self.holder.cmd("UNLOCK", "n%d" % i), 0)
+        self.assertIn("drain_locks:a=b c (owner my job), n9 (session %d)\r\n" % self.session, self.d.cmd("INFO"))
+
+    def test_drain_says_what_it_waits_for(self):
+        self.waits_for(lambda d: self.assertEqual(d.cmd("DRAIN"), "OK"))
+        self.assertTrue(self.d.running())
+
+    def test_term_says_what_it_waits_for(self):
+        self.waits_for(lambda d: d.signal(signal.SIGTERM))
+        with self.d.conn() as another:  # a pool's
+            self.assertEqual(another.cmd("UNLOCK", "a=b c", "OWNER", "my job"), 0)
+        self.assertEqual(self.holder.cmd("UNLOCK", "n9"), 0)
+        self.assertEqual(self.d.wait(), 0)
+        self.assertNotIn("drain timeout", self.d.log())
+
+    def test_a_drain_that_is_over_says_what_was_held(self):
+        d = self.rlockd(conf="drain_timeout: 100ms\n")
+        c = self.conn(d)
+        c.cmd("LOCK", "a", "OWNER", "w7")
+        d.signal(signal.SIGTERM)
+        self.assertEqual(d.wait(), 0)
+        self.assertRegex(d.log(), r'warn engine drain timeout sessions=1 held=1 releasing=0 locks="a \(owner w7\)"')
+
     def test_drain_ends_after_its_time(self):
         r = self.redis()
         d = self.rlockd(redis=r.url, conf="drain_timeout: 100ms\n")
@@ -321,6 +367,32 @@ class Systemd(Case):
         with self.assertRaises(socket.timeout):
             s.recv(4096)
         d.signal(signal.SIGCONT)
+
+    def test_who_calls_at_a_passed_socket_while_it_drains_waits_for_the_next_process(self):
+        path = os.path.join(self.dir, "rlockd.sock")
+        unix = socket.socket(socket.AF_UNIX)
+        self.addCleanup(unix.close)
+        unix.bind(path)
+        unix.listen(16)
+        code = ("import os,sys\n"
+                "os.dup2(int(sys.argv[1]), 3)\n"
+                "os.set_inheritable(3, True)\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='1')\n"
+                "os.execv(sys.argv[2],sys.argv[2:])\n")
+        d = self.rlockd(under=[sys.executable, "-c", code, str(unix.fileno())], listen=False, pass_fds=(unix.fileno(),),
+                        conf="drain_timeout: 1h\n")
+        c = self.conn(d)
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        d.signal(signal.SIGTERM)
+        until(lambda: "draining:1" in c.cmd("INFO", "server"))
+        with socket.socket(socket.AF_UNIX) as later:
+            later.connect(path)
+            later.sendall(b"PING\r\n")
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+            self.assertEqual(d.wait(), 0)
+            unix.settimeout(harness.DEADLINE)
+            with unix.accept()[0] as call:
+                self.assertEqual(call.recv(16), b"PING\r\n")
 
     def test_passed_sockets(self):
         path = os.path.join(self.dir, "rlockd.sock")

@@ -85,16 +85,17 @@ class SecondDaemon(Case):
         self.assertEqual([f for f in os.listdir(self.dir) if f.endswith((".sock", ".lock"))], [])
 
     def test_while_the_first_one_drains(self):
-        """It has given up its socket, but its Redis still has what its holders hold."""
+        """Its socket and its Redis are still in use, by holders and by those who look."""
         first = self.rlockd(conf="drain_timeout: 1m\n")
         c = self.conn(first)
         c.cmd("LOCK", "a")
         before = self.redis_of(first)
         first.signal(signal.SIGTERM)
-        until(lambda: not os.path.exists(first.path))
+        until(lambda: "draining:1" in c.cmd("INFO", "server"))
         second = self.start()
         self.assertEqual(second.wait(), 1)
         self.assertEqual(self.redis_of(first), before)
+        self.assertEqual(first.cmd("PING"), "PONG")
         self.assertEqual(c.cmd("UNLOCK", "a"), 0)
         self.assertEqual(first.wait(), 0)
         self.rlockd()

@@ -74,6 +74,19 @@ START_TEST(nothing_is_said_to_be_held_behind_a_stop)
 }
 END_TEST
 
+START_TEST(nothing_is_waited_for_by_a_drain_behind_a_stop)
+{
+    struct client c = come();
+
+    setup(&c, "LOCK b LEASE 1s\n");
+    engine_drain(engine);
+    ask_and_stop(&c, "INFO server\n", 0, 1300 * US_PER_MS);
+    expect(&c, AGAIN);
+    ck_assert_uint_eq(engine->metrics.late_replies, 1);
+    leave(&c);
+}
+END_TEST
+
 START_TEST(what_is_still_held_behind_a_stop_is_said)
 {
     struct client c = come();
@@ -338,6 +351,7 @@ main(void)
         what_was_granted_with_it_is_taken_back,
         what_waited_for_its_turn_is_looked_at_again,
         the_time_left_is_told_as_it_is,
+        nothing_is_waited_for_by_a_drain_behind_a_stop,
         what_was_broken_meanwhile_is_not_said_to_be_held,
         what_a_full_socket_holds_up_is_looked_at_again,
         what_is_half_out_ends_the_connection,

@@ -1,0 +1,128 @@
+/*
+ * drain.c -- the way out: no new grants, and what is waited for until nothing is held.
+ *
+ * Owns what log, INFO and systemd say of a drain. Names at most NAMES_SHOWN locks, of the oldest NAMES_LOOKED_AT; how many
+ * there are comes from the totals. Looking goes on as before: a drain stops grants alone.
+ */
+#include "daemon/serve/drain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/core/view.h"
+#include "daemon/serve/engine.h"
+#include "daemon/serve/fields.h"
+#include "daemon/serve/session.h"
+
+#define NAMES_SHOWN 8
+#define NAMES_LOOKED_AT 1024
+
+struct naming {
+    const struct engine *engine;
+    struct buf *out;
+    struct outbox *box;
+    uint64_t shown;
+};
+
+/* `orders:42 (session 7)`, `orders:42 (owner w7)`, `orders:42 (3 holders)` */
+static void
+add_lock(void *ctx, const struct core_lock_view *v)
+{
+    struct naming *n = ctx;
+    struct core_grant g = {v->claim, v->token, v->deadline_us};
+
+    if (v->token == 0 || n->shown == NAMES_SHOWN) {
+        return;
+    }
+    buf_adds(n->out, n->shown++ > 0 ? ", " : "");
+    name_print(v->name, n->out);
+    if (v->holders > 1) {
+        buf_printf(n->out, " (%" PRIu32 " holders)", v->holders);
+    } else if (v->owner.name.n > 0) {
+        buf_adds(n->out, " (owner ");
+        name_print(v->owner.name, n->out);
+        buf_adds(n->out, ")");
+    } else {
+        buf_printf(n->out, " (session %" PRIu64 ")", v->owner.session);
+    }
+    if (n->box != NULL) {
+        outbox_rely(n->box, &g, n->engine->metrics.lost);
+    }
+}
+
+uint64_t
+drain_held(const struct engine *e)
+{
+    return e->draining ? core_totals(e->core).held : 0;
+}
+
+void
+drain_print(const struct engine *e, struct buf *out, struct outbox *box)
+{
+    uint64_t held = drain_held(e);
+    struct naming n = {e, out, box, 0};
+    struct core_walk walk = {.position = 0};
+
+    if (held == 0) {
+        return;
+    }
+    core_walk_begin(e->core, &walk);
+    (void)core_walk_locks(e->core, &walk, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, &n);
+    core_walk_end(&walk);
+    if (held > n.shown) {
+        buf_printf(out, "%s%" PRIu64 " more", n.shown > 0 ? " and " : "", held - n.shown);
+    }
+}
+
+static void
+log_drain(const struct engine *e, enum log_level level, const char *event)
+{
+    struct core_totals t = core_totals(e->core);
+    struct buf names;
+
+    buf_init(&names, 0);
+    drain_print(e, &names, NULL);
+    log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held), "releasing",
+              LOG_N(t.freeing), "locks", LOG_B(buf_slice(&names)), NULL);
+    buf_fini(&names);
+}
+
+void
+engine_drain(struct engine *e)
+{
+    if (e->draining) {
+        return;
+    }
+    e->draining = true;
+    log_drain(e, LOG_INFO, "draining");
+    engine_step(e, &(struct core_event){.type = CORE_DRAIN});
+}
+
+void
+engine_drain_over(struct engine *e)
+{
+    if (!engine_idle(e)) {
+        log_drain(e, LOG_WARN, "drain timeout");
+    }
+}
+
+bool
+engine_idle(const struct engine *e)
+{
+    struct core_totals t = core_totals(e->core);
+
+    return t.held == 0 && t.waiters == 0 && t.freeing == 0 && backend_idle(e->backend);
+}
+
+void
+engine_close_sessions(struct engine *e, const char *reason)
+{
+    if (e->sessions_n > 0) {
+        log_event(e->log, LOG_INFO, "engine", "closing sessions", "sessions", LOG_N(e->sessions_n), "reason",
+                  LOG_S(reason), NULL);
+    }
+    while (!list_empty(&e->sessions)) {
+        session_close(container_of(e->sessions.next, struct session, node), CLOSE_SHUTDOWN);
+    }
+}

@@ -1,0 +1,23 @@
+/*
+ * drain.h -- what a drain waits for. The drain itself: engine_drain() and its like, see engine.h.
+ */
+#ifndef RLOCKD_SERVE_DRAIN_H
+#define RLOCKD_SERVE_DRAIN_H
+
+#include <stdint.h>
+
+#include "daemon/base/buf.h"
+
+struct engine;
+struct outbox;
+
+/* Locks that are still held, while it drains; else 0. */
+uint64_t drain_held(const struct engine *e);
+
+/*
+ * Appends the first of them with their holders, printable and in a bounded time: `a (session 7), b (owner w) and 9 more`.
+ * `box` hears which grants the text relies on; NULL where it is no reply.
+ */
+void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
+
+#endif
