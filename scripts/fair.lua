@@ -5,11 +5,17 @@
 -- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
 --
 -- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger
---   in front. A Redisson client that is granted the lock takes its WAIT (300000, unless it was told otherwise) off
+--   in front. A Redisson client that is granted the lock takes its wait (300000, unless it was told otherwise) off
 --   every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of
---   a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it.
+--   a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it. At the
+--   head there is no stranger in front any more, and no place is good for more than its lease.
 -- * How many strangers are in front is told by the scores themselves, as WAIT is longer than any place is good: nobody
 --   has to go through the queue.
+-- * A stranger's own wait is its score minus the score before it (the expiry of the lock, when it came first): Redisson
+--   counts on from whoever is last, so from the allowance of ours, too. Strangers that have died must not stand for
+--   that. So when a place of ours moves, the strangers right behind it, up to the next place of a daemon, move with it
+--   (in a renewal), or close up (where it leaves); and a holder that leaves takes off what its lease has left. So a dead
+--   one at the head of a free lock stands for its own wait. CALLED at least: one that is alive has been called.
 -- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
 --   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
@@ -26,8 +32,10 @@ local plain_acquire = acquire
 local plain_renew = renew
 local plain_release = release
 local plain_clear = clear
-local GOOD_MOST, WAIT, DAY = 240000, 300000, 86400000
+local GOOD_MOST, WAIT, DAY, CALLED = 240000, 300000, 86400000, 1000
 local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
+local CLOSE_MOST = 1000 -- strangers behind a place that move with it; of those behind them the first one's wait is lost
+local CALLS_MOST = 8    -- strangers in front that are called, while nobody hears that
 
 local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
@@ -56,6 +64,39 @@ local function head_of(list, set, owner)
     end
 end
 
+local function is_stranger(name)
+    return name:sub(25, 37) ~= MARK
+end
+
+-- Moves the strangers from this index on by so many ms, up to the next place of a daemon. Not the first write of a call:
+-- a full Redis would refuse it.
+local function shift(list, set, at, by)
+    local first = by ~= 0 and call('LINDEX', list, at)
+    if not first or not is_stranger(first) then
+        return
+    end
+    for _, name in ipairs(call('LRANGE', list, at, at + CLOSE_MOST - 1)) do
+        if not is_stranger(name) then
+            return
+        end
+        pcall('ZADD', set, 'XX', 'INCR', text(by), name)
+    end
+end
+
+-- Calls the head. A stranger that does not hear it may be dead: then the next one is called, which drops it in time, and
+-- so on; a daemon hears the lock's own channel.
+local function call_first(list, head, channel)
+    local heard = wake(channel .. ':' .. head, '0')
+    for i = 1, CALLS_MOST - 1 do
+        if heard > 0 or not head or not is_stranger(head) then
+            break
+        end
+        head = call('LINDEX', list, i)
+        heard = head and wake(channel .. ':' .. head, '0') or 0
+    end
+    return heard
+end
+
 -- Takes those in front out whose time is over. If the lock is free now, who is first then may not know that it is.
 local function drop(key, list, set, over, head, channel)
     if #over == 0 then
@@ -65,14 +106,14 @@ local function drop(key, list, set, over, head, channel)
     call('ZREM', set, unpack(over))
     if head and channel and call('EXISTS', key) == 0 then
         wake(channel, '0')
-        wake(channel .. ':' .. head, '0')
+        call_first(list, head, channel)
     end
 end
 
 -- How many strangers the one in the queue has in front of it, and is itself.
 local function strangers(name, score)
     local waits = math.max((tonumber(score or 0) - now_ms) / WAIT, 0)
-    return name:sub(25, 37) == MARK and math.floor(waits) or math.ceil(waits)
+    return is_stranger(name) and math.ceil(waits) or math.floor(waits)
 end
 
 -- The same of one of ours that is there already.
@@ -80,33 +121,39 @@ local function in_front(score)
     return math.floor(math.max((tonumber(score) - now_ms) / WAIT, 0))
 end
 
+-- Keeps a place that is there: never less than it was, but for strangers that are in front no more (`over` are dead).
+local function keep(list, set, owner, till, at, over, score)
+    if at > over or score <= now_ms + GOOD_MOST then
+        till = math.max(till + (at > over and WAIT * in_front(score) or 0), score)
+    end
+    call('PEXPIREAT', list, text(till + DAY)) -- in a full Redis as well, for a write that it lets through comes first
+    call('PEXPIREAT', set, text(till + DAY))
+    call('ZADD', set, text(till), owner)
+    shift(list, set, at + 1, till - score)
+    return till
+end
+
 -- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
-local function stand(list, set, owner, lease)
+local function stand(list, set, owner, lease, over)
     local score = sound(pcall('ZSCORE', set, owner))
     local at = score ~= nil and sound(pcall('LPOS', list, owner))
     if score == nil or at == nil then
         return nil
     end
-    local n = 0
+    local till = now_ms + math.min(lease, GOOD_MOST)
     if score and at then
-        n = in_front(score)
-    else -- a new one, or half of one: behind whoever is last, or in front of it now
-        local first = call('ZRANGE', set, 0, 0)[1]
-        local front = call('LINDEX', list, at and at - 1 or -1)
-        if first and not is_owner(first) or front and not is_owner(front) then
-            return nil
-        end
-        if front and at ~= 0 then
-            n = strangers(front, call('ZSCORE', set, front))
-        end
+        return keep(list, set, owner, till, at, over, tonumber(score))
     end
-    local till = math.max(now_ms + math.min(lease, GOOD_MOST) + WAIT * n, tonumber(score or 0))
-    if score and at then -- kept in a full Redis as well, for a write that it lets through comes first
-        call('PEXPIREAT', list, text(till + DAY))
-        call('PEXPIREAT', set, text(till + DAY))
-        call('ZADD', set, text(till), owner)
-        return till
+    -- A new one, or half of one: behind whoever is last, or in front of it now.
+    local first = call('ZRANGE', set, 0, 0)[1]
+    local front = call('LINDEX', list, at and at - 1 or -1)
+    if first and not is_owner(first) or front and not is_owner(front) then
+        return nil
     end
+    if front and at ~= 0 then
+        till = till + WAIT * strangers(front, call('ZSCORE', set, front))
+    end
+    till = math.max(till, tonumber(score or 0))
     if not sound(pcall('ZADD', set, text(till), owner)) then
         return nil
     end
@@ -118,10 +165,26 @@ local function stand(list, set, owner, lease)
     return till
 end
 
+-- By how much strangers behind this place close up when it goes: the first one then has its own wait behind who is in
+-- front of it, or from when the lock is free again (`free`, ms).
+local function gap(list, set, at, score, free)
+    local behind = call('LINDEX', list, at + 1)
+    local had = behind and is_stranger(behind) and tonumber(call('ZSCORE', set, behind) or nil)
+    if not had then
+        return 0
+    end
+    local from = at > 0 and call('ZSCORE', set, call('LINDEX', list, at - 1)) or free
+    return tonumber(from) + math.max(had - tonumber(score), CALLED) - had
+end
+
 -- Takes the owner out of the queue; whether it was there.
-local function leave(list, set, owner)
+local function leave(list, set, owner, free)
+    local score = sound(pcall('ZSCORE', set, owner))
+    local at = score and sound(pcall('LPOS', list, owner))
+    local by = at and gap(list, set, at, score, free) or 0
     local scored = sound(pcall('ZREM', set, owner)) == 1
     local listed = sound(pcall('LREM', list, 0, owner))
+    shift(list, set, at, by)
     return scored or listed and listed > 0
 end
 
@@ -129,6 +192,16 @@ end
 local function behind_ours(list, set, head, owner)
     local at = head:sub(1, 36) == owner:sub(1, 36) and sound(pcall('LPOS', list, owner))
     return at and sound(pcall('ZSCORE', set, owner)) and at
+end
+
+-- One of ours takes its turn at the head, where another of its daemon stands: that one has the other's place now.
+local function swap(list, set, at, over, owner, head, score)
+    local mine = tonumber(call('ZSCORE', set, owner))
+    local till = now_ms + math.max(score - now_ms, 0) % WAIT + WAIT * in_front(mine)
+    call('LSET', list, at, head)
+    call('LSET', list, over, owner)
+    call('ZADD', set, text(till), head, text(score), owner)
+    shift(list, set, at + 1, till - mine)
 end
 
 local function acquire(key, owner, lease, holds, reentry, place, channel)
@@ -145,19 +218,16 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
         local outcome, drawn, expiry = plain_acquire(key, owner, lease, holds, reentry)
         if outcome == OK then
             if at then
-                call('LSET', list, at, head)
-                call('LSET', list, #over, owner)
-                local good = math.max(score - now_ms, 0) % WAIT
-                call('ZADD', set, text(now_ms + good + WAIT * in_front(call('ZSCORE', set, owner))), head)
+                swap(list, set, at, #over, owner, head, score)
             end
             drop(key, list, set, over)
-            leave(list, set, owner)
+            leave(list, set, owner, expiry)
         end
         return outcome, drawn, expiry
     end
     local placed = false
     if head ~= nil and place == '1' then
-        placed = stand(list, set, owner, lease)
+        placed = stand(list, set, owner, lease, #over)
         spare() -- no room for it: the answer is the same
     elseif head ~= nil then
         placed = sound(pcall('ZSCORE', set, owner))
@@ -169,17 +239,32 @@ local function acquire(key, owner, lease, holds, reentry, place, channel)
     return TAKEN, pttl == -1 and -1 or math.max(pttl, 1), placed and 1 or 0
 end
 
+-- The lock is free at `free`, `left` ms sooner than strangers in front of all have counted on.
+local function sooner(list, set, free, left)
+    local head = left > 0 and sound(pcall('LINDEX', list, 0))
+    local score = head and is_owner(head) and is_stranger(head) and tonumber(sound(pcall('ZSCORE', set, head)) or nil)
+    if score then
+        shift(list, set, 0, math.max(score - left, math.min(score, free + CALLED)) - score)
+    end
+end
+
 -- Of the place, or of the hold.
 local function renew(key, owner, lease, exact, place, channel)
     if place ~= '1' then
-        return plain_renew(key, owner, lease, exact)
+        local left = exact == '1' and call('PTTL', key)
+        local outcome, _, expiry = plain_renew(key, owner, lease, exact)
+        if left and outcome == OK then
+            local list, set = queue_of(key)
+            sooner(list, set, expiry, now_ms + left - expiry)
+        end
+        return outcome, 0, expiry
     end
     local list, set = queue_of(key)
     local head, over = head_of(list, set, owner)
     local whole = head and sound(pcall('LPOS', list, owner)) and sound(pcall('ZSCORE', set, owner))
-    local till = whole and stand(list, set, owner, lease)
+    local till = whole and stand(list, set, owner, lease, #over)
     if not till then -- half a place is none; its owner asks for another
-        leave(list, set, owner)
+        leave(list, set, owner, now_ms)
     end
     drop(key, list, set, over, head, channel)
     return till and OK or GONE, 0, till
@@ -192,8 +277,9 @@ local function release(key, owner, lease, holds, channel)
         return plain_release(key, owner, lease, holds, channel)
     end
     local list, set = queue_of(key)
+    local left = math.max(call('PTTL', key), 0)
     local held = sound(pcall('HDEL', key, owner)) == 1
-    local had = leave(list, set, owner) or held
+    local had = leave(list, set, owner, now_ms + (held and 0 or left)) or held
     local head, over = head_of(list, set)
     drop(key, list, set, over, not had and head, channel)
     if not had then
@@ -201,19 +287,22 @@ local function release(key, owner, lease, holds, channel)
     end
     local woken = 0
     if call('EXISTS', key) == 0 then
-        woken = wake(channel, '0') + (head and wake(channel .. ':' .. head, '0') or 0)
+        sooner(list, set, now_ms, held and left or 0)
+        woken = wake(channel, '0') + (head and call_first(list, head, channel) or 0)
     end
     return OK, woken
 end
 
 -- The lock is taken from its holder; who waits goes on waiting, and is woken.
 local function clear(key, shape, declared, channel)
+    local left = math.max(call('PTTL', key), 0)
     local outcome, drawn, woken = plain_clear(key, shape, declared, channel)
     if outcome ~= FOREIGN then
         local list, set = queue_of(key)
         local head, over = head_of(list, set)
         drop(key, list, set, over)
-        woken = woken + (head and wake(channel .. ':' .. head, '0') or 0)
+        sooner(list, set, now_ms, left)
+        woken = woken + (head and call_first(list, head, channel) or 0)
     end
     return outcome, drawn, woken
 end

@@ -73,6 +73,49 @@ def fair(r):
             p.conn.cmd("UNLOCK", ours)
     until(lambda: not exists(r, key, *queue), 5)
     _dead_head(r, ours, theirs, queue)
+    return _killed(r)
+
+
+def _killed(r):
+    """Waiters that are killed, before and behind ours: each stands for its own wait, wherever it is."""
+    ours, theirs, key = r.fresh()
+    victim = r.lib.start(r.w)
+    waits = [4000, None, None, None, 3000, 3000, None, None, 4000, None]  # ms, of the victim's
+    kinds = ["victim", "a", "it", "b", "victim", "victim", "a", "b", "victim", "it"]
+    holder, queue = r.we_take_all(ours)[0], []
+    for i, (kind, wait) in enumerate(zip(kinds, waits)):
+        if kind == "victim":
+            queue.append(victim.send("v%d" % i, "trylock", theirs, wait, 30000))
+        elif kind == "it":
+            queue.append(r.driver.send("w%d" % i, "lock", theirs, 30000))
+        else:
+            queue.append(r.w.wait(getattr(r.w, kind), "LOCK", ours, "WAIT", "5m"))
+        until(lambda: r.w.redis.cmd("LLEN", "redisson_lock_queue:{%s}" % key) == i + 1, 5)
+    victim.kill()
+    holder.cmd("UNLOCK", ours)
+    free, dead, most = time.monotonic(), 0, 0
+    for i, (kind, wait) in enumerate(zip(kinds, waits)):
+        if kind == "victim":
+            dead += wait / 1000
+            continue
+        most = max(most, _next_of_them(r, ours, theirs, i, queue[i], free, dead))
+        free, dead = time.monotonic(), 0
+    return "%.1f s" % most
+
+
+def _next_of_them(r, ours, theirs, i, waiter, free, dead):
+    """Granted not much later than `dead` s after it was free, and gives it back; how much later."""
+    if hasattr(waiter, "words"):
+        check(waiter.wait(60 * harness.SLOW) is not None, "number %d was not granted", i + 1)
+    else:
+        granted(waiter.result(60 * harness.SLOW))
+    late = waiter.at - free - dead
+    check(late < 1 * harness.SLOW, "number %d came %.1f s later than after what the killed had for waiting", i + 1, late)
+    if hasattr(waiter, "words"):
+        r.driver.ask("w%d" % i, "unlock", theirs)
+    else:
+        waiter.conn.cmd("UNLOCK", ours)
+    return late
 
 
 def _dead_head(r, ours, theirs, queue):
