@@ -35,7 +35,7 @@ buf_fini(struct buf *b)
 
 /* Makes room for n more bytes; false sets `failed`. */
 static bool
-reserve(struct buf *b, size_t n)
+grow(struct buf *b, size_t n)
 {
     size_t size = b->room > 0 ? b->head + b->room + 1 : BUF_FIRST_BYTES;
     char *p;
@@ -44,9 +44,6 @@ reserve(struct buf *b, size_t n)
     if (b->failed || n > SIZE_MAX / 4 - b->n || (b->max > 0 && n > b->max - b->n)) {
         b->failed = true;
         return false;
-    }
-    if (b->p != NULL && n <= b->room - b->n) {
-        return true;
     }
     while (size <= b->head + b->n + n) {
         size *= 2;
@@ -59,6 +56,15 @@ reserve(struct buf *b, size_t n)
     b->p = p + b->head;
     b->room = size - 1 - b->head;
     return true;
+}
+
+/* The same; there is room, mostly. */
+static inline bool
+reserve(struct buf *b, size_t n)
+{
+    bool fits = b->p != NULL && n <= b->room - b->n && !b->failed && (b->max == 0 || n <= b->max - b->n);
+
+    return fits || grow(b, n);
 }
 
 char *
@@ -88,6 +94,21 @@ buf_add_slice(struct buf *b, struct slice s)
     buf_add(b, s.p, s.n);
 }
 
+/* How many digits: 1233 / 4096 is a little more than the logarithm of 2. */
+static size_t
+count_digits(uint64_t n)
+{
+    static const uint64_t tens[BUF_DIGITS] = {
+        0, /* 0 has a digit, too */
+        10U, 100U, 1000U, 10000U, 100000U, 1000000U, 10000000U, 100000000U, 1000000000U, 10000000000U,
+        100000000000U, 1000000000000U, 10000000000000U, 100000000000000U, 1000000000000000U,
+        10000000000000000U, 100000000000000000U, 1000000000000000000U, 10000000000000000000U,
+    };
+    unsigned bits = 64 - (unsigned)__builtin_clzll(n | 1), log = bits * 1233 >> 12;
+
+    return log + (n >= tens[log]);
+}
+
 /* Two with each division; how many they are is found without one. */
 size_t
 buf_digits(char out[BUF_DIGITS], uint64_t n)
@@ -95,11 +116,8 @@ buf_digits(char out[BUF_DIGITS], uint64_t n)
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
-    size_t many = 1, at;
+    size_t many = count_digits(n), at;
 
-    for (uint64_t tens = 10; n >= tens && many < BUF_DIGITS; tens *= 10) {
-        many++;
-    }
     for (at = many; at > 1; n /= 100) {
         at -= 2;
         memcpy(out + at, &pairs[2 * (n % 100)], 2);

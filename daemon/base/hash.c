@@ -14,13 +14,13 @@ struct sip {
     uint64_t v0, v1, v2, v3;
 };
 
-static uint64_t
+static inline uint64_t
 rotl(uint64_t x, unsigned bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
-static void
+static inline void
 sip_round(struct sip *s)
 {
     s->v0 += s->v1;
@@ -35,7 +35,7 @@ sip_round(struct sip *s)
     s->v2 = rotl(s->v2, 32);
 }
 
-static void
+static inline void
 sip_word(struct sip *s, uint64_t m)
 {
     s->v3 ^= m;

@@ -18,7 +18,7 @@ check_home(const struct list *home, unsigned states)
 
 /* What core keeps count of, counted. */
 struct tally {
-    uint64_t locks, keyed, queues, claims, held, doubts, ties, lost;
+    uint64_t locks, keyed, queues, claims, held, doubts, ties, lost, turns;
     uint32_t waiting, blocked, flying[WINDOWS];
 };
 
@@ -72,6 +72,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
     t->doubts += (cl->doubt & DOUBT_LOST) != 0;
+    t->turns += cl->renewal == RENEWAL_WAITS;
     t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
     t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
     t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_FREEING && cl->op != 0 && !cl->op_owed;
@@ -331,6 +332,7 @@ core_check(const struct core *c, int64_t now_us)
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.flying[i] == c->window[i].n);
     }
+    assert(t.turns == c->turns_n);
     assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of probe.c */
     assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));

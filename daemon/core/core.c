@@ -220,7 +220,9 @@ void
 timer_set(struct core *c, struct timer *t, int64_t at_us)
 {
     if (at_us == CORE_FOREVER) {
-        heap_remove(&c->timers, &t->node);
+        if (t->node.pos != 0) {
+            heap_remove(&c->timers, &t->node);
+        }
     } else if (t->node.pos == 0 || heap_at(&c->timers, &t->node) != at_us) {
         heap_set(&c->timers, &t->node, at_us);
     }
@@ -349,11 +351,11 @@ may_fire(const struct core *c)
 static void
 catch_up(struct core *c)
 {
-    do {
+    while (may_fire(c) || jobs_may_run(c)) {
         fire_due(c);
         jobs_run(c);
         work_off(c);
-    } while (may_fire(c) || jobs_may_run(c));
+    }
 }
 
 static void
@@ -487,10 +489,14 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     /* What is over is over before anything new is looked at, however long we slept. */
     catch_up(c);
     dispatch(c, ev);
-    jobs_run(c);
+    if (jobs_may_run(c)) {
+        jobs_run(c);
+    }
     work_off(c);
     catch_up(c); /* an outcome may have come when its lease was over */
-    reclaim_end(c);
+    if (c->epoch != 0) {
+        reclaim_end(c);
+    }
     c->stepping = false;
 }
 

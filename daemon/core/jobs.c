@@ -48,12 +48,6 @@ job_end(struct job *j)
     list_remove(&j->node);
 }
 
-bool
-jobs_may_run(const struct core *c)
-{
-    return !list_empty(&c->jobs) && slice_has(c, c->left.records);
-}
-
 /* ---- walks ---- */
 
 void

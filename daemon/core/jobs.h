@@ -53,7 +53,6 @@ void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
 bool job_stands(const struct job *j);
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
-bool jobs_may_run(const struct core *c);       /* something is to be done, and something left of the slice */
 
 void walk_begin(struct core *c, enum walk_kind kind);
 void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however long it takes */

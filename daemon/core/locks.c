@@ -145,13 +145,14 @@ keeps_former_kind(const struct lock *l, const struct core_request *rq)
 enum core_answer
 lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out)
 {
-    struct lock *l = lock_find(c, rq->name);
+    uint64_t number;
+    struct lock *l = lock_find_number(c, rq->name, &number);
 
     if (l == NULL) {
         if (lock_in_the_way(c, rq) != NULL) {
             return CORE_KEY_IN_USE;
         }
-        l = lock_new(c, rq->name, &rq->spec);
+        l = lock_new(c, rq->name, number, &rq->spec);
         if (l == NULL) {
             return CORE_NO_MEMORY;
         }

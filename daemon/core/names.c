@@ -24,6 +24,13 @@ lock_find(const struct core *c, struct slice name)
     return find_name(c, name, hash_bytes(&c->key, name.p, name.n));
 }
 
+struct lock *
+lock_find_number(const struct core *c, struct slice name, uint64_t *number)
+{
+    *number = hash_bytes(&c->key, name.p, name.n);
+    return find_name(c, name, *number);
+}
+
 static struct lock *
 of_key_node(struct map_node *n)
 {
@@ -125,11 +132,11 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
 
 /* Where it is found. False: no memory. */
 static bool
-index_add(struct core *c, struct lock *l)
+index_add(struct core *c, struct lock *l, uint64_t number)
 {
-    struct slice name = lock_name(l), key = lock_key(l);
+    struct slice key = lock_key(l);
 
-    if (!map_add(&c->by_name, &l->by_name, hash_bytes(&c->key, name.p, name.n))) {
+    if (!map_add(&c->by_name, &l->by_name, number)) {
         return false;
     }
     if (l->has_key && !map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, key.p, key.n))) {
@@ -149,7 +156,7 @@ index_remove(struct core *c, struct lock *l)
 }
 
 struct lock *
-lock_new(struct core *c, struct slice name, const struct core_spec *spec)
+lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec)
 {
     struct lock *l = lock_alloc(c, name, spec->key);
 
@@ -163,7 +170,7 @@ lock_new(struct core *c, struct slice name, const struct core_spec *spec)
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->nobody;
-    if (!index_add(c, l)) {
+    if (!index_add(c, l, number)) {
         lock_give(c, l);
         return NULL;
     }

@@ -317,6 +317,7 @@ struct core {
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
     uint64_t doubts_n;    /* claims with DOUBT_LOST */
     struct window window[WINDOWS];
+    uint64_t turns_n;     /* claims that wait in them for their turn */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct peer *peers;
@@ -394,10 +395,12 @@ struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has n
 
 /* names.c */
 struct lock *lock_find(const struct core *c, struct slice name);
+struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number); /* ... and of its name the hash */
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
 struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
 struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
-struct lock *lock_new(struct core *c, struct slice name, const struct core_spec *spec); /* NULL: no memory */
+struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec); /* NULL: no
+                         memory; number: of lock_find_number() */
 void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
 
 /* locks.c */
@@ -505,7 +508,7 @@ void claim_waits_not(struct core *c, struct claim *cl);   /* for its turn, if it
 void claim_waits_anew(struct core *c, struct claim *cl);  /* its deadline has changed: so has its turn, if it waits */
 enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
 void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
-bool windows_open(const struct core *c);                  /* some claim that waits may leave now */
+bool windows_have_room(const struct core *c);             /* ... for some claim that waits for its turn */
 void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
 void windows_fini(struct core *c);                        /* no claim is left */
 
@@ -513,7 +516,7 @@ void windows_fini(struct core *c);                        /* no claim is left */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
 void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
 void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: who waits tries now */
-void reclaim_end(struct core *c);                     /* of a step: says so when all is asserted */
+void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
@@ -659,6 +662,20 @@ static inline bool
 claim_is_late(const struct core *c, const struct claim *cl, unsigned what)
 {
     return (cl->late & what) != 0 && c->now_us < late_ends_us(c, cl);
+}
+
+/* Some claim that waits for its turn may leave now. */
+static inline bool
+windows_open(const struct core *c)
+{
+    return c->turns_n > 0 && windows_have_room(c);
+}
+
+/* Something is to be done by a job, and something is left of the slice. */
+static inline bool
+jobs_may_run(const struct core *c)
+{
+    return !list_empty(&c->jobs) && slice_has(c, c->left.records);
 }
 
 /* Holds of either sort. */

@@ -64,6 +64,7 @@ claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
         return;
     }
     cl->renewal = RENEWAL_WAITS;
+    c->turns_n++;
     cl->turn = (struct heap_node){.what = sort};
     heap_set(waiting, &cl->turn, turn_us(c, cl));
 }
@@ -90,6 +91,7 @@ claim_waits_not(struct core *c, struct claim *cl)
 {
     if (cl->renewal == RENEWAL_WAITS) {
         cl->renewal = RENEWAL_NONE;
+        c->turns_n--;
         heap_remove(&c->window[cl->turn.what].waiting, &cl->turn);
     }
 }
@@ -143,7 +145,7 @@ is_open(const struct core *c, enum window_sort sort)
 }
 
 bool
-windows_open(const struct core *c)
+windows_have_room(const struct core *c)
 {
     for (int i = 0; i < WINDOWS; i++) {
         if (is_open(c, (enum window_sort)i)) {
@@ -185,6 +187,9 @@ windows_go_on(struct core *c)
 {
     uint32_t left[WINDOWS], taken;
 
+    if (c->turns_n == 0) {
+        return;
+    }
     for (int i = 0; i < WINDOWS; i++) {
         uint32_t most = window_size(c, (enum window_sort)i);
 
