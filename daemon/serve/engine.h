@@ -66,6 +66,7 @@ struct engine {
     int64_t look_us;          /* the next look */
     unsigned share;           /* so many requests may a session hand in in this turn */
     int64_t input_us;         /* when its input began */
+    int64_t seen_us;          /* when engine_input_late() looked last */
 
     struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
     struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: nobody has sent a wrong password */
@@ -110,8 +111,11 @@ void engine_reap(struct engine *e);
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is or may be more to do. */
 bool engine_turn_end(struct engine *e);
 
-/* The input of this turn has taken long enough: no session hands in more than two requests. */
-bool engine_input_late(const struct engine *e);
+/* The input of this turn has taken long enough: no session hands in more than two requests. Looks at the clock. */
+bool engine_input_late(struct engine *e);
+
+/* ... when it was looked at last. */
+bool engine_was_late(const struct engine *e);
 
 /* Takes a new configuration (owned by the caller, who keeps it until the next one). */
 void engine_reload(struct engine *e, const struct conf *conf);

@@ -17,7 +17,7 @@
 #include "daemon/base/clock.h"
 
 enum {
-    MARKS_FIRST = 14,  /* with their head within what the allocator keeps at hand */
+    MARKS_FIRST = 4,   /* more than most answers have */
     MARKS_LOOK = 1024, /* that one outbox_fit() looks at: a LOCKS that nobody reads has one for each row */
 };
 
@@ -35,13 +35,24 @@ outbox_init(struct outbox *box)
 {
     buf_init(&box->bytes, 0);
     box->marks = NULL;
+    box->pool = NULL;
     box->good_until_us = CORE_FOREVER;
+}
+
+static void
+free_marks(struct outbox *box)
+{
+    if (box->pool != NULL && box->marks != NULL && box->marks->room == MARKS_FIRST) {
+        pool_take_marks(box->pool, box->marks);
+    } else {
+        free(box->marks);
+    }
 }
 
 static void
 drop_marks(struct outbox *box)
 {
-    free(box->marks);
+    free_marks(box);
     box->marks = NULL;
     box->good_until_us = CORE_FOREVER;
 }
@@ -67,35 +78,46 @@ outbox_losses(const struct outbox *box)
     return box->marks->losses;
 }
 
+/* For so many, with those that are there. NULL when out of memory. */
+static struct outbox_marks *
+widen(struct outbox *box, uint32_t n, uint64_t losses)
+{
+    const struct outbox_marks *old = box->marks;
+    uint32_t room = MARKS_FIRST;
+    struct outbox_marks *m;
+
+    while (room < n) {
+        room *= 2;
+    }
+    m = room == MARKS_FIRST && box->pool != NULL ? pool_marks(box->pool) : NULL;
+    m = m != NULL ? m : malloc(sizeof(*m) + room * sizeof(m->mark[0]));
+    if (m == NULL) {
+        box->bytes.failed = true;
+        return NULL;
+    }
+    m->gone = old != NULL ? old->gone : 0;
+    m->losses = losses;
+    m->n = old != NULL ? old->n : 0;
+    m->room = room;
+    if (old != NULL) {
+        memcpy(m->mark, old->mark, old->n * sizeof(old->mark[0]));
+        free_marks(box);
+    }
+    box->marks = m;
+    return m;
+}
+
 /* Room for n more. NULL when out of memory. */
 static struct outbox_marks *
 reserve(struct outbox *box, uint32_t n, uint64_t losses)
 {
     struct outbox_marks *m = box->marks;
-    uint32_t room = m != NULL ? m->room : MARKS_FIRST;
 
-    if (m != NULL) {
-        m->losses = losses < m->losses ? losses : m->losses;
-    }
-    if (m != NULL && m->n + n <= m->room) {
-        return m;
-    }
-    while (room < (m != NULL ? m->n : 0) + n) {
-        room *= 2;
-    }
-    m = realloc(box->marks, sizeof(*m) + room * sizeof(m->mark[0]));
     if (m == NULL) {
-        box->bytes.failed = true;
-        return NULL;
+        return widen(box, n, losses);
     }
-    if (box->marks == NULL) {
-        m->gone = 0;
-        m->losses = losses;
-        m->n = 0;
-    }
-    m->room = room;
-    box->marks = m;
-    return m;
+    m->losses = losses < m->losses ? losses : m->losses;
+    return m->n + n <= m->room ? m : widen(box, m->n + n, m->losses);
 }
 
 /* "ms left" is there, and can be written anew: none of it has left. */

@@ -19,6 +19,7 @@
 
 #include "daemon/base/buf.h"
 #include "daemon/core/core.h"
+#include "daemon/serve/pool.h"
 
 /* What late bytes become. */
 enum outbox_late {
@@ -43,6 +44,7 @@ struct outbox_mark {
 struct outbox {
     struct buf bytes;
     struct outbox_marks *marks; /* owned; NULL = no claim */
+    struct pool *pool;          /* borrowed: where few marks come from and go to; NULL = malloc */
     int64_t good_until_us;      /* all may leave as it is before it; CORE_FOREVER without marks */
     size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last */
 };

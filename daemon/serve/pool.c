@@ -1,5 +1,5 @@
 /*
- * pool.c -- two stacks: what came back last is warm, and goes out first.
+ * pool.c -- three stacks: what came back last is warm, and goes out first.
  */
 #include "daemon/serve/pool.h"
 
@@ -43,9 +43,28 @@ pool_take_ring(struct pool *p, void *ring)
     }
 }
 
+void *
+pool_marks(struct pool *p)
+{
+    return p->marks_n > 0 ? p->marks[--p->marks_n] : NULL;
+}
+
+void
+pool_take_marks(struct pool *p, void *marks)
+{
+    if (p->marks_n < POOL_MARKS) {
+        p->marks[p->marks_n++] = marks;
+    } else {
+        free(marks);
+    }
+}
+
 void
 pool_fini(struct pool *p)
 {
+    while (p->marks_n > 0) {
+        free(p->marks[--p->marks_n]);
+    }
     while (p->bufs_n > 0) {
         buf_fini(&p->buf[--p->bufs_n]);
     }

@@ -11,6 +11,7 @@ enum {
     POOL_BUFS = 512,
     POOL_BUF_BYTES = 1024, /* larger ones are freed */
     POOL_RINGS = 128,
+    POOL_MARKS = 512,
 };
 
 /* All zero: empty. */
@@ -19,6 +20,8 @@ struct pool {
     unsigned bufs_n;
     void *ring[POOL_RINGS]; /* all of one size: see slots.c */
     unsigned rings_n;
+    void *marks[POOL_MARKS]; /* all of one size: see outbox.c */
+    unsigned marks_n;
 };
 
 /* Gives memory to a buf that has none; where the pool has none either, the buf will find its own. */
@@ -30,6 +33,10 @@ void pool_take_back(struct pool *p, struct buf *b);
 /* A ring, or NULL; takes one back. */
 void *pool_ring(struct pool *p);
 void pool_take_ring(struct pool *p, void *ring);
+
+/* The same for the marks of an outbox. */
+void *pool_marks(struct pool *p);
+void pool_take_marks(struct pool *p, void *marks);
 
 void pool_fini(struct pool *p);
 

@@ -150,6 +150,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->process_node);
     slots_init(s);
     outbox_init(&s->out);
+    s->out.pool = &e->pool;
     pieces_init(&s->later, 0);
     roles_begin(s);
     reader_init(&s->reader, s->authed ? &e->limits : &e->limits_unauthed);
@@ -303,10 +304,14 @@ may_run(const struct session *s)
 static bool
 make_room(struct session *s)
 {
-    if (may_ask(s) && slots_full(s) && !s->hangup) {
-        slots_refuse_oldest(s);
+    if (!may_ask(s)) {
+        return false;
     }
-    return may_run(s);
+    if (slots_full(s) && !s->hangup) {
+        slots_refuse_oldest(s);
+        return may_run(s);
+    }
+    return !slots_full(s);
 }
 
 static void
@@ -464,16 +469,23 @@ tell_eof(struct session *s)
     engine_step(s->engine, &eof);
 }
 
-void
+/* It was woken for what it has to say alone. */
+static bool
+has_no_input(const struct session *s)
+{
+    bool ended = s->hangup || s->eof || s->bad;
+
+    return s->closed || !(s->buffered || s->readable || s->stirred || ended || slots_can_settle(s));
+}
+
+bool
 session_input(struct session *s)
 {
-    unsigned budget = s->engine->share;
+    unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
 
-    if (s->closed) {
-        return;
-    }
-    if (engine_input_late(s->engine)) {
-        budget = LATE_SHARE;
+    s->cut_short = false;
+    if (has_no_input(s)) {
+        return false;
     }
     slots_settle(s);
     budget = run_requests(s, budget);
@@ -493,6 +505,7 @@ session_input(struct session *s)
     if (!s->closed) {
         tell_eof(s);
     }
+    return true;
 }
 
 /* ---- after the write ---- */

@@ -140,8 +140,11 @@ void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outb
 /* A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then. */
 void session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses);
 
-/* From engine_turn_end: reads a bounded number of bytes if there are any, and runs a bounded number of requests. */
-void session_input(struct session *s);
+/*
+ * From engine_turn_end: reads a bounded number of bytes if there are any, and runs a bounded number of requests. False:
+ * there was nothing to do.
+ */
+bool session_input(struct session *s);
 
 /* After all input of the turn: runs deferred commands whose turn has come, then writes once. True: more to do. */
 bool session_turn(struct session *s);

@@ -116,8 +116,11 @@ shift(struct session *s)
     if (s->out.bytes.n > 0) {
         return;
     }
-    pool_take_back(&s->engine->pool, &s->out.bytes);
+    if (s->out.bytes.p != NULL) {
+        pool_take_back(&s->engine->pool, &s->out.bytes);
+    }
     if (pieces_shift(&s->later, &s->out)) {
+        s->out.pool = &s->engine->pool;
         session_wake(s); /* the socket may take more: no edge tells of it */
     }
 }

@@ -49,7 +49,7 @@ head_id(const struct session *s)
 static struct slot *
 head_of(const struct session *s)
 {
-    return s->slots_n == 0 ? NULL : slot_at(s, head_id(s));
+    return s->slots_n == 0 ? NULL : slots_head(s);
 }
 
 void
@@ -105,6 +105,7 @@ open_slot(struct session *s)
     s->slots_n++;
     *sl = (struct slot){.state = SLOT_WAITING};
     outbox_init(&sl->box);
+    sl->box.pool = &s->engine->pool;
     return sl;
 }
 
@@ -118,15 +119,23 @@ weigh(struct session *s, struct slot *sl)
     sl->counted = bytes;
 }
 
+/* It never held anything: its reply went straight to session.out. */
+static bool
+is_bare(const struct slot *sl)
+{
+    return sl->counted == 0 && sl->box.bytes.p == NULL && sl->box.marks == NULL && !sl->box.bytes.failed;
+}
+
 static void
 drop_head(struct session *s)
 {
     struct slot *sl = head_of(s);
 
-    outbox_fini(&sl->box);
-    weigh(s, sl);
-    s->slots_n--;
-    if (s->slots_n == 0) {
+    if (!is_bare(sl)) {
+        outbox_fini(&sl->box);
+        weigh(s, sl);
+    }
+    if (--s->slots_n == 0 && s->slots_room > 1) {
         drop_ring(s);
     }
 }
@@ -140,7 +149,9 @@ send_ready(struct session *s)
     struct slot *sl;
 
     for (sl = head_of(s); sl != NULL && sl->state == SLOT_READY; sl = head_of(s)) {
-        outbox_move(session_out_end(s), &sl->box);
+        if (!is_bare(sl)) {
+            outbox_move(session_out_end(s), &sl->box);
+        }
         drop_head(s);
     }
     session_wake(s);
@@ -151,7 +162,9 @@ static void
 done_slot(struct session *s, struct slot *sl)
 {
     sl->state = SLOT_READY;
-    weigh(s, sl);
+    if (!is_bare(sl)) {
+        weigh(s, sl);
+    }
     send_ready(s);
 }
 
@@ -302,7 +315,7 @@ slots_take(struct session *s, const struct words *w)
     assert(!s->closed);
     s->requests_n++;
     s->engine->metrics.requests++;
-    s->active_us = clock_now_us();
+    s->active_us = s->engine->seen_us;
     sl = open_slot(s);
     if (sl == NULL) {
         return;
@@ -330,12 +343,9 @@ slots_take(struct session *s, const struct words *w)
 }
 
 bool
-slots_can_settle(const struct session *s)
+slots_head_may_run(const struct session *s)
 {
-    const struct slot *sl = head_of(s);
-
-    return sl != NULL && sl->state == SLOT_DEFERRED && !s->closed && !s->quit && !auth_limit_waits(s) &&
-           !session_out_over_limit(s);
+    return !s->closed && !s->quit && !auth_limit_waits(s) && !session_out_over_limit(s);
 }
 
 void
@@ -367,7 +377,7 @@ slots_settle(struct session *s)
 }
 
 bool
-slots_full(const struct session *s)
+slots_at_limit(const struct session *s)
 {
     const struct conf *cf = s->engine->conf;
 
@@ -399,11 +409,11 @@ slots_protocol_error(struct session *s, const char *why)
 }
 
 bool
-slots_ending(const struct session *s)
+slots_last_is_quit(const struct session *s)
 {
     const struct slot *sl = slot_at(s, s->next_slot - 1);
 
-    return s->slots_n > 0 && sl->state == SLOT_DEFERRED && sl->cmd == CMD_QUIT;
+    return sl->state == SLOT_DEFERRED && sl->cmd == CMD_QUIT;
 }
 
 void

@@ -136,9 +136,16 @@ has_more(const struct engine *e)
 
 /* Requests differ: of those that walk over something long a turn has fewer. */
 bool
-engine_input_late(const struct engine *e)
+engine_was_late(const struct engine *e)
 {
-    return clock_now_us() - e->input_us > INPUT_US;
+    return e->seen_us - e->input_us > INPUT_US;
+}
+
+bool
+engine_input_late(struct engine *e)
+{
+    e->seen_us = clock_now_us();
+    return engine_was_late(e);
 }
 
 /*
@@ -158,9 +165,11 @@ listen_to(struct engine *e, struct list *from)
         list_push_back(&e->ready, first);
         while (node->next != &e->ready) {
             node = node->next;
-            session_input(ready_session(node));
+            if (session_input(ready_session(node))) {
+                (void)engine_input_late(e);
+            }
         }
-        if (engine_input_late(e)) {
+        if (engine_was_late(e)) {
             return;
         }
     }
@@ -192,10 +201,10 @@ engine_turn_end(struct engine *e)
     deal(e);
     list_init(&come);
     list_move_all(&come, &e->ready);
-    e->input_us = clock_now_us();
+    e->input_us = e->seen_us = clock_now_us();
     listen_to(e, &come);
-    if (engine_input_late(e)) {
-        e->input_us = clock_now_us() - (INPUT_US - REST_US);
+    if (engine_was_late(e)) {
+        e->input_us = e->seen_us - (INPUT_US - REST_US);
     }
     listen_to(e, &e->rest);
     send_all(e);
