@@ -58,8 +58,9 @@ struct engine {
     struct session *by_id;    /* uthash, all open sessions; owned */
     uint32_t sessions_n;
     struct list sessions;     /* session.node, in order of arrival */
-    struct list ready;        /* session.ready_node: something to run or to write this turn */
-    struct list rest;         /* session.ready_node: a turn has cut them short; they come behind engine.ready */
+    struct list ready;        /* session.ready_node: to be heard */
+    struct list rest;         /* session.ready_node: a turn has cut them short; they are heard behind engine.ready */
+    struct list writing;      /* session.write_node: something to write, whenever they are heard */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
     struct list unseen[2];    /* session.unseen_node: who may have ended unseen: to be looked at next; after that */

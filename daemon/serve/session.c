@@ -145,6 +145,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     s->opened_us = s->active_us = clock_now_us();
     list_init(&s->node);
     list_init(&s->ready_node);
+    list_init(&s->write_node);
     list_init(&s->unseen_node);
     list_init(&s->monitor_node);
     list_init(&s->process_node);
@@ -191,8 +192,14 @@ session_find(struct engine *e, uint64_t id)
 void
 session_wake(struct session *s)
 {
-    if (!s->closed && !list_linked(&s->ready_node)) {
+    if (s->closed) {
+        return;
+    }
+    if (!list_linked(&s->ready_node)) {
         list_push_back(&s->engine->ready, &s->ready_node);
+    }
+    if (!list_linked(&s->write_node)) {
+        list_push_back(&s->engine->writing, &s->write_node);
     }
 }
 
@@ -257,6 +264,7 @@ session_free(struct session *s)
     assert(s->closed);
     list_remove(&s->node);
     list_remove(&s->ready_node);
+    list_remove(&s->write_node);
     slots_fini(s);
     reader_fini(&s->reader);
     outbox_fini(&s->out);

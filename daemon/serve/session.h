@@ -53,6 +53,7 @@ struct session {
     UT_hash_handle hh;         /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
+    struct list write_node;    /* engine.writing */
     struct list unseen_node;   /* engine.unseen */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
@@ -75,7 +76,9 @@ struct session {
     bool eof;                  /* the peer sends nothing more */
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
+    bool heard;                /* it had its turn to hand something in, and not yet its turn to write */
     bool cut_short;            /* it has handed in its share of this turn, and may have more */
+    bool unsent;               /* the socket may take more of its output: no edge tells of it */
     bool readable;             /* the socket may have more for us */
     bool stirred;              /* the loop told of it since it was read last, or asked whether it is broken */
     bool buffered;             /* the reader may hold a whole request */
@@ -155,7 +158,7 @@ void session_overdue(struct session *s);
 /* Frees a closed session; from the end of the turn. */
 void session_free(struct session *s);
 
-/* Puts it on engine.ready. */
+/* It has its turns soon: to hand something in, and to write. */
 void session_wake(struct session *s);
 
 #endif

@@ -104,7 +104,7 @@ send_some(struct session *s, size_t most)
         session_lose_peer(s);
         n = (ssize_t)s->out.bytes.n;
     } else if (n == (ssize_t)most && most < session_out_bytes(s)) {
-        session_wake(s); /* the socket may take more, once that is true as well: no edge tells of it */
+        s->unsent = true; /* once what comes next is true as well */
     }
     return n;
 }
@@ -121,7 +121,7 @@ shift(struct session *s)
     }
     if (pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
-        session_wake(s); /* the socket may take more: no edge tells of it */
+        s->unsent = true;
     }
 }
 

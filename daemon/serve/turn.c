@@ -131,7 +131,8 @@ deal(struct engine *e)
 static bool
 has_more(const struct engine *e)
 {
-    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->listings) || pubsub_lags(e->pubsub);
+    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) || !list_empty(&e->listings) ||
+           pubsub_lags(e->pubsub);
 }
 
 /* Requests differ: of those that walk over something long a turn has fewer. */
@@ -151,7 +152,7 @@ engine_input_late(struct engine *e)
 /*
  * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
  * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who is
- * woken joins at its end, and has its turn, too.
+ * woken joins at its end, and has its turn, too. All of them write in this turn.
  */
 static void
 listen_to(struct engine *e, struct list *from)
@@ -164,8 +165,12 @@ listen_to(struct engine *e, struct list *from)
         list_remove(first);
         list_push_back(&e->ready, first);
         while (node->next != &e->ready) {
+            struct session *s = ready_session(node->next);
+
             node = node->next;
-            if (session_input(ready_session(node))) {
+            s->heard = true;
+            session_wake(s);
+            if (session_input(s)) {
                 (void)engine_input_late(e);
             }
         }
@@ -173,6 +178,53 @@ listen_to(struct engine *e, struct list *from)
             return;
         }
     }
+}
+
+/* Its turn to write; on a list of its own meanwhile, so that what it wakes itself for is done in this turn. */
+static bool
+write_one(struct session *s)
+{
+    struct list alone;
+    bool more;
+
+    list_init(&alone);
+    list_remove(&s->write_node);
+    list_push_back(&alone, &s->write_node);
+    s->unsent = false;
+    more = session_turn(s);
+    list_remove(&s->write_node);
+    return more;
+}
+
+/*
+ * To all who have something to write, also those whose input is put off: to who was woken last first, for a grant that
+ * another's UNLOCK brought is waited for more than the answer to that UNLOCK. Each sends once: who has more for a socket
+ * that takes it all goes on in the next turn.
+ */
+static void
+write_all(struct engine *e)
+{
+    struct list again, unsent;
+
+    list_init(&again);
+    list_init(&unsent);
+    while (!list_empty(&e->writing)) {
+        struct session *s = container_of(e->writing.prev, struct session, write_node);
+        bool more = write_one(s);
+
+        if (s->heard) {
+            s->heard = false;
+            list_remove(&s->ready_node);
+            if (more) {
+                list_push_front(&again, &s->ready_node);
+            }
+        }
+        if (s->unsent && !s->closed) {
+            list_push_front(&unsent, &s->write_node);
+        }
+    }
+    list_move_all(&e->rest, &again);
+    list_move_all(&e->writing, &unsent);
 }
 
 void
@@ -185,14 +237,12 @@ engine_reap(struct engine *e)
 
 /*
  * Three passes. Input first: of those who come; then of those who have more than a turn takes, who wait for each other
- * and nobody for them. Then Redis is given its work, and only then, while Redis has it, the replies are
- * written: to who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
- * that UNLOCK.
+ * and nobody for them. Then Redis is given its work, and only then, while Redis has it, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)
 {
-    struct list come, again;
+    struct list come;
     bool behind;
 
     do_due(e);
@@ -208,18 +258,9 @@ engine_turn_end(struct engine *e)
     }
     listen_to(e, &e->rest);
     send_all(e);
-    list_init(&again);
-    while (!list_empty(&e->ready)) {
-        struct session *s = ready_session(e->ready.prev);
-
-        list_remove(&s->ready_node);
-        if (session_turn(s)) {
-            list_remove(&s->ready_node); /* it may have woken itself */
-            list_push_front(&again, &s->ready_node);
-        }
-    }
+    write_all(e);
+    list_move_all(&come, &e->ready);
     list_move_all(&e->ready, &come);
-    list_move_all(&e->rest, &again);
     send_all(e); /* what sessions left behind that ended meanwhile */
     engine_reap(e);
     behind = keeper_turn(e);

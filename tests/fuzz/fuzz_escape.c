@@ -116,7 +116,10 @@ monitor_line(struct choices *c)
 
     list_init(&e.monitors);
     list_init(&e.ready);
+    list_init(&e.writing);
     list_init(&hears.ready_node);
+    list_init(&hears.write_node);
+    pieces_init(&hears.later, 0);
     list_push_back(&e.monitors, &hears.monitor_node);
     outbox_init(&hears.out);
     reader_init(&r, &limits);

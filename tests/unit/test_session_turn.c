@@ -343,6 +343,45 @@ START_TEST(the_more_want_to_go_on_the_smaller_the_share)
 }
 END_TEST
 
+/* A socket that takes all that is sent: others have their turn between two pieces. */
+START_TEST(who_reads_a_long_answer_fast_sends_once_in_a_turn)
+{
+    enum { BYTES = 1000 };
+    struct client c = come();
+    struct pieces more;
+    struct outbox *box;
+    char text[BYTES];
+    struct buf b;
+    int turns = 0;
+
+    settle();
+    memset(text, 'x', sizeof(text));
+    pieces_init(&more, 0);
+    for (size_t n = 0; n < 70000; n += BYTES) {
+        box = pieces_end(&more);
+        ck_assert_ptr_nonnull(box);
+        buf_add(&box->bytes, text, sizeof(text));
+    }
+    ck_assert_int_eq(setsockopt(c.s->fd, SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int)), 0);
+    say(&c, "PING\n");
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    session_append(c.s, &more);
+    session_wake(c.s);
+    count(&c);
+    while (engine_turn_end(engine)) {
+        turns++;
+        ck_assert_uint_le(writes, 1);
+        writes = 0;
+    }
+    ck_assert_int_ge(turns, 2);
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_uint_eq(b.n, 70000 + 7 + 1);
+    buf_fini(&b);
+    leave(&c);
+}
+END_TEST
+
 #ifdef RLOCKD_TEST_CLOCK
 /* Requests that take long end the turn's input soon: everybody else may hand in one then. */
 static bool
@@ -413,6 +452,48 @@ START_TEST(who_comes_goes_before_who_was_cut_short)
     leave(&guest);
 }
 END_TEST
+
+/* Events, and grants, do not wait until it is their session's turn to ask for more. */
+START_TEST(what_is_said_to_who_was_cut_short_does_not_wait)
+{
+    enum { SLOW = 5 };
+    struct client slow[SLOW], guest = come();
+    struct buf b;
+    int i, told = 0;
+
+    say(&guest, "LOCK x OWNER me\n");
+    for (i = 0; i < SLOW; i++) {
+        slow[i] = come();
+        say(&slow[i], "HELLO 3\nSUBSCRIBE lock:x\n");
+    }
+    settle();
+    for (i = 0; i < SLOW; i++) {
+        say_times(&slow[i], "DEBUG ADVANCE 5ms\n", 100);
+    }
+    for (i = 0; i < SLOW; i++) { /* one is heard in each turn */
+        ck_assert(one_turn());
+    }
+    say(&guest, "UNLOCK x OWNER me\n");
+    ck_assert(one_turn());
+    ck_assert_int_gt(answer_all(), 0);
+    ck_assert(one_turn());
+    for (i = 0; i < SLOW; i++) {
+        buf_init(&b, 0);
+        hear(&slow[i], &b);
+        told += strstr(b.p, "released") != NULL;
+        buf_fini(&b);
+        ck_assert_uint_lt(slow[i].s->requests_n, 50);
+    }
+    ck_assert_int_eq(told, SLOW);
+    while (one_turn()) {
+    }
+    for (i = 0; i < SLOW; i++) {
+        leave(&slow[i]);
+    }
+    leave(&guest);
+}
+END_TEST
+
 /* The connections of a process end together, and each has waits to be ended: nobody waits for all of them. */
 START_TEST(long_ends_let_others_through)
 {
@@ -576,9 +657,11 @@ main(void)
         the_end_of_who_is_held_up_is_seen,
         a_holder_that_dies_asking_for_too_much_frees_in_no_time,
         the_more_want_to_go_on_the_smaller_the_share,
+        who_reads_a_long_answer_fast_sends_once_in_a_turn,
 #ifdef RLOCKD_TEST_CLOCK
         slow_requests_make_a_short_turn,
         who_comes_goes_before_who_was_cut_short,
+        what_is_said_to_who_was_cut_short_does_not_wait,
         long_ends_let_others_through,
 #endif
         a_flood_of_locks_lets_others_through,
