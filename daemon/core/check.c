@@ -238,21 +238,6 @@ check_search(const struct list *waits)
     }
 }
 
-/* I9: only the first of an owner's requests may have started. */
-static void
-check_order(const struct owner *o)
-{
-    struct list *pos, *nxt;
-
-    assert(!o->ending || list_empty(&o->fifo));
-    list_each(pos, nxt, &o->fifo)
-    {
-        const struct request *r = container_of(pos, struct request, fifo_node);
-
-        assert(r->owner == o && r->started == (pos == o->fifo.next));
-    }
-}
-
 /* What sessions count one by one, their users count together; a session that has gone has left its user. */
 static void
 check_users(const struct core *c)
@@ -307,7 +292,7 @@ core_check(const struct core *c, int64_t now_us)
     assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
     HASH_ITER(hh, c->peers, p, next_p)
     {
-        check_order(p->owner);
+        order_check(c, p->owner); /* I9 */
         t.ties += check_ties(c, p);
         list_each(pos, nxt, &p->requests)
         {
@@ -319,7 +304,7 @@ core_check(const struct core *c, int64_t now_us)
     }
     HASH_ITER(hh, c->owners, o, next_o)
     {
-        check_order(o);
+        order_check(c, o);
     }
     assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
     check_users(c);

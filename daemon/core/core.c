@@ -22,7 +22,7 @@
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
- * I9  Requests of one owner run one after the other, in order of arrival.
+ * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
  * I10 When a step ends lock_work and owner_work are empty. What is left over stands in core.jobs, or is due in the
  *     heap, and core_next_us() says so.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the

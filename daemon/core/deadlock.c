@@ -1,7 +1,7 @@
 /*
  * deadlock.c -- waits inside this daemon that could never end: found when they begin, or a little later.
  *
- * The graph (graph.c): an owner waits for one name at a time (its requests run in order), and a name is held by owners.
+ * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners.
  * Who waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
  * enough to make it hopeless. With one holder that is a plain cycle, and with several readers too. Who waits for a
  * permit needs only one of them: that is hopeless when every holder is stuck, so it is judged by a daemon that has all.

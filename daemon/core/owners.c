@@ -319,17 +319,20 @@ owner_wake(struct core *c, struct owner *o)
     }
 }
 
-/* Runs what is next in its order; frees it when nothing is left of it. */
+/* Begins what is next in its order; frees it when nothing is left of it. */
 void
 owner_work(struct core *c, struct owner *o)
 {
     list_remove(&o->work);
     if (!list_empty(&o->fifo)) {
-        struct request *r = container_of(o->fifo.next, struct request, fifo_node);
+        struct request *r = order_next(c, o);
 
-        if (!r->started) {
+        if (r != NULL) {
             claim_meet(c, r->claim);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
+            if (order_next(c, o) != NULL) {
+                owner_wake(c, o);
+            }
         }
         return;
     }

@@ -3,7 +3,7 @@
  *
  * A request brings what its whole life needs when it arrives: its own record,
  * the owner, the lock and the claim. From then on nothing can fail for want of
- * memory. It runs when it is first in its owner's order; only a repeated LOCK
+ * memory. It runs when its owner's order lets it (order.c); only a repeated LOCK
  * ... ONCE (it joins the one that waits) and what proves itself by a TOKEN
  * (it acts for the holder) run at once.
  */
@@ -159,7 +159,8 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
 
 /*
  * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may yet be
- * taken back; nor past an UNLOCK, which would take from it what it is told.
+ * taken back; nor past an UNLOCK, which would take from it what it is told; nor, if it may wait itself, one that may not:
+ * it would be left as a wait that stands in no order.
  */
 static bool
 may_join(const struct request *r)
@@ -168,7 +169,8 @@ may_join(const struct request *r)
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
-    return r->once && queued && first->shared == r->shared && first->bundle == NULL && r->owner->others_n == 0;
+    return r->once && queued && first->shared == r->shared && first->bundle == NULL && r->owner->others_n == 0 &&
+           (first->blocked || !r->blocked);
 }
 
 static void

@@ -103,7 +103,7 @@ struct owner {
     size_t name_n;
     uint64_t session;     /* that acted for it last */
     struct user *user;    /* whose session used it first; NULL: nobody's */
-    struct list fifo;     /* request.fifo_node: requests run in this order, the first one is running */
+    struct list fifo;     /* request.fifo_node: requests begin in this order, see order.c */
     struct list claims;   /* claim.owner_node */
     struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
     struct job job;       /* ... as long as there are some */
@@ -380,6 +380,10 @@ struct owner *owner_find(const struct core *c, struct slice name); /* NULL: ther
 void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
 void owner_wake(struct core *c, struct owner *o);
 void owner_work(struct core *c, struct owner *o);
+
+/* order.c */
+struct request *order_next(const struct core *c, const struct owner *o); /* that may begin now; NULL: none may */
+void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 
 /* users.c */
 bool user_enter(struct core *c, struct peer *p, uint64_t key); /* false: no memory */

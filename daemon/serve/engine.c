@@ -187,6 +187,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         .locks_max = (uint32_t)cf->limit_locks,
         .total_locks_max = (uint64_t)cf->limit_total_locks,
         .user_percent = (uint32_t)cf->limit_user_share,
+        .one_link = cf->redis_links == 1,
         .keeps = e->keeper.held != NULL,
     };
 

@@ -28,6 +28,7 @@ static const struct option longs[] = {
     {"warm", required_argument, NULL, 'w'},     {"retry", required_argument, NULL, 't'},
     {"prefix", required_argument, NULL, 'x'},   {"cpu", required_argument, NULL, 'c'},
     {"inline", no_argument, NULL, 'i'},         {"option", required_argument, NULL, 'o'},
+    {"one-owner", no_argument, NULL, '1'},
     {NULL, 0, NULL, 0},
 };
 
@@ -38,8 +39,8 @@ usage(void)
 
     proto_names(names, sizeof(names));
     die("usage: load --proto NAME --at ADDRESS [--clients N] [--pipeline P] [--processes] [--hot] [--seconds S]\n"
-        "            [--warm S] [--retry MS] [--prefix P] [--inline] [--option WORDS] [--redis ADDRESS]\n"
-        "            [--cpu LABEL=PID]...\n"
+        "            [--warm S] [--retry MS] [--prefix P] [--inline] [--option WORDS] [--one-owner]\n"
+        "            [--redis ADDRESS] [--cpu LABEL=PID]...\n"
         "protocols: %s", names);
 }
 
@@ -60,6 +61,7 @@ take(struct options *o, int c)
     case 'x': o->prefix = optarg; break;
     case 'i': o->inlined = true; break;
     case 'o': o->option = optarg; break;
+    case '1': o->one_owner = true; break;
     case 'c':
         if (o->cpu_n == sizeof(o->cpu) / sizeof(o->cpu[0]) || strchr(optarg, '=') == NULL) {
             usage();

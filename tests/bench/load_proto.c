@@ -166,13 +166,19 @@ init_setnx(struct slot *s, const char *name, const char *owner, const struct opt
     s->unlock = keep(5, unlock, &s->unlock_n);
 }
 
-/* Several on one connection are an owner each, as they are in the scripts: one owner's requests run in order. */
+/* Several on one connection are an owner each, as they are in the scripts, unless the connection is to be the owner. */
 static void
 init_rlockd(struct slot *s, const char *name, const char *owner, const struct options *o)
 {
     const char *lock[] = {"LOCK", name, "OWNER", owner}, *unlock[] = {"UNLOCK", name, "OWNER", owner};
+    const char *attempt[] = {"LOCK", name, "NOWAIT"};
     size_t words = o->pipeline > 1 ? 4 : 2;
 
+    if (o->one_owner) {
+        s->lock = keep(3, attempt, &s->lock_n);
+        s->unlock = keep(2, unlock, &s->unlock_n);
+        return;
+    }
     if (o->inlined || o->option[0] != '\0') {
         s->lock = keep_line(words, lock, o->option, &s->lock_n);
         s->unlock = keep_line(words, unlock, "", &s->unlock_n);

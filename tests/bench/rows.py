@@ -5,8 +5,8 @@ cell, or the ratio of the same figure of two cells, with the goal of the issue w
 """
 import collections
 
-Cell = collections.namedtuple("Cell", "server proto clients pipeline processes hot retry",
-                              defaults=(1, 1, False, False, 0))
+Cell = collections.namedtuple("Cell", "server proto clients pipeline processes hot retry one_owner",
+                              defaults=(1, 1, False, False, 0, False))
 Row = collections.namedtuple("Row", "id title figure ours theirs goal", defaults=(None, None))
 
 
@@ -104,6 +104,8 @@ def _own():
               direct("classic", **deep), "<= 0.6")
     yield Row("deep-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, ours, direct("setnx", **deep))
     yield Row("deep-floor", "the same / echo floor", rate, ours, echo(**deep))
+    yield Row("one-owner-classic", "16 connections x 16 pipelined, one owner each: rlockd / direct, classic scripts", rate,
+              rlockd(one_owner=True, **deep), direct("classic", **deep), ">= 1.5")
 
 
 def _processes():
@@ -198,6 +200,8 @@ def label(c):
     words = [c.server if c.proto == "rlockd" else c.server + " " + c.proto, "hot" if c.hot else "own", "%d" % c.clients]
     if c.pipeline > 1:
         words[-1] += "x%d" % c.pipeline
+    if c.one_owner:
+        words.append("one owner each")
     if c.processes:
         words.append("processes")
     if c.retry:

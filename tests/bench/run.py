@@ -28,6 +28,7 @@ def load_words(cell, server, seconds, warm):
              "--pipeline", str(cell.pipeline), "--seconds", str(seconds), "--warm", str(warm),
              "--retry", str(cell.retry)]
     words += ["--hot"] if cell.hot else []
+    words += ["--one-owner"] if cell.one_owner else []
     words += ["--processes"] if cell.processes else []
     words += ["--redis", server.redis] if server.redis else []
     for name, pid in server.cpu.items():

@@ -533,7 +533,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.token = 1000;
     w.conf = (struct core_conf){.op_timeout_us = US_PER_S, .max_poll_us = 5 * US_PER_S, .deadlock_us = US_PER_S,
                                 .daemon = "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", .handoff_time_us = 10 * US_PER_MS,
-                                .handoff_max = 4, .waiters_max = 1000, .locks_max = 1000};
+                                .handoff_max = 4, .waiters_max = 1000, .locks_max = 1000, .one_link = true};
     w.core = core_new(&w.conf, &key, &w.metrics, (struct core_sink){act, &w});
     CHECK(w.core != NULL);
     w.session[0] = core_session_open(w.core, 0);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Those who can have a name together come in together: how many calls of scripts that takes, as Redis counts them."""
+"""Those who can have a name together come in together, and what an owner asks for together goes together: how many calls
+of scripts that takes, as Redis counts them."""
 import re
 
 import harness
@@ -78,6 +79,25 @@ class Together(Case):
             conns[i % 2].read()
         self.assertLessEqual(self.calls() - calls, 2 * 40 + 10)  # heartbeats are among them
         self.assertLessEqual(self.reads() - reads, 60)           # ... here too
+
+    def test_many_names_of_one_owner(self):
+        """requests that cannot wait for each other, in one write"""
+        c, n = self.conn(self.d), 256
+        for verb in ("LOCK n%d NOWAIT", "RENEW n%d 60s", "UNLOCK n%d"):
+            before = self.calls()
+            c.send("".join(verb % i + "\r\n" for i in range(n)))
+            replies = [c.read() for _ in range(n)]
+            self.assertEqual(replies == [0] * n, verb.startswith("UNLOCK"))
+            self.assertTrue(all(isinstance(r, int) for r in replies), replies)
+            self.assertLessEqual(self.calls() - before, n // 8, verb)  # 64 at a time; one for each without that
+
+    def test_many_names_of_one_request(self):
+        """MLOCK takes one after the other, in everyone's order; given back they go together"""
+        c, names = self.conn(self.d), ["n%d" % i for i in range(60)]
+        self.assertEqual(len(c.cmd("MLOCK", len(names), *names)), len(names))
+        before = self.calls()
+        self.assertEqual(c.cmd("MUNLOCK", len(names), *names), [0] * len(names))
+        self.assertLessEqual(self.calls() - before, 4)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@
  *   S7  what a stranger has in Redis nobody changes or takes away (ours.c)
  *   S8  a name whose key another name has in use at its daemon is refused (client.c)
  *   S9  a CANCEL leaves no LOCK of that owner for the name unanswered, and says how many it has ended (cancel.c)
+ *   S10 requests of one owner are answered in the order in which they were asked, but for those that go side by side
+ *       (pipeline.c)
  *   G1  nothing takes a lock past its guard
  *   G2  an attempt that runs past its guard, for Redis's clock was set back while it was under way, is one that its
  *       daemon still reckons with

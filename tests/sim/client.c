@@ -87,15 +87,17 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
 }
 
 static void
-begin_asking(struct world *w, struct session *s, struct asked *a, enum core_event_type type)
+begin_asking(struct daemon *d, struct session *s, struct asked *a, enum core_event_type type)
 {
+    struct world *w = d->world;
     bool first = s->asked_n == 0;
 
     for (int i = 0; i < ASKED; i++) {
         s->asked[i].sole = false;
     }
     s->asked_n++;
-    *a = (struct asked){.id = ++s->next_request, .type = type, .at_us = w->now_us, .first = first, .sole = first};
+    *a = (struct asked){.id = ++s->next_request, .turn = ++d->asked_n, .type = type, .at_us = w->now_us, .first = first,
+                        .sole = first};
     outbox_init(&a->box);
 }
 
@@ -122,9 +124,10 @@ crowds(struct daemon *d, const struct session *s)
     }
 }
 
-/* owner n == 0: as the habits have it. */
-void
-clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
+/* owner NULL, wait_us < 0: as the habits have it. */
+static void
+ask(struct daemon *d, struct session *s, enum core_event_type type, int name, const struct slice *owner,
+    int64_t wait_us)
 {
     struct world *w = d->world;
     struct core_event ev = {.type = type};
@@ -134,10 +137,11 @@ clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int 
         crowds(d, s);
         return;
     }
-    begin_asking(w, s, a, type);
+    begin_asking(d, s, a, type);
     a->name[0] = name;
     ev.request = draw_request(w, s, type, &w->name[name]);
-    ev.request.owner = owner.n > 0 ? owner : ev.request.owner;
+    ev.request.owner = owner != NULL ? *owner : ev.request.owner;
+    ev.request.wait_us = wait_us < 0 ? ev.request.wait_us : wait_us;
     note_asked(a, &ev.request);
     trace(w, who(d), "session %d asks %d: %s %s%s%.*s wait %lld lease %lld%s%s", (int)s->id, (int)a->id,
           type == CORE_LOCK ? "LOCK" : type == CORE_UNLOCK ? "UNLOCK" : type == CORE_RENEW ? "RENEW" : "BREAK",
@@ -146,6 +150,20 @@ clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int 
     check_asks(d, s, &ev.request, type);
     daemon_step(d, &ev);
     a->queued = has_place(d, &w->name[name], s->id);
+}
+
+/* owner n == 0: as the habits have it. */
+void
+clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
+{
+    ask(d, s, type, name, owner.n > 0 ? &owner : NULL, -1);
+}
+
+/* owner n == 0: the session's own. */
+void
+clients_ask_at_once(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner)
+{
+    ask(d, s, type, name, &owner, 0);
 }
 
 /* In the middle of an MLOCK of a named owner its session may end, or the daemon. */
@@ -176,7 +194,7 @@ ask_many(struct daemon *d, struct session *s, enum core_event_type type)
     if (a == NULL) {
         return;
     }
-    begin_asking(w, s, a, type);
+    begin_asking(d, s, a, type);
     a->n = (size_t)between(w, 1, most);
     ev.many.request = many;
     ev.many.n = a->n;
@@ -352,6 +370,10 @@ session_acts(struct daemon *d, struct session *s)
     }
     if (s->open && !s->eof && (s->next_request + s->id) % 41 == 4) {
         cancels_act(d, s);
+    }
+    if (s->open && !s->eof && (s->next_request + s->id) % 17 == 6) {
+        pipelines_act(d, s);
+        return;
     }
     if (!s->open) {
         clients_open(d, s);

@@ -273,6 +273,7 @@ daemon_start(struct daemon *d)
                              .handoff_max = (uint32_t)d->world->habit.handoffs,
                              .waiters_max = 1000,
                              .locks_max = 100,
+                             .one_link = d->world->habit.links == 1,
                              .search_steps = (uint32_t)(d->world->seed % 5), /* 0: as the daemon has it */
                              .window = d->world->seed % 4 == 1 ? 2 + (uint32_t)(d->world->seed % 7) : 0,
                              .keeps = d->keeps};

@@ -154,6 +154,7 @@ replies_note(struct daemon *d, const struct core_reply *r)
         return;
     }
     keep(d->world, a, r);
+    pipelines_answered(d, s, a);
     clients_refused(d, s, a);
     write_line(d, a);
     if (!in_order(s)) {

@@ -166,6 +166,7 @@ struct server {
 
 struct asked {
     uint64_t id; /* 0 = free */
+    uint64_t turn; /* among all that its daemon was asked */
     enum core_event_type type;
     size_t n; /* names of an MLOCK and the like; else 0 */
     int name[MANY];
@@ -218,6 +219,7 @@ struct daemon {
     bool freeing;                /* not all is free yet that the process before this one has left */
     int64_t reached_us;          /* Redis, for the first time; 0 = not yet */
     uint64_t handed_seen;        /* of metrics.handoffs */
+    uint64_t asked_n;            /* requests of its sessions */
     uint64_t cancelled_n;        /* LOCKs and MLOCKs answered so ... */
     int64_t cancel_said;         /* ... and how many the last CANCEL says */
     bool dying;                  /* in this turn, when it has done `dies_in` things more, and before any reply leaves */
@@ -459,10 +461,16 @@ void clients_leave(struct daemon *d);                          /* all its sessio
 struct slice clients_owner(struct slice name);                 /* the same, for ever */
 void clients_lost(struct daemon *d);                           /* their daemon has gone */
 void clients_ask(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner);
+void clients_ask_at_once(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner);
 void clients_open(struct daemon *d, struct session *s);
 
 void clients_refused(struct daemon *d, struct session *s, const struct asked *a); /* the core has answered: perhaps no */
 void clients_cut(struct daemon *d, struct session *s);         /* its connection is closed by the daemon */
+
+/* ---- pipeline.c ---- */
+
+void pipelines_act(struct daemon *d, struct session *s);       /* several requests of one owner, that cannot wait */
+void pipelines_answered(struct daemon *d, const struct session *s, const struct asked *a); /* by the core, just now */
 
 /* ---- replies.c ---- */
 

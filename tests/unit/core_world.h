@@ -47,7 +47,8 @@ static const struct core_conf world_conf = {.op_timeout_us = US_PER_S,
                                             .handoff_time_us = 10 * US_PER_MS,
                                             .handoff_max = 0, /* each unlocking asks Redis; see test_core_handoff.c */
                                             .waiters_max = 100000,
-                                            .locks_max = 1000};
+                                            .locks_max = 1000,
+                                            .one_link = true};
 
 static inline void
 world_open(struct world *w)

@@ -202,7 +202,7 @@ END_TEST
 START_TEST(no_deadlock_of_two)
 {
     struct world w;
-    struct flight op;
+    struct flight op, a;
     uint64_t s, t, first, second;
 
     world_open(&w);
@@ -214,8 +214,11 @@ START_TEST(no_deadlock_of_two)
     redis_says(&w, op, CORE_OK);
     redis_grants(&w, "b", first);
     munlock(&w, s, "b a");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
-    redis_frees(&w, "a", w.request);
+    op = expect_op(&w, CORE_RELEASE, "b");
+    a = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, a, CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
     redis_grants(&w, "b", second);
     world_close(&w);
@@ -557,8 +560,10 @@ START_TEST(munlock_and_mrenew)
     take(&w, t, "c");
     id = mrenew(&w, s, "x b c a", SEC(60));
     op[0] = expect_op(&w, CORE_EXTEND, "b");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[1], CORE_OK);
     redis_says(&w, op[0], CORE_OK);
-    r = redis_renews(&w, "a", id);
+    r = expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(r->parts, 4);
     ck_assert_int_eq(part(r, 0)->part.answer, CORE_NOT_HELD);
     ck_assert_int_eq(part(r, 1)->part.answer, CORE_LEFT);
@@ -567,8 +572,10 @@ START_TEST(munlock_and_mrenew)
     ck_assert_str_eq(part(r, 2)->name, "c");
     ck_assert_int_eq(part(r, 3)->part.answer, CORE_LEFT);
     id = munlock(&w, s, "a c b x");
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_GONE_IN_REDIS);
+    op[0] = expect_op(&w, CORE_RELEASE, "a");
+    op[1] = expect_op(&w, CORE_RELEASE, "b");
+    redis_says(&w, op[0], CORE_OK);
+    redis_says(&w, op[1], CORE_GONE_IN_REDIS);
     r = expect_reply(&w, id, CORE_LEFT);
     ck_assert_int_eq(part(r, 0)->part.answer, CORE_LEFT);
     ck_assert_int_eq(part(r, 0)->part.left, 0);
@@ -587,22 +594,23 @@ END_TEST
 START_TEST(munlock_of_a_session_that_goes)
 {
     struct world w;
-    struct flight op;
+    struct flight a, b;
     uint64_t s, t;
 
     world_open(&w);
     s = session(&w);
     t = session(&w);
-    lock(&w, t, "a", .owner = "alice");
-    redis_grants(&w, "a", w.request);
-    lock(&w, t, "b", .owner = "alice");
-    redis_grants(&w, "b", w.request);
-    munlock(&w, s, "a b", .owner = "alice");
-    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_grants(&w, "a", lock(&w, t, "a", .owner = "alice"));
+    redis_grants(&w, "b", lock(&w, t, "b", .owner = "alice"));
+    redis_grants(&w, "c", lock(&w, t, "c", .owner = "alice", .kind = KIND_SIMPLE)); /* the order of kinds is kept */
+    munlock(&w, s, "a b c", .owner = "alice");
+    a = expect_op(&w, CORE_RELEASE, "a");
+    b = expect_op(&w, CORE_RELEASE, "b");
     gone(&w, s);
-    redis_says(&w, op, CORE_OK);
+    redis_says(&w, a, CORE_OK);
+    redis_says(&w, b, CORE_OK);
     quiet(&w);
-    expect_state(&w, "b", "held");
+    expect_state(&w, "c", "held");
     world_close(&w);
 }
 END_TEST

@@ -214,8 +214,10 @@ START_TEST(multilock)
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "d"), CORE_OK);
             expect_reply(&w, behind, CORE_GRANTED);
             id = munlock(&w, t, "c d", .owner = "alice");
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "d"), CORE_OK);
+            c = expect_op(&w, CORE_RELEASE, "c");
+            op = expect_op(&w, CORE_RELEASE, "d");
+            redis_says(&w, c, CORE_OK);
+            redis_says(&w, op, CORE_OK);
             expect_reply(&w, id, CORE_LEFT);
         }
         ck_assert_uint_eq(core_totals(w.core).waiters, 0);

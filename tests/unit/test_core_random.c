@@ -1070,6 +1070,7 @@ begin(struct world *w, int d)
                              .handoff_max = 8,
                              .waiters_max = 1000,
                              .locks_max = 100,
+                             .one_link = true,
                              .total_locks_max = 1000,
                              .user_percent = 90,
                              .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,

@@ -1,0 +1,97 @@
+/*
+ * order.c -- in which order the requests of one owner begin, and which of them run side by side.
+ *
+ * owner.fifo has them in order of arrival. They begin in that order, so those that have begun are the first ones there; a
+ * request begins when each one before it has been answered, or may run beside it:
+ *
+ * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
+ *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
+ * O2  Of one name one request runs at a time.
+ * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
+ *     leave before attempts (node_calls.c, I3).
+ * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
+ *     releases, so who is granted the later name finds the earlier one free. Never behind a LOCK: who goes from one
+ *     name to the next must not be without both.
+ * O5  RENEWs run beside RENEWs.
+ *
+ * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked at one by one */
+
+static bool
+may_wait(const struct request *r)
+{
+    return r->verb == CORE_LOCK && (r->blocked || r->bundle != NULL);
+}
+
+/* The release that the UNLOCK asks for is in flight. */
+static bool
+is_sent(const struct request *r)
+{
+    return r->claim->op != 0 && !r->claim->op_untaken && claim_op_request(r->claim) == r;
+}
+
+/* What does not change while `before` runs. */
+static bool
+can_run_beside(const struct core *c, const struct request *before, const struct request *r)
+{
+    if (may_wait(before) || may_wait(r) || before->claim->lock == r->claim->lock ||
+        (before->verb == CORE_UNLOCK && !c->conf.one_link)) {
+        return false;
+    }
+    switch (r->verb) {
+    case CORE_LOCK:
+        return before->verb != CORE_RENEW;
+    case CORE_UNLOCK:
+        return before->verb == CORE_UNLOCK && before->claim->lock->kind == r->claim->lock->kind;
+    default:
+        return before->verb == r->verb;
+    }
+}
+
+struct request *
+order_next(const struct core *c, const struct owner *o)
+{
+    struct list *pos = o->fifo.next;
+    struct request *r = NULL;
+
+    for (int n = 0; n < SIDE_BY_SIDE && pos != &o->fifo; n++, pos = pos->next) {
+        r = container_of(pos, struct request, fifo_node);
+        if (!r->started) {
+            break;
+        }
+        r = NULL;
+    }
+    for (pos = o->fifo.next; r != NULL && pos != &r->fifo_node; pos = pos->next) {
+        const struct request *before = container_of(pos, struct request, fifo_node);
+
+        if (!can_run_beside(c, before, r) || (before->verb == CORE_UNLOCK && !is_sent(before))) {
+            return NULL;
+        }
+    }
+    return r;
+}
+
+void
+order_check(const struct core *c, const struct owner *o)
+{
+    bool begun = true;
+    int n = 0;
+
+    assert(!o->ending || list_empty(&o->fifo));
+    for (struct list *pos = o->fifo.next; pos != &o->fifo; pos = pos->next) {
+        const struct request *r = container_of(pos, struct request, fifo_node);
+
+        assert(r->owner == o && (begun || !r->started));
+        begun = r->started;
+        n += begun;
+        for (struct list *at = o->fifo.next; begun && at != pos; at = at->next) {
+            assert(can_run_beside(c, container_of(at, struct request, fifo_node), r));
+        }
+    }
+    assert(n <= SIDE_BY_SIDE && (n > 0 || list_empty(&o->fifo)));
+}
