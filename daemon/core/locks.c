@@ -269,14 +269,18 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
     core_act(c, &a);
 }
 
-/* Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. */
+/*
+ * Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. Where the
+ * rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does not say
+ * so would take the echo of each renewal for somebody's release; see renew_soon().
+ */
 static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
 {
     uint64_t owner = on && first != NULL && lock_is(l, KIND_F_PLACED) ? first->number : 0;
     struct queue *q = l->queue;
 
-    if (on == (q->watch != WATCH_OFF) && (!on || owner == q->watch_owner)) {
+    if (on == (q->watch != WATCH_OFF) && (!on || (owner == q->watch_owner && q->watch_tracking == l->tracking))) {
         return;
     }
     if (q->watch != WATCH_OFF) {
@@ -284,6 +288,7 @@ watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
     }
     q->watch = on ? WATCH_ASKED : WATCH_OFF;
     q->watch_owner = owner;
+    q->watch_tracking = l->tracking;
     if (on) {
         watch_send(c, l, CORE_WATCH);
     }

@@ -152,6 +152,7 @@ struct queue {
     bool again;             /* something moved while they were */
     bool unplaced;          /* somebody may need a place in Redis */
     enum watch_state watch;
+    bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */
     enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
     uint64_t turn;          /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */

@@ -4,6 +4,7 @@ free.
 And what daemons on one Redis could disagree about for a moment, which key a name has, a reload does not change at all.
 """
 import os
+import re
 import signal
 import subprocess
 
@@ -25,6 +26,63 @@ class Reload(Case):
         d.signal(signal.SIGHUP)
         until(lambda: d.log().count(words) > n)
 
+
+
+class Tracking(Reload):
+    """`tracking` of a rule that somebody waits by."""
+
+    CONF = "max_poll: 1h\nlocks: { kind: simple, tracking: %s }\n"
+
+    def wait_for_stranger(self, n):
+        """So many connections that wait for x, which a stranger has."""
+        self.assertEqual(self.r.cmd("SET", "x", "0" * 32, "NX", "PX", "600000"), "OK")
+        conns = [self.conn(self.d) for _ in range(n)]
+        for i, c in enumerate(conns):
+            c.ask("LOCK", "x", "WAIT", "10m")
+            self.wait_until_waiting(i + 1)
+        return conns
+
+    def wait_until_waiting(self, n):
+        def waits():
+            with self.d.conn() as c:
+                row = c.maps("LOCKS", "x")[0]
+            return row["waiters"] == n and row["state"] != "trying"
+        until(waits)
+
+    def tracked(self):
+        return int(re.search("tracking_total_keys:([0-9]+)", self.r.cmd("INFO", "stats")).group(1))
+
+    def test_on(self):
+        self.begin(self.CONF % "false")
+        a, = self.wait_for_stranger(1)
+        self.reload(self.CONF % "true")
+        b = self.conn(self.d)
+        b.ask("LOCK", "x", "WAIT", "10m")
+        until(lambda: self.tracked() == 1)
+        self.r.cmd("DEL", "x")
+        self.assertGreater(a.read(), 0)
+        self.assertEqual(a.cmd("UNLOCK", "x"), 0)
+        self.assertGreater(b.read(), 0)
+
+    def test_off(self):
+        """Its own renewals are no news: while another waits, none follows the other."""
+        self.begin(self.CONF % "true")
+        a, _ = self.wait_for_stranger(2)
+        until(lambda: self.tracked() == 1)
+        self.r.cmd("DEL", "x")
+        self.assertGreater(a.read(), 0)
+        self.reload(self.CONF % "false")
+        c = self.conn(self.d)
+        c.ask("LOCK", "x", "WAIT", "10m")
+        self.wait_until_waiting(2)
+        renewals = lambda: int(self.d.info("stats")["renewals"])  # noqa: E731
+        before = renewals()
+        self.d.advance("11s")
+        until(lambda: renewals() > before)
+        for _ in range(20):  # what a renewal would bring about comes a hand-over's time later
+            self.d.advance("20ms")
+            self.d.cmd("LOCKINFO", "x")
+        self.assertLess(renewals(), before + 5)  # that, and what the jump of the clock makes it confirm
 
 
 class Held(Reload):

@@ -91,6 +91,32 @@ START_TEST(hints)
 }
 END_TEST
 
+/* A reload has changed whether keys are tracked: the watch follows with the next LOCK, and only then. */
+START_TEST(watch_follows_the_rules)
+{
+    struct world w;
+    struct flight op;
+
+    world_open(&w);
+    lock(&w, session(&w), "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+    ck_assert(!expect_op(&w, CORE_WATCH, "a").op.tracking);
+    for (int i = 0; i < 4; i++) {
+        bool tracking = i % 2 == 0;
+
+        lock(&w, session(&w), "a", .tracking = tracking);
+        expect_op(&w, CORE_UNWATCH, "a");
+        op = expect_op(&w, CORE_WATCH, "a");
+        ck_assert(op.op.tracking == tracking);
+        watching(&w, op.op.lock);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
+        lock(&w, session(&w), "a", .tracking = tracking);
+        quiet(&w); /* it is as it was */
+    }
+    world_close(&w);
+}
+END_TEST
+
 /* The watch lasts as long as somebody waits, across grants here, and no longer. */
 START_TEST(one_watch)
 {
@@ -487,7 +513,7 @@ main(void)
     const TTest *tests[] = {
         taken_elsewhere, polls,         hints,       one_watch,            backoff,
         turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
-        views,           turns_of_who_listens_while_we_do_not,
+        views,           turns_of_who_listens_while_we_do_not, watch_follows_the_rules,
     };
 
     return suite_main("core, queue", tests, sizeof(tests) / sizeof(tests[0]));
