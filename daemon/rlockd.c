@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <event2/event.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -468,6 +469,20 @@ warn_of_collisions(const struct process *p)
     buf_fini(&warnings);
 }
 
+/*
+ * Large blocks (long answers, tables that grow) are mappings of their own, which go back to the kernel when they are
+ * freed. Without this the allocator raises the limit to the largest block that was ever freed, and what was once the
+ * peak stays ours.
+ */
+static void
+keep_no_peak(void)
+{
+    enum { MAPPED_BYTES = 128 * 1024, TRIM_BYTES = 1024 * 1024 };
+
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -482,6 +497,7 @@ main(int argc, char **argv)
         return status;
     }
     if (p.opt.mode == MODE_SERVE) {
+        keep_no_peak();
         return serve(&p);
     }
     if (p.opt.mode == MODE_TEST) {

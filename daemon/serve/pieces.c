@@ -5,9 +5,8 @@
 
 #include <stdlib.h>
 
-enum {
-    FULL_BYTES = 63 * 1024 /* nothing is begun behind them: with the next value a block is about 64 KiB */
-};
+/* Nothing is begun behind so many: what fits with the next value is a block of 64 or 256 KiB. */
+enum { FIRST_BYTES = 62 * 1024, MORE_BYTES = 248 * 1024 };
 
 struct piece {
     struct list node; /* pieces.list */
@@ -62,11 +61,12 @@ pieces_whole(const struct pieces *p)
 struct outbox *
 pieces_end(struct pieces *p)
 {
+    size_t full = list_alone(&p->list) ? FIRST_BYTES : MORE_BYTES;
     struct outbox *last = pieces_last(p);
     struct piece *more;
 
     p->failed = !pieces_whole(p);
-    if (p->failed || (last != NULL && last->bytes.n < FULL_BYTES)) {
+    if (p->failed || (last != NULL && last->bytes.n < full)) {
         return p->failed ? NULL : last;
     }
     more = malloc(sizeof(*more));
@@ -76,6 +76,9 @@ pieces_end(struct pieces *p)
     }
     p->bytes = pieces_bytes(p);
     outbox_init(&more->box);
+    if (last != NULL) { /* at once, so that it is a mapping of its own: see keep_no_peak() of rlockd.c */
+        (void)buf_space(&more->box.bytes, MORE_BYTES);
+    }
     list_push_back(&p->list, &more->node);
     return &more->box;
 }

@@ -98,6 +98,61 @@ class SlowRedis(Case):
         self.assertGreater(self.d.cmd("LOCK", "mine", "WAIT", "10s"), 0)
 
 
+class LongAnswers(Case):
+    """LOCKS of many names, which several sessions ask for and do not read."""
+    LOCKS, READERS = 16000, 6
+    WAITS = 6 << 20  # bytes of each answer, at least
+
+    def start(self):
+        self.d = self.rlockd(redis=self.redis().url, conf="limits: { locks: 100000, pipeline: 4096 }\n")
+        self.one = self.conn(self.d)
+        for n in range(0, self.LOCKS, 1000):
+            self.one.send("".join("LOCK l:%0200d NOWAIT LEASE 1h\r\n" % (n + i) for i in range(1000)))
+            for _ in range(1000):
+                self.assertGreater(self.one.read(), 0)
+
+    def rss(self):
+        with open("/proc/%d/status" % self.d.pid) as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) << 10
+
+    def ask(self):
+        readers = [self.conn(self.d) for _ in range(self.READERS)]
+        for c in readers:
+            c.send("LOCKS\r\nPING\r\n")
+
+        def made():
+            unread = [int(n) for n in re.findall(r" omem=(\d+) events=r cmd=locks ", self.one.cmd("CLIENT", "LIST"))]
+            return len(unread) == self.READERS and min(unread) > self.WAITS
+        until(made)
+        return readers
+
+    def check(self, end):
+        """Their memory is there while they wait, and goes back to the kernel by `end`."""
+        self.start()
+        before = self.rss()
+        readers = self.ask()
+        peak = self.rss()
+        self.assertGreater(peak - before, self.READERS * self.WAITS)
+        self.one.send("".join("LOCK m:%d NOWAIT LEASE 1h\r\n" % i for i in range(1000)))  # they come behind it in the heap
+        for _ in range(1000):
+            self.assertGreater(self.one.read(), 0)
+        end(readers)
+        until(lambda: self.rss() - before < (peak - before) / 4)
+
+    def test_memory_goes_back_when_they_are_read(self):
+        def read(readers):
+            for c in readers:
+                end = b""
+                while not end.endswith(b"\r\n+PONG\r\n"):
+                    heard = c.sock.recv(1 << 20)
+                    self.assertNotEqual(heard, b"", "the daemon has closed it")
+                    end = (end + heard)[-20:]
+        self.check(read)
+
+    def test_memory_goes_back_with_their_sessions(self):
+        self.check(lambda readers: [c.close() for c in readers])
+
+
 class OneConnection(Case):
     def test_who_holds_what_others_on_it_wait_for(self):
         """all tasks of a process on one connection: what rlockd has heard must not keep the holder from what it says"""
