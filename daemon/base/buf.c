@@ -221,6 +221,10 @@ buf_drop(struct buf *b, size_t n)
     if (n == 0) {
         return;
     }
+    if (n == b->n && b->head == 0) {
+        b->n = 0;
+        return;
+    }
     if (b->n - n <= b->head + n || n > UINT32_MAX - b->head) {
         move_back(b, n);
         return;

@@ -69,10 +69,21 @@ pair_next(struct pair *p)
 struct claim *
 claim_find(const struct lock *l, const struct owner *o)
 {
+    struct list *pos;
     struct pair p;
 
-    pair_begin(&p, l, o);
-    return pair_next(&p);
+    if (o->claims_n > l->claims_n) {
+        pair_begin(&p, l, o);
+        return pair_next(&p);
+    }
+    for (pos = o->claims.next; pos != &o->claims; pos = pos->next) { /* what pair_next() would do, at half the price */
+        struct claim *cl = container_of(pos, struct claim, owner_node);
+
+        if (cl->lock == l) {
+            return cl;
+        }
+    }
+    return NULL;
 }
 
 struct claim *

@@ -143,9 +143,9 @@ good_until(struct outbox *box, int64_t us)
 /* ---- claims ---- */
 
 struct outbox_claim
-outbox_begin(const struct outbox *box)
+outbox_here(const struct outbox *box)
 {
-    return (struct outbox_claim){box->marks != NULL ? box->marks->n : 0, box->bytes.n};
+    return (struct outbox_claim){box->marks->n, box->bytes.n};
 }
 
 void
@@ -173,12 +173,12 @@ outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t t
 }
 
 void
-outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
+outbox_close(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
 {
     struct outbox_marks *m = box->marks;
     uint32_t i;
 
-    if (m == NULL || m->n == c.first) {
+    if (m->n == c.first) {
         return;
     }
     for (i = c.first; i < m->n; i++) {

@@ -73,9 +73,23 @@ struct outbox_claim {
     uint32_t first; /* mark */
     size_t from;    /* byte */
 };
-struct outbox_claim outbox_begin(const struct outbox *box);
+struct outbox_claim outbox_here(const struct outbox *box);
 void outbox_rely(struct outbox *box, const struct core_grant *g, uint64_t losses);
-void outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto);
+void outbox_close(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto);
+
+static inline struct outbox_claim
+outbox_begin(const struct outbox *box)
+{
+    return box->marks != NULL ? outbox_here(box) : (struct outbox_claim){0, box->bytes.n};
+}
+
+static inline void
+outbox_end(struct outbox *box, struct outbox_claim c, enum outbox_late late, unsigned form, int proto)
+{
+    if (box->marks != NULL) {
+        outbox_close(box, c, late, form, proto);
+    }
+}
 
 /* The bytes from `from` up to here are "ms left" of the grant that was relied on last. */
 void outbox_tells_ms(struct outbox *box, struct outbox_claim c, size_t from, size_t to, int64_t ms);

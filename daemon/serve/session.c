@@ -495,7 +495,9 @@ session_input(struct session *s)
     if (has_no_input(s)) {
         return false;
     }
-    slots_settle(s);
+    if (slots_can_settle(s)) {
+        slots_settle(s);
+    }
     budget = run_requests(s, budget);
     if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
         receive(s);
@@ -541,7 +543,7 @@ judge(struct session *s, bool moved)
         session_close(s, CLOSE_OUTPUT);
     } else if (ending && s->out.bytes.n == 0) {
         session_close(s, ending_reason(s));
-    } else {
+    } else if (s->out.bytes.n > 0 || s->due.pos != 0) {
         session_out_set_deadline(s, ending, moved);
     }
 }
@@ -563,9 +565,11 @@ session_turn(struct session *s)
     if (s->closed) {
         return false;
     }
-    slots_settle(s);
-    if (s->closed) {
-        return false;
+    if (slots_can_settle(s)) {
+        slots_settle(s);
+        if (s->closed) {
+            return false;
+        }
     }
     moved = session_out_write(s);
     if (!s->closed) {

@@ -113,13 +113,10 @@ send_some(struct session *s, size_t most)
 static void
 shift(struct session *s)
 {
-    if (s->out.bytes.n > 0) {
-        return;
-    }
     if (s->out.bytes.p != NULL) {
         pool_take_back(&s->engine->pool, &s->out.bytes);
     }
-    if (pieces_shift(&s->later, &s->out)) {
+    if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
         s->unsent = true;
     }
@@ -131,7 +128,7 @@ session_out_write(struct session *s)
     size_t most = s->out.bytes.n;
     ssize_t n;
 
-    if (!s->mute && !session_out_is_fit(s, &most)) {
+    if (!s->mute && s->out.marks != NULL && !session_out_is_fit(s, &most)) {
         s->engine->metrics.late_closes++;
         session_close(s, CLOSE_LATE);
         return false;
@@ -149,12 +146,14 @@ session_out_write(struct session *s)
         outbox_sent(&s->out, (size_t)n);
         list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
     }
-    shift(s);
-    if (!want_writable(s, s->out.bytes.n > 0)) {
+    if (s->out.bytes.n == 0) {
+        shift(s);
+    }
+    if ((s->out.bytes.n > 0 || s->write_ev != NULL) && !want_writable(s, s->out.bytes.n > 0)) {
         session_close(s, CLOSE_MEMORY);
         return false;
     }
-    if (n > 0) {
+    if (n > 0 && s->unread > 0) {
         unread_take(s);
     }
     return n > 0;
@@ -178,7 +177,7 @@ session_out_set_deadline(struct session *s, bool ending, bool moved)
 /* ---- how much may wait ---- */
 
 struct outbox *
-session_out_end(struct session *s)
+session_out_last(struct session *s)
 {
     struct outbox *last = pieces_last(&s->later);
 
@@ -187,18 +186,6 @@ session_out_end(struct session *s)
     }
     pool_lend(&s->engine->pool, &s->out.bytes);
     return &s->out;
-}
-
-size_t
-session_out_bytes(const struct session *s)
-{
-    return s->out.bytes.n + pieces_bytes(&s->later);
-}
-
-bool
-session_out_over_limit(const struct session *s)
-{
-    return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;
 }
 
 void

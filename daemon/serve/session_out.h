@@ -17,11 +17,26 @@ bool session_out_is_fit(struct session *s, size_t *bytes);
 bool session_out_write(struct session *s);
 
 /* Where what is said next goes: behind all that waits for the socket. */
-struct outbox *session_out_end(struct session *s);
+struct outbox *session_out_last(struct session *s);
+
+static inline struct outbox *
+session_out_end(struct session *s)
+{
+    return s->out.bytes.p != NULL && list_empty(&s->later.list) ? &s->out : session_out_last(s);
+}
 
 /* How much waits for the socket; more than limits.output_bytes allows. */
-size_t session_out_bytes(const struct session *s);
-bool session_out_over_limit(const struct session *s);
+static inline size_t
+session_out_bytes(const struct session *s)
+{
+    return s->out.bytes.n + (list_empty(&s->later.list) ? 0 : pieces_bytes(&s->later));
+}
+
+static inline bool
+session_out_over_limit(const struct session *s)
+{
+    return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;
+}
 
 /* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */
 void session_out_set_deadline(struct session *s, bool ending, bool moved);

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""instructions.py -- instructions of rlockd per pair, counted by callgrind: exact on a machine that is busy.
+"""instructions.py -- instructions of rlockd per pair, counted by callgrind: the same on a machine that is busy.
 
-    instructions.py [--seconds S] [--cells "own64 hot64"] [--top N] [--keep DIR] BUILD...
+    instructions.py [--rounds N] [--cells "own64 hot64"] [--top N] [--keep DIR] BUILD...
 
-For each BUILD (a directory with rlockd, as build/) and each load: instructions in user space per LOCK and UNLOCK, as a
-table; with --top, the functions with the most of them. The load is `load` of the first BUILD for all of them. Under
-callgrind the daemon is 50 times slower than its clients and Redis, so its turns and batches are as full as they get.
+For each BUILD (a directory with rlockd, as build/) and each load: instructions in user space per LOCK and UNLOCK, and
+with --top the functions with the most of them. The load is in step: the daemon is stopped while all clients ask, goes
+on, and has answered all of them before they ask again. So its turns and batches are equally full each time.
 """
 import argparse
 import collections
-import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,45 +19,115 @@ import tempfile
 import servers
 from servers import harness
 
-Load = collections.namedtuple("Load", "words conf", defaults=("",))
+Load = collections.namedtuple("Load", "clients pipeline hot conf", defaults=(1, False, ""))
 LOADS = {
-    "own64": Load(["--clients", "64"]),
-    "16x16": Load(["--clients", "16", "--pipeline", "16"]),
-    "hot64": Load(["--clients", "64", "--hot"]),
-    "linger": Load(["--clients", "16"], "locks: { linger: 50ms }\n"),
-    "one": Load(["--clients", "1"]),
+    "own64": Load(64),
+    "16x16": Load(16, 16),
+    "hot64": Load(64, 1, True),
+    "linger": Load(64, 1, False, "locks: { linger: 1s }\n"),
+    "one": Load(1),
 }
 COUNT = re.compile(r"^\s*([0-9,]+) \([ 0-9.]+%\)\s+\S*?:?([^:\s]+) \[")
 
 
-def control(pid, *words):
-    subprocess.run(["callgrind_control", *words, str(pid)], check=True, stdout=subprocess.DEVNULL,
+def words(*all_words):
+    return b"*%d\r\n" % len(all_words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in all_words)
+
+
+class Client:
+    def __init__(self, daemon, i, load):
+        self.conn = harness.Conn(daemon.path, timeout=60)
+        names = [(b"bench:hot" if load.hot else b"bench:%d:%d" % (i, k), b"o%d" % k) for k in range(load.pipeline)]
+        more = [[b"OWNER", owner] if load.pipeline > 1 else [] for _, owner in names]
+        self.lock = b"".join(words(b"LOCK", n, *m) for (n, _), m in zip(names, more))
+        self.unlock = b"".join(words(b"UNLOCK", n, *m) for (n, _), m in zip(names, more))
+        self.n = load.pipeline
+
+    def answered(self):
+        for _ in range(self.n):
+            answer = self.conn.read()
+            assert isinstance(answer, int), answer
+
+
+def together(daemon, said):
+    """Each of these clients says that, and the daemon sees all of it at once."""
+    daemon.signal(signal.SIGSTOP)
+    harness.until(lambda: harness.state(daemon.pid) == "T", pause=0.0005)
+    for client, text in said:
+        client.conn.send(text)
+    daemon.signal(signal.SIGCONT)
+    for client, _ in said:
+        client.answered()
+
+
+def apart(daemon, clients, rounds):
+    for _ in range(rounds):
+        together(daemon, [(c, c.lock) for c in clients])
+        together(daemon, [(c, c.unlock) for c in clients])
+    return rounds * len(clients) * clients[0].n
+
+
+def hot(daemon, clients, rounds):
+    """Whoever has it gives it back, and queues up again when the next one does."""
+    for i in range(rounds):
+        holder, last = clients[i % len(clients)], clients[(i - 1) % len(clients)] if i > 0 else None
+        daemon.signal(signal.SIGSTOP)
+        harness.until(lambda: harness.state(daemon.pid) == "T", pause=0.0005)
+        holder.conn.send(holder.unlock)
+        if last is not None:
+            last.conn.send(last.lock)
+        daemon.signal(signal.SIGCONT)
+        holder.answered()
+        clients[(i + 1) % len(clients)].answered()
+    return rounds
+
+
+def control(pid, *words_):
+    subprocess.run(["callgrind_control", *words_, str(pid)], check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=60)
 
 
 def functions(path):
     """[(instructions, name)] of a dump, the most first; and their sum."""
-    text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", "--tree=none", path], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, timeout=120).stdout.decode(errors="replace")
+    text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", "--tree=none", path],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode(errors="replace")
     found = [(int(m.group(1).replace(",", "")), m.group(2)) for m in map(COUNT.match, text.splitlines()) if m]
     total = int(re.search(r"^\s*([0-9,]+) .*PROGRAM TOTALS", text, re.M).group(1).replace(",", ""))
     return found, total
 
 
+def run(daemon, load, rounds):
+    """The load, once to warm up and once counted; its pairs."""
+    clients = [Client(daemon, i, load) for i in range(load.clients)]
+    if load.hot:
+        for i, c in enumerate(clients):
+            c.conn.send(c.lock)
+            harness.until(lambda: int(daemon.info("clients")["blocked_clients"]) == i)
+        clients[0].answered()
+        work, rounds = hot, rounds * 5
+        rounds -= rounds % len(clients) - 1  # the same one has it, and the one before it asks for it
+    else:
+        work = apart
+        rounds = rounds if load.clients > 1 else rounds * 5
+    work(daemon, clients, rounds - 1 if load.hot else 5)
+    if load.hot:
+        clients = clients[(rounds - 1) % len(clients):] + clients[:(rounds - 1) % len(clients)]
+        clients[-1].conn.send(clients[-1].lock)
+    control(daemon.pid, "-i", "on")
+    pairs = work(daemon, clients, rounds)
+    control(daemon.pid, "-i", "off")
+    return pairs
+
+
 def measure(build, cell, options, directory):
-    """(instructions per pair, [(of a function per pair, name)])."""
+    """(instructions per pair, [(of a function per pair, name)], pairs)"""
     load = LOADS[cell]
     redis = harness.Redis(directory)
     dump = os.path.join(directory, "callgrind")
     daemon = harness.Rlockd(directory, redis=redis.url, conf=servers.LIMITS + load.conf, build=build, under=[
         "valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=" + dump])
     try:
-        words = [os.path.join(options.build[0], "tests", "bench", "load"), "--proto", "rlockd", "--at", daemon.addr,
-                 "--redis", redis.url, "--warm", "0.2", "--seconds", str(options.seconds), *load.words]
-        control(daemon.pid, "-i", "on")
-        out = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=60 + 4 * options.seconds).stdout
-        control(daemon.pid, "-i", "off")
-        pairs = json.loads(out)["whole"]["pairs"]
+        pairs = run(daemon, load, options.rounds)
     finally:
         daemon.stop()
         redis.stop()
@@ -69,10 +139,10 @@ def measure(build, cell, options, directory):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--seconds", type=float, default=6)
+    p.add_argument("--rounds", type=int, default=40)
     p.add_argument("--cells", default=" ".join(LOADS))
     p.add_argument("--top", type=int, default=0)
-    p.add_argument("--keep")
+    p.add_argument("--keep", metavar="DIR", help="callgrind's files, for kcachegrind")
     p.add_argument("build", nargs="+")
     options = p.parse_args()
     for cell in options.cells.split():

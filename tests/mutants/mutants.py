@@ -123,7 +123,7 @@ MUTANTS = [
            "        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place > cl->place) {",
            "        while (pos->prev != home) {",
            ["unit:test_core_queue", "unit:test_core"]),
-    Mutant("M29", "who does not read is written to for ever", "daemon/serve/session_out.c",
+    Mutant("M29", "who does not read is written to for ever", "daemon/serve/session_out.h",
            "    return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;", "    return false;",
            ["unit:test_session_limits", "unit:test_session"]),
     Mutant("M30", "the second of two passwords counts, whatever the first was", "daemon/serve/commands_conn.c",
