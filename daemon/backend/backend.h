@@ -80,12 +80,13 @@ struct backend_seen {
 
 /* For INFO redis and the ready line. */
 struct backend_status {
-    bool up;
+    bool up;              /* a link can serve; `links_away` says which are not there */
     char address[160];
     char version[32], run_id[48], role[16], maxmemory_policy[32];
     int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
     int64_t rtt_us;       /* of the last command */
     unsigned links, links_up;
+    char links_away[40];  /* the jobs that have lost a link: of "locks,renewals,subscriptions"; "" = none */
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
     uint64_t epoch;       /* of its data; 0 = not known */

@@ -21,6 +21,7 @@ struct item {
     struct core_op op;  /* op.key points behind the item */
     uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
     enum call_verb verb;
+    unsigned slot;      /* node_private.h */
 };
 
 /* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (presence.h). */

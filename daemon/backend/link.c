@@ -544,6 +544,18 @@ link_silent(const struct redis_link *l)
     return l->silent;
 }
 
+bool
+link_gone(const struct redis_link *l)
+{
+    return l->state != LINK_UP;
+}
+
+bool
+link_owes(const struct redis_link *l)
+{
+    return !list_empty(&l->sent) && container_of(l->sent.next, struct sent, node)->fn == NULL;
+}
+
 size_t
 link_in_flight(const struct redis_link *l)
 {

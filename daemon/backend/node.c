@@ -1,11 +1,11 @@
 /*
  * node.c -- one Redis node: its links, their greeting, its clock. What it is asked for is node_calls.c.
  *
- * Links: [0, lock_links) for acquire, release and break, a key always on the
- * same one, so that its commands keep their order; then one for renewals,
- * never behind a queue of attempts, which go by the others while it is away;
- * then one for subscriptions. What is neither (LOCKINFO, reads for tracking,
- * what daemons say, who listens) goes along on 0.
+ * Links: [0, lock_links) for acquire, release and break; then one for
+ * renewals, never behind a queue of attempts; then one for subscriptions.
+ * Each of the former serves for another that is away: node_route.c. What is
+ * neither (LOCKINFO, reads for tracking, what daemons say, who listens) goes
+ * along on 0.
  */
 #include "daemon/backend/node.h"
 
@@ -131,6 +131,13 @@ index_of(const struct node *n, const struct redis_link *l)
     return i;
 }
 
+/* What the link is for. */
+static const char *
+job_of(const struct node *n, unsigned i)
+{
+    return i < n->lock_links ? "locks" : i == n->lock_links ? "renewals" : "subscriptions";
+}
+
 /* True: this reason was not logged since all links were up. */
 static bool
 is_new_cause(struct node *n, const char *reason)
@@ -155,7 +162,7 @@ log_link(struct node *n, const struct redis_link *l, bool link_is_up, bool said)
 {
     unsigned i = index_of(n, l), all = 0;
     bool logged = (n->link_logged & (1u << i)) != 0;
-    const char *what = l == sub_link(n) ? "subscriptions" : i == n->lock_links ? "renewals" : "locks";
+    const char *what = job_of(n, i);
 
     if (!link_is_up && is_new_cause(n, link_last_error(l)) && !said) {
         n->link_logged |= 1u << i;
@@ -178,7 +185,7 @@ static void
 on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
     struct node *n = ctx;
-    bool up = true;
+    bool up = false; /* any of them serves every name: node_route.c */
 
     if (l == sub_link(n) || l == n->link[0]) {
         watches_link(n->watches, l, link_is_up);
@@ -192,8 +199,11 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         log_link(n, l, link_is_up, false);
         return;
     }
+    if (!link_is_up) {
+        node_move_gathered(n, index_of(n, l));
+    }
     for (unsigned i = 0; i <= n->lock_links; i++) {
-        up = up && link_up(n->link[i]);
+        up = up || link_up(n->link[i]);
     }
     log_link(n, l, link_is_up, up != n->up || (!up && !n->told));
     if (up != n->up) {
@@ -248,6 +258,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->conf = conf;
     n->env = env;
     n->lock_links = links;
+    node_route_init(n);
     n->hello.env = env;
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
@@ -331,6 +342,11 @@ node_status(const struct node *n, struct backend_status *out)
         out->in_flight += link_in_flight(n->link[i]);
         if (out->last_error[0] == '\0') {
             snprintf(out->last_error, sizeof(out->last_error), "%s", link_last_error(n->link[i]));
+        }
+        if (!link_up(n->link[i]) && strstr(out->links_away, job_of(n, i)) == NULL) {
+            size_t at = strlen(out->links_away);
+
+            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(n, i));
         }
     }
 }

@@ -4,8 +4,8 @@
  * While a call is in flight on a link, what is asked for gathers, until there is enough for a wide call, or the answer
  * comes; then it leaves, all at once. So an idle link adds no delay, and a busy one pays what a call costs Redis once
  * for many names. Nothing else holds an item back: the answer comes, or the call is given up at its deadline, or the
- * link is lost. Then, at the end of that turn, what has gathered is DOWN, for it has not run; nothing waits for a
- * reconnect.
+ * link is lost. Then what has gathered goes by another link; where none is up it is DOWN, for it has not run: nothing
+ * waits for a reconnect.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
@@ -18,6 +18,7 @@
  *     left is overtaken only where Redis did not know the script, and never what asserts something anew.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
+ *     A link that is gone leaves what had gathered for it to others that are up; see node_route.c.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
  *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or renewals, while a call
  *     of renewals is in flight on any link.
@@ -50,6 +51,21 @@ post_done(struct node *n, const struct core_op *op, struct core_done *done)
     done->op = op->op;
     ev.done = *done;
     n->env->post(n->env->ctx, &ev);
+}
+
+/* It is not gathered, nor in flight, any more. */
+static void
+leaves(struct node *n, const struct item *it)
+{
+    n->route[it->slot].open -= it->verb != VERB_RENEW;
+}
+
+/* It has not run, and will not. */
+static void
+not_run(struct node *n, struct item *it)
+{
+    leaves(n, it);
+    down_item(&n->down, it);
 }
 
 static void
@@ -98,6 +114,7 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
                                  .denied = c->denied};
 
         post_done(n, &it->op, &done);
+        leaves(n, it);
         item_free(n->env->spares, it);
     }
     spares_give(n->env->spares, c, sizeof(*c));
@@ -205,6 +222,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         /* It may give all that were set aside behind it. */
         presence_token(&n->presence, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
         post_done(n, &it->op, &done);
+        leaves(n, it);
         item_free(n->env->spares, it);
     }
     spares_give(n->env->spares, c, sizeof(*c));
@@ -217,7 +235,7 @@ send_alone(struct node *n, const struct call *from, struct item *it)
     struct call *c = spares_take(n->env->spares, sizeof(*c));
 
     if (c == NULL) {
-        down_item(&n->down, it);
+        not_run(n, it);
         return;
     }
     *c = *from;
@@ -229,7 +247,7 @@ send_alone(struct node *n, const struct call *from, struct item *it)
     if (call_send(n, c)) {
         take_off(n, c);
     } else {
-        down_item(&n->down, it);
+        not_run(n, it);
         spares_give(n->env->spares, c, sizeof(*c));
     }
 }
@@ -340,53 +358,11 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 
 /* ---- what is asked of it ---- */
 
-static unsigned
-lock_link_of(const struct node *n, struct slice key)
-{
-    return n->lock_links == 1 ? 0 : hash_name(&n->env->secret, key.p, key.n) % n->lock_links;
-}
-
-static bool
-answers(const struct redis_link *l)
-{
-    return link_up(l) && !link_silent(l);
-}
-
-/*
- * Renewals go by their own link; while that is away, or does not answer, by the name's, and else by any. They need no
- * order among the other commands of a name: a renewal finds its owner or does nothing, and moves the expiry to later
- * only; a RENEW to less (exact) is alone under way, and has its guard. So whatever is granted can be renewed: there is
- * no grant without a link, and each will do.
- */
-static unsigned
-renew_link_of(const struct node *n, struct slice key)
-{
-    unsigned own = lock_link_of(n, key);
-
-    if (answers(n->link[n->lock_links])) {
-        return n->lock_links;
-    }
-    for (unsigned i = 0; i < n->lock_links; i++) {
-        unsigned link = (own + i) % n->lock_links;
-
-        if (answers(n->link[link])) {
-            return link;
-        }
-    }
-    return link_up(n->link[own]) && !link_up(n->link[n->lock_links]) ? own : n->lock_links;
-}
-
-static unsigned
-link_of(const struct node *n, struct slice key, enum call_verb verb)
-{
-    return verb == VERB_RENEW ? renew_link_of(n, key) : lock_link_of(n, key);
-}
-
 /* In strict mode nothing is taken in a Redis that could lose it. */
 static bool
-may_perform(struct node *n, struct redis_link *l, enum core_action_type action)
+may_perform(struct node *n, struct redis_link *l, enum call_verb verb)
 {
-    return action != CORE_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+    return verb != VERB_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
 }
 
 static bool
@@ -397,12 +373,34 @@ goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
     return denied_suspects(&n->denied) && denied_alone(&n->denied, hash_of(n, op), held, clock_now_us());
 }
 
+/* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
+static void
+gather(struct node *n, struct item *it)
+{
+    const struct core_op *op = &it->op;
+    unsigned link = it->verb == VERB_RENEW ? node_renew_link(n, it->slot) : node_lock_link(n, it->slot);
+    struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb][op->kind];
+
+    if (!link_up(n->link[link]) || !may_perform(n, n->link[link], it->verb)) {
+        down_item(&n->down, it);
+        return;
+    }
+    batch = goes_alone(n, op, it->verb) ? &n->apart[link] : batch;
+    list_remove(&it->node);
+    if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
+        list_push_front(batch, &it->node);
+    } else {
+        list_push_back(batch, &it->node);
+    }
+    n->route[it->slot].open += it->verb != VERB_RENEW;
+    n->batched++;
+    n->gathered[link]++;
+}
+
 void
 node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
 {
-    enum call_verb verb;
     struct item *it;
-    unsigned link;
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
@@ -412,27 +410,45 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
         }
         return;
     }
-    verb = call_verb_of(action);
-    link = link_of(n, op->key, verb);
     it = item_new(n->env->spares, op);
     if (it == NULL) {
         *op->untaken = true;
-    } else if (!link_up(n->link[link]) || !may_perform(n, n->link[link], action)) {
-        down_item(&n->down, it);
-    } else {
-        struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)verb][op->kind];
-
-        it->epoch = n->presence.epoch.number;
-        it->verb = verb;
-        batch = goes_alone(n, op, verb) ? &n->apart[link] : batch;
-        if (verb == VERB_RENEW && op->exact) { /* somebody waits for it */
-            list_push_front(batch, &it->node);
-        } else {
-            list_push_back(batch, &it->node);
-        }
-        n->batched++;
-        n->gathered[link]++;
+        return;
     }
+    it->verb = call_verb_of(action);
+    it->epoch = n->presence.epoch.number;
+    it->slot = node_slot_of(n, op->key);
+    gather(n, it);
+}
+
+/* In their order each goes to the batch of the link by which its slot goes now. */
+static void
+move_batch(struct node *n, unsigned link, struct list *batch)
+{
+    struct list moving;
+
+    list_init(&moving);
+    while (!list_empty(batch)) {
+        struct list *node = batch->next;
+
+        list_remove(node);
+        list_push_back(&moving, node);
+        n->batched--;
+        n->gathered[link]--;
+        leaves(n, container_of(node, struct item, node));
+    }
+    while (!list_empty(&moving)) {
+        gather(n, container_of(moving.next, struct item, node));
+    }
+}
+
+void
+node_move_gathered(struct node *n, unsigned link)
+{
+    for (int k = 0; k < BATCHES * KINDS && n->gathered[link] > 0; k++) {
+        move_batch(n, link, &n->batch[link][k / KINDS][k % KINDS]);
+    }
+    move_batch(n, link, &n->apart[link]);
 }
 
 /* A call with this operation in it, and others that go under the same terms. */
@@ -460,7 +476,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
-            down_item(&n->down, container_of(batch->next, struct item, node));
+            not_run(n, container_of(batch->next, struct item, node));
         }
         return;
     }
@@ -486,7 +502,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         return;
     }
     while (!list_empty(&c->items)) {
-        down_item(&n->down, container_of(c->items.next, struct item, node));
+        not_run(n, container_of(c->items.next, struct item, node));
     }
     spares_give(n->env->spares, c, sizeof(*c));
 }
@@ -527,7 +543,7 @@ flush_link(struct node *n, unsigned link)
                 } else {
                     n->batched--;
                     n->gathered[link]--;
-                    down_item(&n->down, it);
+                    not_run(n, it);
                 }
             }
         }
@@ -546,7 +562,7 @@ flush_apart(struct node *n, unsigned link)
         } else {
             n->batched--;
             n->gathered[link]--;
-            down_item(&n->down, it);
+            not_run(n, it);
         }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * node_private.h -- what the files of a node share; only node.c and node_calls.c see it. The rules: node_calls.c.
+ * node_private.h -- what the files of a node share; only node.c, node_calls.c and node_route.c see it. The rules: node_calls.c.
  */
 #ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
 #define RLOCKD_BACKEND_NODE_PRIVATE_H
@@ -16,7 +16,13 @@
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
 
-enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
+enum { LINKS_MAX = 16, CAUSES_MAX = 8, ROUTE_SLOTS = 64 /* for each link of locks: the names of a slot move together */ };
+
+/* The names of one slot: node_route.c. */
+struct route {
+    uint32_t open; /* operations of them that are gathered or in flight, but for renewals */
+    uint8_t link;  /* by which they go now */
+};
 
 /* What gathers, in the order it leaves: what is asserted anew, then the verbs. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCHES = BATCH_VERB + VERBS };
@@ -27,6 +33,8 @@ struct node {
     const struct backend_env *env;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
+    unsigned slots;
+    struct route route[LINKS_MAX * ROUTE_SLOTS];
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     struct list apart[LINKS_MAX + 2]; /* item.node: each leaves alone, see denied.h */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
@@ -58,6 +66,16 @@ void node_learn(struct node *n, int64_t sent_us, int64_t time_us);
 
 /* The link is closing with this in flight. */
 void node_forget(link_reply_fn *fn, void *arg);
+
+void node_route_init(struct node *n);
+unsigned node_slot_of(const struct node *n, struct slice key);
+
+/* Which link an operation leaves by; a renewal, the other verbs. It may not be up. */
+unsigned node_renew_link(const struct node *n, unsigned slot);
+unsigned node_lock_link(struct node *n, unsigned slot);
+
+/* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
+void node_move_gathered(struct node *n, unsigned link);
 
 /* Nothing that has gathered is ever told of. */
 void node_drop_gathered(struct node *n);

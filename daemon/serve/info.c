@@ -199,6 +199,7 @@ info_redis(struct info *in)
     line(in, "redis_rtt_us:%" PRId64, st.rtt_us);
     line(in, "redis_links:%u", st.links);
     line(in, "redis_links_up:%u", st.links_up);
+    line(in, "redis_links_away:%s", st.links_away);
     line(in, "redis_in_flight:%" PRIu64, st.in_flight);
     line(in, "redis_queued:%" PRIu64, st.queued);
     line(in, "redis_watched:%" PRIu64, st.watched);

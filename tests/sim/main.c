@@ -233,7 +233,7 @@ run_controls(const struct options *o)
 static int
 usage(void)
 {
-    puts("rlsim [--seed S] [--seeds N] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--control NAME] [--controls]\n"
+    puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--control NAME] [--controls]\n"
          "      [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);
@@ -252,6 +252,22 @@ control_of(const char *name)
     exit(usage());
 }
 
+/* So many from --seed on, or FIRST..LAST. Anything else is 0 seeds, which main() refuses. */
+static void
+take_seeds(struct options *o, const char *text)
+{
+    char *end;
+
+    o->seeds = strtoull(text, &end, 10);
+    if (strncmp(end, "..", 2) == 0 && end > text) {
+        uint64_t first = o->seeds, last = strtoull(end + 2, &end, 10);
+
+        o->seed = first;
+        o->seeds = last >= first ? last - first + 1 : 0;
+    }
+    o->seeds = *end == '\0' ? o->seeds : 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -265,7 +281,7 @@ main(int argc, char **argv)
         if (strcmp(argv[i], "--seed") == 0) {
             o.seed = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--seeds") == 0) {
-            o.seeds = strtoull(value, NULL, 10);
+            take_seeds(&o, value);
         } else if (strcmp(argv[i], "--jobs") == 0) {
             o.jobs = atoi(value);
         } else if (strcmp(argv[i], "--seconds") == 0) {

@@ -754,22 +754,28 @@ acquire_told(const char *reply, size_t n)
     return *done_of(op.op);
 }
 
+/* So many connections, since the backend was opened. */
+static bool
+have_ended(const void *arg)
+{
+    return w.metrics.redis_disconnects >= *(const uint64_t *)arg;
+}
+
 START_TEST(errors_mean_what_they_say)
 {
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-        unsigned downs = w.downs;
+        uint64_t ended = w.metrics.redis_disconnects + errors[i].dropped;
         struct core_done d = acquire_told(errors[i].reply, strlen(errors[i].reply));
 
         ck_assert_msg(d.outcome == errors[i].outcome, "%s", errors[i].reply);
-        if (errors[i].dropped) {
-            turn_until(is_down, NULL);
-        }
+        turn_until(have_ended, &ended);
         turn_until(is_all_up, NULL);
         redis("DEL k");
         must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
         redis("DEL k");
-        ck_assert_uint_eq(w.downs - downs, errors[i].dropped);
+        ck_assert_uint_eq(w.metrics.redis_disconnects, ended);
     }
+    ck_assert_uint_eq(w.downs, 0); /* the other link is up all the time */
     ck_assert_uint_eq(w.metrics.redis_protocol_errors, 0);
 }
 END_TEST
@@ -806,13 +812,14 @@ START_TEST(nonsense_ends_the_link)
 {
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         uint64_t wrong = w.metrics.redis_protocol_errors;
-        unsigned downs = w.downs;
+        uint64_t ended = w.metrics.redis_disconnects + 1;
         struct core_done d = acquire_told(nonsense[i], strlen(nonsense[i]));
 
         ck_assert_msg(d.outcome == CORE_UNKNOWN, "%s", nonsense[i]);
         ck_assert_int_gt(d.guard_us, 0);
+        turn_until(have_ended, &ended);
         turn_until(is_all_up, NULL);
-        ck_assert_msg(w.downs == downs + 1, "%s", nonsense[i]);
+        ck_assert_msg(w.metrics.redis_disconnects == ended, "%s", nonsense[i]);
         ck_assert_msg(w.metrics.redis_protocol_errors == wrong + 1, "%s", nonsense[i]);
     }
     redis("DEL k");
@@ -822,10 +829,12 @@ END_TEST
 
 START_TEST(a_reply_to_nothing_ends_the_link)
 {
+    uint64_t ended = 1;
+
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
     acquire_told("-ERR so that the link is known\r\n", 32);
     bufferevent_write(px.asked, "+OK\r\n", 5);
-    turn_until(is_down, NULL);
+    turn_until(have_ended, &ended);
     turn_until(is_all_up, NULL);
     ck_assert_uint_eq(w.metrics.redis_protocol_errors, 1);
 }
@@ -997,41 +1006,201 @@ START_TEST(bad_urls_are_refused)
 }
 END_TEST
 
-/* The link of renewals does not answer, or is away: they go by another one. */
-START_TEST(renewals_go_by_another_link)
+static void
+nobody_attempted(void)
 {
-    struct pair *p = px.pair;
-
-    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
     for (size_t i = 0; i < px.pairs_n; i++) {
         px.pair[i].attempted = false;
     }
-    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+}
+
+/* The connection by which scripts were called since nobody_attempted(). */
+static struct pair *
+who_attempted(void)
+{
+    struct pair *p = px.pair;
+
     while (!p->attempted) {
+        ck_assert_uint_lt(p - px.pair, px.pairs_n);
         p++;
     }
+    return p;
+}
+
+static bool
+has_attempted(const void *arg)
+{
+    return ((const struct pair *)arg)->attempted;
+}
+
+static bool
+has_one_away(const void *arg)
+{
+    struct backend_status st;
+
+    (void)arg;
+    backend_status(w.b, &st);
+    return st.links_up < st.links;
+}
+
+/* The link of renewals does not answer, or is away: they go by another one. */
+START_TEST(renewals_go_by_another_link)
+{
+    struct pair *p;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    nobody_attempted();
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    p = who_attempted();
     p->held = true;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_UNKNOWN);
-    ck_assert_uint_eq(w.downs, 0); /* it is there, and does not answer */
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
     redis("CONFIG SET maxclients 1"); /* none comes back */
-    turn_until(is_down, NULL);
+    turn_until(has_one_away, NULL);
     for (int i = 0; i < 3; i++) {
         must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
     }
     must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
     redis("CONFIG SET maxclients 1000");
     turn_until(is_all_up, NULL);
-    for (size_t i = 0; i < px.pairs_n; i++) {
-        px.pair[i].attempted = false;
-    }
+    nobody_attempted();
     must(acquire("z", KIND_REENTRANT, 1), CORE_OK);
-    for (p = px.pair; !p->attempted;) {
-        p++;
-    }
+    p = who_attempted();
     p->attempted = false;
     must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
     ck_assert(!p->attempted); /* by its own again */
+    ck_assert_uint_eq(w.downs, 0); /* Redis was up all the time */
+}
+END_TEST
+
+/* The link of locks goes, and none can be made: all verbs go by that of renewals, until it is back. */
+START_TEST(names_go_by_another_link)
+{
+    struct core_op again = op_on("x", KIND_REENTRANT, 1), clear = op_on("y", KIND_REENTRANT, 1);
+    struct backend_status st;
+    struct pair *p;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    p = who_attempted();
+    redis("CONFIG SET maxclients 1");
+    cut(p);
+    turn_until(has_one_away, NULL);
+    nobody_attempted();
+    backend_status(w.b, &st);
+    ck_assert(st.up);
+    ck_assert_str_eq(st.links_away, "locks");
+    ck_assert_str_ne(st.last_error, "");
+    again.reclaim = true;
+    must(await(send_op(&again, CORE_ACQUIRE)), CORE_OK);
+    must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
+    must(extend("x", KIND_REENTRANT, 1, 0, LEASE_US, false), CORE_OK);
+    must(release("x", KIND_REENTRANT, 1, 0), CORE_OK);
+    must(await(send_op(&clear, CORE_BREAK_KEY)), CORE_OK);
+    ck_assert_int_eq(redis_keys(), 1); /* the clock of tokens */
+    p = who_attempted();
+    redis("CONFIG SET maxclients 1000");
+    turn_until(is_all_up, NULL);
+    nobody_attempted();
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    ck_assert(!p->attempted); /* home again */
+    ck_assert_uint_eq(w.downs, 0);
+    backend_status(w.b, &st);
+    ck_assert_str_eq(st.links_away, "");
+}
+END_TEST
+
+/* What had gathered behind a call has not run: it goes by another link, in its order. */
+START_TEST(what_gathers_moves_when_its_link_goes)
+{
+    struct core_op op[5] = {op_on("k", KIND_REENTRANT, 1), op_on("l", KIND_REENTRANT, 2), op_on("m", KIND_REENTRANT, 3),
+                            op_on("m", KIND_REENTRANT, 4), op_on("x", KIND_REENTRANT, 1)};
+    struct pair *p;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    p = who_attempted();
+    p->held = true;
+    for (int i = 0; i < 4; i++) {
+        send_op(&op[i], CORE_ACQUIRE);
+    }
+    op[4].holds = 0;
+    send_op(&op[4], CORE_RELEASE);
+    turn_until_exists("k");
+    ck_assert(!exists("l"));
+    redis("CONFIG SET maxclients 1");
+    cut(p);
+    must(await(op[0].op), CORE_UNKNOWN);
+    must(await(op[1].op), CORE_OK);
+    must(await(op[2].op), CORE_OK); /* who asked first has it */
+    must(await(op[3].op), CORE_TAKEN);
+    must(await(op[4].op), CORE_OK);
+    ck_assert(!exists("x"));
+    ck_assert(backend_idle(w.b));
+    redis("CONFIG SET maxclients 1000");
+    turn_until(is_all_up, NULL);
+}
+END_TEST
+
+/*
+ * The home link of `op` goes, it is sent by another one, which keeps the reply back, and home is up again: the other
+ * one. Calls since then are marked.
+ */
+static struct pair *
+sent_abroad(const struct core_op *op)
+{
+    struct pair *abroad;
+
+    must(acquire("x", KIND_REENTRANT, 1), CORE_OK);
+    redis("CONFIG SET maxclients 1");
+    cut(who_attempted());
+    turn_until(has_one_away, NULL);
+    nobody_attempted();
+    must(acquire("y", KIND_REENTRANT, 1), CORE_OK);
+    abroad = who_attempted();
+    redis("CONFIG SET maxclients 1000");
+    abroad->held = true;
+    send_op(op, CORE_ACQUIRE);
+    turn_until_exists("k");
+    turn_until(is_all_up, NULL);
+    nobody_attempted();
+    return abroad;
+}
+
+/* Its own link is back: what a name has in flight on another is not overtaken. */
+START_TEST(a_name_stays_abroad_while_it_is_in_flight)
+{
+    struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("k", KIND_REENTRANT, 2)};
+    struct pair *abroad = sent_abroad(&op[0]);
+
+    send_op(&op[1], CORE_ACQUIRE);
+    must(await(op[0].op), CORE_UNKNOWN);
+    turn_until(has_attempted, abroad); /* what gathered has left, and not before */
+    abroad->held = false;
+    on_reply(abroad->server, abroad);
+    must(await(op[1].op), CORE_TAKEN);
+    nobody_attempted();
+    must(release("k", KIND_REENTRANT, 1, 0), CORE_OK);
+    ck_assert(!abroad->attempted);
+}
+END_TEST
+
+/* ... nor what was given up there, and may yet run. Other names go home. */
+START_TEST(a_name_stays_abroad_while_a_reply_is_owed)
+{
+    struct core_op op[2] = {op_on("k", KIND_REENTRANT, 1), op_on("k", KIND_REENTRANT, 2)};
+    struct pair *abroad = sent_abroad(&op[0]);
+
+    must(await(op[0].op), CORE_UNKNOWN);
+    ck_assert(!abroad->attempted);
+    must(acquire("z", KIND_REENTRANT, 1), CORE_OK); /* a slot that was never abroad */
+    ck_assert(!abroad->attempted);
+    send_op(&op[1], CORE_ACQUIRE);
+    turn_until(has_attempted, abroad);
+    abroad->held = false;
+    on_reply(abroad->server, abroad);
+    must(await(op[1].op), CORE_TAKEN);
+    nobody_attempted();
+    must(release("k", KIND_REENTRANT, 1, 0), CORE_OK);
+    ck_assert(!abroad->attempted);
 }
 END_TEST
 
@@ -1100,6 +1269,10 @@ main(void)
         a_reply_to_nothing_ends_the_link,
         a_huge_reply_is_not_taken_in,
         renewals_go_by_another_link,
+        names_go_by_another_link,
+        what_gathers_moves_when_its_link_goes,
+        a_name_stays_abroad_while_it_is_in_flight,
+        a_name_stays_abroad_while_a_reply_is_owed,
 #ifdef RLOCKD_TEST_CLOCK
         a_guard_moves_with_redis_clock,
 #endif
