@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "conf/conf.h"
+#include "conf/conf_keys.h"
 #include "daemon/backend/embedded.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/serve/engine.h"
+#include "daemon/serve/roles.h"
 #include "daemon/rlockd_notify.h"
 #include "daemon/rlockd_options.h"
 #include "daemon/rlockd_redis.h"
@@ -483,6 +485,16 @@ keep_no_peak(void)
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 }
 
+static void
+warn_of_page(const struct conf *cf)
+{
+    const char *warning = roles_warn_of_page(cf, cf->http_listen[0] != '\0' && !conf_address_is_local(cf->http_listen));
+
+    if (warning != NULL) {
+        fprintf(stderr, "rlockd: warning: http.listen: %s: %s\n", cf->http_listen, warning);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -502,6 +514,7 @@ main(int argc, char **argv)
     }
     if (p.opt.mode == MODE_TEST) {
         warn_of_collisions(&p);
+        warn_of_page(p.conf);
         rights_test(p.conf);
     }
     status = p.opt.mode == MODE_PRINT ? print_conf(&p) : (puts("configuration ok"), 0);

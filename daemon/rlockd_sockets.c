@@ -114,12 +114,15 @@ sockets_serve(struct sockets *s, struct engine *e, char error[160])
         log_event(e->log, LOG_INFO, "rlockd", "listening", "addr", LOG_S(listener_addr(l)), NULL);
     }
     if (s->has_http) {
+        const char *warning = roles_warn_of_page(e->conf, s->http_on.beyond);
+
         s->has_http = false;
         s->http = http_serve(e, &s->http_on, error);
         if (s->http == NULL) {
             return false;
         }
-        log_event(e->log, LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(s->http)), NULL);
+        log_event(e->log, warning != NULL ? LOG_WARN : LOG_INFO, "rlockd", "http", "addr", LOG_S(http_addr(s->http)),
+                  warning != NULL ? "warning" : NULL, LOG_S(warning != NULL ? warning : ""), NULL);
     }
     return true;
 }

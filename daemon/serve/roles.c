@@ -99,3 +99,12 @@ roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char
              addr);
     return true;
 }
+
+const char *
+roles_warn_of_page(const struct conf *cf, bool beyond)
+{
+    return beyond && cf->protected_mode
+               ? "other hosts may reach it without a password: set http.listen to an address of this host, "
+                 "or protected_mode: false"
+               : NULL;
+}

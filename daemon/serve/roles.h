@@ -28,4 +28,10 @@ void roles_refuse_admin(const struct session *s, const char *command, struct wri
  */
 bool roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char error[160]);
 
+/*
+ * Protected mode for the page for health checks, which has no password: what to warn of where other hosts reach it, or
+ * NULL. It shows no names and changes nothing, so it is served all the same.
+ */
+const char *roles_warn_of_page(const struct conf *cf, bool beyond);
+
 #endif

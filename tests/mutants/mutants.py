@@ -807,6 +807,9 @@ MUTANTS = [
     Mutant("R368", "all locks are named that a drain waits for", "daemon/serve/drain.c",
            "    if (v->token == 0 || n->shown == NAMES_SHOWN) {\n", "    if (v->token == 0) {\n",
            ["redis:test_daemon.py Signals.test_drain_says_what_it_waits_for"]),
+    Mutant("R369", "a page that other hosts reach is served without a word", "daemon/serve/roles.c",
+           "    return beyond && cf->protected_mode\n", "    return beyond && cf->protected_mode && false\n",
+           ["redis:test_door.py Protected.test_a_page_that_other_hosts_reach"]),
     Mutant("R142", "who calls the page late has no place", "daemon/serve/http.c",
            "    while (h->visits_n >= VISITS_MAX) {\n",
            "    if (h->visits_n >= VISITS_MAX) {\n        close(fd);\n        free(v);\n        return;\n    }\n"

@@ -144,6 +144,23 @@ class Protected(Case):
         d = self.rlockd(name="rlockd-b", conf="protected_mode: false\n", args=["--listen", "tcp:0.0.0.0:0"])
         self.assertTrue(d.running())
 
+    def test_a_page_that_other_hosts_reach(self):
+        """It has no password: that is said, by the start and by -t."""
+        warning = "other hosts may reach it without a password: set http.listen to an address of this host, " \
+                  "or protected_mode: false"
+        for n, (addr, more, warned) in enumerate((
+                ("tcp:0.0.0.0:0", "", True), ("tcp:[::]:0", "auth: { password: x }\n", True),
+                ("tcp:127.0.0.1:0", "", False), ("unix:%s/page" % self.dir, "", False),
+                ("tcp:0.0.0.0:0", "protected_mode: false\n", False))):
+            with self.subTest(addr=addr, more=more):
+                d = self.rlockd(name="d%d" % n, conf='http: { listen: "%s" }\n%s' % (addr, more))
+                until(lambda: "rlockd http " in d.log())
+                self.assertEqual('warning="%s"' % warning in d.log(), warned)
+                self.assertEqual("warn rlockd http " in d.log(), warned)
+                status, _, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", d.conf_path])
+                self.assertEqual(status, 0)
+                self.assertEqual("warning: http.listen: %s: %s\n" % (addr, warning) in err, warned)
+
     def test_a_passed_socket_that_other_hosts_reach(self):
         with socket.create_server(("0.0.0.0", 0)) as s:
             code = ("import os,sys\n"
