@@ -314,8 +314,9 @@ raise_files(struct process *p)
         (void)setrlimit(RLIMIT_NOFILE, &r);
         (void)getrlimit(RLIMIT_NOFILE, &r);
     }
-    few = r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE;
-    log_event(&p->log, few && p->conf->limit_sessions > SESSIONS_UNASKED ? LOG_WARN : LOG_INFO, "rlockd", "limits",
+    few = p->conf->limit_sessions > SESSIONS_UNASKED &&
+          r.rlim_cur < (rlim_t)p->conf->limit_sessions + ENGINE_FILES_BESIDE;
+    log_event(&p->log, few ? LOG_WARN : LOG_INFO, "rlockd", "limits",
               "files", LOG_N(r.rlim_cur), "sessions", LOG_N(p->conf->limit_sessions), few ? "reason" : NULL,
               LOG_S("the open-file limit is too low for limits.sessions; raise LimitNOFILE or lower that"), NULL);
 }

@@ -30,6 +30,7 @@ class Signals(Case):
         d = self.rlockd()
         self.conn(d).cmd("PING")
         self.assertEqual([line for line in d.log().splitlines() if line.split(" ")[0] in ("warn", "error")], [])
+        self.assertNotIn("reason=", d.log())
 
     def test_term_lets_holders_finish_and_grants_nothing(self):
         d = self.rlockd(conf="drain_timeout: 1h\n")

@@ -88,6 +88,36 @@ class Readme(Case):
             if i + 1 < len(BLOCKS) and BLOCKS[i + 1][0] == "text":
                 self.assertEqual(plain(out), plain(BLOCKS[i + 1][1] + "\n"), "README.md:%d" % where)
 
+    def test_the_first_minute_needs_what_setup_installs(self):
+        """Each command of the blocks before Python's is ours, of every Debian, or of a package that `make run` installs."""
+        with open(os.path.join(harness.TOP, "scripts", "setup")) as f:
+            wanted = re.search(r'^build="(.*)"$', f.read(), re.M)[1].split()
+        python = next(where for language, _, where in BLOCKS if language == "python")
+        words = {word for language, text, where in BLOCKS if language in ("sh", "console") and where < python
+                 for line in text.split("\n") if language == "sh" or line.startswith("$ ")
+                 for word in re.findall(r"(?:^|\$ |\| |-- )([a-z][\w/.-]*)", line)}
+        self.assertLessEqual({"nc", "redis-cli", "printf", "build/rlock", "sh"}, words)
+        for word in words - {"printf", "export"}:
+            if not word.startswith("build/"):
+                path = os.path.realpath(shutil.which(word))
+                owner = {line.split(":")[0] for at in (path, path.replace("/usr/", "/", 1))
+                         for line in self.run_words(["dpkg-query", "-S", at])[1].splitlines()}
+                essential = self.run_words(["dpkg-query", "-W", "-f", "${Essential}", *owner])[1]
+                self.assertTrue(owner & set(wanted) or essential == "yes", "%s is of %s" % (word, owner))
+
+    def test_a_second_make_run(self):
+        """It says that the first one is there, and not that it is ready itself."""
+        os.mkdir(os.path.join(self.dir, "scripts"))
+        run = shutil.copy(os.path.join(harness.TOP, "scripts", "run"), os.path.join(self.dir, "scripts"))
+        status, out, err = self.run_words([run])
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("already running", err)
+
+    def test_a_lock_is_seen_while_it_is_held(self):
+        """`rlock ls` shows something where the README has it."""
+        out = "".join(self.run_words(["bash", "-euc", text])[1] for text, _ in self.of("sh") if "rlock ls" in text)
+        self.assertRegex(out, r"(?m)^nightly-backup +reentrant +held ")
+
     def test_python(self):
         try:
             import redis  # noqa: F401
