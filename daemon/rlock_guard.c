@@ -157,7 +157,7 @@ rlock_run(const struct rlock_run *asked)
 {
     struct rlock_run want = *asked;
     char owner[RLOCK_OWNER_BYTES];
-    sigset_t signals, mask;
+    sigset_t signals, blocked, mask;
     pid_t group = getpgrp(), keeper;
 
     if (!draw_owner(owner)) {
@@ -168,7 +168,10 @@ rlock_run(const struct rlock_run *asked)
     tree_adopt();
     signal(SIGCHLD, SIG_DFL);
     rlock_signals(&signals);
-    sigprocmask(SIG_BLOCK, &signals, &mask);
+    /* Under `stty tostop` a message from the background would stop us with the work undone; blocked, it is written. */
+    blocked = signals;
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, &mask);
     keeper = fork_next(&want);
     if (keeper < 0) {
         return RLOCK_NO_EXEC;

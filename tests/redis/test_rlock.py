@@ -39,7 +39,11 @@ class Rlock(Case):
     @staticmethod
     def command_of(p):
         """The process of the command: below the three of rlock."""
-        keeper = until(lambda: harness.children(p.pid))[0]
+        return Rlock.command_of_pid(p.pid)
+
+    @staticmethod
+    def command_of_pid(pid):
+        keeper = until(lambda: harness.children(pid))[0]
         inner = until(lambda: harness.children(keeper))[0]
         return until(lambda: harness.children(inner))[0]
 
@@ -530,6 +534,37 @@ class OnATerminal(Rlock):
         t.type("exit\n")
         self.assertEqual(t.end(), 0)
         self.free("x")
+
+    def test_killed_where_the_terminal_stops_jobs_of_the_background(self):
+        """stty tostop: the keeper is in no group of the foreground, and has something to say."""
+        self.start_daemon()
+        t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
+        t.type("PS1='ready> '; stty tostop; %s -s %s run x -- sleep 1000\n" % (RLOCK, self.d.addr))
+        self.held("x")
+        rlock = until(lambda: [p for p in harness.children(t.pid) if harness.children(p)])[0]
+        keeper = harness.children(rlock)[0]
+        sleep = self.command_of_pid(rlock)
+        os.kill(harness.children(keeper)[0], signal.SIGKILL)
+        t.wait_for("rlock was killed, and the command with it.*ready> ")
+        t.type("echo status=$?\n")
+        t.wait_for("status=137\r\n.*ready> ")
+        self.free("x")
+        until(lambda: not alive(sleep))
+        t.type("exit\n")
+        t.end()
+
+    def test_lost_where_the_terminal_stops_jobs_of_the_background(self):
+        """The terminal is the command's: what rlock says of the loss comes from the background."""
+        self.start_daemon()
+        t = Terminal(["bash", "--norc", "--noprofile", "-i"], self.dir)
+        t.type("PS1='ready> '; stty tostop; %s -s %s run x -- sleep 1000\n" % (RLOCK, self.d.addr))
+        self.held("x")
+        self.assertEqual(self.c.cmd("BREAK", "x"), 1)
+        t.wait_for("lock lost.*ready> ")
+        t.type("echo status=$?\n")
+        t.wait_for("status=79\r\n.*ready> ")
+        t.type("exit\n")
+        t.end()
 
     def test_interrupted_while_it_waits(self):
         self.start_daemon()
