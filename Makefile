@@ -150,10 +150,12 @@ clean: ## remove build/
 	rm -rf $(B)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*\#\# \(.*\)/\1|\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*\#\# \(.*\)/\1|\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | \
+	    awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 # Rooms of tests/ that need more than a Check executable bring their own rules.
 -include $(wildcard tests/*/rules.mk)
 
 -include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
-.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop arrows headers install clean help
+.PHONY: all run check tests objects unit test test-unit asan-build asan-unit asan valgrind clang wire redis interop \
+        arrows headers install clean help

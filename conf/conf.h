@@ -75,7 +75,7 @@ struct conf {
 
     char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
     char *auth_password_file, *auth_admin_password_file;
-    bool protected_mode;                                        /* TCP without a password is for this host, and no admin's */
+    bool protected_mode; /* TCP without a password is for this host alone, and no admin's */
     bool auth_unix;                                             /* Unix sockets too must AUTH */
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
@@ -124,8 +124,8 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 bool conf_key_rights(const struct conf *cf, struct buf *patterns, char outside[CONF_OUTSIDE_BYTES]);
 
 /*
- * Whether every name has the same key in Redis by both. False: `why` has a line that says which rule changes it, or that
- * it cannot be told. A reload must not change it: daemons on one Redis do not reload at the same moment.
+ * Whether every name has the same key in Redis by both. False: `why` has a line that says which rule changes it, or
+ * that it cannot be told. A reload must not change it: daemons on one Redis do not reload at the same moment.
  */
 bool conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why);
 

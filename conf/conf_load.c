@@ -290,7 +290,8 @@ check_open_addresses(struct loader *ld)
     const char *addr = find_open_address(ld->cf);
 
     if (addr != NULL) {
-        loader_complain(ld, ld->seen[conf_key_find("", SLICE_LIT("listen")) - conf_keys], "listen: " OPEN_ADDRESS, addr);
+        loader_complain(ld, ld->seen[conf_key_find("", SLICE_LIT("listen")) - conf_keys], "listen: " OPEN_ADDRESS,
+                        addr);
     }
 }
 

@@ -195,7 +195,8 @@ client_peer(const struct client *c, char out[80])
 
     out[0] = '\0';
     if (getpeername(c->fd, (struct sockaddr *)&a, &n) == 0 && a.ss_family != AF_UNIX &&
-        getnameinfo((struct sockaddr *)&a, n, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) ==
+        getnameinfo((struct sockaddr *)&a, n, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) ==
             0) {
         snprintf(out, 80, a.ss_family == AF_INET6 ? "tcp:[%s]:%s" : "tcp:%s:%s", host, port);
     }

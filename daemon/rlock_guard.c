@@ -1,11 +1,11 @@
 /*
- * rlock_guard.c -- the two processes above the one that does the work: the one that is started as `rlock run`, and the keeper.
+ * rlock_guard.c -- the two outer processes of `rlock run`: the guard, which the user starts, and the keeper.
  *
- * Three processes in a line: started -> keeper -> inner (rlock_run.c: holds the lock, is the command's parent). Each is a
- * subreaper, and notices when one of the others is killed; those that are left kill all that the command has started, and
- * only then give the lock back. Until then nobody else has it: the owner's hold outlives its connections (GRACE).
- * One SIGKILL must not reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)), and
- * another name in ps (`pkill -9 rlock`, with -f as well). The rest of the job stays in the group of the terminal.
+ * guard -> keeper -> inner (rlock_run.c: the owner of the lock, and the command's parent). Each is a subreaper, and
+ * learns of the death of its parent (PDEATHSIG) and of its child (SIGCHLD). After a SIGKILL of one or two of them the
+ * rest kills the command's whole process tree, and only then unlocks; until then the lock stays with its owner (GRACE).
+ * No single kill may reach all three: the keeper has a process group of its own (`kill -9 %1`, timeout(1)) and another
+ * name and command line (`pkill -9 rlock`, `pkill -9 -f rlock`). Guard and inner stay in the terminal's group.
  */
 #include "daemon/rlock.h"
 
@@ -26,7 +26,7 @@
 
 #define UNLOCK_US (1 * US_PER_S)
 
-/* A name that nobody else has, nor can guess: who knows it can unlock. */
+/* A unique owner id that cannot be guessed: whoever knows it can unlock. */
 static bool
 draw_owner(char owner[RLOCK_OWNER_BYTES])
 {
@@ -45,7 +45,7 @@ draw_owner(char owner[RLOCK_OWNER_BYTES])
     return true;
 }
 
-/* The next process in line was killed, and all that the command has started is dead. */
+/* The child was killed, and the command's process tree is dead. */
 static void
 unlock(const struct rlock_run *want)
 {
@@ -59,7 +59,7 @@ unlock(const struct rlock_run *want)
     client_close(&c);
 }
 
-/* The next process in line has ended. */
+/* The child (keeper or inner) has ended. */
 static int
 next_ended(const struct rlock_run *want, int status)
 {
@@ -74,8 +74,8 @@ next_ended(const struct rlock_run *want, int status)
 }
 
 /*
- * Passes signals on to the next process in line, also RLOCK_GUARD_DIED; but what the kernel sends to the process group (the
- * terminal's signals), the inner process has got itself.
+ * Forwards signals to the child, RLOCK_GUARD_DIED included; but none that the kernel sent to the process group (the
+ * terminal's): the inner process is in it.
  */
 static int
 watch(const struct rlock_run *want, pid_t next, const sigset_t *signals)
@@ -96,7 +96,7 @@ watch(const struct rlock_run *want, pid_t next, const sigset_t *signals)
     }
 }
 
-/* A child that is told of our death. As fork(); -1 is said on stderr. */
+/* fork() with a parent-death signal for the child; -1 is reported on stderr. */
 static pid_t
 fork_next(const struct rlock_run *want)
 {
@@ -114,7 +114,7 @@ fork_next(const struct rlock_run *want)
     return next;
 }
 
-/* What ps shows of the keeper. Writes over the words of the command line: `want` must not point there any more. */
+/* Overwrites the command line, as setproctitle() does: `want` must not point there any more. */
 static void
 rename_keeper(const struct rlock_run *want, pid_t inner)
 {
@@ -130,11 +130,11 @@ copy_word(const char **word)
     return *word != NULL;
 }
 
-/* Forks the inner process back into the process group `group`, and watches it; returns only in the keeper. */
+/* The keeper: leaves the process group, forks the inner process (which joins `group` again) and watches it. */
 static int
 keep(struct rlock_run *want, pid_t group, const sigset_t *signals, const sigset_t *mask)
 {
-    /* 0: the group is that of a process outside of our pid namespace, and cannot be joined again. */
+    /* 0: the group's leader is outside of our pid namespace, so the group could not be joined again. */
     bool apart = group != 0 && setpgid(0, 0) == 0;
     pid_t inner = fork_next(want);
 

@@ -37,7 +37,7 @@ run_say(const struct run *r, const char *what, const char *detail)
     fprintf(stderr, "rlock: %s: %s%s%s\n", r->want->name, what, *detail != '\0' ? ": " : "", detail);
 }
 
-/* The same with an error reply as the detail. */
+/* run_say() with an error reply as the detail. */
 static void
 say_reply(const struct run *r, const char *what, const struct value *v)
 {
@@ -63,7 +63,7 @@ hold_lose(struct run *r, const char *why, int64_t kill_at_us)
 int64_t
 hold_ours_until_us(const struct run *r)
 {
-    /* The other end of a Unix socket cannot be gone without our hearing of it. */
+    /* A Unix socket reports the end of its peer at once. */
     return r->cut || !r->is_unix ? sooner(r->until_us, r->alive_us + r->grace_us) : r->until_us;
 }
 
@@ -102,7 +102,7 @@ hold_cut(struct run *r, const char *why)
     client_close(&r->ears);
 }
 
-/* Between two questions: by TCP the answers are all that tells that the daemon still knows us. */
+/* Between two heartbeats: over TCP, replies are the only proof that the daemon still has our session. */
 static int64_t
 beat_pause_us(const struct run *r)
 {
@@ -178,7 +178,7 @@ hold_ask(struct run *r)
 static void
 answered(struct run *r, const struct value *v)
 {
-    /* The last one while it comes back: a daemon that is full says it to whoever connects. */
+    /* ERR only while we reconnect: a daemon at its limit of sessions sends it to every new connection. */
     static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
     size_t kinds = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
 

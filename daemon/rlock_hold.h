@@ -62,8 +62,8 @@ bool hold_send_lock(struct run *r, const char *const *more);
 int hold_first_answer(struct run *r, const struct value *v);
 
 /*
- * We end while we wait, or were answered null: no ticket of ours stays in the queue, and what was granted to us meanwhile
- * is given back.
+ * We end while we wait, or were answered null: no ticket of ours stays in the queue, and what was granted to us
+ * meanwhile is given back.
  */
 void hold_give_up(struct run *r);
 
@@ -98,8 +98,8 @@ void hold_ask(struct run *r);
 void hold_make_sure(struct run *r);
 
 /*
- * All of the command has ended: gives the lock back, over a new connection if need be. If it is not ours any more, it was
- * lost while the command ran; but not if it is the second time that we say so.
+ * All of the command has ended: gives the lock back, over a new connection if need be. If it is not ours any more, it
+ * was lost while the command ran; but not if it is the second time that we say so.
  */
 void hold_give_back(struct run *r);
 

@@ -6,8 +6,8 @@
  * I2  That belief ends early: while the daemon answers, the deadline it tells moves ahead; TERM goes out
  *     `kill_after` (at most a third of the lease) before it, KILL at it. Without a connection that is at the latest
  *     grace_us after there was one: the daemon frees nothing of ours before.
- * I3  If this process dies, the kernel kills the child (PDEATHSIG), and the processes above us (rlock_guard.c) all that is
- *     left of the command, and only then the lock is freed. If one of those dies, we do the same.
+ * I3  If this process dies, the kernel kills the child (PDEATHSIG), and the processes above us (rlock_guard.c) all that
+ *     is left of the command, and only then the lock is freed. If one of those dies, we do the same.
  * I4  No descriptor of ours is open in the child: it cannot keep the lock by living on.
  */
 #include "daemon/rlock.h"

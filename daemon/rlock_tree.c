@@ -1,8 +1,8 @@
 /*
- * rlock_tree.c -- all processes that a command has started.
+ * rlock_tree.c -- the descendants of a command.
  *
- * A process group is left by setsid(), and a death signal (PDEATHSIG) reaches only one generation. A subreaper gets
- * every descendant that has lost its parent: so killing all children, again and again, reaches the whole tree.
+ * A process leaves its process group by setsid(), and a parent-death signal (PDEATHSIG) reaches one generation only. A
+ * subreaper becomes the parent of every orphaned descendant: killing all children repeatedly reaches the whole tree.
  */
 #include "daemon/rlock_tree.h"
 
@@ -51,10 +51,10 @@ reap(void)
     do {
         pid = waitpid(-1, NULL, WNOHANG);
     } while (pid > 0);
-    return pid < 0 && errno == ECHILD; /* 0: some live; errno is an older one then */
+    return pid < 0 && errno == ECHILD; /* pid 0: children are left, errno is an older one */
 }
 
-/* True: nobody is left. */
+/* True: no child is left. */
 static bool
 end_until(int64_t deadline_us, bool force)
 {

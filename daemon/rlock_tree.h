@@ -1,5 +1,5 @@
 /*
- * rlock_tree.h -- all processes that a command has started, also those that have left its process group.
+ * rlock_tree.h -- the descendants of a command, also those that have left its process group.
  */
 #ifndef RLOCKD_RLOCK_TREE_H
 #define RLOCKD_RLOCK_TREE_H
@@ -7,16 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on descendants whose parent has ended become children of this process (or of a descendant that does so). */
+/* Makes this process a subreaper: orphaned descendants become its children (or those of a nearer subreaper). */
 void tree_adopt(void);
 
-/* KILL to every child; theirs become ours, see tree_adopt(). */
+/* Sends KILL to every child; its children become ours, see tree_adopt(). */
 void tree_signal_kill(void);
 
-/* Reaps, and waits until there is no child any more. False: some are left at the deadline. */
+/* Reaps until no child is left. False: some are left at the deadline. */
 bool tree_wait(int64_t deadline_us);
 
-/* KILL until nothing is left, for some seconds at most: what may not be killed (it runs as somebody else) stays. */
+/* KILL until no child is left, 5 s at most. False: some are left; we may not kill another user's process. */
 bool tree_kill(void);
 
 #endif

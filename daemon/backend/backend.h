@@ -73,7 +73,7 @@ struct backend_seen {
     char type[16];      /* "hash", "string", ...: as TYPE says */
     char owner[160];    /* the field of a hash that is a lock's, bytes escaped as \xHH; "" = it is none */
     int64_t holds;      /* its count */
-    char digest[17];    /* of the key and, of a string, its value: another one when that changes, and tells nothing else.
+    char digest[17];    /* of the key and, of a string, its value: differs when the value does, and reveals nothing.
                            The value may be an application's, or somebody's secret: it is shown to nobody */
     int64_t pttl_ms;    /* -1 = no expiry */
 };

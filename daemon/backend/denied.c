@@ -1,5 +1,5 @@
 /*
- * denied.c -- three tables of tags.
+ * denied.c -- tables of tags (halves of keyed hashes): keys accepted, refused, and of calls that ended in the middle.
  */
 #include "daemon/backend/denied.h"
 
@@ -50,7 +50,7 @@ denied_pass(struct denied *d, uint64_t hash)
     }
 }
 
-/* What was known is old then: rights may have changed. */
+/* Forgets all keys: the ACL may have been changed since. */
 static void
 end(struct denied *d)
 {

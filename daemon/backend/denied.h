@@ -1,16 +1,17 @@
 /*
- * denied.h -- keys that Redis's ACL keeps from us, and how none of them spoils a call for other names.
+ * denied.h -- keys that Redis's ACL forbids: which operations must not share a script call with others (a batch).
  *
- * Redis refuses a script call as a whole (NOPERM) if one of its keys is not ours to use. Nothing has run then, and its
- * names go again, each alone. For a while after that only keys that Redis has let pass since go in company; all others
- * go alone, so that a client who asks for one forbidden key after another costs a call for each, and others nothing.
+ * Redis refuses a whole script call (NOPERM) if the ACL forbids one of its keys. Nothing has run then, and each name is
+ * sent again in a call of its own. During the suspicion that follows (DENIED_US) only keys that Redis has accepted
+ * since are batched; all others are sent alone. So a client that asks for forbidden keys costs one call for each of
+ * them, and delays nobody else's batch.
  *
- * The ACL may also refuse a key that the script makes from the lock's (the queue of kind fair, for instance). The script
- * ends in its middle, and each name of the call may have run. All of these go alone until the suspicion ends, whatever
- * passes meanwhile: a release may need fewer keys than an attempt.
+ * The ACL may also forbid a key that the script derives from the lock's (the queue of kind fair, for instance). The
+ * script ends in the middle, and any name of the call may have been executed. All of them are sent alone until the
+ * suspicion ends, even if one is accepted meanwhile: a release may need fewer keys than an attempt.
  *
- * No link, no clock. A keyed hash stands for a key and the kind it is used by, in tables of fixed size: where one takes
- * the place of another, that one goes alone once more.
+ * No link, no clock. A key and its kind are represented by a keyed hash in tables of fixed size; a key whose entry was
+ * overwritten by another is sent alone once more.
  */
 #ifndef RLOCKD_BACKEND_DENIED_H
 #define RLOCKD_BACKEND_DENIED_H
@@ -21,23 +22,23 @@
 enum { DENIED_PASSED = 16 * 1024, DENIED_REFUSED = 1024, DENIED_US = 10 * 1000 * 1000 };
 
 struct denied {
-    int64_t until_us; /* suspicion lasts until then; 0 = there is none */
+    int64_t until_us; /* end of the suspicion; 0 = there is none */
     struct {
         uint32_t passed[DENIED_PASSED], refused[DENIED_REFUSED];
         uint32_t broken[DENIED_REFUSED]; /* of calls that the ACL has ended in the middle of the script */
-    } *tables; /* owned; NULL: no suspicion yet, or no memory: then every key goes alone */
+    } *tables; /* owned; NULL: no suspicion yet, or out of memory: then every key is sent alone */
 };
 
-/* Redis has refused a call for one of its keys. */
+/* Redis has refused a call (NOPERM): the suspicion begins, or goes on. */
 void denied_begin(struct denied *d, int64_t now_us);
 
-/* It was this one: the only one of its call, or one that goes alone from now on because another may be. */
+/* This key may be the forbidden one: it was in the refused call, perhaps alone. */
 void denied_key(struct denied *d, uint64_t hash);
 
-/* It was in a call whose script the ACL has ended: alone until the suspicion ends. */
+/* This key was in a call whose script the ACL ended in the middle: sent alone until the suspicion ends. */
 void denied_inside(struct denied *d, uint64_t hash);
 
-/* Redis has let it pass. */
+/* Redis has accepted this key. */
 void denied_pass(struct denied *d, uint64_t hash);
 
 static inline bool
@@ -47,8 +48,9 @@ denied_suspects(const struct denied *d)
 }
 
 /*
- * Whether an operation on it has to go alone. `held`: of a key that Redis has let pass before, so it goes in company
- * unless it was refused since; a million of them must not go one by one because somebody asks for what is forbidden.
+ * Whether an operation on this key must be sent alone. `held`: Redis has accepted the key before, so it is batched
+ * unless it was refused since: a million renewals must not be sent one by one because a client asks for a forbidden
+ * key.
  */
 bool denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us);
 

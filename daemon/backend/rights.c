@@ -1,5 +1,5 @@
 /*
- * rights.c -- one EXISTS of a key that no name can have.
+ * rights.c -- the test of the user's rights: one EXISTS of a key that no name is mapped to.
  */
 #include "daemon/backend/rights.h"
 
@@ -50,7 +50,7 @@ tell(const struct rights *r)
     buf_fini(&advice);
 }
 
-/* An error is NOPERM, or says nothing about rights. */
+/* An integer: the user may use the key. Any error (NOPERM or another) proves no surplus right. */
 static void
 on_exists(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

@@ -1,8 +1,8 @@
 /*
- * rights.h -- whether rlockd's user at Redis may use keys that no rule gives to a name; then the log says so, once.
+ * rights.h -- warns once if rlockd's user at Redis may use keys that no rule maps a name to.
  *
- * A client can reach what names can be mapped to, so that is all the user needs. It is asked for one key that no name
- * can have; nothing is written.
+ * Clients reach the keys that names are mapped to; the user needs no others. The test is one EXISTS of a key that no
+ * name is mapped to; nothing is written.
  */
 #ifndef RLOCKD_BACKEND_RIGHTS_H
 #define RLOCKD_BACKEND_RIGHTS_H
@@ -14,10 +14,10 @@
 struct rights {
     const struct backend_env *env;
     const struct link_address *address;
-    char *outside, *patterns; /* of the configuration, owned; NULL: nothing is asked */
-    bool asked;               /* and perhaps answered; no answer, and it is asked again */
+    char *outside, *patterns; /* of the configuration, owned; NULL: no test */
+    bool asked;               /* the test was sent; reset where it was not answered, so that it is sent again */
     bool answered;
-    bool wider;               /* it may */
+    bool wider;               /* the user may use that key */
 };
 
 /* False: out of memory; rights_fini() is needed all the same. */
@@ -25,10 +25,10 @@ bool rights_init(struct rights *r, const struct backend_conf *conf, const struct
                  const struct link_address *address);
 void rights_fini(struct rights *r);
 
-/* Asks on a link that is greeting, unless that was done. */
+/* Sends the test on a link that is greeting, once. */
 void rights_ask(struct rights *r, struct redis_link *l);
 
-/* What would take away the rights that are not needed; "" = out of memory. */
+/* The ACL command that leaves the user only the rights it needs; "" = out of memory. */
 void rights_advice(const struct rights *r, struct buf *out);
 
 #endif

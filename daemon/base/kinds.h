@@ -18,7 +18,9 @@ enum {
     KIND_F_HANDED = 1 << 5,    /* a hold may pass to who waits here while Redis has it, see core/handoff.c */
 };
 
-/* These have keys beside the lock's own that say who has it, or whose turn it is. (A counter of tokens may be shared.) */
+/*
+ * These have keys beside the lock's own that say who has it, or whose turn it is. (A counter of tokens may be shared.)
+ */
 #define KIND_F_BESIDE (KIND_F_PLACED | KIND_F_SHARED | KIND_F_PERMITS)
 
 enum kind {

@@ -1,8 +1,8 @@
 /*
  * path_lock.c -- flock() on a file that may be removed.
  *
- * A lock on a file that another process has removed meanwhile excludes nobody: after flock() the path must still lead to
- * the locked file, else the file that is there now is locked instead. Only the owner removes the file.
+ * A lock on a file that another process has removed meanwhile excludes nobody: after flock() the path must still lead
+ * to the locked file, else the file that is there now is locked instead. Only the owner removes the file.
  */
 #include "daemon/base/path_lock.h"
 

@@ -2,9 +2,9 @@
  * auth_limit.h -- how fast one client may guess passwords.
  *
  * A client is an IPv4 address, the upper half of an IPv6 address, or a Unix uid. FREE wrong passwords cost nothing.
- * After these an AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, right or wrong, and a wrong
- * one ends its connection: a guess costs a connection and a second. Who shares the address with a guesser and knows the
- * password is in after that second.
+ * After these an AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, right or wrong, and a
+ * wrong one ends its connection: a guess costs a connection and a second. Who shares the address with a guesser and
+ * knows the password is in after that second.
  */
 #ifndef RLOCKD_SERVE_AUTH_LIMIT_H
 #define RLOCKD_SERVE_AUTH_LIMIT_H

@@ -1,6 +1,6 @@
 /*
- * commands_admin.c -- KILL and DRAIN: what an admin does to sessions and the daemon; DEBUG, for tests. BREAK is a request
- * about a lock: commands_lock.c.
+ * commands_admin.c -- KILL and DRAIN: what an admin does to sessions and the daemon; DEBUG, for tests. BREAK is a
+ * request about a lock: commands_lock.c.
  */
 #include "daemon/serve/commands_private.h"
 

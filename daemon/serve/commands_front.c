@@ -119,7 +119,8 @@ counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *
     if (core_lock_info(e->core, clock_now_us(), name, &v)) {
         spec.kind = v.kind;
     }
-    return spec.foreign_wait || ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(seen->type, "string") == 0);
+    return spec.foreign_wait ||
+           ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(seen->type, "string") == 0);
 }
 
 /* Who has it here. */

@@ -1,8 +1,8 @@
 /*
- * drain.c -- the way out: no new grants, and what is waited for until nothing is held.
+ * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
  *
- * Owns what log, INFO and systemd say of a drain. Names at most NAMES_SHOWN locks, of the oldest NAMES_LOOKED_AT; how many
- * there are comes from the totals. Looking goes on as before: a drain stops grants alone.
+ * Owns what log, INFO and systemd say of a drain. Names at most NAMES_SHOWN locks, of the oldest NAMES_LOOKED_AT; how
+ * many there are comes from the totals. Looking goes on as before: a drain stops grants alone.
  */
 #include "daemon/serve/drain.h"
 

@@ -3,7 +3,8 @@
  *
  * Tables with slots of several sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
  * all the same; a record is in the first that has room for it. (The process before us may have been of a version that
- * has fewer of them: it is found wherever it is.) Each begins with its version, shape and boot; and, the first one, with ids and tokens.
+ * has fewer of them: it is found wherever it is.) Each begins with its version, shape and boot; and, the first one,
+ * with ids and tokens.
  *
  * I1  The texts of a slot, and what goes with them, never change while it counts (table.h), though rules may be changed
  *     meanwhile; they have a checksum.

@@ -1,6 +1,6 @@
 /*
- * held.h -- the table of what Redis has of us, in files that outlive the process: `held`, and for longer names `held-1k`,
- * `held-2k` and `held-long`. They grow with what is kept, and shrink when they are mostly empty.
+ * held.h -- the table of what Redis has of us, in files that outlive the process: `held`, and for longer names
+ * `held-1k`, `held-2k` and `held-long`. They grow with what is kept, and shrink when they are mostly empty.
  *
  * Mapped memory: to keep something is to copy a few words, with no call to the kernel. It survives the process, however
  * that ends. When the machine loses its power it may be old or gone; then what was not found runs out by its lease, as
@@ -36,7 +36,8 @@ void held_close(struct held **h);
 
 /*
  * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), named
- * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on. False: out of memory. The records are to be freed.
+ * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on.
+ * False: out of memory. The records are to be freed.
  */
 bool held_load(struct held *h, struct core_adoption *a);
 void held_loaded_free(struct core_adoption *a);

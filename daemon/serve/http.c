@@ -7,8 +7,9 @@
  *
  * I1  A visit has one of its two events added until it ends, and ends when that does not come for IDLE_US, or at its
  *     deadline, however often it came.
- * I2  http.visits is in the order of the last byte that moved. A new caller always comes in: where there are VISITS_MAX,
- *     the one that has been silent longest gives way, and nobody whose whole request has come goes without its answer.
+ * I2  http.visits is in the order of the last byte that moved. A new caller always comes in: where there are
+ *     VISITS_MAX, the one that has been silent longest gives way, and nobody whose whole request has come goes without
+ *     its answer.
  */
 #include "daemon/serve/http.h"
 

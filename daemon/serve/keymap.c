@@ -1,10 +1,10 @@
 /*
- * keymap.c -- a warning where daemons on one Redis were started with rules that give names other keys: a name that two
- * of them use has two holders. A reload cannot cause this (conf_same_keys()), a rolling restart can.
+ * keymap.c -- warns when daemons on one Redis map names to different keys: a name that two of them use could have two
+ * holders. A reload cannot cause this (conf_same_keys()), a rolling restart can.
  *
- * Owns two messages on the channel of core/tell.c: "K<uuid> <fingerprint>?", which daemons with another fingerprint
- * answer by "K<uuid> <fingerprint>". An answer is never answered. The warning is all: some fleets use separate rules
- * for separate names.
+ * Owns two messages on the channel of core/tell.c: the query "K<uuid> <fingerprint>?", and the reply "K<uuid>
+ * <fingerprint>" of daemons with another fingerprint. Replies are never replied to. A warning is all, since some fleets
+ * use separate rules for separate names.
  */
 #include "daemon/serve/keymap.h"
 
@@ -41,7 +41,7 @@ keymap_heard(struct engine *e, struct slice what)
         return false;
     }
     if (what.n != SAID_N && !(what.n == SAID_N + 1 && what.p[SAID_N] == '?')) {
-        return true; /* of a later version */
+        return true; /* of a later version of rlockd */
     }
     snprintf(ours, sizeof(ours), "%016" PRIx64, conf_keys_print(e->conf));
     if (slice_eq(uuid, slice_of(e->uuid)) || slice_eq(print, slice_of(ours))) {

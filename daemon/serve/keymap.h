@@ -1,5 +1,5 @@
 /*
- * keymap.h -- daemons on one Redis tell each other by a fingerprint which keys their rules give to names.
+ * keymap.h -- daemons on one Redis compare fingerprints of the rules that map names to keys.
  */
 #ifndef RLOCKD_SERVE_KEYMAP_H
 #define RLOCKD_SERVE_KEYMAP_H
@@ -10,10 +10,10 @@
 
 struct engine;
 
-/* Redis is reached, or another daemon has come: ours is said, and those of others are asked for. */
+/* Redis was reached, or another daemon has joined: broadcasts our fingerprint as a query. */
 void keymap_say(struct engine *e);
 
-/* What another daemon, or this one, has said. False: it is about something else. */
+/* A broadcast of any daemon, also of this one. False: it is no message of keymap.c. */
 bool keymap_heard(struct engine *e, struct slice what);
 
 #endif

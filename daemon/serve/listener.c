@@ -3,9 +3,8 @@
  *
  * Owns the sockets and the paths it made; removes only a path that is still
  * its own, or a stale one while it has PATH.lock: a socket between bind() and
- * listen() of its owner looks stale to everybody else. When file descriptors run out, a spare one is spent to refuse the
- * caller in words, and the listener rests for a moment: a full table must not
- * make the loop spin.
+ * listen() of its owner looks stale to everybody else. When file descriptors run out, a spare one is spent to refuse
+ * the caller in words, and the listener rests for a moment: a full table must not make the loop spin.
  */
 #include "daemon/serve/listener.h"
 

@@ -2,9 +2,9 @@
  * owners_file.h -- the file `owners` beside the table of held.h: named owners that no session uses, and when they end.
  *
  * It counts only for who wrote it last: `serial`, the ids reserved in the table, is written to both, so where a version
- * that knows no such file has run since, they differ and the file is begun anew. So it is after a boot, for its times are
- * of CLOCK_BOOTTIME, like all deadlines: setting the wall clock changes nothing. Without a record an owner has its grace
- * anew.
+ * that knows no such file has run since, they differ and the file is begun anew. So it is after a boot, for its times
+ * are of CLOCK_BOOTTIME, like all deadlines: setting the wall clock changes nothing. Without a record an owner has its
+ * grace anew.
  */
 #ifndef RLOCKD_SERVE_OWNERS_FILE_H
 #define RLOCKD_SERVE_OWNERS_FILE_H

@@ -110,8 +110,8 @@ keep_event(struct pubsub *p, const struct told *t)
     if (ev == NULL) {
         return NULL;
     }
-    *ev = (struct event_kept){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n, .relies = t->relies,
-                              .losses = t->losses};
+    *ev = (struct event_kept){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
+                              .relies = t->relies, .losses = t->losses};
     memcpy(ev->text, t->channel.p, t->channel.n);
     memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
     list_push_back(&p->events, &ev->node);

@@ -1,5 +1,5 @@
 /*
- * roles.c -- what a session may do, by the configuration and by what it has proved.
+ * roles.c -- the role of a session, from the configuration and the passwords it has proved to know.
  *
  * I1  An admin is authenticated.
  * I2  By TCP nobody is an admin without the admin's password, unless protected mode is off and there is no password at
@@ -17,7 +17,7 @@ is_trusted(const struct session *s)
     return s->is_unix && !s->engine->conf->auth_unix;
 }
 
-/* By Unix socket, who has logged in with the only password that there is can become no more than that. */
+/* By Unix socket with auth.unix: where there is no admin password, every authenticated session is an admin. */
 static bool
 is_admin(const struct session *s)
 {
@@ -95,8 +95,8 @@ roles_refuse_listener(const struct conf *cf, const char *addr, bool beyond, char
     if (!beyond || !cf->protected_mode || cf->auth_password != NULL) {
         return false;
     }
-    snprintf(error, 160, "%.60s: other hosts may reach it without a password: set auth.password, or protected_mode: false",
-             addr);
+    snprintf(error, 160,
+             "%.60s: other hosts may reach it without a password: set auth.password, or protected_mode: false", addr);
     return true;
 }
 

@@ -7,15 +7,15 @@
 #include "daemon/serve/session.h"
 #include "proto/writer.h"
 
-/* What the connection may do before it has proved anything, by the configuration; RESET goes back to it. */
+/* The role before any password was sent; RESET goes back to it. */
 void roles_begin(struct session *s);
 
-/* It has proved to know the user's password, or the admin's. */
+/* The session has sent the user's password, or the admin's. */
 void roles_prove(struct session *s, bool admin);
 
 /*
- * The passwords may be others now. Who is in stays in, for it must be able to unlock; who would not be an admin by the
- * new configuration is none any more.
+ * The passwords may have changed. Authenticated sessions stay so, for they must be able to unlock; sessions that the
+ * new configuration would not make admins lose the role.
  */
 void roles_reload(struct engine *e, const struct conf *was);
 

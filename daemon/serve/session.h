@@ -140,7 +140,9 @@ void session_append(struct session *s, struct pieces *more);
  */
 void session_answer(struct engine *e, uint64_t session, uint64_t id, struct outbox *reply, struct pieces *more);
 
-/* A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then. */
+/*
+ * A push for a subscriber or monitor: whole frames only. It relies on `g`; NULL: on nothing. losses: metrics.lost then.
+ */
 void session_push(struct session *s, struct slice bytes, const struct core_grant *g, uint64_t losses);
 
 /*

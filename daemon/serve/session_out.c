@@ -30,7 +30,7 @@ rewrite(void *ctx, const struct outbox_mark *m, struct buf *out)
     form_rewrite(ctx, m, out);
 }
 
-/* Some of the output says what is not true any more, or may soon not be: it is made true. False: it cannot be. */
+/* Rewrites replies whose claim of a hold is over, or ends soon. False: one of them is partly sent. */
 static bool
 make_fit(struct session *s, int64_t now_us)
 {
@@ -76,7 +76,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     session_wake(arg);
 }
 
-/* Hears when the socket takes bytes again, or stops listening. False when out of memory. */
+/* Waits for the socket to become writable, or stops waiting. False when out of memory. */
 static bool
 want_writable(struct session *s, bool want)
 {
@@ -91,13 +91,13 @@ want_writable(struct session *s, bool want)
     return true;
 }
 
-/* Sends the first `most` bytes; how many the socket took. -1: it is full. */
+/* Sends at most the first `most` bytes; returns how many the socket took, -1 when it is full. */
 static ssize_t
 send_some(struct session *s, size_t most)
 {
     ssize_t n;
 
-    do { /* an interrupted one must not wait for an edge: the socket may be writable already */
+    do { /* EINTR: retry at once, for the socket may be writable already, and no edge would come */
         n = send(s->fd, s->out.bytes.p, most, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
@@ -144,7 +144,7 @@ session_out_write(struct session *s)
     n = s->mute ? (ssize_t)s->out.bytes.n : send_some(s, most);
     if (n > 0) {
         outbox_sent(&s->out, (size_t)n);
-        list_remove(&s->unseen_node); /* it took them, so it had not ended unseen */
+        list_remove(&s->unseen_node); /* the socket took bytes: the peer has not hung up unnoticed */
     }
     if (s->out.bytes.n == 0) {
         shift(s);

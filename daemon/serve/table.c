@@ -1,12 +1,12 @@
 /*
  * table.c -- the mapped file, how it grows and shrinks, and the index over it.
  *
- * T1  Slots from `high` on are free and on no list: those of a file that has just grown, and those that a shrinking file
- *     is about to lose. All other free slots are on the list `free`.
+ * T1  Slots from `high` on are free and on no list: those of a file that has just grown, and those that a shrinking
+ *     file is about to lose. All other free slots are on the list `free`.
  * T2  A record that moves is in its new slot before it leaves the old one: a process that is killed between leaves two
  *     that are the same, of which table_index() clears one.
- * T3  Nothing here looks at all slots at once, but for table_index(), which a start does: the index grows and shrinks by
- *     a bucket at a time (linear hashing), the file by GROW_BYTES at most, and table_tidy() looks at TIDY slots.
+ * T3  Nothing here looks at all slots at once, but for table_index(), which a start does: the index grows and shrinks
+ *     by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and table_tidy() looks at TIDY slots.
  */
 #include "daemon/serve/table.h"
 

@@ -1,8 +1,8 @@
 /*
  * turn.c -- a turn of the loop: what is due, whose input is taken, whose output is written, and in which order.
  *
- * Owns engine.ready and engine.rest, and what the timer is set to: libevent's runs on a coarser clock than ours, and only
- * wakes us.
+ * Owns engine.ready and engine.rest, and what the timer is set to: libevent's runs on a coarser clock than ours, and
+ * only wakes us.
  *
  * I1  What is due happens before any input of the same turn is looked at.
  * I2  A closed session is freed at the end of the turn, never inside it.
@@ -151,8 +151,8 @@ engine_input_late(struct engine *e)
 
 /*
  * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
- * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who is
- * woken joins at its end, and has its turn, too. All of them write in this turn.
+ * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who
+ * is woken joins at its end, and has its turn, too. All of them write in this turn.
  */
 static void
 listen_to(struct engine *e, struct list *from)
@@ -198,8 +198,8 @@ write_one(struct session *s)
 
 /*
  * To all who have something to write, also those whose input is put off: to who was woken last first, for a grant that
- * another's UNLOCK brought is waited for more than the answer to that UNLOCK. Each sends once: who has more for a socket
- * that takes it all goes on in the next turn.
+ * another's UNLOCK brought is waited for more than the answer to that UNLOCK. Each sends once: who has more for a
+ * socket that takes it all goes on in the next turn.
  */
 static void
 write_all(struct engine *e)

@@ -1,5 +1,5 @@
 /*
- * user.c -- whose a connection is.
+ * user.c -- the user of a connection.
  */
 #include "daemon/serve/user.h"
 

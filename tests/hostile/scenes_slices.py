@@ -95,7 +95,8 @@ class WaitsOfFew(Scene):
     def attack(self):
         names = " ".join("w%d" % i for i in range(TOGETHER))
         for i, c in enumerate(self.few):
-            send_all(c, b"".join(b"MLOCK %d %s OWNER %d:%d\r\n" % (TOGETHER, names.encode(), i, k) for k in range(1000)))
+            send_all(c, b"".join(b"MLOCK %d %s OWNER %d:%d\r\n" % (TOGETHER, names.encode(), i, k)
+                                 for k in range(1000)))
         with self.connect() as other:  # who has no place yet gets one, and who needs none is not refused
             assert other.cmd("LOCK", "other", "NOWAIT") > 0
             assert other.cmd("LOCK", "w0", "WAIT", "10ms") is None

@@ -7,7 +7,8 @@ LEASE = "LEASE 10m"  # a held lock of these costs nothing while it lies there
 
 
 class Waits:
-    conf = {"limits": {"pipeline": 65536, "pipeline_bytes": "64MiB", "waiters": 200000, "session_waiters": 200000, "locks": 200000}}
+    conf = {"limits": {"pipeline": 65536, "pipeline_bytes": "64MiB", "waiters": 200000, "session_waiters": 200000,
+                       "locks": 200000}}
     connections = 3
 
     def prepare(self):

@@ -64,7 +64,8 @@ class Beside(Case):
 
     def setUp(self):
         super().setUp()
-        self.r = self.redis(args=["--user", "app", "on", ">s3cret", "~rlock:*", "~ok:*", "~bad:*", "~*{ok:*", "&*", "+@all"])
+        self.r = self.redis(args=["--user", "app", "on", ">s3cret", "~rlock:*", "~ok:*", "~bad:*", "~*{ok:*", "&*",
+                                  "+@all"])
         self.d = self.rlockd(redis=self.r.url, conf="redis: { user: app, password: s3cret }\n")
 
     def test_it_spoils_only_itself(self):

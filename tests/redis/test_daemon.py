@@ -65,7 +65,8 @@ class Signals(Case):
 
     def waits_for(self, how):
         info = self.drains(how)
-        names = "a=b c (owner my job), %s and 3 more" % ", ".join("n%d (session %d)" % (i, self.session) for i in range(7))
+        named = ", ".join("n%d (session %d)" % (i, self.session) for i in range(7))
+        names = "a=b c (owner my job), %s and 3 more" % named
         self.assertEqual((info["drain_held"], info["drain_locks"]), ("11", names))
         self.assertRegex(self.d.log(), r'draining sessions=[12] held=11 releasing=0 locks="%s"' % re.escape(names))
         for i in range(9):

@@ -247,7 +247,7 @@ class Deputy(Case):
                 self.assertEqual([k for k in self.space() if name in k and "token" not in k], [])
 
     def test_a_clients_word_breaks_nothing(self):
-        """What is taken for a lock of a kind that no rule says stays: not even who is in the queue for it can say so."""
+        """What is taken for a lock of a kind that no rule says stays: not even a waiter in its queue can say so."""
         for kind, words in (("counter", ("SET", "limit:ip", 4)), ("simple", ("SET", "limit:ip", UUID))):
             with self.subTest(kind):
                 self.k.cmd(*words, "PX", LIFE)

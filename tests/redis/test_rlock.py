@@ -162,7 +162,8 @@ class Holding(Rlock):
         """Neither in the queue here nor in Redis', for it is gone before the next one asks."""
         self.start_daemon(conf="locks: { place_grace: 10m }\n")
         self.c.cmd("LOCK", "x", "KIND", "fair")
-        self.assertEqual(self.rlock("run", "x", "--kind", "fair", "-w", "200ms", "--kill-after", "5m", "--", "true")[0], 75)
+        status = self.rlock("run", "x", "--kind", "fair", "-w", "200ms", "--kill-after", "5m", "--", "true")[0]
+        self.assertEqual(status, 75)
         until(lambda: self.c.maps("WAITERS", "x") == [])
         p = self.spawn("run", "x", "--kind", "fair", "--kill-after", "5m", "--", "true")
         until(lambda: self.state("x") == ("held", 1))

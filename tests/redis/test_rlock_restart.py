@@ -167,7 +167,8 @@ class Ended(World):
 
     def test_a_deaf_command(self):
         self.start(state=False)
-        self.over(lambda: self.again(signal.SIGKILL), "trap '' TERM; while :; do sleep 0.02; done", "--kill-after", "20s")
+        self.over(lambda: self.again(signal.SIGKILL), "trap '' TERM; while :; do sleep 0.02; done",
+                  "--kill-after", "20s")
 
     def test_no_daemon_comes_back(self):
         self.start()
@@ -284,7 +285,8 @@ class Killed(World):
     def test_a_background_process_of_a_lost_lock(self):
         """It is ended with the command, though it has left the process group and does not listen."""
         self.start()
-        p = self.spawn("setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait", "--kill-after", "300ms")
+        p = self.spawn("setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & echo ready; wait",
+                       "--kill-after", "300ms")
         self.assertEqual(p.stdout.readline(), b"ready\n")
         until(lambda: len(self.tree(p.pid)) >= 6)
         tree = self.tree(p.pid)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """P4 at the client's end: no grant is heard after somebody else was granted the name, wherever it stood meanwhile.
 
-A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of 0.3 s,
-or RLOCKD_STOPS of 1.3 s with a lease of 1 s (60 take two minutes). Tokens say who was granted a name later: one thread reads both daemons, the
+A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of
+0.3 s, or RLOCKD_STOPS of 1.3 s with a lease of 1 s (60 take two minutes). Tokens say who was granted a name later: one
+thread reads both daemons, the
 stopped one first, so a smaller token that comes behind a larger one was told late."""
 import heapq
 import os
@@ -21,7 +22,8 @@ LONG = "RLOCKD_STOPS" in os.environ
 STOPS = int(os.environ.get("RLOCKD_STOPS", "24"))
 STOP_S, LEASE = (1.3, "1s") if LONG else (0.45, "300ms")
 NAMES = 48
-GRANT = re.compile(rb"\*14\r\n.*?\$5\r\ntoken\r\n:(\d+)\r\n.*?\$8\r\nlease_ms\r\n:(\d+)\r\n\$9\r\nwaited_ms\r\n:\d+\r\n", re.S)
+GRANT = re.compile(rb"\*14\r\n.*?\$5\r\ntoken\r\n:(\d+)\r\n.*?\$8\r\nlease_ms\r\n:(\d+)\r\n"
+                   rb"\$9\r\nwaited_ms\r\n:\d+\r\n", re.S)
 NOISE_S = 0.1 if LONG else 0.25  # what a lease is told later than it was written, on a machine with much else to do
 
 NOISE = r"""
@@ -61,7 +63,8 @@ class Watched:
     def ask(self, *verbs):
         for verb in verbs:
             self.asked.append(verb)
-            self.sock.send((verb + " " + self.name + (" LEASE %s FULL" % LEASE if verb == "lock" else "") + "\r\n").encode())
+            more = " LEASE %s FULL" % LEASE if verb == "lock" else ""
+            self.sock.send(("%s %s%s\r\n" % (verb, self.name, more)).encode())
 
     def answers(self):
         """(verb, the line of an answer, or its match when it is a grant)"""

@@ -277,7 +277,8 @@ ended_elsewhere(const struct daemon *d, const struct asked *a, const struct core
 {
     int64_t until_us;
 
-    return a->owner.n > 0 && core_standing(d->core, &r->relies, daemon_clock(d, d->world->now_us), &until_us) == CORE_ENDED;
+    return a->owner.n > 0 &&
+           core_standing(d->core, &r->relies, daemon_clock(d, d->world->now_us), &until_us) == CORE_ENDED;
 }
 
 void

@@ -330,8 +330,8 @@ clients_open(struct daemon *d, struct session *s)
 }
 
 /*
- * A name by another one that has its key, while it is in use there: it must be refused, and nothing else may come of it.
- * No dice are thrown, so that all else goes on as it would have.
+ * A name by another one that has its key, while it is in use there: it must be refused, and nothing else may come of
+ * it. No dice are thrown, so that all else goes on as it would have.
  */
 static void
 asks_by_another_name(struct daemon *d, struct session *s, const struct name *n)

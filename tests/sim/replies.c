@@ -1,10 +1,11 @@
 /*
- * replies.c -- from the core's REPLY to the client's ear: slots, the daemon's own outbox (serve/outbox.c), and the write.
+ * replies.c -- from the core's REPLY to the client's ear: slots, the daemon's own outbox (serve/outbox.c), and the
+ * write.
  *
- * A reply is a line: "G", then for each grant the ms that are left; "L" is the answer of who has lost it. A third of the
- * sessions are answered in the order of their requests, as on one connection; the others as if each request had its own.
- * Replies leave at the end of a turn. There the process may stand still (FAULT_STOPPED_AT_WRITE), and go on with the
- * write as if nothing had happened; of a client that is paused the socket is full; and it may take a part only.
+ * A reply is a line: "G", then for each grant the ms that are left; "L" is the answer of who has lost it. A third of
+ * the sessions are answered in the order of their requests, as on one connection; the others as if each request had its
+ * own. Replies leave at the end of a turn. There the process may stand still (FAULT_STOPPED_AT_WRITE), and go on with
+ * the write as if nothing had happened; of a client that is paused the socket is full; and it may take a part only.
  */
 #include <stdlib.h>
 #include <string.h>

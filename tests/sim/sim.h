@@ -464,7 +464,8 @@ void clients_ask(struct daemon *d, struct session *s, enum core_event_type type,
 void clients_ask_at_once(struct daemon *d, struct session *s, enum core_event_type type, int name, struct slice owner);
 void clients_open(struct daemon *d, struct session *s);
 
-void clients_refused(struct daemon *d, struct session *s, const struct asked *a); /* the core has answered: perhaps no */
+/* The core has answered: perhaps no. */
+void clients_refused(struct daemon *d, struct session *s, const struct asked *a);
 void clients_cut(struct daemon *d, struct session *s);         /* its connection is closed by the daemon */
 
 /* ---- pipeline.c ---- */

@@ -1,5 +1,6 @@
 # The simulator: worlds of daemons, clients and one Redis, from a seed.
-SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server state daemon client cancel pipeline replies rush nature check turns left ours main)
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server state daemon client cancel pipeline \
+             replies rush nature check turns left ours main)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000

@@ -566,8 +566,8 @@ START_TEST(a_forbidden_key_spoils_only_itself)
 END_TEST
 
 /*
- * A key that the script makes is forbidden, of one name of forty: what goes with it may have run. Once; from then on it is
- * alone, whatever else of it passes meanwhile.
+ * A key that the script makes is forbidden, of one name of forty: what goes with it may have run. Once; from then on it
+ * is alone, whatever else of it passes meanwhile.
  */
 START_TEST(a_forbidden_key_beside_spoils_one_call)
 {

@@ -364,8 +364,8 @@ START_TEST(addresses_of_other_hosts)
         cf = load_bytes(yaml, strlen(yaml), 0600);
         ck_assert_msg((cf != NULL) == rows[i].local, "%s: %s", rows[i].addr, str(&errors));
         if (cf == NULL) {
-            snprintf(yaml, sizeof(yaml), "1:1: listen: %s: other hosts may reach it without a password: set auth.password, "
-                                         "or protected_mode: false\n", rows[i].addr);
+            snprintf(yaml, sizeof(yaml), "1:1: listen: %s: other hosts may reach it without a password: "
+                                         "set auth.password, or protected_mode: false\n", rows[i].addr);
             ck_assert_str_eq(complaints(), yaml);
         }
         conf_free(&cf);

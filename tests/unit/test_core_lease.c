@@ -102,8 +102,8 @@ START_TEST(lost_under_a_request)
 END_TEST
 
 /*
- * A LOCK that is `fresh` (SET ... NX) asks for a new grant only: a loss that its owner was not told of is not its answer,
- * wherever the claim is when it comes, and is forgotten with it.
+ * A LOCK that is `fresh` (SET ... NX) asks for a new grant only: a loss that its owner was not told of is not its
+ * answer, wherever the claim is when it comes, and is forgotten with it.
  */
 START_TEST(fresh_lock_after_a_loss)
 {

@@ -72,7 +72,10 @@ START_TEST(over_while_no_daemon_ran)
 }
 END_TEST
 
-/* Her session was there until the process was killed: her grace begins with the next one, and goes on with those after it. */
+/*
+ * Her session was there until the process was killed: her grace begins with the next one, and goes on with those after
+ * it.
+ */
 START_TEST(begins_with_the_first_start)
 {
     struct world w;

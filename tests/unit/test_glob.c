@@ -175,7 +175,10 @@ must_be_quick(struct slice pattern, struct slice name)
     ck_assert_msg(glob * 4 < plain, "%.6f s of processor time, and the plain search %.6f s", glob, plain);
 }
 
-/* Where the plain search goes back 2,000 times over 2,000 bytes: milliseconds. Beside it, so that no machine is too slow. */
+/*
+ * Where the plain search goes back 2,000 times over 2,000 bytes: milliseconds. Beside it, so that no machine is too
+ * slow.
+ */
 START_TEST(hostile_patterns_end)
 {
     static char name[4096], pattern[4096];

@@ -1,5 +1,6 @@
 /*
- * test_late.c -- P4 up to the socket: what says "held" does not leave when the lease is over, wherever it stood meanwhile.
+ * test_late.c -- P4 up to the socket: what says "held" does not leave when the lease is over, wherever it stood
+ * meanwhile.
  */
 #include "tests/unit/house.h"
 
@@ -172,7 +173,8 @@ START_TEST(the_time_left_is_told_as_it_is)
 
     say(&holder, "LOCK a\n");
     settle();
-    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 20s FULL\nRENEW b 20s OWNER t2\nMLOCK 2 c d OWNER t3 LEASE 20s FULL\n");
+    say(&c, "LOCK a OWNER t1\nLOCK b OWNER t2 LEASE 20s FULL\nRENEW b 20s OWNER t2\n"
+            "MLOCK 2 c d OWNER t3 LEASE 20s FULL\n");
     settle();
     clock_advance_us(15 * US_PER_S);
     say(&holder, "UNLOCK a\n");

@@ -105,7 +105,8 @@ START_TEST(subscriptions_are_limited)
     }
     say(&c, "PSUBSCRIBE *x *y\nPSUBSCRIBE *x\nSUBSCRIBE lock:y\n");
     settle();
-    expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n*3\r\n$10\r\npsubscribe\r\n$2\r\n*x\r\n:1024\r\n"
+    expect(&c, "-LIMIT a session may have at most 1024 subscriptions\r\n"
+               "*3\r\n$10\r\npsubscribe\r\n$2\r\n*x\r\n:1024\r\n"
                "-LIMIT a session may have at most 1024 subscriptions\r\n");
     ck_assert_int_eq(pubsub_count(c.s), 1024); /* nothing of a refused command was done */
     leave(&c);
