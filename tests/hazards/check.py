@@ -11,7 +11,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WANTED = [*("A%d" % n for n in range(1, 16)), *("B%d" % n for n in range(1, 14)), *("C%d" % n for n in range(1, 10)),
-          *("D%d" % n for n in range(1, 15)), *("E%d" % n for n in range(1, 15))]
+          *("D%d" % n for n in range(1, 16)), *("E%d" % n for n in range(1, 15))]
 ROW = re.compile(r"^\| ([A-E]\d+) \| (.*) \|$", re.M)
 
 

@@ -262,6 +262,24 @@ class Killed(World):
         self.no_overlap(2)
         self.assertEqual([pid for pid in tree if alive(pid)], [])
 
+    def test_all_three_at_once(self):
+        """The limit: the command itself is dead, and the lock stays its owner's for GRACE; what it left goes on."""
+        self.start()
+        c = self.conn(self.d)
+        p = self.spawn("sleep 1000 & echo $$ $!; wait")
+        command, left = map(int, p.stdout.readline().split())
+        line = self.line(p)
+        for sig in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in line:
+                os.kill(pid, sig)
+        until(lambda: not [pid for pid in (*line, command) if alive(pid)])
+        self.assertTrue(alive(left))
+        self.assertIsNone(c.cmd("LOCK", "x", "NOWAIT"))
+        os.kill(left, signal.SIGKILL)
+        until(lambda: not [s for s in c.maps("SESSIONS") if s["name"] is None and s["id"] != c.cmd("CLIENT", "ID")])
+        c.cmd("DEBUG", "ADVANCE", "20s")
+        self.assertGreater(c.cmd("LOCK", "x", "WAIT", "5s"), 0)
+
     def test_while_it_waits(self):
         """Nothing waits for the lock any more, and the command is never begun."""
         self.start()
