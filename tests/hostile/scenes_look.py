@@ -71,6 +71,7 @@ class DearAnswers(Scene):
     def attack(self):
         patterns = " ".join("*" * 240 + "#%d" % i for i in range(60))
         names = " ".join("m%d" % i for i in range(50))
-        words = ["CONFIG GET " + patterns, "COMMAND DOCS", "HELP", "MLOCK 50 %s NOWAIT" % names, "SUBSCRIBE " + names]
+        words = ["CONFIG GET " + patterns, "COMMAND DOCS", "HELP", "MLOCK 50 %s NOWAIT" % names,
+                 "SUBSCRIBE " + " ".join("lock:" + name for name in names.split())]
         data = {self.connect(): (w + "\r\n").encode() * 20 for w in words for _ in range(4)}
         return "%d lines came" % flood(list(data), data, seconds=2)
