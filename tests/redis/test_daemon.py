@@ -335,6 +335,18 @@ class Systemd(Case):
             if any(line.startswith(what) for line in self.heard):
                 return next(line for line in self.heard if line.startswith(what))
 
+    def test_status_says_what_a_drain_waits_for(self):
+        s = self.notify()
+        d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path}, conf="drain_timeout: 1h\n")
+        self.hear(s, "READY=1")
+        c = self.conn(d)
+        self.assertGreater(c.cmd("LOCK", "a", "OWNER", "w7"), 0)
+        d.signal(signal.SIGTERM)
+        self.assertEqual(self.hear(s, "STATUS=Draining"),
+                         "STATUS=Draining: 1 locks, 0 waiting, redis up; waits for a (owner w7)")
+        c.cmd("UNLOCK", "a", "OWNER", "w7")
+        self.assertEqual(d.wait(), 0)
+
     def test_notify(self):
         s = self.notify()
         d = self.rlockd(env={"NOTIFY_SOCKET": self.notify_path, "WATCHDOG_USEC": "200000"})
