@@ -122,9 +122,14 @@ local function is_ghost(owner)
     return owner:sub(25, 37) == MARK and is_reclaiming()
 end
 
+-- Whether Redis was full. Redis 6 says first where in the script that was.
+local function is_oom(err)
+    return err:find('OOM command not allowed', 1, true) ~= nil
+end
+
 -- Forgets that a full Redis has refused what the verb can do without.
 local function spare()
-    if failed and failed.err:find('^-?OOM') then
+    if failed and is_oom(failed.err) then
         failed = nil
     end
 end
@@ -221,7 +226,7 @@ for i = first, #KEYS do
     local outcome, a, b = verb(KEYS[i], unpack(ARGV)) -- which embed spells out
     term, own = term + term_on, own + own_on
     if failed then
-        if not failed.err:find('^-?OOM') then
+        if not is_oom(failed.err) then
             reply = failed
             break
         end

@@ -11,11 +11,11 @@ local plain_clear = clear
 
 -- How far it has counted; nil: it is no counter.
 local function count_of(counter)
-    local count = sound(pcall('GET', counter))
-    if count == false then
+    local count = sound(pcall('GETRANGE', counter, 0, 19)) -- somebody's data may be long; INCR stops at 19 digits
+    if count == '' and call('EXISTS', counter) == 0 then
         return 0
     end
-    return count and count:find('^%d+$') and call('PTTL', counter) == -1 and tonumber(count) or nil
+    return count and #count < 20 and count:find('^%d+$') and call('PTTL', counter) == -1 and tonumber(count) or nil
 end
 
 local function fence(counter, count, drawn)

@@ -5,14 +5,13 @@
 -- Redisson's lock has one field, and always an expiry; what applications keep in a hash has neither an owner's name nor
 -- a count.
 local function is_lock(key, pttl)
-    local fields = pttl ~= -1 and sound(pcall('HLEN', key)) == 1 and call('HGETALL', key)
-    return fields and is_owner(fields[1]) and is_count(fields[2])
+    local field = pttl ~= -1 and sound(pcall('HLEN', key)) == 1 and call('HKEYS', key)[1]
+    return field and is_owner(field) and call('HSTRLEN', key, field) <= 10 and is_count(call('HGET', key, field))
 end
 
 -- The hash of somebody who has lost it: it goes, and its time with it.
 local function bury(key)
-    local fields = call('HKEYS', key)
-    local dead = #fields == 1 and is_ghost(fields[1])
+    local dead = call('HLEN', key) == 1 and is_ghost(call('HKEYS', key)[1])
     return dead and call('DEL', key) == 1
 end
 

@@ -139,10 +139,10 @@ local function give(key, set, n, channel)
     local pttl = call('EXISTS', set) == 0 and call('PTTL', key) or -1
     if pttl ~= -1 then
         local mark = mark_of(key)
-        local was = sound(pcall('GET', mark))
+        local was = sound(pcall('GETRANGE', mark, 0, 1))
         if woken == 0 then
             call('DEL', key, was == '1' and mark or key)
-        elseif was == '1' or was == false then
+        elseif was == '1' or was == '' and call('EXISTS', mark) == 0 then
             call('SET', mark, '1', 'PX', text(math.max(pttl, 1)))
         end
     end

@@ -26,7 +26,7 @@ local function acquire(key, value, lease)
 end
 
 local function renew(key, value, lease, exact)
-    local has = pcall('GET', key)
+    local has = pcall('GETRANGE', key, 0, #value)
     if has ~= value then
         sound(has)
         return GONE
@@ -35,7 +35,7 @@ local function renew(key, value, lease, exact)
 end
 
 local function release(key, value, channel)
-    local has = pcall('GET', key)
+    local has = pcall('GETRANGE', key, 0, #value)
     if has ~= value then
         sound(has)
         return GONE

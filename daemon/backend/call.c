@@ -484,9 +484,29 @@ static const struct {
     {"ASK ", CORE_DOWN, false},        {"CROSSSLOT ", CORE_DOWN, false},   {"OOM ", CORE_FULL, false},
 };
 
+/* Of what was refused inside a script Redis 6 says first where: "@user_script: 12: -READONLY ...". */
+static struct slice
+without_line(struct slice text)
+{
+    static const char where[] = "@user_script: ";
+    size_t n = sizeof(where) - 1;
+
+    if (text.n < n || memcmp(text.p, where, n) != 0) {
+        return text;
+    }
+    while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9') {
+        n++;
+    }
+    if (text.n - n < 3 || memcmp(text.p + n, ": -", 3) != 0) {
+        return text;
+    }
+    return (struct slice){text.p + n + 3, text.n - n - 3};
+}
+
 enum core_outcome
 call_error(struct slice text, bool *drop_link)
 {
+    text = without_line(text);
     *drop_link = false;
     for (size_t i = 0; i < sizeof(error_words) / sizeof(error_words[0]); i++) {
         size_t n = strlen(error_words[i].prefix);
@@ -499,7 +519,10 @@ call_error(struct slice text, bool *drop_link)
     return CORE_UNKNOWN;
 }
 
-/* Of what a script does, newer ones say NOPERM as well; and of a command, where the user may have any name. */
+/*
+ * A key that the call names. Inside a script Redis says ERR, and something else (below); but others may say NOPERM there
+ * as well. Of a command it says NOPERM, too, and names the user, who may have any name (7.2).
+ */
 bool
 call_is_denied(const struct reply *r)
 {
@@ -508,7 +531,12 @@ call_is_denied(const struct reply *r)
            strstr(r->text.p, " key") != NULL;
 }
 
-/* ERR in Redis 6 and 7.0, NOPERM in newer ones; before a command or a channel is refused so, no other key would do. */
+/*
+ * Redis 6 and 7.0: "The user executing the script can't access at least one of the keys mentioned in the command
+ * arguments"; 7.2 and newer: "ACL failure in script: No permissions to access a key" (scripting.c, script.c and acl.c of
+ * 6.0.20, 6.2.14, 7.0.15, 7.2.5, 7.4.1, 8.0). In front stands ERR, or in Redis 6 the line of the script. Where a command
+ * or a channel is refused so, no other key would do.
+ */
 bool
 call_is_denied_inside(const struct reply *r)
 {

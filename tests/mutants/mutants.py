@@ -86,7 +86,7 @@ MUTANTS = [
            "        retry_us = q->again ? q->yield_until_us : CORE_FOREVER;",
            ["unit:test_core_wait"]),
     Mutant("M18", "a release takes what somebody else has", "scripts/simple.lua",
-           "    local has = pcall('GET', key)\n    if has ~= value then\n        sound(has)\n        return GONE\n"
+           "    local has = pcall('GETRANGE', key, 0, #value)\n    if has ~= value then\n        sound(has)\n        return GONE\n"
            "    end\n"
            "    call('DEL', key)",
            "    call('DEL', key)",
@@ -862,6 +862,15 @@ MUTANTS = [
     Mutant("R324", "any number of strangers moves with a place", "scripts/fair.lua",
            "local CLOSE_MOST = 1000 ", "local CLOSE_MOST = 1e6 ",
            ["redis:test_scripts_strangers.py Strangers.test_many_strangers_move_with_ours"]),
+    Mutant("R325", "a value that a stranger has put there is read whole", "scripts/simple.lua",
+           "local function release(key, value, channel)\n    local has = pcall('GETRANGE', key, 0, #value)\n",
+           "local function release(key, value, channel)\n    local has = pcall('GET', key)\n",
+           ["redis:test_scripts_corners.py LongData.test_of_a_string"]),
+    Mutant("R326", "a full Redis 6 is no full Redis", "scripts/common.lua",
+           "    return err:find('OOM command not allowed', 1, true) ~= nil\n", "    return err:find('^-?OOM') ~= nil\n",
+           ["redis:test_scripts_corners.py FullRedis6"]),
+    Mutant("R327", "what Redis 6 refuses inside a script may have run", BACKEND + "call.c",
+           "    text = without_line(text);\n", "    (void)without_line;\n", ["unit:test_backend_parts"]),
     Mutant("R174", "BREAK takes away whatever is there", "scripts/clear.lua",
            "    if pttl ~= -2 and not is_lock(key, pttl, shape, declared) then", "    if false then",
            ["redis:test_deputy.py Deputy.test_the_key_space_is_the_same_whatever_kind_a_rule_says"]),

@@ -79,6 +79,8 @@ def said(terms, rows):
 
 
 class Scripted(Case):
+    before = ""  # of each script, in Lua
+
     def setUp(self):
         super().setUp()
         self.r = self.redis()
@@ -104,7 +106,7 @@ class Scripted(Case):
                            place=0, limit=1, declared=1, shape=UUID_SHAPE, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
-        return self.c.cmd("EVAL", TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], guard, floor,
+        return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], guard, floor,
                           epoch, room, *said(TERMS[kind, verb], rows))
 
     def run_all(self, kind, verb, names, **more):

@@ -455,6 +455,14 @@ START_TEST(what_errors_mean)
         {"NOSCRIPT No matching script.", CORE_DOWN, false, true, true},
         {"OOM command not allowed", CORE_FULL, false, false, false},
         {"ERR something that is long enough", CORE_UNKNOWN, false, false, false},
+        /* of a script in Redis 6, which says where it was */
+        {"@user_script: 12: -READONLY You can't write against a read only replica.", CORE_DOWN, true, true, false},
+        {"@user_script: 7: -MISCONF Redis is configured to save", CORE_DOWN, false, true, false},
+        {"@user_script: 1: -OOM command not allowed", CORE_FULL, false, false, false},
+        {"@user_script: 12: -", CORE_UNKNOWN, false, false, false},
+        {"@user_script: 12: OOM command not allowed", CORE_UNKNOWN, false, false, false},
+        {"@user_script: 12", CORE_UNKNOWN, false, false, false},
+        {"@user_script: -OOM command not allowed", CORE_UNKNOWN, false, false, false},
         {"LOADINGS", CORE_UNKNOWN, false, false, false}, /* the whole word */
         {"NOSCRIPT", CORE_UNKNOWN, false, false, false},
         {"", CORE_UNKNOWN, false, false, false},
@@ -473,27 +481,50 @@ START_TEST(what_errors_mean)
 }
 END_TEST
 
-/* Keys that are forbidden before a script runs, as Redis 6 to 8 say it; nothing else. */
+/*
+ * Keys that are forbidden, before a script runs and inside it; nothing else. The texts are those of Redis's sources:
+ * 6.0 and 6.2 (server.c; scripting.c, whose lines stand in front), 7.0 (acl.c, script.c), 7.2 to 8.0 (the same).
+ */
+#define LINE_6 "Error running script (call to f_1f): @user_script:9: @user_script: 9: "
+#define KEY_6 "The user executing the script can't access at least one of the keys mentioned in the command arguments"
+#define RUN_6 "The user executing the script can't run this command or subcommand"
+#define CHANNEL_6 "The user executing the script can't publish to the channel mentioned in the command"
+#define WHERE_7 " script: 1f, on @user_script:9."
 START_TEST(what_is_denied)
 {
     static const struct {
         const char *text;
         bool denied, inside;
     } rows[] = {
+        /* before it runs: 6 and 7.0 */
         {"NOPERM this user has no permissions to access one of the keys used as arguments", true, false},
-        {"NOPERM No permissions to access a key", true, false},
-        {"NOPERM User monkeys has no permissions to access the 'k' key", true, false},
+        {"NOPERM this user has no permissions to access one of the channels used as arguments", false, false},
+        {"NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", false, false},
         {"NOPERM this user has no permissions to run the 'evalsha' command", false, false},
+        /* 7.2 */
+        {"NOPERM No permissions to access a key", true, false},
+        {"NOPERM No permissions to access a channel", false, false},
         {"NOPERM User monkeys has no permissions to run the 'evalsha' command", false, false},
-        {"NOPERM ACL failure in script: No permissions to access a key script: 1f, on @user_script:1.", false, true},
-        {"NOPERM ACL failure in script: User a has no permissions to run the 'zadd' command", false, false},
-        {"ERR ACL failure in script: User a has no permissions to access the 'k' key", false, true},
-        {"ERR The user executing the script can't access at least one of the keys mentioned", false, true},
-        {"ERR Error running script (call to f_1f): @user_script:1: The user executing the script can't access at least "
-         "one of the keys mentioned in the command arguments", false, true},
-        {"ERR The user executing the script can't run this command or subcommand script: 1f, on @user_script:1.", false,
-         false},
-        {"ERR The user executing the script can't publish to the channel mentioned in the command", false, false},
+        /* 7.2, as ACL DRYRUN says it */
+        {"NOPERM User monkeys has no permissions to access the 'k' key", true, false},
+        /* inside: 6, returned by the script, and raised */
+        {"@user_script: 9: " KEY_6, false, true},
+        {"@user_script: 9: " RUN_6, false, false},
+        {"@user_script: 9: " CHANNEL_6, false, false},
+        {"ERR " LINE_6 KEY_6, false, true},
+        {"ERR " LINE_6 RUN_6, false, false},
+        {"ERR " LINE_6 "The user executing the script is lacking the permissions for the command", false, false},
+        /* 7.0 */
+        {"ERR " KEY_6, false, true},
+        {"ERR " KEY_6 WHERE_7, false, true},
+        {"ERR " RUN_6 WHERE_7, false, false},
+        {"ERR " CHANNEL_6 WHERE_7, false, false},
+        /* 7.2 to 8.0 */
+        {"ERR ACL failure in script: No permissions to access a key", false, true},
+        {"ERR ACL failure in script: No permissions to access a key" WHERE_7, false, true},
+        {"ERR ACL failure in script: No permissions to access a channel" WHERE_7, false, false},
+        {"ERR ACL failure in script: User monkeys has no permissions to run the 'zadd' command" WHERE_7, false, false},
+        {"NOPERM ACL failure in script: No permissions to access a key" WHERE_7, false, true}, /* nobody's, so far */
         {"WRONGTYPE Operation against a key", false, false},
         {"", false, false},
     };
@@ -553,6 +584,7 @@ START_TEST(errors_of_rights_say_what_gives_them)
     static const struct {
         const char *error, *user, *words; /* NULL: nothing is said */
     } rows[] = {
+        {"NOPERM this user has no permissions to run the 'eval' command or its subcommand", "me", "me +eval"}, /* 6 */
         {"NOPERM this user has no permissions to run the 'eval' command", "me", "me +eval"},
         {"NOPERM User me has no permissions to run the 'client|setname' command", "me", "me +client|setname"},
         {"NOPERM this user has no permissions to run the 'ping' command", NULL, "default +ping"},
@@ -565,7 +597,10 @@ START_TEST(errors_of_rights_say_what_gives_them)
          "me " COMMANDS},
         {"ERR The user executing the script can't access at least one of the keys mentioned in the command", "me",
          "me ~*"},
+        {"@user_script: 9: " KEY_6, "me", "me ~*"},
+        {"ERR " LINE_6 RUN_6, "me", "me " COMMANDS},
         {"ERR ACL failure in script: User me has no permissions to run the 'hset' command script: 8", "me", "me +hset"},
+        {"ERR ACL failure in script: No permissions to access a key" WHERE_7, "me", "me ~*"},
         {"NOPERM something else", "me", NULL},
         {"ERR unknown command 'evil', with args beginning with: 'key' 'channel' run the 'x'", "me", NULL},
         {"", "me", NULL},

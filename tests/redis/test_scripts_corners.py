@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The Lua scripts where Redis is an old one, and where others' data is long."""
+import harness
+import test_scripts
+from scripted import FOREIGN, GONE, KINDS, LIKE_RLOCK, ME, OK, TAKEN, Scripted
+
+# Redis 6 puts the line of the script in front of what it refuses there itself (scripting.c, luaPushError).
+REDIS_6 = """
+local real = redis
+local redis = {call = real.call, pcall = function(...)
+    local reply = real.pcall(...)
+    if type(reply) == 'table' and reply.err and reply.err:find('^OOM ') then
+        reply.err = '@user_script: 9: -' .. reply.err
+    end
+    return reply
+end}
+"""
+LONG = 1 << 20
+
+
+class FullRedis6(test_scripts.Full):
+    before = REDIS_6
+
+
+class LongData(Scripted):
+    """Whatever a stranger has put in a key is not read whole: no reply of a command in a script is long."""
+
+    def setUp(self):
+        super().setUp()
+        self.c.cmd("SET", "k", "x" * LONG, "PX", 60000)
+
+    def stats(self, call):
+        """What it answers, and how often a script has read as much as there is."""
+        self.c.cmd("CONFIG", "RESETSTAT")
+        reply = call()
+        text = self.c.cmd("INFO", "commandstats")
+        return reply, {n: int(text.split("cmdstat_%s:calls=" % n)[1].split(",")[0])
+                       for n in ("get", "hgetall", "hget", "hkeys") if "cmdstat_%s:" % n in text}
+
+    def test_of_a_string(self):
+        """The epoch is all that is read by GET, once."""
+        for kind in KINDS:
+            for verb, outcomes in (("acquire", (TAKEN, FOREIGN)), ("renew", (GONE,)), ("release", (GONE,)),
+                                   ("clear", (FOREIGN,))):
+                with self.subTest(kind=kind, verb=verb):
+                    (outcome, _, _), read = self.stats(lambda: self.run_one(kind, verb))
+                    self.assertIn(outcome, outcomes)
+                    self.assertLessEqual(read.pop("get", 0), 1)
+                    self.assertLessEqual(read.pop("hget", 0), 1)  # which is a wrong type
+                    self.assertEqual(read, {})
+
+    def test_of_a_hash(self):
+        self.c.cmd("DEL", "k")
+        self.c.cmd("HSET", "k", ME, "1" * LONG)
+        self.c.cmd("PEXPIRE", "k", 60000)
+        for kind in LIKE_RLOCK:
+            with self.subTest(kind=kind):
+                (outcome, _, _), read = self.stats(lambda: self.run_one(kind, "clear"))
+                self.assertEqual(outcome, FOREIGN)
+                self.assertEqual((read.get("hget", 0), read.get("hgetall", 0)), (0, 0))
+
+    def test_beside_a_lock(self):
+        self.c.cmd("DEL", "k")
+        self.c.cmd("SET", "redisson_lock_token:{k}", "1" * LONG)
+        (outcome, _, _), read = self.stats(lambda: self.run_one("fenced", "acquire"))
+        self.assertEqual(outcome, FOREIGN)
+        self.assertLessEqual(read["get"], 1)
+        self.c.cmd("SET", "{k}:rlockd", "1" * LONG)
+        self.held("semaphore")
+        (outcome, _, _), read = self.stats(lambda: self.run_one("semaphore", "release"))
+        self.assertEqual((outcome, read.get("get", 0)), (OK, 0))
+        self.assertEqual(self.c.cmd("STRLEN", "{k}:rlockd"), LONG)
+
+    def test_a_counter_has_nineteen_digits_at_most(self):
+        self.c.cmd("DEL", "k")
+        for digits, outcome in ((19, OK), (20, FOREIGN)):
+            self.c.cmd("SET", "redisson_lock_token:{k}", "9" * digits)
+            self.assertEqual(self.run_one("fenced", "acquire")[0], outcome)
+            self.run_one("fenced", "release")
+
+
+if __name__ == "__main__":
+    harness.main()
