@@ -35,6 +35,7 @@ struct conf_locks {
     int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
     enum conf_foreign foreign; /* a key of another kind is there */
     bool tracking;      /* wake-ups by client-side caching as well */
+    enum wakes wakes;   /* waiters of another library that are woken too */
 };
 
 struct conf_rule {

@@ -120,6 +120,15 @@ foreign_name(unsigned i)
 }
 
 static const char *
+wakes_name(unsigned i)
+{
+    static const char *const names[] = {
+        [WAKES_NONE] = "none", [WAKES_SPRING] = "spring", [WAKES_PYTHON] = "python-redis-lock", [WAKES] = NULL};
+
+    return names[i];
+}
+
+static const char *
 level_name(unsigned i)
 {
     return i < LOG_LEVELS ? log_level_name((enum log_level)i) : NULL;
@@ -143,6 +152,7 @@ static const struct type_row {
     [CONF_VALUE] = {STORED_ENUM, "a format of values", NULL, NULL, value_name},
     [CONF_ON_LOSS] = {STORED_ENUM, "what to do", NULL, NULL, on_loss_name},
     [CONF_FOREIGN] = {STORED_ENUM, "what to do", NULL, NULL, foreign_name},
+    [CONF_WAKES] = {STORED_ENUM, "a library", NULL, NULL, wakes_name},
     [CONF_LEVEL] = {STORED_ENUM, "a level", NULL, NULL, level_name},
     [CONF_TEXT] = {STORED_TEXT, "a text", NULL, NULL, NULL},
     [CONF_LIST] = {STORED_LIST, "a list such as [unix:/run/rlockd/rlockd.sock, tcp:127.0.0.1:5625]", NULL, NULL, NULL},
@@ -152,7 +162,7 @@ static const struct type_row {
 
 _Static_assert(sizeof(enum kind) == sizeof(unsigned) && sizeof(enum value_format) == sizeof(unsigned) &&
                    sizeof(enum conf_on_loss) == sizeof(unsigned) && sizeof(enum conf_foreign) == sizeof(unsigned) &&
-                   sizeof(enum log_level) == sizeof(unsigned),
+                   sizeof(enum wakes) == sizeof(unsigned) && sizeof(enum log_level) == sizeof(unsigned),
                "enums are read and written as unsigned");
 
 const struct conf_key *

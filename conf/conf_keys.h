@@ -25,6 +25,7 @@ enum conf_type {
     CONF_VALUE,    /* enum value_format */
     CONF_ON_LOSS,  /* enum conf_on_loss */
     CONF_FOREIGN,  /* enum conf_foreign */
+    CONF_WAKES,    /* enum wakes */
     CONF_LEVEL,    /* enum log_level */
     CONF_TEXT,     /* char *, owned by the conf */
     CONF_LIST,     /* struct conf_list */

@@ -34,12 +34,49 @@ local function renew(key, value, lease, exact)
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
-local function release(key, value, channel)
+-- Waiters of other libraries, as the rule says (`wakes`: 1, 2).
+--   Spring's RedisLockRegistry: each registry has a channel for every key, `<registry>-channel:<key>`; the key begins
+--   with the registry's name and a colon, and either may have more colons in it.
+--   python-redis-lock: its waiters sleep in BLPOP of a list, `lock:<name>` has `lock-signal:<name>`; for a second somebody
+--   who comes just now may find it there. Another list than that, or another type, is somebody's data.
+local REGISTRIES_MOST, SIGNAL_MS = 4, 1000
+local function wake_others(key, wakes)
+    if wakes == '1' then
+        local colon = key:find(':', 1, true)
+        for _ = 1, REGISTRIES_MOST do
+            if not colon then
+                return
+            end
+            wake(key:sub(1, colon - 1) .. '-channel:' .. key, key)
+            colon = key:find(':', colon + 1, true)
+        end
+    elseif wakes == '2' and key:sub(1, 5) == 'lock:' then
+        local signal = 'lock-signal:' .. key:sub(6)
+        local n = pcall('LLEN', signal)
+        if n == 0 and pcall('LPUSH', signal, '1') == 1 or n == 1 and pcall('LINDEX', signal, 0) == '1' then
+            pcall('PEXPIRE', signal, text(SIGNAL_MS))
+        end
+    end
+end
+
+local function release(key, value, wakes, channel)
     local has = pcall('GETRANGE', key, 0, #value)
     if has ~= value then
         sound(has)
         return GONE
     end
     call('DEL', key)
+    wake_others(key, wakes)
     return OK, wake(channel, '0')
+end
+
+-- As clear.lua does for other kinds.
+local function clear(key, shape, declared, wakes, channel)
+    local pttl = call('PTTL', key)
+    if pttl ~= -2 and not is_lock(key, pttl, shape, declared) then
+        return FOREIGN, pttl
+    end
+    local there = call('DEL', key)
+    wake_others(key, wakes)
+    return there == 1 and OK or GONE, token(), wake(channel, '0')
 end

@@ -28,6 +28,7 @@ enum column {
     COLUMN_PERMIT,
     COLUMN_DECLARED,
     COLUMN_SHAPE,
+    COLUMN_WAKES,
 };
 
 /* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
@@ -189,6 +190,9 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         break;
     case COLUMN_SHAPE:
         buf_adds(text, value_format_shape(op->value));
+        break;
+    case COLUMN_WAKES:
+        buf_add_u64(text, op->wakes);
         break;
     }
 }

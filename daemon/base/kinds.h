@@ -37,6 +37,14 @@ enum value_format {
     VALUES
 };
 
+/* Waiters of other libraries that an UNLOCK of a `simple` lock wakes; see scripts/simple.lua. */
+enum wakes {
+    WAKES_NONE,
+    WAKES_SPRING, /* Spring Integration's RedisLockRegistry, PUB_SUB_LOCK */
+    WAKES_PYTHON, /* python-redis-lock */
+    WAKES
+};
+
 struct kind_row {
     const char *name;
     unsigned flags;

@@ -49,6 +49,7 @@ lock_of(struct core *c, const struct core_kept *k)
                                        .value = k->value,
                                        .limit = k->limit,
                                        .declared = k->declared,
+                                       .wakes = k->wakes,
                                        .key = k->key,
                                        .owner_grace_us = k->owner_grace_us,
                                        .place_grace_us = k->place_grace_us}};

@@ -59,6 +59,7 @@ struct core_spec {
     int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
     bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
+    enum wakes wakes;     /* waiters of another library that a release wakes as well */
     bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
@@ -187,6 +188,7 @@ struct core_kept {
     enum value_format value;
     uint32_t limit;
     bool declared;                    /* in ADOPT: the rules of now say that kind, see core_spec */
+    enum wakes wakes;                 /* in ADOPT: as the rules of now say */
     int64_t owner_grace_us, place_grace_us;
 };
 
@@ -267,6 +269,7 @@ struct core_op {
     bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
                            EXTEND: of the place, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
+    enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
     bool declared;      /* ACQUIRE, BREAK_KEY: by the rules a key there is one of this kind, whoever has made it; BREAK_KEY:
                            or it is held here */

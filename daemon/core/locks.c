@@ -122,6 +122,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     l->place_grace_us = (uint32_t)later(l->place_grace_us, short_us(spec->place_grace_us, GRACE_MAX_US));
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
+    l->wakes = spec->wakes;
 }
 
 /*
@@ -460,6 +461,7 @@ lock_break(struct core *c, struct request *r)
                             .kind = l->kind,
                             .value = l->value,
                             .declared = l->declared || l->held_n > 0,
+                            .wakes = l->wakes,
                             .token_floor = c->token_max,
                             .untaken = &untaken};
     core_act(c, &a);

@@ -51,6 +51,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
                             .owner = cl->number,
                             .limit = l->limit,
                             .declared = l->declared,
+                            .wakes = l->wakes,
                             .token_floor = c->token_max,
                             .stamp = cl->stamp,
                             .untaken = untaken};

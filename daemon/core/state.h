@@ -172,6 +172,7 @@ struct lock {
     enum value_format value : 4;
     enum kind rule_kind : 4; /* what the rules said when the record was made; KINDS: not known */
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
+    enum wakes wakes : 2;
     bool declared : 1;      /* ... and that its kind is what the rule says */
     bool has_key : 1;       /* which is not the name */
     bool woken : 1;         /* it is in core.lock_work */
@@ -214,7 +215,7 @@ lock_front_bytes(bool has_key)
  */
 _Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 _Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
-_Static_assert(KINDS < 1 << 4 && VALUES <= 1 << 4, "a lock has room for each");
+_Static_assert(KINDS < 1 << 4 && VALUES <= 1 << 4 && WAKES <= 1 << 2, "a lock has room for each");
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
 struct request {

@@ -230,6 +230,7 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
         .linger_us = cl->linger_us,
         .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
         .tracking = cl->tracking,
+        .wakes = cl->wakes,
         .declared = true,
         .waiters_max = (uint32_t)cl->waiters,
         .lease_us = cl->lease_us,

@@ -76,6 +76,7 @@ keeper_adopt(struct engine *e, char error[160])
 
         engine_spec(e, a.kept[i].name, &spec);
         a.kept[i].declared = spec.kind == a.kept[i].kind;
+        a.kept[i].wakes = spec.wakes;
     }
     engine_step(e, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
     held_adopted(k->held);

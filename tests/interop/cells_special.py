@@ -230,6 +230,35 @@ def spring(r):
     r.driver.ask("h0", "unlock", theirs)
 
 
+def wakes(r):
+    """Our UNLOCK and BREAK wake its waiter, which else sleeps on: the rule says whose waiters they are."""
+    took = []
+    for verb in ("UNLOCK", "BREAK", "UNLOCK", "UNLOCK", "BREAK"):
+        ours, theirs, key = r.fresh()
+        mine = r.we_take_all(ours)[0]
+        p = r.driver.send("w", "lock", theirs, 0)
+        time.sleep(0.3)  # nothing shows that it sleeps
+        check(not p.done(), "it was granted what we hold: %s", p.words)
+        began = time.monotonic()
+        mine.cmd(verb, ours)
+        check(p.wait() is not None, "it was not granted")
+        took.append(p.at - began)
+        r.driver.ask("w", "unlock", theirs)
+    check(max(took) < 0.5 * harness.SLOW, "its waiter woke after %.2f s", max(took))
+    return "%.1f ms" % (sorted(took)[len(took) // 2] * 1000)
+
+
+def python_redis_lock(r):
+    """As simple(); and its waiters hear of us."""
+    simple(r)
+    return wakes(r)
+
+
+def spring_pubsub(r):
+    spring(r)
+    return wakes(r)
+
+
 def front(r):
     """What the front gives beside: our token and owner are to be seen; what is no lock is refused."""
     ours, theirs, key = r.fresh()
@@ -259,8 +288,10 @@ def front(r):
 
 
 FAMILIES = {"hash": rlock, "fair": fair, "rw": rw, "rw-read": rw_read, "semaphore": semaphore, "fenced": fenced,
-            "simple": simple, "spring": spring, "front": front}
+            "simple": simple, "spring": spring, "front": front, "python-redis-lock": python_redis_lock}
 
 
 def special(r):
+    if r.lib.prefix == "spring-ps":
+        return spring_pubsub(r)
     return FAMILIES[r.lib.family](r)

@@ -29,7 +29,7 @@ JARS = {
 JAVA = {"redisson-new": "RedissonLocks", "redisson-old": "RedissonLocks", "jedis": "JedisClient",
         "lettuce": "LettuceClient", "spring": "SpringLocks"}
 NPM = ["redlock@5.0.0-beta.2", "ioredis@6.0.0", "node-redis-warlock@1.0.2", "redis@6.3.1"]
-PYPI = {"redis-new": "redis==8.1.0", "redis-4": "redis==4.6.0"}
+PYPI = {"redis-new": "redis==8.1.0", "redis-4": "redis==4.6.0", "python-redis-lock": "python-redis-lock==4.0.1"}
 GO = ["github.com/redis/go-redis/v9@v9.23.0", "github.com/go-redsync/redsync/v4@v4.18.1",
       "github.com/bsm/redislock@v0.9.4"]
 C = {"hiredis_sync": ["hiredis"], "hiredis_async": ["hiredis", "libevent"]}

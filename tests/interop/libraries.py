@@ -53,15 +53,17 @@ class Library:
         name = "%s/%s" % (self.prefix, serial)
         if self.prefix == "warlock":  # our rule makes the key
             return name, name, name + ":lock"
+        if self.prefix == "prl":
+            return name, name, "lock:" + name
         if self.prefix == "front/warlock":  # the key is what arrives
             return name + ":lock", name, name + ":lock"
         return name, name, name
 
 
-def _redisson(folder, title, kind, prefix, **more):
+def _redisson(folder, title, kind, prefix, told=True, **more):
     def command(port):
         return java(folder, port, kind), None
-    return Library("Redisson %s" % title, folder, command, prefix, told=True, **more)
+    return Library("Redisson %s" % title, folder, command, prefix, told=told, **more)
 
 
 def redisson(folder):
@@ -84,9 +86,9 @@ def _node(program, library, prefix, name, **more):
     return Library(name, "npm", command, prefix, **more)
 
 
-def _redis_py(folder, name, prefix, **more):
+def _redis_py(folder, name, prefix, script="locks.py", **more):
     def command(port):
-        words, env = python(folder, "locks.py")
+        words, env = python(folder, script)
         return words + [port], env
     return Library(name, folder, command, prefix, **more)
 
@@ -107,6 +109,10 @@ def locks():
     py = ("extend", "reacquire", "owned", "locked")
     rows = redisson("redisson-new") + redisson("redisson-old")
     rows += [
+        _redisson("redisson-new", "SpinLock", "spin", "spin", told=False, verbs=("holds", "ttl", "locked", "force"),
+                  reentrant=True, family="hash"),
+        _redis_py("python-redis-lock", "python-redis-lock", "prl", script="prl.py", verbs=("extend",),
+                  family="python-redis-lock", sleeps_on=True),
         _redis_py("redis-new", "redis-py Lock", "redis-py", verbs=py),
         _redis_py("redis-4", "redis-py Lock", "redis-py", verbs=py),
         _node("locks.js", "redlock", "redlock", "npm redlock", verbs=("extend",)),

@@ -38,7 +38,9 @@ RULES = [
     'match: "redsync/*", kind: simple, value: base64-uuid{more}',
     'match: "redislock/*", kind: simple, value: base64-url{more}',
     'match: "spring/*", kind: simple, value: uuid{more}',
-    'match: "spring-ps/*", kind: simple, value: uuid{more}',
+    'match: "spring-ps/*", kind: simple, value: uuid{more}{spring}',
+    'match: "prl/*", kind: simple, key: "lock:{name}"{more}{prl}',
+    'match: "spin/*", kind: reentrant{more}',
     'match: "front/*", kind: simple, value: hex32',
     'match: "patient/rlock/*", kind: reentrant{wait}',
     'match: "patient/simple/*", kind: simple{wait}',
@@ -66,7 +68,14 @@ def configuration(extra=""):
     """The YAML of both daemons. Keys that this rlockd does not know yet are left out."""
     more = ", tracking: true" if knows('match: "x", tracking: true') else ""
     wait = ", foreign: wait" if knows('match: "x", foreign: wait') else ""
-    lines = [r.replace("{more}", more).replace("{wait}", wait) for r in RULES]
+    parts = {"{more}": more, "{wait}": wait}
+    for part, library in (("{spring}", "spring"), ("{prl}", "python-redis-lock")):
+        parts[part] = ", wakes: " + library if knows('match: "x", wakes: ' + library) else ""
+    lines = []
+    for rule in RULES:
+        for part, text in parts.items():
+            rule = rule.replace(part, text)
+        lines.append(rule)
     return extra + "rules:\n" + "".join("  - { %s }\n" % r for r in lines)
 
 

@@ -79,5 +79,60 @@ class LongData(Scripted):
             self.run_one("fenced", "release")
 
 
+class Wakes(Scripted):
+    """Waiters of other libraries: by the rule of the name, and nothing that is not theirs."""
+    SIGNAL = "lock-signal:a:b"
+
+    def release(self, key, wakes, verb="release"):
+        self.held("simple", key)
+        outcome, _, woken = self.run_one("simple", verb, key, wakes=wakes)
+        self.assertEqual(outcome, OK)
+        return woken
+
+    def test_spring(self):
+        """The channel of each registry that the key may be of: its name ends before a colon."""
+        key = "a:b:c:d:e:f"
+        channels = [key[:n] + "-channel:" + key for n in range(1, 8, 2)]
+        for verb in ("release", "clear"):
+            with self.listening(*channels, "a:b:c:d:e-channel:" + key, "ch:" + key) as sub:
+                self.release(key, 1, verb)
+                self.heard(sub, *[(c, key) for c in channels], ("ch:" + key, "0"))
+        with self.listening("r-channel:r:x", "-channel:x") as sub:
+            self.release("r:x", 1)
+            self.heard(sub, ("r-channel:r:x", "r:x"))
+            self.release("x", 1)
+            self.release("r:x", 0)
+            self.release("r:x", 2)
+            self.run_one("simple", "release", "r:x", wakes=1)
+
+    def test_python_redis_lock(self):
+        for verb in ("release", "clear"):
+            with self.r.conn() as waiter:
+                waiter.ask("BLPOP", self.SIGNAL, "30")
+                harness.until(lambda: "blocked_clients:1" in self.c.cmd("INFO", "clients"))
+                self.release("lock:a:b", 2, verb)
+                self.assertEqual(waiter.read(), [self.SIGNAL, "1"])
+            self.assertEqual(self.c.cmd("EXISTS", self.SIGNAL), 0)
+        for _ in range(2):  # for who comes just now, and once
+            self.release("lock:a:b", 2)
+            self.assertEqual(self.c.cmd("LRANGE", self.SIGNAL, 0, -1), ["1"])
+            self.ttl_is(self.SIGNAL, 1000, 900)
+        self.release("lock:a:b", 0)
+        self.assertEqual(self.run_one("simple", "release", "lock:a:b", wakes=2)[0], GONE)
+
+    def test_what_is_no_signal_stays(self):
+        for put in (("SET", self.SIGNAL, "x"), ("RPUSH", self.SIGNAL, "job"), ("RPUSH", self.SIGNAL, "1", "2")):
+            with self.subTest(put):
+                self.c.cmd("DEL", self.SIGNAL)
+                self.c.cmd(*put)
+                was = self.c.cmd("DUMP", self.SIGNAL)
+                self.release("lock:a:b", 2)
+                self.assertEqual((self.c.cmd("DUMP", self.SIGNAL), self.c.cmd("PTTL", self.SIGNAL)), (was, -1))
+        self.flush()
+        for key in ("a:b", "xlock:a:b", "loc"):
+            self.release(key, 2)
+        self.left()
+
+
 if __name__ == "__main__":
     harness.main()

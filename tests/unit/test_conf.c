@@ -505,7 +505,7 @@ static const char *const trips[] = {
     "locks: {prefix: 'null'}\nrules: [{match: '~'}, {match: 'true', prefix: '-'}, {match: ':', prefix: '? x'}]\n",
     "locks: {prefix: \"\\u00e9\\u4e2d\\U0001f512\"}\n",
     "redis: {url: 'redis://u:p w@h:1/3', user: '*u', password: '&p'}\nauth: {password: '#', unix: true}\n",
-    ("rules: [{match: '*', lease: 90s, limit: 3, value: hex32, foreign: wait, tracking: true}]\nsocket_mode: 007\n"
+    ("rules: [{match: '*', lease: 90s, limit: 3, value: hex32, foreign: wait, tracking: true, wakes: spring}]\nsocket_mode: 007\n"
      "http: {listen: 'tcp:a:1'}"),
 };
 
@@ -587,19 +587,22 @@ static const struct {
     enum value_format value;
     bool tracking;
     enum conf_foreign foreign;
+    enum wakes wakes;
 } libraries[] = {
-    {"wl/1", "wl/1:lock", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_REFUSE},
-    {"redlock/1", "redlock/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT},
-    {"py/1", "py/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT},
-    {"redsync/1", "redsync/1", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_WAIT},
-    {"redislock/1", "redislock/1", KIND_SIMPLE, VALUE_BASE64_URL, true, CONF_FOREIGN_WAIT},
-    {"spring/1", "registry:spring/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE},
-    {"dapr/1", "lock||myapp||dapr/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE},
-    {"fair/1", "fair/1", KIND_FAIR, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
-    {"rw/1", "rw/1", KIND_RW, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
-    {"pool/1", "pool/1", KIND_SEMAPHORE, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
-    {"fenced/1", "fenced/1", KIND_FENCED, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
-    {"other", "other", KIND_REENTRANT, VALUE_UUID, false, CONF_FOREIGN_REFUSE},
+    {"wl/1", "wl/1:lock", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"redlock/1", "redlock/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT, WAKES_NONE},
+    {"py/1", "py/1", KIND_SIMPLE, VALUE_HEX32, true, CONF_FOREIGN_WAIT, WAKES_NONE},
+    {"redsync/1", "redsync/1", KIND_SIMPLE, VALUE_BASE64_UUID, true, CONF_FOREIGN_WAIT, WAKES_NONE},
+    {"redislock/1", "redislock/1", KIND_SIMPLE, VALUE_BASE64_URL, true, CONF_FOREIGN_WAIT, WAKES_NONE},
+    {"spring/1", "registry:spring/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE, WAKES_SPRING},
+    {"prl/1", "lock:prl/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_WAIT, WAKES_PYTHON},
+    {"dapr/1", "lock||myapp||dapr/1", KIND_SIMPLE, VALUE_UUID, true, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"spin/1", "spin/1", KIND_REENTRANT, VALUE_UUID, true, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"fair/1", "fair/1", KIND_FAIR, VALUE_UUID, false, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"rw/1", "rw/1", KIND_RW, VALUE_UUID, false, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"pool/1", "pool/1", KIND_SEMAPHORE, VALUE_UUID, false, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"fenced/1", "fenced/1", KIND_FENCED, VALUE_UUID, false, CONF_FOREIGN_REFUSE, WAKES_NONE},
+    {"other", "other", KIND_REENTRANT, VALUE_UUID, false, CONF_FOREIGN_REFUSE, WAKES_NONE},
 };
 
 START_TEST(the_samples_rules_are_in_force)
@@ -619,6 +622,7 @@ START_TEST(the_samples_rules_are_in_force)
     ck_assert_int_eq(cl->value, libraries[_i].value);
     ck_assert_int_eq(cl->tracking, libraries[_i].tracking);
     ck_assert_int_eq(cl->foreign, libraries[_i].foreign);
+    ck_assert_int_eq(cl->wakes, libraries[_i].wakes);
     ck_assert_int_eq(cl->limit, cl->kind == KIND_SEMAPHORE ? 10 : 1);
     buf_fini(&key);
     conf_free(&cf);

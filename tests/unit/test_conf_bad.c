@@ -90,6 +90,8 @@ static const struct {
     {"locks: {kind: fare}\n",
      "1:15: locks.kind: \"fare\" is not a kind of lock: "
      "one of reentrant, simple, counter, fair, rw, semaphore, fenced\n"},
+    {"locks: {wakes: all}\n",
+     "1:16: locks.wakes: \"all\" is not a library: one of none, spring, python-redis-lock\n"},
     {"locks: {foreign: ask}\n", "1:18: locks.foreign: \"ask\" is not what to do: one of refuse, wait\n"},
     {"deadlock_delay: 2h\n", "1:17: deadlock_delay: \"2h\" is out of range: 0ms to 1h\n"},
     {"locks: {value: md5}\n",

@@ -12,7 +12,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
-/** Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit or fenced. */
+/** Redisson's locks: `RedissonLocks PORT KIND`, KIND rlock, fair, read, write, permit, fenced or spin. */
 public final class RedissonLocks implements Lines.Verbs {
     private final RedissonClient redisson;
     private final String kind;
@@ -34,6 +34,7 @@ public final class RedissonLocks implements Lines.Verbs {
         case "read": return redisson.getReadWriteLock(name).readLock();
         case "write": return redisson.getReadWriteLock(name).writeLock();
         case "fenced": return redisson.getFencedLock(name);
+        case "spin": return redisson.getSpinLock(name);
         default: throw new IllegalArgumentException(kind);
         }
     }
