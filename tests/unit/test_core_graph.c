@@ -427,6 +427,76 @@ START_TEST(broken_up_meanwhile)
 }
 END_TEST
 
+/*
+ * After so many slices of a search that would find a cycle, what closes it is handed over to somebody who waits for
+ * nothing else: the claim, its name and its place in Redis stay, only the owner and the token are others. False: the
+ * cycle was found before that.
+ */
+static bool
+handed_over_after(int n, enum kind kind)
+{
+    struct core_conf conf = world_conf;
+    struct ask pool = {.kind = kind, .limit = 1};
+    uint64_t s[4], other, id, heir;
+    struct flight grant;
+    struct world w;
+    bool found;
+
+    conf.search_steps = 1;
+    conf.handoff_max = 8;
+    world_open_conf(&w, &conf);
+    other = session(&w);
+    for (int i = 0; i < 4; i++) {
+        s[i] = session(&w);
+    }
+    redis_grants(&w, "pool", world_ask(&w, CORE_LOCK, s[3], "pool", pool));
+    id = world_ask(&w, CORE_LOCK, s[0], "pool", pool); /* so that tokens are set aside when it is granted this */
+    world_ask(&w, CORE_UNLOCK, s[3], "pool", pool);
+    grant = redis_frees_for_next(&w, "pool");
+    w.answers_seen = w.answers_n;
+    redis_says(&w, grant, CORE_OK);
+    pool.token = expect_reply(&w, id, CORE_GRANTED)->token;
+    take(&w, s[1], "x");
+    heir = world_ask(&w, CORE_LOCK, s[2], "pool", (struct ask){.kind = kind, .limit = 1});
+    world_ask(&w, CORE_LOCK, s[1], "pool", (struct ask){.kind = kind, .limit = 1});
+    lock(&w, s[0], "x");
+    for (int i = 0; i < n; i++) {
+        world_step(&w, &(struct core_event){.type = CORE_TIME});
+    }
+    found = w.metrics.deadlocks > 0;
+    w.answers_seen = w.answers_n;
+    if (!found) {
+        id = world_ask(&w, CORE_UNLOCK, other, "pool", pool);
+        expect_reply(&w, id, CORE_LEFT);
+        expect_reply(&w, heir, CORE_GRANTED);
+        ck_assert_uint_eq(w.metrics.handoffs, 1);
+        (void)slices(&w);
+        ck_assert_uint_eq(w.metrics.deadlocks, 0);
+    }
+    for (int i = 0; i < 3; i++) { /* what one leaves may go to the next */
+        gone(&w, s[i]);
+        skip_all(&w);
+        w.answers_seen = w.answers_n;
+    }
+    world_close(&w);
+    return !found;
+}
+
+START_TEST(handed_over_meanwhile)
+{
+    static const enum kind kinds[] = {KIND_SEMAPHORE, KIND_REENTRANT};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        int n = 0;
+
+        while (handed_over_after(n, kinds[i])) {
+            ck_assert_int_lt(++n, 1000);
+        }
+        ck_assert_int_gt(n, 2); /* some of them between what is seen and what is answered */
+    }
+}
+END_TEST
+
 /* Two pools, each holder of one waits for the other: nobody can go on once the last one waits. */
 START_TEST(two_pools)
 {
@@ -486,7 +556,8 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {every_deadlock_and_no_other, long_chain, broken_up_meanwhile, two_pools, rests};
+    const TTest *tests[] = {every_deadlock_and_no_other, long_chain, broken_up_meanwhile, handed_over_meanwhile,
+                            two_pools, rests};
     Suite *s = suite_create("core, wait-for graph");
     TCase *tc = tcase_create("all");
 
