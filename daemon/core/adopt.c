@@ -258,46 +258,31 @@ adopt(struct core *c, struct core_adoption *a)
 
 /* ---- Redis is there ---- */
 
-static void
-retry_releases(struct core *c, struct lock *l)
+/* What is to be freed is tried again; what is in doubt, or due within a second, is not put off by a pause. */
+void
+claim_reached(struct core *c, struct claim *cl)
 {
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, &l->rest)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us != 0) {
+    if (cl->state == CLAIM_FREEING) {
+        if (cl->op == 0 && cl->retry_us != 0) {
             claim_release(c, cl, claim_op_request(cl));
         }
+        return;
     }
-}
-
-/* What is in doubt, or due within a second, is not put off by the pause after one that failed. */
-static void
-retry_renewals(struct core *c, const struct list *home)
-{
-    struct list *pos, *nxt;
-
-    list_each(pos, nxt, home)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (cl->doubt != 0) {
-            cl->retry_us = 0;
-            claim_arm(c, cl);
-        }
-        if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
-            cl->renew_us = c->now_us;
-            claim_arm(c, cl);
-        }
+    if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
+        return;
+    }
+    if (cl->doubt != 0) {
+        cl->retry_us = 0;
+        claim_arm(c, cl);
+    }
+    if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
+        cl->renew_us = c->now_us;
+        claim_arm(c, cl);
     }
 }
 
 void
 lock_reached(struct core *c, struct lock *l)
 {
-    retry_releases(c, l);
-    retry_renewals(c, &l->holders);
-    retry_renewals(c, &l->queue->claims);
+    lock_round(c, l, ROUND_REACHED);
 }

@@ -49,6 +49,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I3 */
         assert(now_us < cl->deadline_us || sliced); /* I2 */
         assert(!cl->owner->ending || ends); /* I17 */
+        assert(cl->turn_n == cl->lock->turn || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* O2 of rounds.c */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_LINGERING:
@@ -177,10 +178,10 @@ check_attempts(const struct lock *l)
 }
 
 static void
-check_lock(const struct lock *l)
+check_lock(const struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
-    bool wanted = false;
+    bool wanted = false, drains;
     uint32_t freeing = 0, releasing = 0;
 
     check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
@@ -199,7 +200,9 @@ check_lock(const struct lock *l)
     }
     assert(freeing == l->freeing_n && releasing == l->releasing_n);
     check_attempts(l);
-    if (wanted) { /* I4 */
+    drains = job_stands(&c->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
+    assert(!wanted || !c->draining || drains);
+    if (wanted && !c->draining) { /* I4 */
         assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
     }
 }
@@ -279,7 +282,7 @@ core_check(const struct core *c, int64_t now_us)
         t.queues += lock_has_queue(l);
         if (l->claims_n > 0) {
             check_claims(c, l, now_us, &t);
-            check_lock(l);
+            check_lock(c, l);
         } else {
             assert(l->queue->break_op != 0);
         }
@@ -313,7 +316,8 @@ core_check(const struct core *c, int64_t now_us)
     check_search(&c->search.roots);
     assert(t.doubts == c->doubts_n); /* I12 */
     assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
-    assert(c->epoch == 0 || t.doubts > 0 || job_stands(&c->walk[WALK_REVIEW].job));
+    assert(c->epoch == 0 || t.doubts > 0 || job_stands(&c->walk[WALK_REVIEW].job) || rounds_review(c));
+    assert(c->conf.slice != 0 || list_empty(&c->rounds));
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.flying[i] == c->window[i].n);
     }

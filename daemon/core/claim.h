@@ -45,6 +45,7 @@ enum {
 enum {
     ROOM_BITS = 11,  /* see claim.room ... */
     FAILED_BITS = 3, /* ... and claim.failed_n */
+    TURN_BITS = 3,
 };
 
 /* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
@@ -80,6 +81,7 @@ struct claim {
     unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
     unsigned late : LATE_BITS; /* LATE_* */
     enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
+    unsigned turn_n : TURN_BITS; /* lock.turn, as of when it was reviewed last */
     bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* of the shared holds */
     bool op_place : 1;      /* asks for a place, too */

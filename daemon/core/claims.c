@@ -152,7 +152,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     if (cl == NULL) {
         return NULL;
     }
-    *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE};
+    *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE, .turn_n = l->turn};
     if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
         spares_give(&c->spares, cl, sizeof(*cl));
         return NULL;
@@ -225,6 +225,7 @@ claim_free(struct core *c, struct claim *cl)
     claim_forget(c, cl);
     count(c, cl, -1);
     map_remove(&c->claims, &cl->by_id);
+    rounds_leave(c, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
     claim_renew_over(c, cl);
@@ -245,12 +246,13 @@ is_free(const struct claim *cl)
 
 /* One request more, or one less, names it. */
 void
-claim_refer(struct claim *cl, int by)
+claim_refer(struct core *c, struct claim *cl, int by)
 {
     bool was_free = is_free(cl);
 
     cl->refs += (uint32_t)by;
     if (is_free(cl) != was_free) {
+        rounds_leave(c, cl);
         list_remove(&cl->node);
         if (was_free) {
             list_push_back(&cl->lock->rest, &cl->node);
@@ -305,6 +307,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     if (home == from && to != CLAIM_IDLE) {
         return;
     }
+    rounds_leave(c, cl);
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
@@ -323,6 +326,7 @@ claim_put_last(struct core *c, struct claim *cl)
 
     assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
     cl->place = ++c->serial;
+    rounds_leave(c, cl);
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
     l->queue->unplaced = true;
@@ -331,7 +335,7 @@ claim_put_last(struct core *c, struct claim *cl)
 
 /* It has a place in Redis's queue now, the last one there: here it goes before those that have none. */
 void
-claim_put_placed(struct claim *cl)
+claim_put_placed(struct core *c, struct claim *cl)
 {
     while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
@@ -340,6 +344,7 @@ claim_put_placed(struct claim *cl)
         if (before->placed) {
             return;
         }
+        rounds_leave(c, cl);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
         before->place = cl->place;
@@ -489,8 +494,9 @@ tell_untaken(struct core *c, struct claim *cl)
 void
 claim_timer(struct core *c, struct claim *cl)
 {
-    if (cl->lock->review != c->review.number) { /* then it may be another time, or another state */
+    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) { /* it may be another time or state then */
         lock_meet(c, cl->lock);
+        claim_review(c, cl);
         return;
     }
     if (cl->op_untaken || cl->renew_untaken) {

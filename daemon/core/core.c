@@ -111,6 +111,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     list_init(&c->owner_work);
     list_init(&c->losers);
     list_init(&c->jobs);
+    list_init(&c->rounds);
     for (int i = 0; i < WALKS; i++) {
         job_init(&c->walk[i].job, JOB_WALK);
     }
@@ -265,6 +266,7 @@ void
 claim_meet(struct core *c, struct claim *cl)
 {
     lock_meet(c, cl->lock);
+    claim_review(c, cl);
     if (job_stands(&cl->owner->job)) {
         claim_owner_ends(c, cl);
     }

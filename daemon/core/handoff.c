@@ -105,7 +105,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->doubt != 0 || c->now_us >= cl->deadline_us) {
+        if (cl->doubt != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
             return false;
         }
     }

@@ -12,8 +12,6 @@
 #include "daemon/core/state.h"
 #include "daemon/core/view.h"
 
-enum { JOB_SHARE = 64 };
-
 static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
     [WALK_REVIEW] = lock_meet,
     [WALK_WAKE] = lock_granting,
@@ -62,7 +60,7 @@ walk_begin(struct core *c, enum walk_kind kind)
     }
 }
 
-/* The next lock, and as many records as it has claims. False: it was the last one. */
+/* The next lock, and as many records as it has claims, unless they have a round. False: it was the last one. */
 static bool
 walk_on(struct core *c, struct walk *w, uint32_t *n)
 {
@@ -73,7 +71,7 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
     if (!more) {
         job_end(&w->job);
     }
-    *n += l->claims_n;
+    *n += lock_is_long(c, l) ? 0 : l->claims_n;
     walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
     return more;
 }
@@ -149,6 +147,8 @@ job_step(struct core *c, struct job *j, uint32_t *n)
         return lock_loses(c, container_of(j, struct queue, job)->lock);
     case JOB_WALK:
         return walk_on(c, container_of(j, struct walk, job), n);
+    case JOB_ROUND:
+        return round_goes(c, container_of(j, struct round, job));
     }
     assert(false);
     return false;

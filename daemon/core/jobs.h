@@ -2,8 +2,9 @@
  * jobs.h -- work in slices: a turn looks at so many records (core_conf.slice), what is left of a job stands in
  * core.jobs; private to daemon/core.
  *
- * A job is part of the record that it is about, and goes with it. Jobs have their turns one after the other. Events come
- * between two slices: whatever a job has not come to yet is seen to when it is met, see claim_meet() and lock_meet().
+ * A job is part of the record that it is about, and goes with it; a round over the claims of one lock has a record of
+ * its own (rounds.c). Jobs have their turns one after the other. Events come between two slices: whatever a job has not
+ * come to yet is seen to when it is met, see claim_meet() and lock_meet().
  */
 #ifndef RLOCKD_CORE_JOBS_H
 #define RLOCKD_CORE_JOBS_H
@@ -17,11 +18,14 @@ struct core;
 struct lock;
 struct claim;
 
+enum { JOB_SHARE = 64 }; /* records that a job looks at before it is the next one's turn */
+
 enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
     JOB_PEER,  /* peer.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
     JOB_WALK,  /* walk.job: something is done with every lock */
+    JOB_ROUND, /* round.job: something is done with every claim of a lock */
 };
 
 struct job {
@@ -41,6 +45,25 @@ enum walk_kind {
 struct walk {
     struct job job;
     struct list *at, *last; /* lock.all of the next one, and of the last one that was there when it began */
+};
+
+/* What is done with every claim of a lock that has many. */
+enum round_kind {
+    ROUND_REVIEW,  /* Redis may not have what is held: lock.why says why */
+    ROUND_WAKE,    /* Redis grants again */
+    ROUND_REACHED, /* Redis can be reached */
+    ROUND_DRAIN,   /* who waits is sent away */
+    ROUNDS
+};
+
+struct round {
+    struct job job;
+    struct list node;    /* core.rounds */
+    struct lock *lock;
+    enum round_kind kind;
+    unsigned begun_n;    /* how often it began anew */
+    int home;            /* which list of the lock's */
+    struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
 };
 
 /* Records that may yet be looked at in this turn. */
@@ -65,5 +88,16 @@ void looks_leave(struct core *c, const struct lock *l); /* ... which those who l
  */
 void claim_meet(struct core *c, struct claim *cl);
 void lock_meet(struct core *c, struct lock *l);
+
+/* ---- rounds.c ---- */
+
+void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
+bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
+void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
+bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
+bool rounds_review(const struct core *c);                       /* one of them is a review */
+bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
+void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
+void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
 
 #endif

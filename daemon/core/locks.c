@@ -93,6 +93,7 @@ lock_free(struct core *c, struct lock *l)
             claim_free(c, cl);
         }
     }
+    rounds_end(c, l);
     walks_leave(c, l);
     looks_leave(c, l);
     queue_close(c, l);
@@ -321,7 +322,7 @@ claim_wants_shared(const struct claim *cl)
 static void
 queue_work(struct core *c, struct lock *l)
 {
-    struct claim *next = lock_next(l);
+    struct claim *next = c->draining ? NULL : lock_next(l);
     struct queue *q = l->queue;
 
     if (next == NULL) {
@@ -351,9 +352,6 @@ static void
 go_on(struct core *c, struct lock *l)
 {
     lock_meet(c, l);
-    if (c->draining && l->queue->waiting_n > 0) {
-        lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
-    }
     if (l->woken) { /* by that: it has one more turn */
         return;
     }
@@ -601,10 +599,20 @@ lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t mo
     }
 }
 
+void
+claim_drain(struct core *c, struct claim *cl)
+{
+    struct request *r = list_empty(&cl->requests) ? NULL : container_of(cl->requests.next, struct request, claim_node);
+
+    if (r != NULL && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
+        request_finish(c, r, CORE_DRAINING, 0);
+    }
+}
+
 /* No new grants: who waits is sent away, and nothing lingers for who comes. */
 void
 lock_drain(struct core *c, struct lock *l)
 {
-    lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
     lock_linger_ends(c, l);
+    lock_round(c, l, ROUND_DRAIN);
 }

@@ -170,7 +170,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     if (cl->placed && !d->placed) {
         claim_put_last(c, cl);
     } else if (d->placed && !cl->placed) {
-        claim_put_placed(cl);
+        claim_put_placed(c, cl);
         claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
         cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->lease_us) / 3; /* taken for this lease at most */
     }
@@ -187,7 +187,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 
     cl->op = 0;
     if (c->draining) { /* its job may not have been here yet */
-        lock_refuse(c, l, CORE_DRAINING, ALL_WAITERS);
+        while (!list_empty(&cl->requests)) {
+            claim_drain(c, cl);
+        }
     }
     if (d->outcome == CORE_OK) {
         acquire_ok(c, cl, d);
@@ -207,7 +209,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->unplaced = false;
     } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
-        claim_put_placed(cl); /* perhaps; it is made sure of before anybody else takes one */
+        claim_put_placed(c, cl); /* perhaps; it is made sure of before anybody else takes one */
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);

@@ -52,58 +52,68 @@ doubt(struct core *c, struct claim *cl, unsigned why)
 }
 
 /*
- * Redis may not have it any more: nothing is served for who holds it before that is confirmed. A renewal in flight may
- * have found it there before that.
+ * Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis does
+ * not have it any more is no loss to its owner.
  */
-void
-lock_suspect(struct core *c, struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    lock_linger_ends(c, l);
-    list_each(pos, nxt, &l->holders)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renewal == RENEWAL_SENT ? DOUBT_ANEW : 0));
-    }
-}
-
-/* Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis
-   does not have it any more is no loss to its owner. */
 static void
-lock_reassert(struct core *c, struct lock *l)
+reassert(struct core *c, struct claim *cl)
 {
-    struct list *pos, *nxt;
-
-    lock_linger_ends(c, l);
-    list_each(pos, nxt, &l->holders)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
+    if (cl->state == CLAIM_HELD) {
         doubt(c, cl, (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0));
-    }
-    list_each(pos, nxt, &l->rest)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
+    } else {
         cl->doubtful = cl->doubtful || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
-/* Who waits tries now; and who is in doubt asks now, whatever pause it was to make. */
-void
-lock_granting(struct core *c, struct lock *l)
+/*
+ * Redis may not have it any more: nothing is served for who holds it before that is confirmed. A renewal in flight may
+ * have found it there before that.
+ */
+static void
+suspect(struct core *c, struct claim *cl)
 {
-    struct list *pos, *nxt;
+    if (cl->state == CLAIM_HELD) {
+        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renewal == RENEWAL_SENT ? DOUBT_ANEW : 0));
+    }
+}
 
-    list_each(pos, nxt, &l->holders)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
+void
+claim_review(struct core *c, struct claim *cl)
+{
+    unsigned why = cl->lock->why;
 
+    if (cl->turn_n == cl->lock->turn) {
+        return;
+    }
+    cl->turn_n = cl->lock->turn;
+    if (why & REVIEW_LOST) {
+        reassert(c, cl);
+    }
+    if (why & REVIEW_JUMPED) {
+        suspect(c, cl);
+    }
+}
+
+void
+lock_suspect(struct core *c, struct lock *l)
+{
+    lock_linger_ends(c, l);
+    lock_review(c, l, REVIEW_JUMPED);
+}
+
+/* Who is in doubt asks now, whatever pause it was to make. */
+void
+claim_granting(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_HELD) {
         cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
+}
+
+static void
+try_now(struct core *c, struct lock *l)
+{
     if (!list_empty(&l->queue->claims)) {
         l->queue->again = l->queue->trying_n > 0;
         l->queue->retry_us = l->queue->yield_until_us;
@@ -112,7 +122,15 @@ lock_granting(struct core *c, struct lock *l)
     }
 }
 
-/* The review that is going on, where it has not been yet. */
+/* ... and who waits tries. */
+void
+lock_granting(struct core *c, struct lock *l)
+{
+    lock_round(c, l, ROUND_WAKE);
+    try_now(c, l);
+}
+
+/* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
 void
 lock_meet(struct core *c, struct lock *l)
 {
@@ -120,12 +138,10 @@ lock_meet(struct core *c, struct lock *l)
         return;
     }
     l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
+    lock_linger_ends(c, l);
+    lock_review(c, l, (c->review.lost ? REVIEW_LOST : 0) | (c->review.jumped ? REVIEW_JUMPED : 0));
     if (c->review.lost) {
-        lock_reassert(c, l);
-        lock_granting(c, l);
-    }
-    if (c->review.jumped) {
-        lock_suspect(c, l);
+        try_now(c, l);
     }
 }
 
@@ -172,7 +188,7 @@ reclaim_end(struct core *c)
 {
     struct core_action a = {.type = CORE_RECLAIMED};
 
-    if (c->epoch != 0 && c->doubts_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job)) {
+    if (c->epoch != 0 && c->doubts_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job) && !rounds_review(c)) {
         a.epoch = c->epoch;
         c->epoch = 0;
         core_act(c, &a);

@@ -187,7 +187,7 @@ request_drop(struct core *c, struct request *r)
     request_settle(c, r);
     timer_fini(c, &r->timer);
     if (cl != NULL) {
-        claim_refer(cl, -1);
+        claim_refer(c, cl, -1);
         if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
             claim_deserted(c, cl, r->cancelled);
         }

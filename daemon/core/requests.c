@@ -51,12 +51,12 @@ static void
 request_bind(struct core *c, struct request *r, struct claim *cl)
 {
     if (r->claim != NULL) {
-        claim_refer(r->claim, -1);
+        claim_refer(c, r->claim, -1);
         lock_wake(c, r->claim->lock);
     }
     r->claim = cl;
     r->owner = cl->owner;
-    claim_refer(cl, 1);
+    claim_refer(c, cl, 1);
 }
 
 /* In its owner's order, or at once. */

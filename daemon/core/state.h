@@ -58,7 +58,9 @@ enum {
     WINDOW_MAX = 8 * 1024,       /* no more operations of one sort are in flight at a time ... */
     WINDOW_US = 100,             /* ... nor than Redis answers in time if each takes it so long */
     WINDOW_OWED = 8,             /* releases that no request waits for: this part of a window */
-    REVIEW_BITS = 4,
+    REVIEW_BITS = 3,
+    REVIEW_LOST = 1, /* Redis may have lost what it had; */
+    REVIEW_JUMPED = 2, /* a clock has jumped, or it was broken elsewhere: it may be gone */
     LOST_OF_OWNER = 1024,        /* such ends that an owner is still to be told; of more the oldest are forgotten ... */
     LOST_MAX = 16 * 1024,        /* ... and in all */
     CANCEL_MOST = 1024,          /* requests of an owner that a CANCEL looks at: it is done in one step */
@@ -182,7 +184,10 @@ struct lock {
     bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
     bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
     bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
-    unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last */
+    unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last ... */
+    unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
+    unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
+    bool rounded : 1;       /* a round of it stands */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
@@ -341,6 +346,7 @@ struct core {
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct walk walk[WALKS];
+    struct list rounds;     /* round.node */
     struct slice_left left; /* of this turn's slice, if that has a bound */
     struct {
         unsigned number;    /* of the last one; locks have it when WALK_REVIEW has been there */
@@ -428,10 +434,10 @@ void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody
 bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
-#define ALL_WAITERS UINT32_MAX
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
 void lock_drain(struct core *c, struct lock *l);
+void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 void lock_free(struct core *c, struct lock *l);
 
 /* attempts.c */
@@ -456,13 +462,13 @@ struct pair {
 void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
 struct claim *pair_next(struct pair *p); /* NULL: no more */
 struct claim *claim_find(const struct lock *l, const struct owner *o);
-void claim_refer(struct claim *cl, int by); /* that is the change of claim.refs */
+void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
 struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
-void claim_put_placed(struct claim *cl);
+void claim_put_placed(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
@@ -491,7 +497,8 @@ void claim_check_kept(const struct core *c, const struct claim *cl); /* asserts 
 
 /* adopt.c */
 void adopt(struct core *c, struct core_adoption *a);
-void lock_reached(struct core *c, struct lock *l); /* Redis can be: what was put off for that */
+void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
+void claim_reached(struct core *c, struct claim *cl);
 
 /* operations.c */
 bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
@@ -522,6 +529,8 @@ void windows_fini(struct core *c);                        /* no claim is left */
 void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
 void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
 void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: who waits tries now */
+void claim_granting(struct core *c, struct claim *cl);
+void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */

@@ -5,6 +5,8 @@
 
 #include "tests/unit/core_world.h"
 
+#include "daemon/core/state.h"
+
 enum { MANY = 20, SLICE = 4 };
 
 static void
@@ -410,6 +412,240 @@ START_TEST(a_break_in_slices)
 }
 END_TEST
 
+/* ---- the claims of one name ---- */
+
+static const struct ask reading = {.kind = KIND_RW, .shared = true};
+
+/* So many sessions read "doc". */
+static void
+read_many(struct world *w, uint64_t *s)
+{
+    for (int i = 0; i < MANY; i++) {
+        s[i] = session(w);
+        redis_grants(w, "doc", world_ask(w, CORE_LOCK, s[i], "doc", reading));
+    }
+}
+
+/* Turns until nothing is left to be done now; `n` counts what is done, no more than a slice of it in each. */
+static int
+turns_of(struct world *w, const uint64_t *n)
+{
+    int turns = 0;
+
+    while (is_busy(w)) {
+        uint64_t before = *n;
+
+        next_turn(w);
+        ck_assert_uint_le(*n, before + SLICE);
+        ck_assert_int_lt(++turns, 100);
+    }
+    return turns;
+}
+
+/* Redis has lost its data: so many readers of one name are in doubt by and by, and whoever asks is so at once. */
+START_TEST(readers_are_reviewed_in_slices)
+{
+    uint64_t s[MANY], id;
+    struct world w;
+    int n;
+
+    open_sliced(&w, SLICE);
+    read_many(&w, s);
+    reclaims(&w, 5);
+    ck_assert_uint_le(w.core->doubts_n, SLICE);
+    n = count_ops(&w, CORE_ACQUIRE);
+    ck_assert_int_le(n, SLICE);
+    id = world_ask(&w, CORE_UNLOCK, s[MANY - 1], "doc", reading);
+    n = count_ops(&w, CORE_ACQUIRE); /* nothing is given back that may not be there: its own is asserted first */
+    ck_assert_int_le(n, SLICE + 1);
+    ck_assert_int_ge(turns_of(&w, &w.core->doubts_n), MANY / SLICE - 3);
+    ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 2 * MANY);
+    for (size_t i = 0; i < w.flights_n; i++) {
+        if (!w.flights[i].answered) {
+            skip_all(&w);
+            ck_assert(w.reclaimed_n == 0 || w.flights[i].verb == CORE_RELEASE);
+            world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+        }
+        while (is_busy(&w)) {
+            next_turn(&w);
+        }
+    }
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.metrics.reclaims, MANY);
+    ck_assert_uint_eq(w.reclaimed_n, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* None of the readers is in doubt any more, and the rest not even asked about. */
+START_TEST(reclaimed_is_said_behind_the_readers)
+{
+    uint64_t s[MANY];
+    struct world w;
+
+    open_sliced(&w, 1);
+    read_many(&w, s);
+    w.one_turn = true; /* the slice is used up */
+    reclaims(&w, 5);
+    ck_assert_uint_eq(w.core->doubts_n, 0);
+    ck_assert_uint_eq(w.reclaimed_n, 0);
+    w.one_turn = false;
+    for (size_t i = MANY; w.reclaimed_n == 0; i++) {
+        while (i == w.flights_n) {
+            ck_assert(is_busy(&w));
+            next_turn(&w);
+        }
+        skip_all(&w);
+        redis_says(&w, w.flights[i], CORE_OK);
+    }
+    ck_assert_uint_eq(w.metrics.reclaims, MANY);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* It was broken at another daemon: each reader asks whether he has it, by and by; who comes first asks first. */
+START_TEST(broken_elsewhere_in_slices)
+{
+    uint64_t s[MANY];
+    struct world w;
+    struct flight f;
+
+    open_sliced(&w, SLICE);
+    read_many(&w, s);
+    hears(&w, "B1:d,3:doc,3:doc,", 17);
+    ck_assert_int_le(count_ops(&w, CORE_EXTEND), SLICE);
+    renew(&w, s[MANY - 1], "doc", SEC(60), .kind = KIND_RW);
+    for (int turns = 2; is_busy(&w); turns++) {
+        ck_assert_int_le(count_all(&w, CORE_EXTEND), SLICE * turns + 1);
+        next_turn(&w);
+    }
+    ck_assert_int_eq(count_all(&w, CORE_EXTEND), MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        f = w.flights[w.flights_n - MANY + i];
+        ck_assert(!f.op.exact); /* not the RENEW itself */
+    }
+    hears(&w, "B1:d,3:doc,3:doc,", 17); /* again, and again: never more than once for each time, and all of them */
+    for (int i = 0; i < 20; i++) {
+        w.one_turn = true;
+        hears(&w, "B1:d,3:doc,3:doc,", 17);
+        w.one_turn = false;
+    }
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    core_check(w.core, w.now_us);
+    for (size_t i = 0; i < w.flights_n; i++) { /* what was found before the last time is asked once more */
+        skip_all(&w);
+        w.answers_seen = w.answers_n;
+        if (!w.flights[i].answered) {
+            world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+        }
+        while (is_busy(&w)) {
+            next_turn(&w);
+        }
+    }
+    w.answers_seen = w.answers_n;
+    ck_assert_uint_ge(w.metrics.renewals, 2 * MANY);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Of very many who wait for one name a slice is sent away in each turn; none of the others is granted it meanwhile. */
+START_TEST(waits_are_drained_in_slices)
+{
+    uint64_t s, other, id[MANY];
+    struct world w;
+    size_t from;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    other = session(&w);
+    take(&w, s, "hot");
+    for (int i = 0; i < MANY; i++) {
+        char owner[16];
+
+        snprintf(owner, sizeof(owner), "o%d", i);
+        id[i] = lock(&w, other, "hot", .owner = owner);
+    }
+    from = w.answers_n;
+    drains(&w);
+    ck_assert_uint_le(w.answers_n - from, SLICE);
+    w.answers_seen = w.answers_n;
+    skip_all(&w);
+    unlock(&w, s, "hot");
+    w.answers_seen = w.answers_n;
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "hot"), CORE_OK);
+    for (int turns = 3; is_busy(&w); turns++) {
+        ck_assert_uint_le(w.answers_n - from, (size_t)(SLICE * turns + 1));
+        next_turn(&w);
+    }
+    ck_assert_uint_eq(w.answers_n - from, MANY + 1);
+    for (size_t i = from; i < w.answers_n; i++) {
+        ck_assert(w.answers[i].reply.answer == (w.answers[i].reply.session == s ? CORE_LEFT : CORE_DRAINING));
+        ck_assert(w.answers[i].reply.session == s || w.answers[i].reply.id >= id[0]);
+    }
+    ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 1);
+    w.answers_seen = w.answers_n;
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* One owner asks for one name again and again: its requests wait in one claim, and are sent away one by one. */
+START_TEST(waits_of_one_claim_are_drained_in_slices)
+{
+    uint64_t s, other;
+    struct world w;
+    size_t from;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    other = session(&w);
+    take(&w, s, "hot");
+    for (int i = 0; i < MANY; i++) {
+        lock(&w, other, "hot", .once = true, .owner = "one");
+        lock(&w, session(&w), "hot");
+    }
+    from = w.answers_n;
+    drains(&w);
+    for (int turns = 1; is_busy(&w); turns++) {
+        ck_assert_uint_le(w.answers_n - from, (size_t)(SLICE * turns));
+        next_turn(&w);
+    }
+    ck_assert_uint_eq(w.answers_n - from, 2 * MANY);
+    w.answers_seen = w.answers_n;
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis is reached again: what is to be freed of one name is tried by and by, and so is what is in doubt. */
+START_TEST(a_crowd_is_reached_in_slices)
+{
+    uint64_t s[MANY];
+    struct world w;
+
+    open_sliced(&w, SLICE);
+    read_many(&w, s);
+    for (int i = 0; i < MANY; i++) {
+        w.answers_seen = w.answers_n;
+        world_ask(&w, CORE_UNLOCK, s[i], "doc", reading);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "doc"), CORE_DOWN);
+    }
+    world_step(&w, &(struct core_event){.type = CORE_REACHED});
+    for (int turns = 1; is_busy(&w); turns++) {
+        ck_assert_int_le(count_all(&w, CORE_RELEASE), MANY + SLICE * turns);
+        next_turn(&w);
+    }
+    ck_assert_int_eq(count_all(&w, CORE_RELEASE), 2 * MANY);
+    w.answers_seen = w.answers_n;
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* A named owner has its grace from the moment at which its session went, however long that one's end takes. */
 START_TEST(sessions_of_many_owners_end_in_slices)
 {
@@ -443,7 +679,10 @@ main(void)
     const TTest *tests[] = {a_session_ends_in_slices, who_waits_behind_an_end, over_before_its_end,
                             leases_run_out_in_slices, a_renewal_that_comes_too_late, a_review_in_slices,
                             reclaimed_is_said_behind_the_review, reviews_one_behind_the_other, a_drain_in_slices,
-                            a_drain_and_an_attempt, a_break_in_slices, sessions_of_many_owners_end_in_slices};
+                            a_drain_and_an_attempt, a_break_in_slices, readers_are_reviewed_in_slices,
+                            reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
+                            waits_are_drained_in_slices, waits_of_one_claim_are_drained_in_slices,
+                            a_crowd_is_reached_in_slices, sessions_of_many_owners_end_in_slices};
 
     return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
 }
