@@ -2,7 +2,7 @@
  * locks.c -- names: the queue here, and what is heard of them.
  *
  * Owns the lock records from when they are made (names.c), and their queues, which come and go: whose turn it is, the
- * watch on the name's channel, BREAK. What an owner has of a lock is a claim (claims.c);
+ * watch on the channel of the name. What an owner has of a lock is a claim (claims.c); BREAK stands in breaks.c;
  * when Redis is asked for one, and for how many at a time, stands in attempts.c.
  *
  * While the name is taken elsewhere we hear its channel and have a timer at its
@@ -436,104 +436,6 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
     q->again = q->trying_n > 0;
     q->retry_us = 0;
     lock_wake(c, l);
-}
-
-void
-lock_break(struct core *c, struct request *r)
-{
-    struct lock *l = r->lock;
-    struct core_action a = {.type = CORE_BREAK_KEY};
-    bool untaken = false;
-
-    lock_linger_ends(c, l);
-    list_push_back(&l->queue->breaks, &r->claim_node);
-    timer_set(c, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
-    if (l->queue->break_op != 0) {
-        return; /* the one in flight answers for this one too */
-    }
-    l->queue->break_op = ++c->serial;
-    a.op = (struct core_op){.op = l->queue->break_op,
-                            .lock = queue_id(l),
-                            .claim = queue_id(l),
-                            .key = lock_key(l),
-                            .kind = l->kind,
-                            .value = l->value,
-                            .declared = l->declared || l->held_n > 0,
-                            .wakes = l->wakes,
-                            .token_floor = c->token_max,
-                            .untaken = &untaken};
-    core_act(c, &a);
-    if (untaken) {
-        lock_break_done(c, l, &(struct core_done){.outcome = CORE_DOWN});
-    }
-}
-
-/*
- * It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. And
- * what Redis has granted to one of ours meanwhile may be gone before we read of it.
- */
-void
-lock_broken(struct core *c, struct lock *l)
-{
-    uint32_t trying = l->queue->trying_n; /* they are in front */
-    struct list *pos, *nxt;
-
-    lock_room_ends(l);
-    list_each(pos, nxt, &l->queue->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (trying == 0) {
-            break;
-        }
-        trying -= cl->state == CLAIM_TRYING;
-        cl->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */
-    }
-    lock_suspect(c, l);
-}
-
-void
-lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
-{
-    bool ok = d->outcome == CORE_OK;
-    bool denied = d->outcome == CORE_DENIED || d->denied;
-    enum core_answer answer = ok                             ? CORE_LEFT
-                              : d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND
-                              : denied                     ? CORE_FORBIDDEN
-                                                           : CORE_UNAVAILABLE;
-
-    l->queue->break_op = 0;
-    if (ok) {
-        l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* none: a grace, so nobody came since */
-        job_begin(c, &l->queue->job);
-    }
-    /* Who holds it at another daemon hears of it now, not when it is renewed. */
-    if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
-        tell_lock(c, TELL_BROKEN, l);
-    }
-    if (d->outcome == CORE_UNKNOWN) {
-        lock_broken(c, l);
-    }
-    while (!list_empty(&l->queue->breaks)) {
-        request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->stamp);
-    }
-    l->queue->retry_us = ok ? 0 : l->queue->retry_us;
-    lock_wake(c, l);
-}
-
-/* They are in front: those who were granted it since came behind them. */
-bool
-lock_loses(struct core *c, struct lock *l)
-{
-    struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
-
-    if (cl != NULL && cl->token < l->queue->broken_token) {
-        claim_lose(c, cl, "broken", true);
-        return true;
-    }
-    job_end(&l->queue->job);
-    lock_wake(c, l);
-    return false;
 }
 
 void

@@ -427,18 +427,20 @@ void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
 struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
-void lock_break(struct core *c, struct request *r);
-void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
-void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
 bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
 void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
 enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
-bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
 void lock_drain(struct core *c, struct lock *l);
 void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 void lock_free(struct core *c, struct lock *l);
+
+/* breaks.c */
+void lock_break(struct core *c, struct request *r);
+void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
+bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
 
 /* attempts.c */
 void lock_try(struct core *c, struct lock *l, struct claim *next);
