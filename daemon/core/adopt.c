@@ -83,7 +83,7 @@ claim_of(struct core *c, const struct core_kept *k)
         return NULL;
     }
     cl->number = p->number;
-    cl->token = p->token;
+    claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
     cl->place_life_us = short_us(p->place_life_us, PLACE_MAX_US);
     cl->stamp = p->stamp;

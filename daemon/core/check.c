@@ -18,7 +18,7 @@ check_home(const struct list *home, unsigned states)
 
 /* What core keeps count of, counted. */
 struct tally {
-    uint64_t locks, keyed, queues, claims, held, doubts, ties, lost, turns;
+    uint64_t locks, keyed, queues, claims, fronts, held, doubts, ties, lost, turns;
     uint32_t waiting, blocked, flying[WINDOWS];
 };
 
@@ -70,6 +70,10 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(false);
     }
     t->claims++;
+    if (claim_front_bytes(cl->lock) > 0) {
+        t->fronts++;
+        assert(((const struct map_node *)(const void *)cl)[-1].number == (cl->token != 0 ? cl->token : claim_id(cl)));
+    }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
     t->doubts += (cl->doubt & DOUBT_LOST) != 0;
@@ -292,6 +296,7 @@ core_check(const struct core *c, int64_t now_us)
         t.locks++;
     }
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
+    assert(t.fronts == c->tokens.count);
     assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
     HASH_ITER(hh, c->peers, p, next_p)
     {

@@ -30,136 +30,39 @@ static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_LOST] = CLAIM_IN(IDLE),
 };
 
-void
-pair_begin(struct pair *p, const struct lock *l, const struct owner *o)
+static struct claim *
+claim_alloc(struct core *c, const struct lock *l)
 {
-    *p = (struct pair){.lock = l, .owner = o, .by_owner = o->claims_n <= l->claims_n};
-    if (p->by_owner) {
-        p->head[0] = &o->claims;
-        p->heads_n = 1;
-    } else {
-        p->head[0] = &l->holders;
-        p->head[1] = &l->queue->claims;
-        p->head[2] = &l->rest;
-        p->heads_n = 3;
-    }
-    p->next = p->head[0]->next;
+    size_t front = claim_front_bytes(l);
+    char *p = spares_take(&c->spares, front + sizeof(struct claim));
+
+    return p != NULL ? (struct claim *)(void *)(p + front) : NULL;
 }
 
-struct claim *
-pair_next(struct pair *p)
+static void
+claim_give(struct core *c, struct claim *cl)
 {
-    for (;;) {
-        struct claim *cl;
+    size_t front = claim_front_bytes(cl->lock);
 
-        while (p->next == p->head[p->at]) {
-            if (++p->at == p->heads_n) {
-                return NULL;
-            }
-            p->next = p->head[p->at]->next;
-        }
-        cl = p->by_owner ? container_of(p->next, struct claim, owner_node) : container_of(p->next, struct claim, node);
-        p->next = p->next->next;
-        if (cl->lock == p->lock && cl->owner == p->owner) {
-            return cl;
-        }
-    }
-}
-
-struct claim *
-claim_find(const struct lock *l, const struct owner *o)
-{
-    struct list *pos;
-    struct pair p;
-
-    if (o->claims_n > l->claims_n) {
-        pair_begin(&p, l, o);
-        return pair_next(&p);
-    }
-    for (pos = o->claims.next; pos != &o->claims; pos = pos->next) { /* what pair_next() would do, at half the price */
-        struct claim *cl = container_of(pos, struct claim, owner_node);
-
-        if (cl->lock == l) {
-            return cl;
-        }
-    }
-    return NULL;
-}
-
-struct claim *
-claim_first(const struct list *home, unsigned states)
-{
-    for (struct list *pos = home->next; pos != home; pos = pos->next) {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (states & (1u << cl->state)) {
-            return cl;
-        }
-    }
-    return NULL;
-}
-
-/* Of a kind with permits an owner has one claim for each; of the others it has one at most. */
-struct claim *
-claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
-{
-    struct claim *newest = NULL, *cl;
-    struct pair p;
-
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
-        if (cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
-            (newest == NULL || cl->token > newest->token)) {
-            newest = cl;
-        }
-    }
-    return newest;
-}
-
-/*
- * The claim that a LOCK is about; NULL when it needs one of its own. A permit is asked for anew each time, unless the
- * LOCK may only be a repetition (once), or the owner has a place that nobody waits in.
- */
-struct claim *
-claim_wanted(const struct lock *l, const struct owner *o, bool once)
-{
-    struct claim *kept = NULL, *cl;
-    struct pair p;
-
-    if (!lock_is(l, KIND_F_PERMITS)) {
-        return claim_find(l, o);
-    }
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
-        bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
-
-        if (cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
-            continue;
-        }
-        if (busy && once) {
-            return cl;
-        }
-        kept = busy || kept != NULL ? kept : cl;
-    }
-    return kept;
+    spares_give(&c->spares, (char *)cl - front, front + sizeof(*cl));
 }
 
 struct claim *
 claim_new(struct core *c, struct lock *l, struct owner *o)
 {
-    struct claim *cl = spares_take(&c->spares, sizeof(*cl));
+    struct claim *cl = claim_alloc(c, l);
 
     if (cl == NULL) {
         return NULL;
     }
     *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE, .turn_n = l->turn};
     if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
-        spares_give(&c->spares, cl, sizeof(*cl));
+        claim_give(c, cl);
         return NULL;
     }
-    if (!map_add(&c->claims, &cl->by_id, ++c->serial)) {
+    if (!claim_index(c, cl)) {
         timer_fini(c, &cl->timer);
-        spares_give(&c->spares, cl, sizeof(*cl));
+        claim_give(c, cl);
         return NULL;
     }
     list_init(&cl->node);
@@ -224,7 +127,7 @@ claim_free(struct core *c, struct claim *cl)
     assert(list_empty(&cl->requests) && cl->refs == 0);
     claim_forget(c, cl);
     count(c, cl, -1);
-    map_remove(&c->claims, &cl->by_id);
+    claim_unindex(c, cl);
     rounds_leave(c, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
@@ -234,7 +137,7 @@ claim_free(struct core *c, struct claim *cl)
     cl->owner->grace_us = --cl->owner->claims_n > 0 ? cl->owner->grace_us : 0;
     owner_wake(c, cl->owner);
     timer_fini(c, &cl->timer);
-    spares_give(&c->spares, cl, sizeof(*cl));
+    claim_give(c, cl);
 }
 
 /* IDLE, and nobody asks for it: it is freed by idle_free(), which looks for it in front. */

@@ -129,7 +129,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 void
 claim_lost_over(struct core *c, struct claim *cl)
 {
-    cl->token = 0;
+    claim_set_token(c, cl, 0);
     claim_move(c, cl, CLAIM_IDLE);
     claim_arm(c, cl);
 }
@@ -158,7 +158,7 @@ static void
 move_freed(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
-    cl->token = cl->lost ? cl->token : 0;
+    claim_set_token(c, cl, cl->lost ? cl->token : 0);
     if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
         claim_move(c, cl, CLAIM_SWEEP);
     } else if (cl->lost) {
@@ -229,11 +229,11 @@ claim_told_lost(struct core *c, struct claim *cl)
     pair_begin(&p, cl->lock, cl->owner);
     while ((other = pair_next(&p)) != NULL) {
         if (other->state == CLAIM_LOST) {
-            other->token = 0;
+            claim_set_token(c, other, 0);
             claim_move(c, other, CLAIM_IDLE);
         } else if (other->lost) {
             other->lost = false;
-            other->token = 0;
+            claim_set_token(c, other, 0);
             claim_keep(c, other);
         }
     }
@@ -288,7 +288,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
-        cl->token = 0;
+        claim_set_token(c, cl, 0);
         claim_move(c, cl, CLAIM_IDLE);
     }
     claim_arm(c, cl);

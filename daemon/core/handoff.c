@@ -159,7 +159,7 @@ take_token(struct core *c, struct claim *cl)
     const struct claim *bearer = bearer_of(c, cl);
 
     assert(bearer != NULL && bearer->room > 0); /* in_run() */
-    cl->token = bearer->token + 1;
+    claim_set_token(c, cl, bearer->token + 1);
     cl->room = bearer->room - 1u;
     c->token_max = cl->token > c->token_max ? cl->token : c->token_max;
 }

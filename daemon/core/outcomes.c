@@ -126,7 +126,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     cl->deadline_us = deadline_us;
     cl->placed = false;
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
-    cl->token = d->token;
+    claim_set_token(c, cl, d->token);
     cl->room = d->no_room ? 0 : cl->room;
     l->queue->trouble = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;

@@ -186,26 +186,6 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
     }
 }
 
-/* The claim a TOKEN stands for: whoever holds the name by it, or held it and does not know of the loss yet. */
-static struct claim *
-claim_by_token(const struct lock *l, uint64_t token)
-{
-    const struct list *lists[] = {&l->holders, &l->rest};
-    struct list *pos, *nxt;
-
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        list_each(pos, nxt, lists[i])
-        {
-            struct claim *cl = container_of(pos, struct claim, node);
-
-            if (cl->token == token) {
-                return cl;
-            }
-        }
-    }
-    return NULL;
-}
-
 /*
  * The record of an UNLOCK or RENEW; anything but GRANTED: there is none. A LOCK made its claim when it arrived, so if
  * there is none now there will be none when it would be this request's turn.
@@ -220,7 +200,7 @@ request_held(struct core *c, struct peer *p, const struct core_request *rq, enum
     struct owner *o;
 
     if (l != NULL && rq->token != 0 && rq->owner.n == 0) {
-        cl = claim_by_token(l, rq->token);
+        cl = claim_by_token(c, l, rq->token);
         answer = lock_has_one_token(c, l) ? CORE_STALE : CORE_NOT_HELD;
     } else if (l != NULL) {
         answer = owner_get(c, p, rq->owner, false, &o);

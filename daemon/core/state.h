@@ -333,6 +333,7 @@ struct core {
     struct map ties;
     struct map told_waits;
     struct map claims;
+    struct map tokens;      /* claim_token_node() */
     struct map by_name;     /* locks */
     struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
     struct map queues;      /* of those that have one */
@@ -448,7 +449,7 @@ void lock_attempt_succeeded(struct lock *l);
 void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
 void lock_released(struct core *c, struct lock *l, const struct core_done *d);
 
-/* claims.c */
+/* claim_index.c */
 /*
  * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides: a
  * hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
@@ -464,6 +465,15 @@ struct pair {
 void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
 struct claim *pair_next(struct pair *p); /* NULL: no more */
 struct claim *claim_find(const struct lock *l, const struct owner *o);
+bool claim_index(struct core *c, struct claim *cl); /* gives it its id; false: no memory */
+void claim_unindex(struct core *c, struct claim *cl);
+void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
+struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */
+struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
+struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
+
+/* claims.c */
 void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
 struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
@@ -473,11 +483,8 @@ void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_placed(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
-struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
-struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
-struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
 
 /* ends.c */
 void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
@@ -630,6 +637,22 @@ static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */
 {
     return (kind_rows[l->kind].flags & flags) != 0;
+}
+
+/*
+ * What several may hold has its claims found by their tokens: a node that lies in front of the record. Its number is the
+ * token; without one, the claim's id, so that the table has room for each.
+ */
+static inline struct map_node *
+claim_token_node(struct claim *cl)
+{
+    return (struct map_node *)(void *)cl - 1;
+}
+
+static inline size_t
+claim_front_bytes(const struct lock *l)
+{
+    return lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? sizeof(struct map_node) : 0;
 }
 
 /* HELD, and its name was broken since; its job has not come to it yet. */

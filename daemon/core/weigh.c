@@ -40,7 +40,9 @@ timer_share(const struct core *c)
 static size_t
 weigh_claim(const struct core *c, struct claim *cl)
 {
-    return block(cl) + map_share(&c->claims) + timer_share(c);
+    size_t front = claim_front_bytes(cl->lock);
+
+    return block((char *)cl - front) + map_share(&c->claims) + (front > 0 ? map_share(&c->tokens) : 0) + timer_share(c);
 }
 
 static size_t

@@ -4,6 +4,8 @@
  */
 #include "tests/unit/core_world.h"
 
+#include "daemon/core/state.h"
+
 #define THREE .kind = KIND_SEMAPHORE, .limit = 3
 
 /* s gets one more permit of "a"; returns its token. */
@@ -493,7 +495,7 @@ START_TEST(together)
 END_TEST
 
 /* Redis could give to who comes later what it has refused to somebody before him: he asks when that is known. */
-START_TEST(later)
+START_TEST(asked_later)
 {
     struct world w;
     struct flight op[3];
@@ -726,6 +728,39 @@ START_TEST(so_many_at_a_time)
 }
 END_TEST
 
+/* However many hold the name: none of them is looked at to find one by its token. */
+START_TEST(found_by_its_token)
+{
+    static const struct ask kinds[] = {{.kind = KIND_SEMAPHORE, .limit = 8}, {.kind = KIND_RW, .shared = true}};
+
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        uint64_t s, token[4];
+        struct world w;
+        struct lock *l;
+        struct list holders;
+        struct ask a = kinds[k];
+
+        world_open(&w);
+        for (int i = 0; i < 4; i++) {
+            s = session(&w);
+            token[i] = redis_grants(&w, "pool", world_ask(&w, CORE_LOCK, s, "pool", a))->token;
+        }
+        s = session(&w);
+        a.token = token[1];
+        redis_frees(&w, "pool", world_ask(&w, CORE_UNLOCK, s, "pool", a));
+        l = lock_find(w.core, slice_of("pool"));
+        holders = l->holders;
+        l->holders.next = l->holders.prev = NULL; /* whoever walks over them does not come back */
+        ck_assert_ptr_null(claim_by_token(w.core, l, 7));
+        ck_assert_ptr_null(claim_by_token(w.core, l, token[1]));
+        ck_assert_uint_eq(claim_by_token(w.core, l, token[2])->token, token[2]);
+        l->holders = holders;
+        expect_reply(&w, world_ask(&w, CORE_UNLOCK, s, "pool", a), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
 int
 main(void)
 {
@@ -734,6 +769,7 @@ main(void)
         up_to_the_limit,
         several_of_one_owner,
         by_token,
+        found_by_its_token,
         newest,
         once,
         session_ends,
@@ -745,7 +781,7 @@ main(void)
         unanswered,
         place_is_kept,
         together,
-        later,
+        asked_later,
         later_in_the_same_turn,
         some_taken,
         earliest_retry,
