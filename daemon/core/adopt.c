@@ -200,7 +200,10 @@ by_order(const void *left, const void *right)
     if (l->placed != r->placed) {
         return l->placed ? -1 : 1;
     }
-    return l->order < r->order ? -1 : l->order > r->order;
+    if (l->order != r->order) {
+        return l->order < r->order ? -1 : 1;
+    }
+    return l->token < r->token ? -1 : l->token > r->token; /* so do permits of one owner: share_put() */
 }
 
 /*

@@ -70,6 +70,13 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(false);
     }
     t->claims++;
+    if (lock_is(cl->lock, KIND_F_PERMITS)) { /* X2 of claim_index.c */
+        const struct permit *p = (const struct permit *)(const void *)cl - 1;
+
+        assert(p->share == share_find(c, cl->lock, cl->owner) && (cl->state == CLAIM_HELD) == (p->end.pos != 0));
+        assert(cl->state != CLAIM_HELD || heap_at(&p->share->ends, &p->end) == cl->deadline_us);
+        assert(p->share->held_n == p->share->ends.count && p->share->held_n <= p->share->claims_n);
+    }
     if (claim_front_bytes(cl->lock) > 0) {
         t->fronts++;
         assert(((const struct map_node *)(const void *)cl)[-1].number == (cl->token != 0 ? cl->token : claim_id(cl)));

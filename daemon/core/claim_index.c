@@ -1,12 +1,188 @@
 /*
  * claim_index.c -- how claims are found: by id, by owner and lock, and by token.
  *
- * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token; by
- *     its id while it has none, so that a token never needs memory.
+ * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token;
+ *     by its id while it has none, so that a token never needs memory.
+ * X2  Each permit is in the share of its owner and its lock (core.shares): HELD in `held`, which is in the order of
+ *     tokens, and in `ends`; else in `others`. So however many permits one owner has of a name, a LOCK or UNLOCK looks
+ *     at none but those it waits for or gives back.
  */
 #include <assert.h>
 
 #include "daemon/core/state.h"
+
+/* ---- permits ---- */
+
+static uint64_t
+pair_of(const struct core *c, const struct lock *l, const struct owner *o)
+{
+    const uint64_t ids[] = {l->by_name.number, o->id};
+
+    return hash_bytes(&c->key, ids, sizeof(ids));
+}
+
+struct share *
+share_find(const struct core *c, const struct lock *l, const struct owner *o)
+{
+    struct map_node *n;
+
+    if (!lock_is(l, KIND_F_PERMITS)) {
+        return NULL;
+    }
+    for (n = map_find(&c->shares, pair_of(c, l, o)); n != NULL; n = map_next(n)) {
+        struct share *sh = container_of(n, struct share, by_pair);
+
+        if (sh->lock == l && sh->owner == o) {
+            return sh;
+        }
+    }
+    return NULL;
+}
+
+static struct share *
+share_new(struct core *c, const struct claim *cl)
+{
+    struct share *sh = spares_take_zeroed(&c->spares, sizeof(*sh));
+
+    if (sh == NULL || !map_add(&c->shares, &sh->by_pair, pair_of(c, cl->lock, cl->owner))) {
+        spares_give(&c->spares, sh, sizeof(*sh));
+        return NULL;
+    }
+    sh->lock = cl->lock;
+    sh->owner = cl->owner;
+    list_init(&sh->held);
+    list_init(&sh->others);
+    heap_init(&sh->ends);
+    return sh;
+}
+
+static void
+share_free_empty(struct core *c, struct share *sh)
+{
+    if (sh->claims_n == 0) {
+        map_remove(&c->shares, &sh->by_pair);
+        heap_fini(&sh->ends);
+        spares_give(&c->spares, sh, sizeof(*sh));
+    }
+}
+
+/* False: no memory. */
+static bool
+share_join(struct core *c, struct claim *cl)
+{
+    struct share *sh = share_find(c, cl->lock, cl->owner);
+
+    sh = sh != NULL ? sh : share_new(c, cl);
+    if (sh == NULL) {
+        return false;
+    }
+    if (!heap_reserve(&sh->ends, sh->claims_n + 1)) {
+        share_free_empty(c, sh);
+        return false;
+    }
+    sh->claims_n++;
+    claim_permit(cl)->share = sh;
+    claim_permit(cl)->end = (struct heap_node){.what = 0};
+    list_push_back(&sh->others, &claim_permit(cl)->node);
+    return true;
+}
+
+/* Off its list and its heap, or onto those that it belongs to. */
+static void
+share_take_off(struct claim *cl, bool held)
+{
+    struct permit *p = claim_permit(cl);
+
+    p->share->held_n -= held;
+    list_remove(&p->node);
+    heap_remove(&p->share->ends, &p->end);
+}
+
+static void
+share_put(struct claim *cl)
+{
+    struct permit *p = claim_permit(cl);
+    struct list *pos = &p->share->held;
+
+    if (cl->state != CLAIM_HELD) {
+        list_push_back(&p->share->others, &p->node);
+        return;
+    }
+    while (cl->token != 0 && pos->prev != &p->share->held &&
+           permit_claim(container_of(pos->prev, struct permit, node))->token > cl->token) { /* only when adopted */
+        pos = pos->prev;
+    }
+    list_insert_before(pos, &p->node);
+    heap_set(&p->share->ends, &p->end, cl->deadline_us);
+    p->share->held_n++;
+}
+
+void
+share_moved(struct claim *cl, bool was_held)
+{
+    if (lock_is(cl->lock, KIND_F_PERMITS) && (was_held || cl->state == CLAIM_HELD)) {
+        share_take_off(cl, was_held);
+        share_put(cl);
+    }
+}
+
+void
+share_swapped(struct claim *a, struct claim *b)
+{
+    if (lock_is(a->lock, KIND_F_PERMITS)) {
+        struct share *of_a = claim_permit(a)->share;
+
+        share_take_off(a, a->state == CLAIM_HELD);
+        share_take_off(b, b->state == CLAIM_HELD);
+        claim_permit(a)->share = claim_permit(b)->share;
+        claim_permit(b)->share = of_a;
+        share_put(a);
+        share_put(b);
+    }
+}
+
+void
+share_deadline(struct claim *cl)
+{
+    struct permit *p = lock_is(cl->lock, KIND_F_PERMITS) ? claim_permit(cl) : NULL;
+
+    if (p != NULL && heap_at(&p->share->ends, &p->end) != cl->deadline_us) {
+        heap_set(&p->share->ends, &p->end, cl->deadline_us);
+    }
+}
+
+/* Where some have run out, or were broken, and their timers or job have not come to them yet, each is looked at. */
+int64_t
+share_left(const struct core *c, const struct claim *but)
+{
+    const struct share *sh = share_find(c, but->lock, but->owner);
+    struct list *pos, *nxt;
+    int64_t n = 0;
+
+    if (sh == NULL) {
+        return 0;
+    }
+    if (heap_min_at(&sh->ends) > c->now_us && !job_stands(&but->lock->queue->job)) {
+        return (int64_t)sh->held_n - (but->state == CLAIM_HELD);
+    }
+    list_each(pos, nxt, &sh->held)
+    {
+        const struct claim *cl = permit_claim(container_of(pos, struct permit, node));
+
+        n += cl != but && claim_is_held(cl, c->now_us);
+    }
+    return n;
+}
+
+struct claim *
+share_first_end(struct claim *of)
+{
+    struct heap_node *n = lock_is(of->lock, KIND_F_PERMITS) ? heap_min(&claim_permit(of)->share->ends) : NULL;
+
+    return n != NULL ? permit_claim(container_of(n, struct permit, end)) : NULL;
+}
+
+/* ---- all of them ---- */
 
 bool
 claim_index(struct core *c, struct claim *cl)
@@ -20,6 +196,11 @@ claim_index(struct core *c, struct claim *cl)
         map_remove(&c->claims, &cl->by_id);
         return false;
     }
+    if (lock_is(cl->lock, KIND_F_PERMITS) && !share_join(c, cl)) {
+        map_remove(&c->tokens, claim_token_node(cl));
+        map_remove(&c->claims, &cl->by_id);
+        return false;
+    }
     return true;
 }
 
@@ -29,6 +210,13 @@ claim_unindex(struct core *c, struct claim *cl)
     map_remove(&c->claims, &cl->by_id);
     if (claim_front_bytes(cl->lock) > 0) {
         map_remove(&c->tokens, claim_token_node(cl));
+    }
+    if (lock_is(cl->lock, KIND_F_PERMITS)) {
+        struct share *sh = claim_permit(cl)->share;
+
+        share_take_off(cl, cl->state == CLAIM_HELD);
+        sh->claims_n--;
+        share_free_empty(c, sh);
     }
 }
 
@@ -68,12 +256,37 @@ pair_next(struct pair *p)
     }
 }
 
+/* Of several permits one that is held; else one whose loss its owner is to be told of. */
+static struct claim *
+find_permit(const struct share *sh)
+{
+    struct list *pos, *nxt;
+
+    if (!list_empty(&sh->held)) {
+        return permit_claim(container_of(sh->held.next, struct permit, node));
+    }
+    list_each(pos, nxt, &sh->others)
+    {
+        struct claim *cl = permit_claim(container_of(pos, struct permit, node));
+
+        if (cl->lost || cl->state == CLAIM_LOST) {
+            return cl;
+        }
+    }
+    return permit_claim(container_of(sh->others.next, struct permit, node));
+}
+
 struct claim *
-claim_find(const struct lock *l, const struct owner *o)
+claim_find(const struct core *c, const struct lock *l, const struct owner *o)
 {
     struct list *pos;
     struct pair p;
 
+    if (lock_is(l, KIND_F_PERMITS)) {
+        const struct share *sh = share_find(c, l, o);
+
+        return sh != NULL ? find_permit(sh) : NULL;
+    }
     if (o->claims_n > l->claims_n) {
         pair_begin(&p, l, o);
         return pair_next(&p);
@@ -103,19 +316,19 @@ claim_first(const struct list *home, unsigned states)
 
 /* Of a kind with permits an owner has one claim for each; of the others it has one at most. */
 struct claim *
-claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
+claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token)
 {
-    struct claim *newest = NULL, *cl;
-    struct pair p;
+    const struct share *sh = share_find(c, l, o);
+    struct claim *cl = NULL;
 
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
-        if (cl->state == CLAIM_HELD && (token == 0 || cl->token == token) &&
-            (newest == NULL || cl->token > newest->token)) {
-            newest = cl;
-        }
+    if (token != 0 && sh != NULL) {
+        cl = claim_by_token(c, l, token);
+    } else if (sh != NULL) {
+        cl = list_empty(&sh->held) ? NULL : permit_claim(container_of(sh->held.prev, struct permit, node));
+    } else if (!lock_is(l, KIND_F_PERMITS)) {
+        cl = claim_find(c, l, o);
     }
-    return newest;
+    return cl != NULL && cl->state == CLAIM_HELD && cl->owner == o && (token == 0 || cl->token == token) ? cl : NULL;
 }
 
 /*
@@ -123,25 +336,32 @@ claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token)
  * LOCK may only be a repetition (once), or the owner has a place that nobody waits in.
  */
 struct claim *
-claim_wanted(const struct lock *l, const struct owner *o, bool once)
+claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once)
 {
-    struct claim *kept = NULL, *cl;
-    struct pair p;
+    const struct share *sh = share_find(c, l, o);
+    struct claim *kept = NULL;
+    struct list *pos, *nxt;
 
     if (!lock_is(l, KIND_F_PERMITS)) {
-        return claim_find(l, o);
+        return claim_find(c, l, o);
     }
-    pair_begin(&p, l, o);
-    while ((cl = pair_next(&p)) != NULL) {
-        bool busy = cl->refs > 0 || cl->state == CLAIM_HELD;
+    if (sh == NULL) {
+        return NULL;
+    }
+    if (once && !list_empty(&sh->held)) {
+        return permit_claim(container_of(sh->held.next, struct permit, node));
+    }
+    list_each(pos, nxt, &sh->others)
+    {
+        struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
         if (cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
             continue;
         }
-        if (busy && once) {
+        if (cl->refs > 0 && once) {
             return cl;
         }
-        kept = busy || kept != NULL ? kept : cl;
+        kept = cl->refs > 0 || kept != NULL ? kept : cl;
     }
     return kept;
 }
@@ -157,6 +377,7 @@ claim_set_token(struct core *c, struct claim *cl, uint64_t token)
         added = map_add(&c->tokens, claim_token_node(cl), token != 0 ? token : claim_id(cl));
     }
     assert(added); /* where it was there is room */
+    share_moved(cl, cl->state == CLAIM_HELD);
 }
 
 static bool

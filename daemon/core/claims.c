@@ -190,6 +190,7 @@ void
 claim_move(struct core *c, struct claim *cl, enum claim_state to)
 {
     struct list *from = home_of(cl), *home, *pos;
+    bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
     claim_doubt(c, cl, 0);
@@ -200,7 +201,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     } else if (cl->state == CLAIM_LOST) {
         cl->retry_us = 0;
     }
+    was_held = cl->state == CLAIM_HELD;
     cl->state = to;
+    share_moved(cl, was_held);
     count(c, cl, 1);
     if (to == CLAIM_IDLE) {
         claim_forget(c, cl);
@@ -295,6 +298,7 @@ claim_arm(struct core *c, struct claim *cl)
         break;
     case CLAIM_HELD:
         claim_waits_anew(c, cl);
+        share_deadline(cl);
         at_us = held_next_us(c, cl);
         break;
     case CLAIM_LINGERING:

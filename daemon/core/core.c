@@ -99,6 +99,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     map_init(&c->told_waits);
     map_init(&c->claims);
     map_init(&c->tokens);
+    map_init(&c->shares);
     map_init(&c->by_name);
     map_init(&c->by_key);
     map_init(&c->queues);
@@ -175,6 +176,7 @@ core_free(struct core **cp)
     map_fini(&c->told_waits);
     map_fini(&c->claims);
     map_fini(&c->tokens);
+    map_fini(&c->shares);
     map_fini(&c->by_name);
     map_fini(&c->by_key);
     map_fini(&c->queues);

@@ -219,23 +219,33 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
 }
 
+static void
+told_lost(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_LOST) {
+        claim_set_token(c, cl, 0);
+        claim_move(c, cl, CLAIM_IDLE);
+    } else if (cl->lost) {
+        cl->lost = false;
+        claim_set_token(c, cl, 0);
+        claim_keep(c, cl);
+    }
+}
+
 /* Its owner knows now. Of several permits that it lost it is told once; and told once is told. */
 void
 claim_told_lost(struct core *c, struct claim *cl)
 {
-    struct claim *other;
-    struct pair p;
+    const struct share *sh = share_find(c, cl->lock, cl->owner);
+    struct list *pos, *nxt;
 
-    pair_begin(&p, cl->lock, cl->owner);
-    while ((other = pair_next(&p)) != NULL) {
-        if (other->state == CLAIM_LOST) {
-            claim_set_token(c, other, 0);
-            claim_move(c, other, CLAIM_IDLE);
-        } else if (other->lost) {
-            other->lost = false;
-            claim_set_token(c, other, 0);
-            claim_keep(c, other);
-        }
+    if (sh == NULL) {
+        told_lost(c, cl);
+        return;
+    }
+    list_each(pos, nxt, &sh->others)
+    {
+        told_lost(c, permit_claim(container_of(pos, struct permit, node)));
     }
 }
 

@@ -271,6 +271,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     rebind(next, held);
     rebind_waiting(next, held);
     swap_owners(held, next);
+    share_swapped(held, next);
     if (leaves->number == held->number) {
         leaves->number = ++c->serial;
     }
@@ -288,7 +289,7 @@ given_back(struct core *c, struct claim *cl, struct request *r)
 {
     lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     if (r != NULL) {
-        request_finish(c, r, CORE_LEFT, permits_left(c, cl));
+        request_finish(c, r, CORE_LEFT, share_left(c, cl));
     }
 }
 

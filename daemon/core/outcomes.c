@@ -367,24 +367,6 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
 }
 
-/* A hold that was given back was the last of its claim; of a kind with permits the owner may have other claims. */
-int64_t
-permits_left(const struct core *c, const struct claim *cl)
-{
-    const struct claim *other;
-    struct pair p;
-    int64_t n = 0;
-
-    if (!lock_is(cl->lock, KIND_F_PERMITS)) {
-        return 0;
-    }
-    pair_begin(&p, cl->lock, cl->owner);
-    while ((other = pair_next(&p)) != NULL) {
-        n += other != cl && claim_is_held(other, c->now_us);
-    }
-    return n;
-}
-
 static void
 release_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -410,7 +392,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
             lock_news(c, cl, CORE_NEWS_LOST, "gone in Redis");
         }
         if (r != NULL) {
-            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, permits_left(c, cl));
+            request_finish(c, r, lost ? CORE_WAS_LOST : CORE_LEFT, share_left(c, cl));
         }
         lock_released(c, cl->lock, d);
         claim_freed(c, cl, !lost);

@@ -67,22 +67,10 @@ grant_of(const struct claim *cl)
 
 /* "Left": the claim is held; or, of permits, others of its owner are, and count until the first of them ends. */
 static struct core_grant
-left_of(const struct claim *cl)
+left_of(struct claim *cl)
 {
-    const struct claim *first = NULL, *other;
-    struct pair p;
+    const struct claim *first = cl->state == CLAIM_HELD ? cl : share_first_end(cl);
 
-    if (cl->state == CLAIM_HELD) {
-        return grant_of(cl);
-    }
-    if (lock_is(cl->lock, KIND_F_PERMITS)) {
-        pair_begin(&p, cl->lock, cl->owner);
-        while ((other = pair_next(&p)) != NULL) {
-            if (other->state == CLAIM_HELD) {
-                first = first == NULL || other->deadline_us < first->deadline_us ? other : first;
-            }
-        }
-    }
     return first != NULL ? grant_of(first) : (struct core_grant){0, 0, 0};
 }
 

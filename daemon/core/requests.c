@@ -129,7 +129,7 @@ request_lock(struct core *c, struct peer *p, const struct core_request *rq, stru
     if (answer != CORE_GRANTED) {
         return answer;
     }
-    cl = claim_wanted(l, o, rq->once || rq->fresh);
+    cl = claim_wanted(c, l, o, rq->once || rq->fresh);
     if (cl == NULL && l->kind != rq->spec.kind && lock_is(l, KIND_F_PERMITS)) {
         return CORE_WRONG_KIND; /* one more permit, but by the present rules its owner expects to be alone */
     }
@@ -205,7 +205,7 @@ request_held(struct core *c, struct peer *p, const struct core_request *rq, enum
     } else if (l != NULL) {
         answer = owner_get(c, p, rq->owner, false, &o);
         if (answer == CORE_GRANTED) {
-            cl = claim_find(l, o);
+            cl = claim_find(c, l, o);
             answer = CORE_NOT_HELD;
         }
     }
@@ -355,7 +355,7 @@ find_permit(struct core *c, struct request *r)
     struct claim *cl = NULL;
 
     if (r->verb != CORE_LOCK && lock_is(r->claim->lock, KIND_F_PERMITS)) {
-        cl = claim_newest_held(r->claim->lock, r->owner, r->token);
+        cl = claim_newest_held(c, r->claim->lock, r->owner, r->token);
     }
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);

@@ -334,6 +334,7 @@ struct core {
     struct map told_waits;
     struct map claims;
     struct map tokens;      /* claim_token_node() */
+    struct map shares;      /* share.by_pair */
     struct map by_name;     /* locks */
     struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
     struct map queues;      /* of those that have one */
@@ -450,6 +451,23 @@ void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done 
 void lock_released(struct core *c, struct lock *l, const struct core_done *d);
 
 /* claim_index.c */
+/* What one owner has of one name with permits: the permits that it holds, and what it waits for or gives back. */
+struct share {
+    struct map_node by_pair; /* core.shares; its number is a keyed hash of both */
+    const struct lock *lock;
+    const struct owner *owner;
+    struct list held;        /* permit.node, by rising tokens */
+    struct list others;
+    struct heap ends;        /* permit.end: deadlines of those that are held; has room for all */
+    uint32_t held_n, claims_n;
+};
+/* NULL: it has nothing of it, or that has no permits. */
+struct share *share_find(const struct core *c, const struct lock *l, const struct owner *o);
+int64_t share_left(const struct core *c, const struct claim *but); /* permits that the owner holds beside that one */
+struct claim *share_first_end(struct claim *of); /* of the permits that its owner holds; NULL: it holds none */
+void share_moved(struct claim *cl, bool was_held); /* its state has changed */
+void share_swapped(struct claim *a, struct claim *b); /* so have their owners */
+void share_deadline(struct claim *cl); /* HELD: its deadline may have */
 /*
  * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides: a
  * hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
@@ -464,14 +482,14 @@ struct pair {
 };
 void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
 struct claim *pair_next(struct pair *p); /* NULL: no more */
-struct claim *claim_find(const struct lock *l, const struct owner *o);
+struct claim *claim_find(const struct core *c, const struct lock *l, const struct owner *o);
 bool claim_index(struct core *c, struct claim *cl); /* gives it its id; false: no memory */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
 struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */
 struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
-struct claim *claim_wanted(const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
-struct claim *claim_newest_held(const struct lock *l, const struct owner *o, uint64_t token);
+struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
 
 /* claims.c */
 void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
@@ -551,7 +569,6 @@ void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD no
 void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
 void claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
 void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
-int64_t permits_left(const struct core *c, const struct claim *cl); /* that its owner holds beside it */
 
 /* handoff.c */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
@@ -649,10 +666,32 @@ claim_token_node(struct claim *cl)
     return (struct map_node *)(void *)cl - 1;
 }
 
+/* A permit: in front of that node. */
+struct permit {
+    struct share *share;
+    struct list node;     /* share.held, share.others */
+    struct heap_node end; /* HELD: share.ends */
+    struct map_node token;
+};
+
+static inline struct permit *
+claim_permit(struct claim *cl)
+{
+    return (struct permit *)(void *)cl - 1;
+}
+
+static inline struct claim *
+permit_claim(struct permit *p)
+{
+    return (struct claim *)(void *)(p + 1);
+}
+
 static inline size_t
 claim_front_bytes(const struct lock *l)
 {
-    return lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? sizeof(struct map_node) : 0;
+    size_t token = lock_is(l, KIND_F_SHARED) ? sizeof(struct map_node) : 0;
+
+    return lock_is(l, KIND_F_PERMITS) ? sizeof(struct permit) : token;
 }
 
 /* HELD, and its name was broken since; its job has not come to it yet. */

@@ -239,7 +239,7 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
 
     HASH_FIND_BYHASHVALUE(hh, c->owners, owner.p, owner.n, hash_name(&c->key, owner.p, owner.n), o);
     if (l != NULL && o != NULL) {
-        cl = lock_is(l, KIND_F_PERMITS) ? claim_newest_held(l, o, 0) : claim_find(l, o);
+        cl = lock_is(l, KIND_F_PERMITS) ? claim_newest_held(c, l, o, 0) : claim_find(c, l, o);
     }
     if (cl == NULL || !claim_is_held(cl, now_us)) {
         return false;

@@ -89,7 +89,7 @@ is_refused(const struct answer *a)
 static long
 out_of(const struct core *c)
 {
-    return alive - (c->claims.chain != NULL) - (c->tokens.chain != NULL) - (c->by_name.chain != NULL) - (c->by_key.chain != NULL) -
+    return alive - (c->claims.chain != NULL) - (c->tokens.chain != NULL) - (c->shares.chain != NULL) - (c->by_name.chain != NULL) - (c->by_key.chain != NULL) -
            (c->queues.chain != NULL) - (c->ties.chain != NULL);
 }
 

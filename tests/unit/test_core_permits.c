@@ -761,6 +761,44 @@ START_TEST(found_by_its_token)
 }
 END_TEST
 
+/* However many permits one owner has: none of them is looked at to take or to give back one. */
+START_TEST(very_many_of_one_owner)
+{
+    struct claim *last, *first;
+    const struct owner *o;
+    uint64_t s, token[4];
+    struct world w;
+    struct lock *l;
+    struct list holders, claims;
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 4; i++) {
+        uint64_t id = lock(&w, s, "pool", .kind = KIND_SEMAPHORE, .limit = 8, .lease_us = SEC(i == 2 ? 5 : 60));
+
+        token[i] = redis_grants(&w, "pool", id)->token;
+    }
+    l = lock_find(w.core, slice_of("pool"));
+    last = claim_by_token(w.core, l, token[3]);
+    first = claim_by_token(w.core, l, token[2]);
+    o = last->owner;
+    holders = l->holders;
+    claims = o->claims;
+    l->holders.next = l->holders.prev = NULL; /* whoever walks over them does not come back */
+    last->owner->claims.next = last->owner->claims.prev = NULL;
+    ck_assert_ptr_eq(claim_newest_held(w.core, l, o, 0), last);
+    ck_assert_ptr_eq(claim_newest_held(w.core, l, o, token[2]), first);
+    ck_assert_ptr_null(claim_newest_held(w.core, l, o, 7));
+    ck_assert_ptr_null(claim_wanted(w.core, l, o, false));
+    ck_assert_uint_eq(claim_wanted(w.core, l, o, true)->token, token[0]);
+    ck_assert_ptr_eq(share_first_end(last), first);
+    ck_assert_int_eq(share_left(w.core, last), 3);
+    l->holders = holders;
+    last->owner->claims = claims;
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -770,6 +808,7 @@ main(void)
         several_of_one_owner,
         by_token,
         found_by_its_token,
+        very_many_of_one_owner,
         newest,
         once,
         session_ends,

@@ -183,6 +183,34 @@ START_TEST(leases_run_out_in_slices)
 }
 END_TEST
 
+/* Permits that have run out are not counted as left, though their timers have not had their turn. */
+START_TEST(permits_run_out_in_slices)
+{
+    struct ask a = {.kind = KIND_SEMAPHORE, .limit = 2 * MANY, .lease_us = SEC(60)};
+    struct world w;
+    uint64_t s, id;
+
+    open_sliced(&w, 1);
+    s = session(&w);
+    for (int i = 0; i < MANY + 2; i++) {
+        a.lease_us = SEC(i < MANY ? 2 : 60);
+        redis_grants(&w, "pool", world_ask(&w, CORE_LOCK, s, "pool", a));
+    }
+    stall(&w, SEC(3));
+    id = world_ask(&w, CORE_UNLOCK, s, "pool", (struct ask){.kind = KIND_SEMAPHORE});
+    skip_all(&w);
+    for (size_t i = MANY + 2; i < w.flights_n; i++) {
+        if (w.flights[i].op.claim == w.flights[MANY + 1].op.claim) {
+            world_done(&w, w.flights[i], (struct core_done){.outcome = CORE_OK});
+        }
+        skip_all(&w);
+    }
+    ck_assert_uint_gt(w.core->held_n, 2);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    world_close(&w);
+}
+END_TEST
+
 /* The answer to a renewal finds the lease over, though its timer has not had its turn: it is lost, and not renewed. */
 START_TEST(a_renewal_that_comes_too_late)
 {
@@ -677,7 +705,7 @@ int
 main(void)
 {
     const TTest *tests[] = {a_session_ends_in_slices, who_waits_behind_an_end, over_before_its_end,
-                            leases_run_out_in_slices, a_renewal_that_comes_too_late, a_review_in_slices,
+                            leases_run_out_in_slices, permits_run_out_in_slices, a_renewal_that_comes_too_late, a_review_in_slices,
                             reclaimed_is_said_behind_the_review, reviews_one_behind_the_other, a_drain_in_slices,
                             a_drain_and_an_attempt, a_break_in_slices, readers_are_reviewed_in_slices,
                             reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
