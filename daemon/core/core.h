@@ -81,7 +81,8 @@ enum core_event_type {
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
     CORE_GONE,     /* the session has ended */
     CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
-    CORE_UNTOLD,   /* this grant cannot be told any more: it is taken back, and its owner told LOST */
+    CORE_UNTOLD,   /* this grant cannot be told any more: the hold that it counted is taken back. If that was the only
+                      one, the owner is told LOST */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
@@ -131,6 +132,8 @@ enum core_outcome {
 struct core_grant {
     uint64_t claim, token;
     int64_t until_us; /* its deadline */
+    bool counted;     /* the answer says that one hold more was counted ... */
+    bool shared;      /* ... a shared one */
 };
 
 /* The outcome of one operation; `claim` (for BREAK too, which names its queue so) and `op` are those of the action. */

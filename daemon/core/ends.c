@@ -281,8 +281,11 @@ claim_untold(struct core *c, const struct core_grant *g, bool told)
     if (told && (cl->lost || cl->state == CLAIM_LOST)) {
         claim_told_lost(c, cl);
         lock_wake(c, cl->lock);
-    } else if (!told && cl->state == CLAIM_HELD && claim_holds(cl) == 1) { /* of more, its owner was told of another */
-        claim_lose(c, cl, "granted too late to be told", false);
+    } else if (!told && g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
+        /* Of several holds its owner was told of the others; without memory it loses them, too, and hears of that. */
+        if (claim_holds(cl) == 1 || !request_give_back(c, cl, g->shared)) {
+            claim_lose(c, cl, "granted too late to be told", false);
+        }
     }
 }
 

@@ -451,7 +451,7 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .session = cl->session,
                                       .reason = reason};
     if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
-        a.publish.relies = (struct core_grant){claim_id(cl), cl->token, cl->deadline_us};
+        a.publish.relies = (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
     }
     core_act(c, &a);
 }

@@ -62,7 +62,7 @@ reply_of(const struct request *r, enum core_answer answer)
 static struct core_grant
 grant_of(const struct claim *cl)
 {
-    return (struct core_grant){claim_id(cl), cl->token, cl->deadline_us};
+    return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
 }
 
 /* "Left": the claim is held; or, of permits, others of its owner are, and count until the first of them ends. */
@@ -71,7 +71,7 @@ left_of(struct claim *cl)
 {
     const struct claim *first = cl->state == CLAIM_HELD ? cl : share_first_end(cl);
 
-    return first != NULL ? grant_of(first) : (struct core_grant){0, 0, 0};
+    return first != NULL ? grant_of(first) : (struct core_grant){0};
 }
 
 /* The end of a request: its answer, where there is somebody to hear it. */
@@ -99,6 +99,8 @@ request_grant(struct core *c, struct request *r)
     c->metrics->grants++;
     rp.holds = claim_holds(cl);
     rp.relies = grant_of(cl);
+    rp.relies.counted = !r->uncounted;
+    rp.relies.shared = r->shared;
     rp.lease_us = cl->deadline_us - c->now_us;
     rp.waited_us = c->now_us - r->arrived_us;
     answer(c, r, &rp);

@@ -11,6 +11,7 @@
 
 #include "daemon/core/state.h"
 
+/* p NULL: of no session, and nobody hears the answer. */
 static struct request *
 request_new(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
 {
@@ -42,7 +43,10 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     list_init(&r->hurry_node);
     list_init(&r->search_node);
     list_init(&r->ask_node);
-    list_push_back(&p->requests, &r->peer_node);
+    list_init(&r->peer_node);
+    if (p != NULL) {
+        list_push_back(&p->requests, &r->peer_node);
+    }
     return r;
 }
 
@@ -231,6 +235,21 @@ holder_arrives(struct core *c, struct peer *p, const struct core_request *rq, en
     } else {
         request_begin(c, r, rq->token == 0 || rq->owner.n != 0);
     }
+}
+
+bool
+request_give_back(struct core *c, struct claim *cl, bool shared)
+{
+    const struct core_request rq = {.shared = shared, .token = cl->token};
+    struct request *r = request_new(c, NULL, &rq, CORE_UNLOCK);
+
+    if (r == NULL) {
+        return false;
+    }
+    r->silent = true;
+    request_bind(c, r, cl);
+    request_begin(c, r, false);
+    return true;
 }
 
 static void

@@ -595,6 +595,8 @@ enum core_answer request_lock(struct core *c, struct peer *p, const struct core_
 enum core_answer request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
                               struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
+/* One hold, by an UNLOCK that nobody hears about. False: no memory. */
+bool request_give_back(struct core *c, struct claim *cl, bool shared);
 
 /* request_ends.c */
 void request_grant(struct core *c, struct request *r);

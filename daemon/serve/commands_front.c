@@ -127,7 +127,7 @@ counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *
 static void
 write_holder(const struct engine *e, const struct core_lock_view *v, struct outbox *box, struct writer *w)
 {
-    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
     struct outbox_claim claim = outbox_begin(box);
 
     writer_bulk(w, v->owner.name);

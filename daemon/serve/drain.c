@@ -30,7 +30,7 @@ static void
 add_lock(void *ctx, const struct core_lock_view *v)
 {
     struct naming *n = ctx;
-    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
 
     if (v->token == 0 || n->shown == NAMES_SHOWN) {
         return;

@@ -244,7 +244,7 @@ struct tabling {
 static void
 rely(const struct tabling *t, uint64_t claim, uint64_t token, int64_t deadline_us)
 {
-    struct core_grant g = {claim, token, deadline_us};
+    struct core_grant g = {.claim = claim, .token = token, .until_us = deadline_us};
 
     if (t->table.left_out == 0) {
         outbox_rely(t->in->box, &g, t->in->engine->metrics.lost);

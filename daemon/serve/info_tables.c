@@ -62,7 +62,7 @@ static void
 lock_row(void *ctx, const struct core_lock_view *v)
 {
     struct table_work *w = ctx;
-    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
     struct look_text text;
     struct fields f = {.n = 0};
 

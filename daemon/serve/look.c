@@ -103,7 +103,7 @@ look_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
 void
 look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v, struct fields_spot state)
 {
-    struct core_grant g = {v->claim, v->token, v->deadline_us};
+    struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
 
     if (state.to > state.from) {
         outbox_says_held(box, &g, state.from, e->metrics.lost);

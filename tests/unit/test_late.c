@@ -140,6 +140,42 @@ START_TEST(what_was_granted_with_it_is_taken_back)
 }
 END_TEST
 
+static const struct {
+    const char *held, *mlock, *unlock, *free;
+} held_before[] = {
+    {"LOCK c OWNER me\n", "MLOCK 2 b c OWNER me\n", "UNLOCK c OWNER me\n", ":0\r\n"},
+    {"LOCK c OWNER me\n", "MLOCK 2 b c OWNER me ONCE\n", "UNLOCK c OWNER me\n", ":0\r\n"},
+    {"LOCK c OWNER me\nLOCK c OWNER me\n", "MLOCK 2 b c OWNER me\n", "UNLOCK c OWNER me\nUNLOCK c OWNER me\n",
+     ":1\r\n:0\r\n"},
+    {"LOCK c OWNER me KIND rw\n", "MLOCK 2 b c OWNER me KIND rw SHARED\n",
+     "UNLOCK c OWNER me SHARED\nUNLOCK c OWNER me\n", "-NOTHELD this owner does not hold the lock\r\n:0\r\n"},
+};
+
+/* ... and of a name that the owner held before, only what the MLOCK added: nothing, where it was ONCE. */
+START_TEST(what_was_held_before_is_kept_as_it_was)
+{
+    struct client c = come(), d = come();
+    struct buf b;
+
+    setup(&d, "LOCK x\n");
+    setup(&c, held_before[_i].held);
+    say(&c, "LOCK x WAIT 60s OWNER other\n");
+    say(&c, held_before[_i].mlock);
+    settle();
+    say(&d, "BREAK b\nUNLOCK x\n");
+    settle();
+    buf_init(&b, 0);
+    hear(&c, &b);
+    ck_assert_msg(strstr(b.p, "\r\n" LOST) != NULL, "%s", b.p); /* behind the token of x */
+    buf_fini(&b);
+    say(&c, held_before[_i].unlock);
+    settle();
+    expect(&c, held_before[_i].free);
+    leave(&c);
+    leave(&d);
+}
+END_TEST
+
 /* ---- behind another owner's wait ---- */
 
 START_TEST(what_waited_for_its_turn_is_looked_at_again)
@@ -365,6 +401,8 @@ main(void)
     tcase_add_loop_test(tc, nothing_is_said_to_be_held_behind_a_stop, 0, n);
     tcase_add_loop_test(tc, what_is_still_held_behind_a_stop_is_said, 0, n);
     tcase_add_loop_test(tc, half_of_a_time_that_is_too_long_ends_the_connection, 0, 2);
+    tcase_add_loop_test(tc, what_was_held_before_is_kept_as_it_was, 0,
+                        (int)(sizeof(held_before) / sizeof(held_before[0])));
     tcase_add_loop_test(tc, what_is_seen_is_not_said_to_be_held, 0, 2);
     return house_run("late", tc);
 #else
