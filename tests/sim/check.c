@@ -50,7 +50,7 @@
 #include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
 
-enum { CORE_CHECK_EVERY = 64, LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000 };
+enum { CORE_CHECK_EVERY = 64, LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000, OPERATION_US = 1000 * 1000 };
 
 static bool
 name_has(const struct name *n, unsigned flag)
@@ -220,12 +220,20 @@ was_refused(const struct session *s, const struct asked *a, int name)
     return s->unavailable_us[name] != 0 && a->at_us < s->unavailable_us[name] + 15 * US_PER_S;
 }
 
+/* When his LOCK was cancelled an attempt for it may have been in flight, and it may be still. */
+static bool
+has_attempt_of_cancelled(const struct session *s, const struct asked *a, int name)
+{
+    return s->cancelled_us[name] != 0 && a->at_us < s->cancelled_us[name] + OPERATION_US;
+}
+
 /*
  * S5. Readers go together, and a place in Redis counts more than one here: of those nothing is said. Nor of those whose
  * last hold, or attempt, is still being given back when they ask (as it is where who had it last asks while it lingers,
  * for more than is left of it): others may ask right behind that release, they themselves only when it is answered; or
  * whose attempt, which was answered for them too early, is still under way: they have its place; or who was told that
- * he lost it, which is made sure of first.
+ * he lost it, which is made sure of first. Nor of who asks again within the time of an operation behind a CANCEL: the
+ * attempt that was in flight then is his (seeds 645 and 2148).
  */
 static void
 check_turn(struct daemon *d, const struct session *s, const struct asked *a, int name, const struct core_reply *r)
@@ -233,7 +241,8 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
     const struct name *n = &d->world->name[name];
     bool simple = a->type == CORE_LOCK && a->first && a->owner.n == 0 && !a->once && r->holds <= 1;
 
-    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED) || was_refused(s, a, name)) {
+    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED) || was_refused(s, a, name) ||
+        has_attempt_of_cancelled(s, a, name)) {
         return;
     }
     for (int i = 0; i < SESSIONS; i++) {

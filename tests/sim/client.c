@@ -495,6 +495,9 @@ clients_refused(struct daemon *d, struct session *s, const struct asked *a)
     for (size_t i = 0; refused && i < (a->n > 0 ? a->n : 1); i++) {
         s->unavailable_us[a->name[i]] = d->world->now_us;
     }
+    if (a->reply.answer == CORE_CANCELLED && a->type == CORE_LOCK && a->owner.n == 0) {
+        s->cancelled_us[a->name[0]] = d->world->now_us;
+    }
 }
 
 void

@@ -193,6 +193,7 @@ struct session {
     struct buf heard;          /* the beginning of a reply */
     int held[NAMES];
     int64_t unavailable_us[NAMES]; /* the last time it was answered so, or that it was lost */
+    int64_t cancelled_us[NAMES];   /* ... or a LOCK without OWNER was cancelled */
 };
 
 /*
