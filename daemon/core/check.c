@@ -150,7 +150,8 @@ check_queue(const struct lock *l)
 
     assert(l->queue->blocked_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
-        assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0));
+        assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0 ||
+                                       (l->claims_n == 0 && l->queue->yield_until_us != 0)));
     }
 }
 
@@ -295,7 +296,7 @@ core_check(const struct core *c, int64_t now_us)
             check_claims(c, l, now_us, &t);
             check_lock(c, l);
         } else {
-            assert(l->queue->break_op != 0);
+            assert(l->queue->break_op != 0 || l->queue->yield_until_us != 0);
         }
         t.keyed += l->has_key;
         assert(lock_of_key(c, lock_key(l)) == l); /* I18 */

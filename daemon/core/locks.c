@@ -347,6 +347,19 @@ is_at_rest(const struct lock *l)
            !job_stands(&q->job);
 }
 
+/* Nobody is there, but others have their turn: the record stays so that who comes meanwhile leaves it to them. */
+static bool
+yields(struct core *c, struct lock *l)
+{
+    struct queue *q = l->queue;
+
+    if (l->claims_n > 0 || q->yield_until_us <= c->now_us || c->draining) {
+        return false;
+    }
+    timer_set(c, &q->timer, q->yield_until_us);
+    return true;
+}
+
 /* Goes on with a lock that something happened to: with its queue, or it is the end of that, or of the lock. */
 static void
 go_on(struct core *c, struct lock *l)
@@ -361,7 +374,9 @@ go_on(struct core *c, struct lock *l)
     }
     if (l->claims_n == 0 && l->queue->break_op == 0) {
         assert(!l->woken);
-        lock_free(c, l);
+        if (!yields(c, l)) {
+            lock_free(c, l);
+        }
     } else if (is_at_rest(l)) {
         queue_close(c, l);
     }

@@ -385,9 +385,36 @@ START_TEST(wanted_while_it_is_held)
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
     expect_reply(&w, id, CORE_LEFT);
-    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = SEC(1))); /* they had it, and it lingers again */
+    id = lock(&w, s, "a", .linger_us = SEC(1)); /* nobody waited here: they have their turn all the same */
+    quiet(&w);
+    pass(&w, MS(5));
+    redis_grants(&w, "a", id); /* they had it, and it lingers again */
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     expect_state(&w, "a", "lingering");
+    world_close(&w);
+}
+END_TEST
+
+/* The record of a name that others have their turn with goes with that turn. */
+START_TEST(their_turn_ends)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a"));
+    hears_that_it_is_wanted(&w);
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert(known(&w, "a"));
+    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_NOT_GRANTED);
+    pass(&w, MS(2));
+    expect_reply(&w, lock(&w, s, "a", .nowait = true), CORE_NOT_GRANTED); /* that it was asked for ends no turn */
+    pass(&w, MS(3));
+    ck_assert(!known(&w, "a"));
+    redis_grants(&w, "a", lock(&w, s, "a", .nowait = true));
     world_close(&w);
 }
 END_TEST
@@ -439,7 +466,7 @@ main(void)
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, lingering,
                             heard_from_others, heard_from_others_in_vain,
                             answered_too_late, answered_in_time, told_for_who_has_gone, wanted_is_told,
-                            wanted_while_it_lingers, wanted_while_it_is_held, wanted_where_it_is_wanted, nothing_to_do};
+                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends, wanted_where_it_is_wanted, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }
