@@ -328,9 +328,8 @@ MUTANTS = [
     Mutant("L5", "locks that linger count for who had them last", CORE + "requests.c",
            "o->claims_n - o->lingering_n >=", "o->claims_n >=", ["unit:test_core_linger"]),
     Mutant("H15", "who has let a lock go to others takes it again at once", CORE + "attempts.c",
-           "            q->yield_until_us = after_us(c->now_us, YIELD_US);\n"
-           "            q->retry_us = q->yield_until_us;\n", "",
-           ["sim:--seed 1 --seeds 100"]),
+           "            l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);\n", "",
+           ["unit:test_core_tell", "sim:--seed 1 --seeds 100"]),
     Mutant("H16", "a run that was too long is not counted", CORE + "attempts.c",
            "        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;\n",
            "",
