@@ -8,6 +8,8 @@
 #include "daemon/serve/commands.h"
 #include "daemon/serve/outbox.h"
 
+_Static_assert(FORMS <= 1 << OUTBOX_FORM_BITS, "a mark has room for each form");
+
 /* What an answer is to a client that knows only yes, no and errors. */
 enum verdict { SAYS_ERROR, SAYS_YES, SAYS_NO };
 

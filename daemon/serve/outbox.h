@@ -29,6 +29,10 @@ enum outbox_late {
     OUTBOX_WORD,  /* the state of a lock in a long answer: "held" is written over with "lost" */
 };
 
+enum { OUTBOX_LATE_BITS = 4, OUTBOX_FORM_BITS = 4, OUTBOX_PROTO_BITS = 2 };
+
+_Static_assert(OUTBOX_WORD < 1 << OUTBOX_LATE_BITS, "a mark has room for what late bytes become");
+
 /* One grant that some bytes rely on. Those of one answer stand together, and share its bytes. */
 struct outbox_mark {
     struct core_grant grant;
@@ -36,7 +40,7 @@ struct outbox_mark {
     uint64_t at;              /* first byte, counted from the first that went this way */
     uint32_t n;               /* bytes */
     uint32_t ms_at, ms_n;     /* "ms left" in decimal, from `at` on; ms_n 0 = not said */
-    unsigned late : 4, form : 4, proto : 2;
+    unsigned late : OUTBOX_LATE_BITS, form : OUTBOX_FORM_BITS, proto : OUTBOX_PROTO_BITS;
     bool more : 1;            /* the next mark is of the same bytes */
     bool lost : 1, doomed : 1, patch : 1; /* within outbox_fit() */
 };

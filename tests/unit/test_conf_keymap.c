@@ -211,6 +211,40 @@ START_TEST(many_rules)
 }
 END_TEST
 
+/*
+ * Globs that cost what they can, against names that they nearly match. Where one rule in front takes all names there is
+ * nothing to compare; else there is more of it than a reload has time for.
+ */
+START_TEST(many_slow_globs)
+{
+    for (int in_front = 0; in_front < 2; in_front++) {
+        struct conf *cf[2];
+
+        for (int n = 0; n < 2; n++) {
+            struct buf b;
+
+            buf_init(&b, 0);
+            buf_printf(&b, "locks: { prefix: 'p0:' }\nrules:\n- { match: '%c' }\n%s", "ab"[n], in_front ? "- { match: '*' }\n" : "");
+            for (int i = 0; i < 900; i++) {
+                buf_adds(&b, "- { match: '");
+                for (int k = 0; k < 30; k++) {
+                    buf_adds(&b, i % 2 == 0 ? "*[0-9]" : "000000");
+                }
+                buf_printf(&b, "%.*s%d', prefix: 'p%d:' }\n", i % 2 == 0, &"xy"[n], i, i % 2 * i);
+            }
+            cf[n] = load(str(&b));
+            ck_assert_msg(cf[n] != NULL, "%s", str(&errors));
+            buf_fini(&b);
+        }
+        buf_clear(&errors, SIZE_MAX);
+        ck_assert(conf_same_keys(cf[0], cf[1], &errors) == (in_front == 1));
+        ck_assert(in_front == 1 || strstr(str(&errors), "too many to tell") != NULL);
+        conf_free(&cf[0]);
+        conf_free(&cf[1]);
+    }
+}
+END_TEST
+
 START_TEST(rules_that_give_two_names_one_key)
 {
     static const struct {
@@ -334,7 +368,7 @@ main(void)
 {
     const TTest *const tests[] = {
         what_changes_a_key, prints,                 it_is_said_which_rule, never_the_same_where_a_name_differs,
-        many_rules,         keys_that_are_no_locks, rights,
+        many_rules, many_slow_globs,         keys_that_are_no_locks, rights,
         rules_that_give_two_names_one_key, the_sample_gives_each_name_its_key,
     };
 
