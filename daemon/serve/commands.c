@@ -47,10 +47,23 @@ command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES])
 }
 
 void
+command_note_refusal(struct session *s, struct slice command, const char *reason)
+{
+    struct slice shown = {command.p, command.n < SHOWN_BYTES ? command.n : SHOWN_BYTES};
+
+    s->engine->metrics.front_refused++;
+    log_event(s->engine->log, LOG_INFO, "front", "refused", "command", LOG_B(shown), "session", LOG_N(s->id), "lib",
+              LOG_S(s->lib_name != NULL ? s->lib_name : ""), "reason", LOG_S(reason), NULL);
+}
+
+void
 command_refuse_subcommand(struct cmd *c)
 {
     struct slice sub = c->words->word[1];
+    char reason[64];
 
+    snprintf(reason, sizeof(reason), "unknown subcommand '%.*s'", sub.n < 32 ? (int)sub.n : 32, sub.p);
+    command_note_refusal(c->session, c->words->word[0], reason);
     writer_error(c->out, ERR_SYNTAX, "unknown subcommand '%.*s'. Try %s HELP.",
                  sub.n < SHOWN_BYTES ? (int)sub.n : SHOWN_BYTES, sub.p, command_rows[c->id].name);
 }
@@ -212,6 +225,9 @@ command_admit(struct session *s, const struct words *w, struct writer *out, bool
         *close = is_cross_protocol(w->word[0]);
         if (!*close) {
             refuse_unknown(w, out);
+        }
+        if (!*close && s->authed) { /* else it may be anybody who guesses */
+            command_note_refusal(s, w->word[0], "unknown command");
         }
         return CMD_NONE;
     }

@@ -119,6 +119,42 @@ client_switch(struct cmd *c)
     }
 }
 
+/* ---- client-side caching ---- */
+
+/*
+ * Nothing is tracked here. With OPTIN nothing would be in Redis either before CLIENT CACHING YES, so ON OPTIN, with which
+ * clients begin a connection (rueidis), promises nothing; any other form would promise to tell of changes.
+ */
+static void
+client_tracking(struct cmd *c)
+{
+    bool off = slice_is(c->words->word[2], "off") && c->words->n == 3, optin = false, on;
+    unsigned i;
+
+    on = slice_is(c->words->word[2], "on");
+    for (i = 3; i < c->words->n && on; i++) {
+        optin = optin || slice_is(c->words->word[i], "optin");
+        on = slice_is(c->words->word[i], "optin") || slice_is(c->words->word[i], "noloop");
+    }
+    if (off || (on && optin)) {
+        writer_simple(c->out, "OK");
+        return;
+    }
+    command_note_refusal(c->session, c->words->word[0], "no key is tracked here");
+    writer_error(c->out, ERR_SYNTAX, "no key is tracked here; CLIENT TRACKING takes OFF, or ON OPTIN");
+}
+
+static void
+client_caching(struct cmd *c)
+{
+    if (slice_is(c->words->word[2], "no")) {
+        writer_simple(c->out, "OK");
+        return;
+    }
+    command_note_refusal(c->session, c->words->word[0], "no key is tracked here");
+    writer_error(c->out, ERR_SYNTAX, "no key is tracked here, so none can be cached");
+}
+
 /* ---- the list ---- */
 
 /* Which sessions are meant; what was not said does not count. */
@@ -427,6 +463,8 @@ static const struct {
     {"KILL", 3, 0, NULL, client_kill},
     {"NO-EVICT", 3, 3, client_switch, NULL},
     {"NO-TOUCH", 3, 3, client_switch, NULL},
+    {"TRACKING", 3, 0, client_tracking, NULL},
+    {"CACHING", 3, 3, client_caching, NULL},
     {"HELP", 2, 2, command_subcommand_help, NULL},
 };
 

@@ -75,6 +75,15 @@ run_call(struct cmd *c, const struct front_call *fc)
     return ask_core(c, fc->event, fc->form, many, fc->names);
 }
 
+/* Refused, and noted. The words may hold anything; `error` has 32 bytes of them at most. */
+static enum cmd_result
+refuse(struct cmd *c, const char *error)
+{
+    command_note_refusal(c->session, c->words->word[0], error);
+    writer_error(c->out, ERR_SYNTAX, "%s", error);
+    return CMD_DONE;
+}
+
 /* ---- SET ---- */
 
 /* As in read_options() of commands_lock.c; so is read_long_script(). */
@@ -93,8 +102,7 @@ cmd_set(struct cmd *c)
     struct front_call fc;
 
     if (!front_read_set(c->words, name_bytes_max(c), &fc, error) && !read_long_set(c, &fc)) {
-        writer_error(c->out, ERR_SYNTAX, "%s", error);
-        return CMD_DONE;
+        return refuse(c, error);
     }
     return run_call(c, &fc);
 }
@@ -223,6 +231,7 @@ add_time_left(const struct engine *e, struct front_call *fc)
         return false;
     }
     fc->lease_us += h.deadline_us - now_us;
+    fc->lease_us = fc->lease_us < FRONT_LEASE_US_MAX ? fc->lease_us : FRONT_LEASE_US_MAX;
     return true;
 }
 
@@ -242,8 +251,7 @@ run_script(struct cmd *c, const struct front_script *sc)
     struct front_call fc;
 
     if (!front_read_script(sc, c->words, name_bytes_max(c), &fc, error) && !read_long_script(c, sc, &fc)) {
-        writer_error(c->out, ERR_SYNTAX, "%s", error);
-        return CMD_DONE;
+        return refuse(c, error);
     }
     if (fc.adds && !add_time_left(c->session->engine, &fc)) {
         writer_int(c->out, 0);
@@ -252,10 +260,10 @@ run_script(struct cmd *c, const struct front_script *sc)
     return run_call(c, &fc);
 }
 
-static void
+static enum cmd_result
 refuse_script(struct cmd *c)
 {
-    writer_error(c->out, ERR_SYNTAX, "no script is run here; known are " FRONT_SUPPORTED);
+    return refuse(c, "no script is run here; known are " FRONT_SUPPORTED);
 }
 
 enum cmd_result
@@ -264,8 +272,7 @@ cmd_eval(struct cmd *c)
     const struct front_script *sc = front_by_text(c->words->word[1]);
 
     if (sc == NULL) {
-        refuse_script(c);
-        return CMD_DONE;
+        return refuse_script(c);
     }
     return run_script(c, sc);
 }
@@ -291,7 +298,7 @@ script_load(struct cmd *c)
 
     sha1_hex(c->words->word[2], sha);
     if (front_by_sha(slice_of(sha)) == NULL) {
-        refuse_script(c);
+        (void)refuse_script(c);
     } else {
         writer_text(c->out, sha);
     }

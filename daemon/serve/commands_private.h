@@ -18,8 +18,14 @@
 void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
 void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
 
-/* `-ERR unknown subcommand 'X'. Try CLIENT HELP.` */
+/* `-ERR unknown subcommand 'X'. Try CLIENT HELP.`, noted as below. */
 void command_refuse_subcommand(struct cmd *c);
+
+/*
+ * What a Redis might have done, and rlockd does not: counted, and said in the log, for the client may be a program that
+ * was pointed here by mistake. `command`: its first word; `reason`: as it was told, of any bytes and length.
+ */
+void command_note_refusal(struct session *s, struct slice command, const char *reason);
 
 /* So long may one answer of this command be, at most. */
 size_t command_answer_bytes_max(const struct cmd *c);

@@ -16,7 +16,6 @@
 #include "proto/options.h"
 
 #define LEASE_MS_LEAST 10 /* as of LOCK */
-#define LEASE_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 #define SHOWN_BYTES 32 /* of a wrong word */
 #define NONE (-1)
 
@@ -39,16 +38,17 @@ shown_n(struct slice word)
 
 /* ---- words ---- */
 
-/* A whole number of units, 10 ms to 365 days. */
+/* A whole number of units, 10 ms at least. What Redis would take is taken, though no lease is longer than 365 days. */
 static bool
 read_time(struct slice word, int64_t unit_ms, int64_t *us)
 {
+    const int64_t most = FRONT_LEASE_US_MAX / US_PER_MS / unit_ms;
     int64_t n;
 
-    if (!number_parse(word, &n) || n > LEASE_MS_MAX / unit_ms || n * unit_ms < LEASE_MS_LEAST) {
+    if (!number_parse(word, &n) || n < 1 || n > INT64_MAX / unit_ms || n * unit_ms < LEASE_MS_LEAST) {
         return false;
     }
-    *us = n * unit_ms * US_PER_MS;
+    *us = (n < most ? n : most) * unit_ms * US_PER_MS;
     return true;
 }
 
@@ -127,8 +127,8 @@ front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *
         if (o->unit_ms == 0) {
             nx = true;
         } else if (++i == w->n || !read_time(w->word[i], o->unit_ms, &out->lease_us)) {
-            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s, at least 10 ms "
-                               "and at most 365 days", o->word, o->unit);
+            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s, at least 10 ms",
+                        o->word, o->unit);
         }
     }
     if (!nx) {
@@ -241,8 +241,7 @@ front_read_script(const struct front_script *sc, const struct words *w, size_t n
     rest = out->name + out->names;
     out->owner = rest[sh->owner];
     if (sh->lease_ms != NONE && !read_time(rest[sh->lease_ms], 1, &out->lease_us)) {
-        return fail(error, "the time must be a whole number of milliseconds, at least 10 ms and at most 365 days, "
-                           "not '%.*s'",
+        return fail(error, "the time must be a whole number of milliseconds, at least 10 ms, not '%.*s'",
                     shown_n(rest[sh->lease_ms]), rest[sh->lease_ms].p);
     }
     out->adds = sh->replaces != NONE && slice_eq(rest[sh->replaces], SLICE_LIT("0"));

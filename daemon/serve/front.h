@@ -7,12 +7,14 @@
 #ifndef RLOCKD_SERVE_FRONT_H
 #define RLOCKD_SERVE_FRONT_H
 
+#include "daemon/base/clock.h"
 #include "daemon/core/core.h"
 #include "daemon/serve/forms.h"
 #include "proto/commands.h"
 #include "proto/reader.h"
 
 #define FRONT_ERROR_BYTES 256
+#define FRONT_LEASE_US_MAX (INT64_C(365) * 24 * 3600 * US_PER_S) /* as of LOCK; longer ones are cut to it */
 #define FRONT_SUPPORTED "the scripts of redis-py's Lock, of redlock 4.2 and 5, and of node-redis-warlock 1"
 
 struct front_script; /* a row of the table of scripts */

@@ -72,6 +72,8 @@ info_server(struct info *in)
     line(in, "run_id:%s", e->uuid);
     line(in, "tcp_port:%" PRId64, tcp_port(e->conf));
     line(in, "uptime_in_seconds:%" PRId64, (in->now_us - e->started_us) / US_PER_S);
+    line(in, "uptime_in_days:%" PRId64, (in->now_us - e->started_us) / US_PER_S / (24 * 3600));
+    line(in, "arch_bits:%zu", 8 * sizeof(void *));
     line(in, "draining:%d", e->draining);
     line(in, "drain_held:%" PRIu64, drain_held(e));
     buf_adds(&in->out, "drain_locks:");
@@ -96,6 +98,8 @@ info_memory(struct info *in)
     struct mallinfo2 m = mallinfo2();
 
     line(in, "used_memory:%zu", m.uordblks + m.hblkhd);
+    line(in, "maxmemory:0");
+    line(in, "maxmemory_policy:noeviction");
 }
 
 static void
@@ -181,6 +185,12 @@ info_replication(struct info *in)
 {
     line(in, "role:master");
     line(in, "connected_slaves:0");
+}
+
+static void
+info_cluster(struct info *in)
+{
+    line(in, "cluster_enabled:0");
 }
 
 static void
@@ -341,6 +351,7 @@ static const struct {
     {"persistence", "Persistence", true, info_persistence},
     {"stats", "Stats", true, info_stats},
     {"replication", "Replication", true, info_replication},
+    {"cluster", "Cluster", true, info_cluster},
     {"redis", "Redis", true, info_redis},
     {"config", "Config", true, info_config},
     {"keyspace", "Keyspace", true, info_keyspace},

@@ -30,8 +30,31 @@ class Row:
 
 
 def connect(r):
+    """Its set-up is taken; where that asks for caching, nothing is ever cached."""
     check(r.do("PING") in ("PONG", "True", "1"), "PING")  # as the libraries render it
     check(int(r.do("CLIENT", "ID")) > 0, "CLIENT ID")
+    info = r.do("INFO") if r.lib.info else None
+    for line in ("redis_version", "redis_mode", "role", "loading", "cluster_enabled", "maxmemory_policy"):
+        check(info is None or line in info, "no %s in INFO", line)
+    if r.lib.caches:
+        nothing_is_cached(r)
+
+
+def nothing_is_cached(r):
+    """Its reads for the cache fail, or are true: never what was so before."""
+    name = r.fresh()
+
+    def cached():
+        try:
+            return r.driver.ask("main", "cached", name)
+        except Refused as e:
+            return "refused: %s" % e
+    with r.w.a.conn() as c:
+        for n in range(3):
+            check(cached() is None or "refused" in cached(), "free, and its cache says %s", cached())
+            check(c.cmd("SET", name, "v", "NX") == "OK", "SET was refused")
+            check(cached() == "v" or "refused" in (cached() or ""), "held, and its cache says %s", cached())
+            check(c.cmd("DEL", name) == 1, "DEL was refused")
 
 
 def lock_unlock(r):
@@ -106,5 +129,18 @@ def resp3(r):
     check(r.do("UNLOCK", name, "OWNER", "me", "TOKEN", str(token)) == "0", "UNLOCK")
 
 
+def cron_guard(r):
+    """SET NX EX 1 of one value every 1.3 s: granted every time, by Redis and by rlockd."""
+    name = r.fresh()
+    drivers = {"Redis": r.lib.start(r.w, r.w.redis), "rlockd": r.driver}
+    words = ("SET", name, "host", "NX", "EX", "1")
+    for n in range(4):
+        for who, driver in drivers.items():  # rlockd's rule for the name has another key than Redis's own
+            key = (words[0], "plain/" + name) + words[2:] if who == "Redis" else words
+            check(driver.ask("main", "do", *key) in ("OK", "True", "1"), "number %d was not granted by %s", n, who)
+        time.sleep(1.3)
+    drivers["Redis"].stop()
+
+
 COLUMNS = [("connect", connect), ("lock+unlock", lock_unlock), ("waits long", wait_long), ("subscribe", subscribe),
-           ("RESP3", resp3)]
+           ("RESP3", resp3), ("cron guard", cron_guard)]

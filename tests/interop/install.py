@@ -31,7 +31,7 @@ JAVA = {"redisson-new": "RedissonLocks", "redisson-old": "RedissonLocks", "jedis
 NPM = ["redlock@5.0.0-beta.2", "ioredis@6.0.0", "node-redis-warlock@1.0.2", "redis@6.3.1"]
 PYPI = {"redis-new": "redis==8.1.0", "redis-4": "redis==4.6.0", "python-redis-lock": "python-redis-lock==4.0.1"}
 GO = ["github.com/redis/go-redis/v9@v9.23.0", "github.com/go-redsync/redsync/v4@v4.18.1",
-      "github.com/bsm/redislock@v0.9.4"]
+      "github.com/bsm/redislock@v0.9.4", "github.com/redis/rueidis@v1.0.79"]
 C = {"hiredis_sync": ["hiredis"], "hiredis_async": ["hiredis", "libevent"]}
 
 _why = {}  # package -> reason it is not there
@@ -149,7 +149,7 @@ def pypi(folder):
 
 
 def go():
-    """One module with both programs."""
+    """One module with all programs."""
     target = path("go")
     sources = [os.path.relpath(f, os.path.join(DRIVERS, "go"))
                for f in sorted(glob.glob(os.path.join(DRIVERS, "go", "*", "*.go")))]
@@ -163,7 +163,7 @@ def go():
     env = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
     run(["go", "mod", "init", "interop"], cwd=target, env=env, log="go")
     run(["go", "get", *GO], cwd=target, env=env, log="go")
-    for program in ("locks", "clients"):
+    for program in ("locks", "clients", "rueidis"):
         run(["go", "build", "-o", os.path.join("bin", program), "./" + program], cwd=target, env=env, log="go")
     set_stamp("go", stamp)
 

@@ -130,11 +130,17 @@ def locks():
 
 
 class Client:
-    """A row of the client matrix. default_s: its read timeout by default (None: it has none); resp3: it asks for it."""
+    """A row of the client matrix.
 
-    def __init__(self, name, package, command, default_s=None, resp3=False):
+    default_s  its read timeout by default (None: it has none)
+    resp3      it asks for it
+    caches     it asks for client-side caching when it connects
+    info       its driver answers all that INFO says
+    """
+
+    def __init__(self, name, package, command, default_s=None, resp3=False, caches=False, info=False):
         self.name, self.package, self.command = name, package, command
-        self.default_s, self.resp3 = default_s, resp3
+        self.default_s, self.resp3, self.caches, self.info = default_s, resp3, caches, info
 
     def why(self):
         return install.why(self.package)
@@ -169,14 +175,16 @@ def clients():
         _script("redis-cli", "redis-cli", ["python3"], "redis_cli.py"),
         Client("hiredis (sync)", "hiredis_sync", lambda port: ([install.path("c", "hiredis_sync"), port], None)),
         Client("hiredis (async)", "hiredis_async", lambda port: ([install.path("c", "hiredis_async"), port], None)),
-        _py_client("redis-4", "redis-py"),
-        _py_client("redis-new", "redis-py", default_s=5, resp3=True),
+        _py_client("redis-4", "redis-py", info=True),
+        _py_client("redis-new", "redis-py", default_s=5, resp3=True, info=True),
         _node_client("ioredis", resp3=True),
         _node_client("node-redis", resp3=True),
         Client("Jedis", "jedis", lambda port: (java("jedis", port), None), default_s=2),
         Client("Lettuce", "lettuce", lambda port: (java("lettuce", port), None), default_s=60, resp3=True),
         Client("go-redis", "go", lambda port: ([install.path("go", "bin", "clients"), port], None), default_s=5,
                resp3=True),
+        Client("rueidis", "go", lambda port: ([install.path("go", "bin", "rueidis"), port], None), default_s=10,
+               resp3=True, caches=True, info=True),
         _script("phpredis", "php", ["php"], "client.php", default_s=60),
         _script("ruby-redis", "ruby", ["ruby"], "client.rb", default_s=5),
         _script("libredis-perl", "perl", ["/usr/bin/perl"], "client.pl"),

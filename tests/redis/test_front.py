@@ -201,6 +201,35 @@ class RedisPy(Front):
             self.assertRaises(ResponseError, what)
         self.assertIsNone(r.get("k"))
 
+    def test_refusals_are_counted_and_in_the_log(self):
+        """What a program sends that was pointed here by mistake; never a value."""
+        r = self.client()
+        before = int(r.info("stats")["front_refused"])
+        for what in (lambda: r.set("k", "a-secret"), lambda: r.set("k", "a-secret", nx=True, xx=True),
+                     lambda: r.incr("k"), lambda: r.eval("return 'a-secret'", 0), lambda: r.config_set("a", "a-secret")):
+            self.assertRaises(redis.RedisError, what)
+        self.assertEqual(int(r.info("stats")["front_refused"]), before + 5)
+        lines = [line for line in self.d.log().split("\n") if line.startswith("info front refused")][-5:]
+        self.assertEqual([line.split("command=")[1].split()[0] for line in lines],
+                         ["SET", "SET", "INCRBY", "EVAL", "CONFIG"])
+        self.assertNotIn("a-secret", self.d.log())
+        self.assertRegex(lines[0], r"reason=.*NX is missing")
+
+    def test_a_flood_of_refusals_does_not_fill_the_log(self):
+        with self.d.conn() as c:
+            c.send("GETSET k v\r\n" * 2000)
+            for _ in range(2000):
+                c.read()
+        self.assertEqual(self.d.info("stats")["front_refused"], "2000")
+        self.assertLess(self.d.log().count("front refused"), 300)
+
+    def test_info_as_libraries_read_it(self):
+        info = self.client().info()
+        self.assertEqual([info[k] for k in ("redis_mode", "role", "loading", "cluster_enabled", "maxmemory",
+                                            "maxmemory_policy", "uptime_in_days", "connected_slaves")],
+                         ["standalone", "master", 0, 0, 0, "noeviction", 0, 0])
+        self.assertGreaterEqual(int(info["redis_version"].split(".")[0]), 7)
+
     def test_native_users_and_this(self):
         lock = self.client().lock("job", timeout=60)
         c = self.conn(self.d)
