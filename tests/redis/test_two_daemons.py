@@ -164,7 +164,9 @@ class Permits(Case):
         self.assertGreater(at_one, self.PAIRS * 3 // 4)
         self.assertEqual(none, 0)
         both = self.go_round(self.daemons)
-        self.assertGreater(sum(int(d.info("stats")["grants"]) for d in self.daemons[1:]), self.PAIRS // 10)
+        # How often the second one has its turn is the scheduler's matter where a processor is busy; without turns it
+        # would be served when the first one's clients are done.
+        self.assertGreater(sum(int(d.info("stats")["grants"]) for d in self.daemons[1:]), 10 * self.CLIENTS)
         print("permits: %d of %d handed over at one daemon, %d at two" % (
             at_one, self.PAIRS, sum(both) - at_one), file=sys.stderr)
         until(lambda: self.r.cmd("EXISTS", "pool", "{pool}:timeout") == 0)
