@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """P4 at the client's end: no grant is heard after somebody else was granted the name, wherever it stood meanwhile.
 
-A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of
-0.3 s, or RLOCKD_STOPS of 1.3 s with a lease of 1 s (60 take two minutes). Tokens say who was granted a name later: one
-thread reads both daemons, the
-stopped one first, so a smaller token that comes behind a larger one was told late."""
+A daemon that is saturated is stopped for longer than a lease, again and again: 24 stops of 0.45 s with a lease of 0.3 s
+(8 where clients read late, or grants wait behind another owner's LOCK), or RLOCKD_STOPS of 1.3 s with a lease of 1 s,
+of each (60 take two minutes). Tokens say who was granted a name later: one thread reads both daemons, the stopped one
+first, and all that has come, so a smaller token that comes behind a larger one was told late."""
 import heapq
 import os
 import random
@@ -20,6 +20,7 @@ from harness import Case, state, until
 
 LONG = "RLOCKD_STOPS" in os.environ
 STOPS = int(os.environ.get("RLOCKD_STOPS", "24"))
+FEW = STOPS if LONG else 8
 STOP_S, LEASE = (1.3, "1s") if LONG else (0.45, "300ms")
 NAMES = 48
 GRANT = re.compile(rb"\*14\r\n.*?\$5\r\ntoken\r\n:(\d+)\r\n.*?\$8\r\nlease_ms\r\n:(\d+)\r\n"
@@ -51,30 +52,112 @@ while True:
 class Watched:
     """One name at one daemon: a connection that locks it, holds it for a moment or not at all, and goes on."""
 
+    says = {"lock": "LOCK {0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0}"}
+    deaf_until = 0  # it reads nothing before
+
     def __init__(self, daemon, name):
         self.daemon, self.name = daemon, name
         self.sock = daemon.conn().sock
         self.sock.setblocking(False)
         self.buf = b""
         self.until = 0  # so long it was told that it holds it
-        self.asked = []  # "lock" or "unlock", not answered yet
-        self.ask("lock")
+        self.asked = []  # what is not answered yet
 
     def ask(self, *verbs):
         for verb in verbs:
             self.asked.append(verb)
-            more = " LEASE %s FULL" % LEASE if verb == "lock" else ""
-            self.sock.send(("%s %s%s\r\n" % (verb, self.name, more)).encode())
+            self.sock.send((self.says[verb].format(self.name) + "\r\n").encode())
+
+    def begin(self):
+        self.ask("lock")
+
+    def go_on(self):
+        """It has held it for long enough."""
+        self.ask("unlock", "lock")
+
+    def has_lost_it(self):
+        self.ask("lock")
+
+    def gave_back(self, test):
+        """Its UNLOCK was answered."""
+
+    def answer(self):
+        """The match of the first whole answer in the buffer; None: there is none."""
+        return GRANT.match(self.buf) if self.buf[:1] == b"*" else re.match(rb"[-:$][^\n]*\r\n", self.buf)
 
     def answers(self):
-        """(verb, the line of an answer, or its match when it is a grant)"""
-        self.buf += self.sock.recv(1 << 16)
+        """(what was asked, the line of an answer, or its match when it is a grant), of all that has come"""
+        got = True
+        while got:
+            try:
+                got = self.sock.recv(1 << 20)
+            except BlockingIOError:
+                break
+            self.buf += got
         while self.buf:
-            m = GRANT.match(self.buf) if self.buf[:1] == b"*" else re.match(rb"[-:$][^\n]*\r\n", self.buf)
+            m = self.answer()
             if m is None:
                 return
             self.buf = self.buf[m.end():]
             yield self.asked.pop(0), m
+
+
+class LateReader(Watched):
+    """Now and then it asks for more than its socket takes, and for the lock behind that, and reads nothing for a while.
+    So the grant is still the daemon's when it begins to read, however long that is after the lease."""
+
+    says = dict(Watched.says, docs="COMMAND DOCS")
+    docs = None  # the answer to that
+
+    def rest(self):
+        if random.random() < 0.2:
+            self.ask(*["docs"] * (1 + 800000 // len(self.docs)))
+            self.deaf_until = time.monotonic() + random.uniform(0, 2 * STOP_S)
+
+    def go_on(self):
+        self.ask("unlock")
+        self.has_lost_it()
+
+    def has_lost_it(self):
+        self.rest()
+        self.ask("lock")
+
+    def answer(self):
+        if self.asked[0] != "docs":
+            return super().answer()
+        return re.compile(rb"[^\0]{%d}" % len(self.docs)).match(self.buf) if len(self.buf) >= len(self.docs) else None
+
+
+class Behind(Watched):
+    """Its grant is of one owner, and waits behind a LOCK of another one on the same connection, which others hold."""
+
+    says = {"lock": "LOCK {0} OWNER t2:{0} LEASE %s FULL" % LEASE, "unlock": "UNLOCK {0} OWNER t2:{0}",
+            "wait": "LOCK busy:{0} OWNER t1:{0}", "leave": "UNLOCK busy:{0} OWNER t1:{0}"}
+
+    def begin(self):
+        self.ask("wait", "lock")
+
+    def go_on(self):
+        self.ask("unlock", "leave", "wait", "lock")
+
+    def has_lost_it(self):
+        self.ask("leave", "wait", "lock")
+
+
+class Slow(Watched):
+    """It gives the other daemon's owners time to have it, too."""
+
+    def go_on(self):
+        self.ask("unlock")
+
+    def gave_back(self, test):
+        test.later(random.uniform(0, STOP_S / 4), self, self.begin)
+
+
+class InFront(Watched):
+    """Who holds what another one waits for: for as long as a lease, sometimes longer."""
+
+    says = {"lock": "LOCK busy:{0}", "unlock": "UNLOCK busy:{0}"}
 
 
 class Stops(Case):
@@ -91,16 +174,27 @@ class Stops(Case):
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
 
+    def later(self, seconds, w, what):
+        self.n += 1
+        heapq.heappush(self.dues, (time.monotonic() + seconds, self.n, w, what))
+
     def hear(self, w, now):
         """What came for this one since we looked last; counts what must not be."""
+        if isinstance(w, InFront):
+            for verb, _ in w.answers():
+                if verb == "lock":
+                    self.later(random.uniform(0, random.choice((0.5, 1.5)) * STOP_S), w, w.go_on)
+            return
         other = self.watched[w.name][w.daemon is self.a]
         for verb, m in w.answers():
             if verb == "unlock":
+                w.gave_back(self)
+            if verb != "lock":
                 continue
             if not m.re.groups:
                 self.assertRegex(m.group(), b"^-LOST ")
                 self.lost += 1
-                w.ask("lock")
+                w.has_lost_it()
                 continue
             token, lease = int(m.group(1)), int(m.group(2)) / 1000
             self.grants += 1
@@ -108,13 +202,22 @@ class Stops(Case):
             self.newest[w.name] = max(token, self.newest.get(w.name, 0))
             self.both += other.until > now + NOISE_S
             w.until = self.looked + lease  # it came later than that, however late we are ourselves
-            heapq.heappush(self.dues, (now + (random.uniform(0, 0.05) if random.random() < 0.2 else 0), id(w), w))
+            self.later(random.uniform(0, 0.05) if random.random() < 0.2 else 0, w, w.go_on)
 
     def go_on(self, now):
         while self.dues and self.dues[0][0] <= now:
-            w = heapq.heappop(self.dues)[2]
+            _, _, w, what = heapq.heappop(self.dues)
             w.until = 0
-            w.ask("unlock", "lock")
+            what()
+
+    def listen(self, w):
+        self.sel.register(w.sock, selectors.EVENT_READ, w)
+
+    def rest(self, now):
+        """Those that read nothing for a while."""
+        for w in [key.data for key in self.sel.get_map().values() if key.data.deaf_until > now]:
+            self.sel.unregister(w.sock)
+            self.later(w.deaf_until - now, w, lambda w=w: self.listen(w))
 
     def run_until(self, end):
         while time.monotonic() < end:
@@ -124,36 +227,56 @@ class Stops(Case):
                 self.hear(w, now)
             self.looked = now
             self.go_on(time.monotonic())
+            self.rest(time.monotonic())
 
-    def test_a_saturated_daemon_is_stopped_for_longer_than_a_lease(self):
-        self.newest, self.dues, self.grants, self.late, self.both, self.lost = {}, [], 0, 0, 0, 0
+    def begin(self, kind):
+        self.newest, self.dues, self.n, self.grants, self.late, self.both, self.lost = {}, [], 0, 0, 0, 0, 0
         self.looked = time.monotonic()
         self.sel = selectors.DefaultSelector()
         self.addCleanup(self.sel.close)
         self.watched = {}
         self.noise()
         for i in range(NAMES):
-            pair = Watched(self.a, "n%d" % i), Watched(self.b, "n%d" % i)
-            self.watched["n%d" % i] = pair
-            for w in pair:
-                self.sel.register(w.sock, selectors.EVENT_READ, w)
+            name = "n%d" % i
+            pair = kind(self.a, name), (Slow if kind is Behind else Watched)(self.b, name)
+            self.watched[name] = pair
+            for w in (InFront(self.a, name), *pair) if kind is Behind else pair:
+                self.listen(w)
                 self.addCleanup(w.sock.close)
+                w.begin()
+
+    def stop_again_and_again(self, kind, count, least):
+        self.begin(kind)
         stops = taken_back = 0
-        while stops < STOPS or (taken_back == 0 and stops < 3 * STOPS):  # none need have come before a write
+        while stops < count or (taken_back == 0 and stops < 3 * count):  # none need have come before a write
             self.run_until(time.monotonic() + random.uniform(0.1, 0.3))
             self.a.signal(signal.SIGSTOP)
             until(lambda: state(self.a.pid) == "T")
             self.run_until(time.monotonic() + STOP_S)
             self.a.signal(signal.SIGCONT)
             stops += 1
-            if stops >= STOPS:
+            if stops >= count:
                 self.run_until(time.monotonic() + 0.5)
                 taken_back = int(re.search(r"^late_replies:(\d+)", self.a.cmd("INFO", "stats"), re.M).group(1))
-        print("stops: %d, %d grants, %d LOST, %d taken back before they left" %
-              (stops, self.grants, self.lost, taken_back), file=sys.stderr)
+        print("%s: %d stops, %d grants, %d told late, %d with two holders, %d LOST, %d taken back before they left" %
+              (kind.__name__, stops, self.grants, self.late, self.both, self.lost, taken_back), file=sys.stderr)
         self.assertEqual((self.late, self.both), (0, 0), "grants told late; names with two holders")
-        self.assertGreater(self.grants, 100 * STOPS)
+        self.assertGreater(self.grants, least * count)
         self.assertGreater(taken_back, 0, "no stop came between a grant and its write")
+
+    def test_a_saturated_daemon_is_stopped_for_longer_than_a_lease(self):
+        self.stop_again_and_again(Watched, STOPS, 100)
+
+    def test_readers_that_read_late(self):
+        with self.conn(self.a) as c:
+            c.send("COMMAND DOCS\r\nPING\r\n")
+            while not c.buf.endswith(b"+PONG\r\n"):
+                c.fill()
+            LateReader.docs = c.buf[:-len(b"+PONG\r\n")]
+        self.stop_again_and_again(LateReader, FEW, 20)
+
+    def test_grants_behind_another_owners_waits(self):
+        self.stop_again_and_again(Behind, FEW, 20)
 
     def granted_elsewhere(self, name):
         """Another daemon's owner has it: so the lease of whoever had it here is over."""
