@@ -45,8 +45,9 @@ enum {
 static void
 post_done(struct node *n, const struct core_op *op, struct core_done *done)
 {
-    struct core_event ev = {.type = CORE_DONE};
+    struct core_event ev; /* of its union there is what the type says */
 
+    ev.type = CORE_DONE;
     done->claim = op->claim;
     done->op = op->op;
     ev.done = *done;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define BUF_FIRST_BYTES 64
+#define EIGHT_DIGITS 100000000U
 
 void
 buf_init(struct buf *b, size_t max)
@@ -116,14 +117,26 @@ buf_digits(char out[BUF_DIGITS], uint64_t n)
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
-    size_t many = count_digits(n), at;
+    size_t many, at;
+    uint32_t left; /* of the digits the first ones; 32 bits are divided for less */
 
-    for (at = many; at > 1; n /= 100) {
+    if (n < 10) {
+        out[0] = (char)('0' + n);
+        return 1;
+    }
+    many = count_digits(n);
+    for (at = many; n >= EIGHT_DIGITS; n /= EIGHT_DIGITS) {
+        for (uint32_t i = 0, eight = (uint32_t)(n % EIGHT_DIGITS); i < 4; i++, eight /= 100) {
+            at -= 2;
+            memcpy(out + at, &pairs[2 * (eight % 100)], 2);
+        }
+    }
+    for (left = (uint32_t)n; at > 1; left /= 100) {
         at -= 2;
-        memcpy(out + at, &pairs[2 * (n % 100)], 2);
+        memcpy(out + at, &pairs[2 * (left % 100)], 2);
     }
     if (at > 0) {
-        out[0] = (char)('0' + n);
+        out[0] = (char)('0' + left);
     }
     return many;
 }

@@ -74,15 +74,16 @@ put(struct heap *h, size_t i, const struct heap_slot *s)
 static size_t
 first_child(const struct heap *h, size_t i)
 {
-    size_t first = CHILDREN * i + 1, last = first + CHILDREN < h->count ? first + CHILDREN : h->count;
+    size_t at = CHILDREN * i + 1, last = at + CHILDREN < h->count ? at + CHILDREN : h->count;
+    const struct heap_slot *first = &h->slot[at], *end = &h->slot[last];
 
-    if (first >= h->count) {
+    if (at >= h->count) {
         return h->count;
     }
-    for (size_t k = first + 1; k < last; k++) {
-        first = before(&h->slot[k], &h->slot[first]) ? k : first;
+    for (const struct heap_slot *s = first + 1; s < end; s++) {
+        first = before(s, first) ? s : first;
     }
-    return first;
+    return (size_t)(first - h->slot);
 }
 
 /* Puts s where H2 holds again; what is at i now is overwritten. */

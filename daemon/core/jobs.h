@@ -84,10 +84,9 @@ void looks_leave(struct core *c, const struct lock *l); /* ... which those who l
 
 /*
  * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
- * if there were no slices. The record stays.
+ * if there were no slices. The record stays. lock_meet() stands in state.h.
  */
 void claim_meet(struct core *c, struct claim *cl);
-void lock_meet(struct core *c, struct lock *l);
 
 /* ---- rounds.c ---- */
 

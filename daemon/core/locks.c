@@ -456,8 +456,9 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
 void
 lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
 {
-    struct core_action a = {.type = CORE_PUBLISH};
+    struct core_action a; /* of its union there is what the type says */
 
+    a.type = CORE_PUBLISH;
     a.publish = (struct core_publish){.news = news,
                                       .name = lock_name(cl->lock),
                                       .token = cl->token,

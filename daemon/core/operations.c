@@ -73,7 +73,7 @@ room_of(const struct core *c, const struct lock *l)
 static void
 send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
 {
-    struct core_action a = {.type = cl->op_verb};
+    struct core_action a; /* of its union there is what the type says */
     bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING, untaken = false;
 
     assert(r == NULL || cl->requests.next == &r->claim_node);
@@ -81,6 +81,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     cl->op_asked = r != NULL;
     cl->op_stale = false;
     cl->retry_us = 0;
+    a.type = cl->op_verb;
     a.op = op_of(c, cl, cl->op, &untaken);
     a.op.holds = holds;
     a.op.shared = cl->op_shared;

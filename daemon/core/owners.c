@@ -325,12 +325,13 @@ owner_work(struct core *c, struct owner *o)
 {
     list_remove(&o->work);
     if (!list_empty(&o->fifo)) {
-        struct request *r = order_next(c, o);
+        struct request *first = container_of(o->fifo.next, struct request, fifo_node);
+        struct request *r = first->started ? order_next(c, o) : first;
 
         if (r != NULL) {
             claim_meet(c, r->claim);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
-            if (order_next(c, o) != NULL) {
+            if (o->fifo.next != o->fifo.prev && order_next(c, o) != NULL) { /* else it is this one, or who ends wakes */
                 owner_wake(c, o);
             }
         }

@@ -132,11 +132,8 @@ lock_granting(struct core *c, struct lock *l)
 
 /* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
 void
-lock_meet(struct core *c, struct lock *l)
+lock_review(struct core *c, struct lock *l)
 {
-    if (l->review == c->review.number) {
-        return;
-    }
     l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
     lock_linger_ends(c, l);
     lock_review(c, l, (c->review.lost ? REVIEW_LOST : 0) | (c->review.jumped ? REVIEW_JUMPED : 0));

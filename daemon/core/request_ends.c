@@ -12,8 +12,10 @@
 void
 request_reply(struct core *c, const struct core_reply *rp)
 {
-    struct core_action a = {.type = CORE_REPLY, .reply = *rp};
+    struct core_action a; /* of its union there is what the type says */
 
+    a.type = CORE_REPLY;
+    a.reply = *rp;
     c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
     c->metrics->cancelled += rp->answer == CORE_CANCELLED;
     c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;

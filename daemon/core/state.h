@@ -560,6 +560,7 @@ void claim_granting(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
+void lock_review(struct core *c, struct lock *l);     /* lock_meet(), where a review has not been yet */
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 
@@ -757,6 +758,14 @@ static inline bool
 jobs_may_run(const struct core *c)
 {
     return !list_empty(&c->jobs) && slice_has(c, c->left.records);
+}
+
+static inline void
+lock_meet(struct core *c, struct lock *l)
+{
+    if (l->review != c->review.number) {
+        lock_review(c, l);
+    }
 }
 
 /* Holds of either sort. */

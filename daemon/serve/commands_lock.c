@@ -450,9 +450,10 @@ read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
 enum cmd_result
 cmd_lock(struct cmd *c)
 {
-    struct core_event ev = {.type = CORE_LOCK};
+    struct core_event ev; /* of its union there is what the type says */
     struct lock_options o;
 
+    ev.type = CORE_LOCK;
     if (!read_locks(c, &o, &ev.request)) {
         return CMD_DONE;
     }
@@ -494,12 +495,13 @@ held_request(const struct cmd *c, const struct lock_options *o, struct slice nam
 static enum cmd_result
 step_held(struct cmd *c, enum core_event_type type)
 {
-    struct core_event ev = {.type = type};
+    struct core_event ev; /* of its union there is what the type says */
     struct lock_options o;
 
     if (!read_options(c, &o)) {
         return CMD_DONE;
     }
+    ev.type = type;
     ev.request = held_request(c, &o, o.name[0]);
     engine_step(c->session->engine, &ev);
     return CMD_LATER;

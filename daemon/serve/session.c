@@ -571,7 +571,7 @@ session_turn(struct session *s)
             return false;
         }
     }
-    moved = session_out_write(s);
+    moved = session_out_waits(s) && session_out_write(s);
     if (!s->closed) {
         judge(s, moved);
     }

@@ -13,6 +13,13 @@
  */
 bool session_out_is_fit(struct session *s, size_t *bytes);
 
+/* There is, or was, something to send. */
+static inline bool
+session_out_waits(const struct session *s)
+{
+    return s->out.bytes.p != NULL || s->out.bytes.failed || s->write_ev != NULL || !list_empty(&s->later.list);
+}
+
 /* One send(). True when the socket took something. May close the session. */
 bool session_out_write(struct session *s);
 

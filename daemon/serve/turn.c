@@ -47,7 +47,9 @@ do_due(struct engine *e)
     while (heap_min_at(&e->due) <= now_us) {
         session_overdue(container_of(heap_min(&e->due), struct session, due));
     }
-    auth_limit_due(e, now_us);
+    if (e->auth_limits != NULL) {
+        auth_limit_due(e, now_us);
+    }
     if (e->look_us <= now_us) {
         unseen_look(e, now_us);
     }
@@ -63,8 +65,8 @@ next_us(const struct engine *e)
     return due_us < at_us ? due_us : at_us;
 }
 
-/* What is due may move away in every turn: the timer then comes too early once, and is set anew. */
-static void
+/* What is due may move away in every turn: the timer then comes too early once, and is set anew. Returns what it is for. */
+static int64_t
 arm_timer(struct engine *e)
 {
     int64_t at_us = next_us(e), in_us;
@@ -74,7 +76,7 @@ arm_timer(struct engine *e)
     e->timer_at_us = CORE_FOREVER; /* the clock may have been moved since: arm anew */
 #endif
     if (at_us >= e->timer_at_us) {
-        return;
+        return at_us;
     }
     e->timer_at_us = at_us;
     in_us = at_us - clock_now_us();
@@ -84,6 +86,7 @@ arm_timer(struct engine *e)
     if (event_add(e->timer, &tv) != 0) { /* no memory: no sleep before what is due is done */
         event_active(e->timer, EV_TIMEOUT, 0);
     }
+    return at_us;
 }
 
 /* ---- whose turn it is ---- */
@@ -243,6 +246,7 @@ bool
 engine_turn_end(struct engine *e)
 {
     struct list come;
+    int64_t at_us;
     bool behind;
 
     do_due(e);
@@ -264,6 +268,6 @@ engine_turn_end(struct engine *e)
     send_all(e); /* what sessions left behind that ended meanwhile */
     engine_reap(e);
     behind = keeper_turn(e);
-    arm_timer(e);
-    return behind || has_more(e) || next_us(e) <= clock_now_us() || stays_awake(e);
+    at_us = arm_timer(e);
+    return behind || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
 }

@@ -104,7 +104,7 @@ def run(daemon, load, rounds):
             c.conn.send(c.lock)
             harness.until(lambda: int(daemon.info("clients")["blocked_clients"]) == i)
         clients[0].answered()
-        work, rounds = hot, rounds * 5
+        work, rounds = hot, rounds * 20
         rounds -= rounds % len(clients) - 1  # the same one has it, and the one before it asks for it
     else:
         work = apart

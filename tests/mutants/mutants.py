@@ -73,7 +73,7 @@ MUTANTS = [
            "            request_drop(c, r);",
            ["unit:test_core_owners", "unit:test_core_random"]),
     Mutant("M15", "the operations of one name go by any link", BACKEND + "node_route.c",
-           "    return (unsigned)(hash_name(&n->env->secret, key.p, key.n) % n->slots);",
+           "    return hash_id(mixed) % n->slots;",
            "    return key.n > 0 && n->lock_links == 1 ? 0 : (unsigned)(n->flying + n->batched) % n->slots;",
            ["unit:test_backend"]),
     Mutant("M16", "a request is answered twice: its time is over, and then it is granted", CORE + "hurry.c",
