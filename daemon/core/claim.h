@@ -97,6 +97,7 @@ struct claim {
     bool lost : 1;          /* FREEING, SWEEP: its owner is still to be told LOST */
     bool news_lost : 1;     /* FREEING, SWEEP: its end was published, so its release is no news, told or not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
+    bool looked : 1;        /* QUEUED, TRYING: a core_walk may go on with it: see looks_pass() */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {

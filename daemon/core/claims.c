@@ -214,6 +214,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
         return;
     }
     rounds_leave(c, cl);
+    looks_pass(c, cl);
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
@@ -233,6 +234,7 @@ claim_put_last(struct core *c, struct claim *cl)
     assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
     cl->place = ++c->serial;
     rounds_leave(c, cl);
+    looks_pass(c, cl);
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
     l->queue->unplaced = true;

@@ -114,7 +114,7 @@ look_leave(struct core_walk *w, const struct lock *l)
         list_remove(&w->node);
     } else if (w->at == &l->all) {
         w->at = l->all.next;
-        w->waiter = w->place = w->position = 0;
+        w->waiter = w->position = 0;
     } else if (w->last == &l->all) {
         w->last = l->all.prev;
     }
@@ -128,6 +128,30 @@ looks_leave(struct core *c, const struct lock *l)
     list_each(pos, nxt, &c->looks)
     {
         look_leave(container_of(pos, struct core_walk, node), l);
+    }
+}
+
+void
+looks_pass(struct core *c, struct claim *cl)
+{
+    struct list *next = cl->node.next, *pos, *nxt;
+    struct claim *behind;
+
+    if (!cl->looked) {
+        return;
+    }
+    cl->looked = false;
+    behind = next == &cl->lock->queue->claims ? NULL : container_of(next, struct claim, node);
+    list_each(pos, nxt, &c->looks)
+    {
+        struct core_walk *w = container_of(pos, struct core_walk, node);
+
+        if (w->waiter == claim_id(cl)) {
+            w->waiter = behind != NULL ? claim_id(behind) : CORE_WALK_OVER;
+            if (behind != NULL) {
+                behind->looked = true;
+            }
+        }
     }
 }
 

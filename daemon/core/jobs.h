@@ -82,6 +82,9 @@ void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however 
 void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
 void looks_leave(struct core *c, const struct lock *l); /* ... which those who look at all locks hear, too */
 
+/* It is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
+void looks_pass(struct core *c, struct claim *cl);
+
 /*
  * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
  * if there were no slices. The record stays. lock_meet() stands in state.h.

@@ -1,5 +1,5 @@
 /*
- * view.c -- looking at the core: locks, waiters, counts. Changes nothing.
+ * view.c -- looking at the core: locks, waiters, counts. Changes nothing but where a walk stands.
  */
 #include "daemon/core/view.h"
 
@@ -53,19 +53,30 @@ near_in(const struct list *home, unsigned states)
     return NULL;
 }
 
-/* Its deadline lies ahead: what has run out is held by nobody, also before its timer has had its turn. */
+/*
+ * Its deadline lies ahead: what has run out is held by nobody, also before its timer has had its turn. Until then there
+ * may be very many; so of those who came first and who came last some are looked at, and nobody is said to hold it
+ * rather than that all are asked.
+ */
 static const struct claim *
 first_held(const struct lock *l, int64_t now_us)
 {
-    struct list *pos, *nxt;
+    struct list *pos = l->holders.next, *last = pos->prev;
 
-    list_each(pos, nxt, &l->holders)
-    {
+    for (int i = 0; i < NEAR && pos != last; i++, pos = pos->next) {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (claim_is_held(cl, now_us)) {
             return cl;
         }
+    }
+    for (int i = 0; i < NEAR && pos != last; i++) {
+        const struct claim *cl = container_of(last->prev, struct claim, node);
+
+        if (claim_is_held(cl, now_us)) {
+            return cl;
+        }
+        last = last->prev;
     }
     return NULL;
 }
@@ -273,7 +284,7 @@ walk_next(struct core_walk *w)
     bool more = w->at != w->last;
 
     w->at = w->at->next;
-    w->waiter = w->place = w->position = 0;
+    w->waiter = w->position = 0;
     if (!more) {
         core_walk_end(w);
     }
@@ -298,25 +309,19 @@ core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slic
     return list_linked(&w->node);
 }
 
-/* The one to go on with; if it has gone, the first one behind its place. NULL: the queue is over. */
-static const struct claim *
+/* The one to go on with: nobody leaves the queue without looks_pass(). NULL: the queue is over. */
+static struct claim *
 next_waiter(const struct core *c, const struct lock *l, const struct core_walk *w)
 {
-    struct map_node *found = w->waiter != 0 ? map_find(&c->claims, w->waiter) : NULL;
-    const struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
-    struct list *pos, *nxt;
+    struct map_node *found;
+    struct claim *cl;
 
-    if (cl != NULL && cl->lock == l && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-        return cl;
+    if (w->waiter == 0) {
+        return container_of(l->queue->claims.next, struct claim, node);
     }
-    list_each(pos, nxt, &l->queue->claims)
-    {
-        cl = container_of(pos, struct claim, node);
-        if (cl->place >= w->place) {
-            return cl;
-        }
-    }
-    return NULL;
+    found = w->waiter != CORE_WALK_OVER ? map_find(&c->claims, w->waiter) : NULL;
+    cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
+    return cl != NULL && cl->lock == l && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) ? cl : NULL;
 }
 
 bool
@@ -326,7 +331,7 @@ core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct sl
     while (n > 0 && list_linked(&w->node)) {
         const struct lock *l = container_of(w->at, struct lock, all);
         const struct list *queue = &l->queue->claims;
-        const struct claim *cl = NULL;
+        struct claim *cl = NULL;
 
         if (!list_empty(queue) && (w->waiter != 0 || glob.n == 0 || glob_match(glob, lock_name(l)))) {
             cl = next_waiter(c, l, w);
@@ -337,7 +342,7 @@ core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct sl
         }
         if (cl != NULL) {
             w->waiter = claim_id(cl);
-            w->place = cl->place;
+            cl->looked = true;
             return true;
         }
         n -= n > 0;

@@ -74,6 +74,8 @@ typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
 void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
 
+#define CORE_WALK_OVER UINT64_MAX
+
 /*
  * The same in pieces: every name that there is when it begins, unless it goes meanwhile; others come and go. The walk
  * is in its owner's memory, which stays where it is until the walk is over.
@@ -81,8 +83,7 @@ void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, c
 struct core_walk {
     struct list node;      /* core.looks; linked = there is more */
     struct list *at, *last; /* lock.all of the next one, and of the last one */
-    uint64_t waiter;       /* core_walk_waiters(): the next one in the queue of `at` ... */
-    uint64_t place;        /* ... and its place there, in case it has gone; 0 = the first */
+    uint64_t waiter;       /* core_walk_waiters(): the next one in the queue of `at`; 0 = the first; CORE_WALK_OVER */
     uint32_t position;     /* of the one before it */
 };
 void core_walk_begin(struct core *c, struct core_walk *w);
