@@ -363,6 +363,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->dying);
     list_init(&e->monitors);
     list_init(&e->listings);
+    list_init(&e->longs);
     list_init(&e->unseen[0]);
     list_init(&e->unseen[1]);
     e->look_us = CORE_FOREVER;

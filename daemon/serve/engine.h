@@ -78,6 +78,8 @@ struct engine {
     struct buf key;           /* scratch: the Redis key of the request at hand, or its keys one behind the other */
     struct list listings;     /* of listing.c: long answers that are being made, by turns */
     int64_t listings_left_us; /* that this turn has for them */
+    struct list longs;        /* session.long_node: who has a long answer to read, the longest ago first */
+    size_t longs_bytes;       /* of these, and of those in the making: see longs.c */
     struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 

@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/longs.h"
 
 enum {
     TURN_US = 1000, /* of all listings in one turn of the loop */
-    VISIT_US = 200  /* of one, before it is another one's turn */
+    VISIT_US = 200, /* of one, before it is another one's turn */
+    SHORT_BYTES = 64 * 1024 /* such answers are made, however many long ones there are */
 };
 
 struct listing {
@@ -22,6 +24,7 @@ struct listing {
     uint64_t session, slot;
     int proto;
     struct listing_work *work; /* owned */
+    size_t counted;            /* of it, in engine.longs_bytes */
 };
 
 /* Works for so long. True: all is done. */
@@ -42,6 +45,7 @@ work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 static void
 drop(struct engine *e, struct listing *l)
 {
+    longs_make(e, l->counted, 0);
     list_remove(&l->node);
     l->work->drop(l->work, e);
     free(l);
@@ -116,6 +120,21 @@ listing_run(struct cmd *c, struct listing_work *w)
     return CMD_LATER;
 }
 
+/* Counts what has been made. False: it is too much of what all may have, and is answered so. */
+static bool
+has_room(struct engine *e, struct listing *l)
+{
+    size_t now = l->work->more != NULL ? pieces_bytes(l->work->more) : 0;
+
+    longs_make(e, l->counted, now);
+    l->counted = now;
+    if (now <= SHORT_BYTES || !longs_crowded(e)) {
+        return true;
+    }
+    l->work->more->failed = true;
+    return false;
+}
+
 void
 listings_turn(struct engine *e)
 {
@@ -127,7 +146,7 @@ listings_turn(struct engine *e)
         list_push_back(&e->listings, &l->node);
         if (session_find(e, l->session) == NULL) {
             drop(e, l);
-        } else if (work_on(e, l->work, VISIT_US)) {
+        } else if (work_on(e, l->work, VISIT_US) || !has_room(e, l)) {
             answer(e, l);
             drop(e, l);
         }

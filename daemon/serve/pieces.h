@@ -1,8 +1,8 @@
 /*
  * pieces.h -- the bytes of a long answer, in pieces: none is copied on its way out, and each is freed when it has left.
  *
- * A piece is an outbox of about 256 KiB, the first one of 64 KiB. Where an answer is made, values are written to pieces_end() one by one; the
- * session then takes the pieces as they are, behind what it has to send.
+ * A piece is an outbox of about 256 KiB, the first one of 64 KiB. Where an answer is made, values are written to
+ * pieces_end() one by one; the session then takes the pieces as they are, behind what it has to send.
  */
 #ifndef RLOCKD_SERVE_PIECES_H
 #define RLOCKD_SERVE_PIECES_H

@@ -30,6 +30,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/auth_limit.h"
+#include "daemon/serve/longs.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
@@ -146,6 +147,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->node);
     list_init(&s->ready_node);
     list_init(&s->write_node);
+    list_init(&s->long_node);
     list_init(&s->unseen_node);
     list_init(&s->monitor_node);
     list_init(&s->process_node);
@@ -248,6 +250,7 @@ session_close(struct session *s, enum close_reason reason)
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
     list_remove(&s->unseen_node);
+    longs_over(s);
     peer_forget(s);
     auth_limit_forget(s);
     pubsub_drop(e->pubsub, s);

@@ -68,6 +68,8 @@ struct session {
     size_t unread;             /* bytes of the socket that were heard, and are still in it; see unread.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
     struct pieces later;       /* what comes behind out */
+    struct list long_node;     /* engine.longs: so much of `later` is of long answers */
+    size_t long_bytes;
     int proto;                 /* 2 or 3 */
     bool authed, admin;        /* roles; see roles.c */
     bool proved_admin;         /* by the admin's password */

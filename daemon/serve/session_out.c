@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/serve/longs.h"
 #include "daemon/serve/unread.h"
 
 /* ---- what may leave ---- */
@@ -119,6 +120,9 @@ shift(struct session *s)
     if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
         s->unsent = true;
+        if (list_empty(&s->later.list)) {
+            longs_over(s);
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/front.h"
+#include "daemon/serve/longs.h"
 #include "daemon/serve/session_out.h"
 
 #define RING 16 /* slots of the first ring; those of that size come from the pool */
@@ -455,6 +456,7 @@ void
 session_append(struct session *s, struct pieces *more)
 {
     if (more != NULL) {
+        longs_wait(s, pieces_bytes(more));
         pieces_move(&s->later, more);
     }
 }

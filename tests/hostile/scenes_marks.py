@@ -2,9 +2,10 @@
 import itertools
 import time
 
-from hostile import Scene, pipeline
+from hostile import SLOW, Scene, pipeline
 
 LOCKS = 60000
+READ = 32 << 20  # bytes, at least: on a slow machine that takes longer than 4 s
 PAUSE_S = 0.005  # the workload: between two reads of 64 KiB, and between two bunches of short leases
 
 
@@ -25,8 +26,8 @@ class UnreadListings(Scene):
             c.send("LOCKS\r\n" * 20)
             c.sock.setblocking(False)
         self.short.sock.setblocking(False)
-        end = time.monotonic() + 4
-        while time.monotonic() < end:
+        began = first = time.monotonic()
+        while began < first + 4 or (read < READ and began < first + 20 * SLOW):
             began = time.monotonic()
             self.short.sock.sendall(b"".join(b"LOCK s:%d NOWAIT LEASE 30ms\r\n" % next(names) for _ in range(20)))
             for c in [*self.readers, self.short]:
@@ -35,4 +36,5 @@ class UnreadListings(Scene):
                 except BlockingIOError:
                     pass
             time.sleep(max(0.0, PAUSE_S - (time.monotonic() - began)))
+        assert read >= READ, "%d MB read" % (read >> 20)
         return "%d MB read, %d leases" % (read >> 20, next(names))

@@ -133,7 +133,8 @@ class LongAnswers(Case):
         readers = self.ask()
         peak = self.rss()
         self.assertGreater(peak - before, self.READERS * self.WAITS)
-        self.one.send("".join("LOCK m:%d NOWAIT LEASE 1h\r\n" % i for i in range(1000)))  # they come behind it in the heap
+        # They come behind it in the heap.
+        self.one.send("".join("LOCK m:%d NOWAIT LEASE 1h\r\n" % i for i in range(1000)))
         for _ in range(1000):
             self.assertGreater(self.one.read(), 0)
         end(readers)

@@ -269,6 +269,74 @@ START_TEST(pieces_go_with_their_session)
 }
 END_TEST
 
+/* ---- all of them together ---- */
+
+enum { READERS = 40, OUTPUT = 40 * 1024, LONGS = 16 * 64 * OUTPUT };
+
+/* Those that are still there; *refused: of them, those who were told that there is too much. */
+static int
+count_left(struct client *c, int *refused)
+{
+    int n = 0;
+
+    for (int i = 0; i < READERS; i++) {
+        struct buf b;
+
+        if (session_find(engine, c[i].id) == NULL) {
+            close(c[i].fd);
+            c[i].fd = -1;
+            continue;
+        }
+        buf_init(&b, 0);
+        hear(&c[i], &b);
+        *refused += strncmp(b.p, "-LIMIT ", 7) == 0;
+        n++;
+        buf_fini(&b);
+    }
+    return n;
+}
+
+/* _i: one after the other; all at once. */
+START_TEST(long_answers_have_their_share_of_memory)
+{
+    struct client c = come(), d[READERS];
+    char pattern[NAME];
+    int left, refused = 0;
+
+    conf->limit_output_bytes = OUTPUT;
+    lock_many(&c, pattern);
+    for (int i = 0; i < READERS; i++) {
+        d[i] = come();
+        ck_assert_int_eq(setsockopt(d[i].s->fd, SOL_SOCKET, SO_SNDBUF, &(int){SMALL}, sizeof(int)), 0);
+        say(&d[i], "LOCKS\nPING\n");
+        if (_i == 0) {
+            settle();
+        }
+        ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
+    }
+    for (int i = 0; turns(4) == 4 && i < 100000; i++) {
+        ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
+    }
+    left = count_left(d, &refused);
+    if (_i == 0) {
+        ck_assert_int_lt(left, READERS); /* the first ones are closed, and the last one has his answer */
+        ck_assert_int_eq(refused, 0);
+        ck_assert_int_lt(d[0].fd, 0);
+        ck_assert_int_ge(d[READERS - 1].fd, 0);
+    }
+    ck_assert_int_lt(left - refused, READERS);
+    ck_assert_int_gt(left - refused, READERS / 4);
+    for (int i = 0; i < READERS; i++) {
+        if (d[i].fd >= 0) {
+            leave(&d[i]);
+        }
+    }
+    settle();
+    ck_assert_uint_eq(engine->longs_bytes, 0);
+    leave(&c);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -285,5 +353,8 @@ main(void)
         many_dear_ones_are_bounded_together,
     };
 
-    return house_run("listing", house_tcase(tests, sizeof(tests) / sizeof(tests[0]) - (is_slowed() ? 2 : 0)));
+    TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]) - (is_slowed() ? 2 : 0));
+
+    tcase_add_loop_test(tc, long_answers_have_their_share_of_memory, 0, 2);
+    return house_run("listing", tc);
 }

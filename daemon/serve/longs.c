@@ -1,0 +1,53 @@
+/*
+ * longs.c -- the sum, and who waits for how long.
+ *
+ * I1  engine.longs_bytes is what is in the making, and session.long_bytes of all on engine.longs.
+ */
+#include "daemon/serve/longs.h"
+
+#include <assert.h>
+
+#include "daemon/serve/fields.h"
+
+void
+longs_make(struct engine *e, size_t was, size_t now)
+{
+    assert(e->longs_bytes >= was);
+    e->longs_bytes += now - was;
+}
+
+void
+longs_wait(struct session *s, size_t bytes)
+{
+    if (bytes > 0) {
+        s->long_bytes += bytes;
+        s->engine->longs_bytes += bytes;
+        if (!list_linked(&s->long_node)) {
+            list_push_back(&s->engine->longs, &s->long_node);
+        }
+    }
+}
+
+void
+longs_over(struct session *s)
+{
+    assert(s->engine->longs_bytes >= s->long_bytes);
+    s->engine->longs_bytes -= s->long_bytes;
+    s->long_bytes = 0;
+    list_remove(&s->long_node);
+}
+
+bool
+longs_crowded(struct engine *e)
+{
+    size_t most = LONGS_TIMES * ANSWER_TIMES_OUTPUT * (size_t)e->conf->limit_output_bytes;
+
+    while (e->longs_bytes > most && !list_empty(&e->longs)) {
+        struct session *s = container_of(e->longs.next, struct session, long_node);
+
+        s->overflow = true; /* it ends in its turn to write */
+        longs_over(s);
+        session_wake(s);
+    }
+    return e->longs_bytes > most;
+}
