@@ -1,7 +1,7 @@
 /*
  * order.c -- in which order the requests of one owner begin, and which of them run side by side.
  *
- * owner.fifo has them in order of arrival. They begin in that order, so those that have begun are the first ones there; a
+ * owner.fifo has them in order of arrival. They begin in that order, so those that have begun are the first ones; a
  * request begins when each one before it has been answered, or may run beside it:
  *
  * O1  A LOCK that may wait runs alone, and so does each name of an MLOCK. So nothing that stands behind a wait begins
@@ -15,6 +15,7 @@
  * O5  RENEWs run beside RENEWs.
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
+ * O4 ends where a link does: a release that ended as DOWN or UNKNOWN is sent again, behind others that were sent once.
  */
 #include <assert.h>
 
