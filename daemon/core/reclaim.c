@@ -132,7 +132,7 @@ lock_granting(struct core *c, struct lock *l)
 
 /* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
 void
-lock_review(struct core *c, struct lock *l)
+lock_join_review(struct core *c, struct lock *l)
 {
     l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
     lock_linger_ends(c, l);

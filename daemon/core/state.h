@@ -170,9 +170,9 @@ struct lock {
     struct lock *work_next; /* behind it in core.lock_work; NULL: it is the last one, or not there */
     struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
     struct queue *queue;    /* owned, or core.nobody; never NULL */
-    enum kind kind : 4;
-    enum value_format value : 4;
-    enum kind rule_kind : 4; /* what the rules said when the record was made; KINDS: not known */
+    enum kind kind : 3;
+    enum value_format value : 3;
+    enum kind rule_kind : 3; /* what the rules said when the record was made; KINDS: not known */
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
     enum wakes wakes : 2;
     bool declared : 1;      /* ... and that its kind is what the rule says */
@@ -220,7 +220,7 @@ lock_front_bytes(bool has_key)
  */
 _Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 _Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
-_Static_assert(KINDS < 1 << 4 && VALUES <= 1 << 4 && WAKES <= 1 << 2, "a lock has room for each");
+_Static_assert(KINDS < 1 << 3 && VALUES <= 1 << 3 && WAKES <= 1 << 2, "a lock has room for each");
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
 struct request {
@@ -560,7 +560,7 @@ void claim_granting(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
 void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
-void lock_review(struct core *c, struct lock *l);     /* lock_meet(), where a review has not been yet */
+void lock_join_review(struct core *c, struct lock *l); /* lock_meet(), where a review has not been yet */
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 
@@ -764,7 +764,7 @@ static inline void
 lock_meet(struct core *c, struct lock *l)
 {
     if (l->review != c->review.number) {
-        lock_review(c, l);
+        lock_join_review(c, l);
     }
 }
 
