@@ -4,9 +4,9 @@ SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server sta
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
-# 20,000 were green until 2026-11-23, and are to be again: S5 and L5 fail in a few since the simulator cuts single links
-# and cancels waits.
-SIM_SEEDS ?= 2000
+# Of 1..5500 all pass. 5756 (S1, kind counter) does not: a release that went unanswered is sent again, and finds the next
+# holder's expiry, which is the same by chance, for its lease is of another length; see scripts/counter.lua.
+SIM_SEEDS ?= 5000
 
 $(SIM_WORLD): $(B)/%.o: %.c
 	@mkdir -p $(@D)
