@@ -119,8 +119,9 @@ interop: ## real lock libraries and stock clients beside and in front of rlockd,
 	@$(MAKE) --no-print-directory all
 	@/usr/bin/python3 tests/interop/run.py
 
-arrows: ## prove from the includes that the rooms see only what they may
+arrows: ## prove from the includes that rooms see only what they may, and from build/test that no cycle of calls grows
 	@scripts/arrows
+	@if [ -e build/test/librlockd.a ]; then scripts/floors build/test; fi
 
 headers: ## compile each header alone
 	@set -e; for h in $(HDR); do \
