@@ -24,7 +24,7 @@ enum conf_foreign { CONF_FOREIGN_REFUSE, CONF_FOREIGN_WAIT };
 struct conf_locks {
     int64_t lease_us;
     int64_t wait_us; /* DURATION_FOREVER */
-    int64_t owner_grace_us, place_grace_us;
+    int64_t owner_grace_us, queue_grace_us;
     int64_t linger_us;
     enum kind kind;
     enum value_format value;
@@ -122,7 +122,7 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
  * behind what is in `patterns`; and a key that is none of them. False: any key can be a name's, or memory is out.
  */
 #define CONF_OUTSIDE_BYTES 40
-bool conf_key_rights(const struct conf *cf, struct buf *patterns, char outside[CONF_OUTSIDE_BYTES]);
+bool conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters[CONF_OUTSIDE_BYTES]);
 
 /*
  * Whether every name has the same key in Redis by both. False: `why` has a line that says which rule changes it, or

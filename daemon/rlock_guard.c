@@ -158,7 +158,7 @@ rlock_run(const struct rlock_run *asked)
     struct rlock_run want = *asked;
     char owner[RLOCK_OWNER_BYTES];
     sigset_t signals, blocked, mask;
-    pid_t group = getpgrp(), keeper;
+    pid_t group = getpgrp(), state_store;
 
     if (!draw_owner(owner)) {
         fprintf(stderr, "rlock: %s: no random bytes\n", want.name);
@@ -172,13 +172,13 @@ rlock_run(const struct rlock_run *asked)
     blocked = signals;
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &mask);
-    keeper = fork_next(&want);
-    if (keeper < 0) {
+    state_store = fork_next(&want);
+    if (state_store < 0) {
         return RLOCK_NO_EXEC;
     }
-    if (keeper == 0) {
+    if (state_store == 0) {
         tree_adopt();
         exit(keep(&want, group, &signals, &mask));
     }
-    return watch(&want, keeper, &signals);
+    return watch(&want, state_store, &signals);
 }

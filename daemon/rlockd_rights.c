@@ -11,14 +11,14 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/rights.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 struct asking {
     struct backend_conf conf;
     struct backend_env env;
     struct log silent;
     struct metrics metrics;
-    struct spares spares;
+    struct freelist freelist;
     struct link_address *address;
     struct evdns_base *dns;
     struct redis_link *link;
@@ -82,17 +82,17 @@ tell(const struct asking *a)
 }
 
 static void
-ask_about(const struct conf *cf, const char *patterns, const char *outside)
+ask_about(const struct conf *cf, const char *patterns, const char *remote_waiters)
 {
     struct asking a = {.conf = {.timeout_us = US_PER_S, .connect_us = US_PER_S, .backoff_min_us = US_PER_S,
-                                .backoff_max_us = US_PER_S, .outside = outside, .patterns = patterns}};
+                                .backoff_max_us = US_PER_S, .remote_waiters = remote_waiters, .patterns = patterns}};
     char error[160];
 
     log_init(&a.silent);
     a.silent.fd = -1;
     a.env.log = &a.silent;
     a.env.metrics = &a.metrics;
-    a.env.spares = &a.spares;
+    a.env.freelist = &a.freelist;
     a.address = address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
     if (a.address == NULL) {
         return; /* embedded, or it will be told when it is needed */
@@ -108,21 +108,21 @@ ask_about(const struct conf *cf, const char *patterns, const char *outside)
     if (a.env.base != NULL) {
         event_base_free(a.env.base);
     }
-    spares_clear(&a.spares);
+    freelist_clear(&a.freelist);
     address_free(a.address);
 }
 
 void
 rights_test(const struct conf *cf)
 {
-    char outside[CONF_OUTSIDE_BYTES];
+    char remote_waiters[CONF_OUTSIDE_BYTES];
     struct buf patterns;
 
     buf_init(&patterns, 0);
-    if (strcmp(cf->redis_url, "embedded") != 0 && conf_key_rights(cf, &patterns, outside)) {
+    if (strcmp(cf->redis_url, "embedded") != 0 && conf_key_rights(cf, &patterns, remote_waiters)) {
         buf_add(&patterns, "", 1);
         if (!patterns.failed) {
-            ask_about(cf, patterns.p, outside);
+            ask_about(cf, patterns.p, remote_waiters);
         }
     }
     buf_fini(&patterns);

@@ -16,7 +16,7 @@
 
 /* One socket that systemd passed under that name. */
 static bool
-adopt(struct sockets *s, int fd, const char *name, char error[160])
+restore(struct sockets *s, int fd, const char *name, char error[160])
 {
     if (strcmp(name, "http") == 0 && !s->has_http) {
         s->has_http = listening_adopt(&s->http_on, fd, error);
@@ -48,7 +48,7 @@ take_passed(struct sockets *s, char error[160])
         if (!ok || s->on_n == OPTIONS_LISTEN_MAX) {
             close(fd);
         } else {
-            ok = adopt(s, fd, names[i], error);
+            ok = restore(s, fd, names[i], error);
         }
         free(names[i]);
     }

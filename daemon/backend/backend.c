@@ -56,9 +56,9 @@ backend_say(struct backend *b, struct slice what)
 }
 
 void
-backend_probe(struct backend *b, const struct core_probe *p)
+backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
-    b->ops->probe(b, p);
+    b->ops->waiter_poll(b, p);
 }
 
 void

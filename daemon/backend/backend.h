@@ -34,7 +34,7 @@ struct backend_conf {
     unsigned batch_max;       /* names per script call */
     int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
                                  has lost data, unless all that held locks have them again */
-    const char *outside;      /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
+    const char *remote_waiters;      /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, as Redis's ACL says it; copied */
     bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
@@ -47,7 +47,7 @@ struct backend_env {
     struct event_base *base;  /* borrowed */
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
-    struct spares *spares;    /* of what comes and goes with a command; NULL from who opens the backend: the topology
+    struct freelist *freelist;    /* of what comes and goes with a command; NULL from who opens the backend: the topology
                                  sets its own, and clears it when its nodes are closed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
@@ -100,7 +100,7 @@ struct backend_ops {
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     bool (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
-    void (*probe)(struct backend *b, const struct core_probe *p);
+    void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t grace_us);
     void (*reclaimed)(struct backend *b, uint64_t epoch);
     void (*leave)(struct backend *b);
@@ -132,7 +132,7 @@ void backend_say(struct backend *b, struct slice what);
  * Asks Redis how many listen on the channels of these names; ends in one PROBED, or in nothing: while Redis is away, or
  * refuses it, or another one is in flight. Copied.
  */
-void backend_probe(struct backend *b, const struct core_probe *p);
+void backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 
 /* New settings; the others need a new backend. See backend_conf. A grace only gets longer. */
 void backend_configure(struct backend *b, int64_t grace_us);

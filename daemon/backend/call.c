@@ -9,7 +9,7 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/value.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 /* The parameters of the scripts' verbs; scripts/embed names them after the Lua functions. */
 enum column {
@@ -96,9 +96,9 @@ call_verb_of(enum core_action_type action)
 }
 
 struct item *
-item_new(struct spares *s, const struct core_op *op)
+item_new(struct freelist *s, const struct core_op *op)
 {
-    struct item *it = spares_take(s, sizeof(*it) + op->key.n);
+    struct item *it = freelist_take(s, sizeof(*it) + op->key.n);
 
     if (it == NULL) {
         return NULL;
@@ -111,10 +111,10 @@ item_new(struct spares *s, const struct core_op *op)
 }
 
 void
-item_free(struct spares *s, struct item *it)
+item_free(struct freelist *s, struct item *it)
 {
     list_remove(&it->node);
-    spares_give(s, it, sizeof(*it) + it->op.key.n);
+    freelist_give(s, it, sizeof(*it) + it->op.key.n);
 }
 
 /* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */
@@ -152,7 +152,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         buf_add(text, value, value_of_claim(secret, op->claim, op->owner, op->value, value));
         break;
     case COLUMN_STAMP:
-        buf_add_i64(text, op->stamp);
+        buf_add_i64(text, op->expiry_ms);
         break;
     case COLUMN_LEASE:
         buf_add_i64(text, op->lease_us / US_PER_MS);
@@ -173,7 +173,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
         buf_adds(text, op->shared ? "read" : "write");
         break;
     case COLUMN_PLACE:
-        buf_adds(text, op->place ? "1" : "0");
+        buf_adds(text, op->ticket ? "1" : "0");
         break;
     case COLUMN_LIMIT:
         buf_add_u64(text, op->limit);
@@ -204,7 +204,7 @@ token_room(const struct call *c)
     struct list *pos, *nxt;
     uint32_t room = 0;
 
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         const struct item *it = container_of(pos, struct item, node);
 
@@ -220,7 +220,7 @@ token_floor(const struct call *c)
     struct list *pos, *nxt;
     uint64_t floor = 0;
 
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         const struct item *it = container_of(pos, struct item, node);
 
@@ -260,7 +260,7 @@ are_same(const struct call *c, const struct script_row *s, struct made *m)
     struct list *pos, *nxt;
     bool same = true;
 
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         size_t at = m->text->n;
 
@@ -286,7 +286,7 @@ put_names(const struct call *c, const struct script_row *s, struct made *m)
     if (same) {
         put_columns(m, s, 0, s->terms_n, &container_of(c->items.next, struct item, node)->op);
     }
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         put_columns(m, s, same ? s->terms_n : 0, s->columns_n, &container_of(pos, struct item, node)->op);
     }
@@ -311,7 +311,7 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     n++; /* the number of keys, first of what is made up */
     words[n++] = SLICE_LIT(CALL_CLOCK_KEY);
     words[n++] = SLICE_LIT(CALL_EPOCH_KEY);
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
@@ -396,16 +396,16 @@ plain_ok(const struct call *c, int64_t a, int64_t b, bool no_room, struct core_d
     case VERB_ACQUIRE:
     case VERB_RENEW:
         done->token = (uint64_t)a;
-        done->stamp = b;
+        done->expiry_ms = b;
         done->no_room = no_room;
         break;
     case VERB_RELEASE:
-        done->outsiders = a;
-        done->stamp = b;
+        done->remote_subscribers = a;
+        done->expiry_ms = b;
         break;
     default: /* CLEAR */
         done->token = (uint64_t)a;
-        done->outsiders = b;
+        done->remote_subscribers = b;
         break;
     }
 }
@@ -419,7 +419,7 @@ plain_taken(const struct call *c, int64_t b, struct core_done *done)
     if (flags & (KIND_F_SHARED | KIND_F_PERMITS)) {
         done->holders = b;
     }
-    done->placed = (flags & KIND_F_PLACED) != 0 && b == 1;
+    done->has_ticket = (flags & KIND_F_TICKETS) != 0 && b == 1;
 }
 
 bool
@@ -429,7 +429,7 @@ call_is_stale(const struct reply *r)
 }
 
 void
-call_outcome(const struct call *c, const struct reply *r, struct call_place *at, struct core_done *done)
+call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at, struct core_done *done)
 {
     struct row row = row_of(r, at->row);
     int64_t answer = row.answer, a = row.a, b = row.b;
@@ -438,7 +438,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_place *at,
         a += at->in_row;
     }
     if (++at->in_row == row.n) {
-        *at = (struct call_place){.row = at->row + 1};
+        *at = (struct call_ticket){.row = at->row + 1};
     }
     if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* whoever had it: nobody has it now */
         answer = ANSWER_GONE;
@@ -447,7 +447,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_place *at,
     case ANSWER_OK:
         done->outcome = CORE_OK;
         plain_ok(c, a, b, has_no_room(r), done);
-        done->stamp = c->verb == VERB_CLEAR ? 1 : done->stamp;
+        done->expiry_ms = c->verb == VERB_CLEAR ? 1 : done->expiry_ms;
         break;
     case ANSWER_TAKEN:
     case ANSWER_FOREIGN:

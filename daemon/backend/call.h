@@ -24,7 +24,7 @@ struct item {
     unsigned slot;      /* node_private.h */
 };
 
-/* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (presence.h). */
+/* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (membership.h). */
 enum other_script { OTHER_LOOK, OTHER_PRESENCE, OTHERS };
 
 /* Keys of our own that all names share. */
@@ -65,10 +65,10 @@ const char *call_other_text(enum other_script script);
 enum call_verb call_verb_of(enum core_action_type action);
 
 /* NULL: out of memory. */
-struct item *item_new(struct spares *s, const struct core_op *op);
+struct item *item_new(struct freelist *s, const struct core_op *op);
 
 /* Off its list, too. */
-void item_free(struct spares *s, struct item *it);
+void item_free(struct freelist *s, struct item *it);
 
 /* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
 void call_channel(enum kind kind, struct slice key, struct buf *out);
@@ -86,7 +86,7 @@ int call_words(const struct call *c, const struct call_sender *sender, struct bu
 bool call_answer_ok(const struct call *c, const struct reply *r, int64_t *time_us);
 
 /* Where in an answer the next item has its outcome; zeroed: the first. */
-struct call_place {
+struct call_ticket {
     size_t row;
     int64_t in_row;
 };
@@ -95,7 +95,7 @@ struct call_place {
 bool call_is_stale(const struct reply *r);
 
 /* The outcome of the next item, in their order; fills done but for claim, op, sent_us and guard_us. */
-void call_outcome(const struct call *c, const struct reply *r, struct call_place *at, struct core_done *done);
+void call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at, struct core_done *done);
 
 /* What an error reply means for every name of the call: DOWN (has not run), FULL, or UNKNOWN. See call_is_denied(). */
 enum core_outcome call_error(struct slice text, bool *drop_link);

@@ -11,7 +11,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/base/clock.h"
 
-enum { ANSWER_OK = 1, ANSWER_TWIN };
+enum { ANSWER_OK = 1, ANSWER_DUPLICATE_UUID };
 enum { HEAD = 5, UUID_BYTES = 36 }; /* what the answer has before the other daemons */
 
 int
@@ -21,7 +21,7 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     const int64_t number[] = {(int64_t)e->number,       (int64_t)e->reclaimed,
                               e->grace_us / US_PER_MS,  EPOCH_BEAT_MS,
                               e->strict,                (int64_t)token_floor,
-                              e->leaving,               e->stranded};
+                              e->leaving,               e->rolled_back};
     size_t ends[16], at = 0;
     int n = 0, made = 0, first;
 
@@ -54,7 +54,7 @@ epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struc
     }
     n += made;
     words[n++] = slice_of(e->channel);
-    if (e->blind) {
+    if (e->members_unknown) {
         words[n++] = SLICE_LIT("?");
     }
     if (e->until_ms != 0) {
@@ -104,7 +104,7 @@ is_shaped(const struct reply *r)
 
 /* Where it is, or is to be. */
 static size_t
-place_of(const struct epoch *e, struct slice peer)
+ticket_of(const struct epoch *e, struct slice peer)
 {
     size_t i = 0;
 
@@ -123,12 +123,12 @@ static void
 take_peers(struct epoch *e, const struct reply *r)
 {
     if (e->until_ms == 0) {
-        e->blind = false;
+        e->members_unknown = false;
         e->peers_n = 0;
     }
     for (size_t i = HEAD; i < r->count; i++) {
         struct slice peer = r->item[i]->text;
-        size_t at = place_of(e, peer);
+        size_t at = ticket_of(e, peer);
 
         if (at < EPOCH_PEERS_MAX) {
             memcpy(e->peer[at], peer.p, peer.n);
@@ -149,21 +149,21 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_BROKEN;
     }
     number = (uint64_t)r->item[2]->n;
-    if (r->item[1]->n == ANSWER_TWIN) {
-        return EPOCH_TWIN;
+    if (r->item[1]->n == ANSWER_DUPLICATE_UUID) {
+        return EPOCH_DUPLICATE_UUID;
     } else if (r->item[1]->n != ANSWER_OK || r->item[2]->n <= 0 || r->item[3]->n < 0) {
         return EPOCH_BROKEN;
     } else if (number < e->number && e->number < EPOCH_FAR) {
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        e->blind = e->blind || grace; /* for whom it was, Redis says as long as it has that; then nobody does */
+        e->members_unknown = e->members_unknown || grace; /* for whom it was, Redis says as long as it has that; then nobody does */
         news = EPOCH_NEW;
     } else if (grace && r->item[3]->n == 0) {
         news = EPOCH_OVER;
     }
     e->number = number;
-    e->stranded = false;
+    e->rolled_back = false;
     e->until_ms = r->item[3]->n;
     snprintf(e->open, sizeof(e->open), "%s", r->item[HEAD - 1]->text.p);
     snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);

@@ -33,8 +33,8 @@ struct epoch {
     int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
-    bool stranded;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
-    bool blind;             /* there may be others, not known: of the process before, or of a grace that was cut off */
+    bool rolled_back;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
+    bool members_unknown;             /* there may be others, not known: of the process before, or of a grace that was cut off */
     size_t peers_n;         /* other daemons that may hold locks, as Redis tells of them: "<uuid> <grace in ms>" */
     char peer[EPOCH_PEERS_MAX][56];
 };
@@ -44,7 +44,7 @@ enum epoch_news {
     EPOCH_NEW,    /* another one than before, or the first: what is held has to be asserted anew */
     EPOCH_OVER,   /* its grace is over */
     EPOCH_OLD,    /* this Redis is in an older one than we have seen: it is not the one, or data was lost */
-    EPOCH_TWIN,   /* another process has this daemon's uuid */
+    EPOCH_DUPLICATE_UUID,   /* another process has this daemon's uuid */
     EPOCH_BROKEN, /* no answer of the script */
 };
 

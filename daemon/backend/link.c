@@ -31,7 +31,7 @@
 #include "daemon/backend/link_private.h"
 #include "daemon/backend/push.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
@@ -72,7 +72,7 @@ next_us(const struct redis_link *l)
         at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->heard_us + IDLE_PING_US;
         break;
     }
-    list_each(pos, nxt, &l->sent)
+    list_for_each_safe(pos, nxt, &l->sent)
     {
         const struct sent *s = container_of(pos, struct sent, node);
 
@@ -162,7 +162,7 @@ drop(struct redis_link *l, const char *reason)
         list_remove(&s->node);
         l->sent_n--;
         tell_unknown(s);
-        spares_give(l->env->spares, s, sizeof(*s));
+        freelist_give(l->env->freelist, s, sizeof(*s));
     }
     l->owner.state(l->owner.ctx, l, false);
     link_arm(l);
@@ -258,14 +258,14 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     if (!ready(l)) {
         return false;
     }
-    s = spares_take(l->env->spares, sizeof(*s));
+    s = freelist_take(l->env->freelist, sizeof(*s));
     if (s == NULL) {
         return false;
     }
     s->fn = fn;
     s->arg = arg;
     if (!put(l, words, word)) {
-        spares_give(l->env->spares, s, sizeof(*s));
+        freelist_give(l->env->freelist, s, sizeof(*s));
         return false;
     }
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
@@ -311,7 +311,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
     if (s->fn != NULL) {
         s->fn(s->arg, LINK_ANSWERED, reply, s->sent_us);
     }
-    spares_give(l->env->spares, s, sizeof(*s));
+    freelist_give(l->env->freelist, s, sizeof(*s));
 }
 
 static void
@@ -401,7 +401,7 @@ static void
 connect_now(struct redis_link *l)
 {
     link_enter(l, LINK_CONNECTING);
-    l->reader = reply_reader_new(l->env->spares);
+    l->reader = reply_reader_new(l->env->freelist);
     l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (l->reader == NULL || l->bev == NULL) {
         drop(l, "out of memory");
@@ -424,7 +424,7 @@ expire(struct redis_link *l, int64_t now_us)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->sent)
+    list_for_each_safe(pos, nxt, &l->sent)
     {
         struct sent *s = container_of(pos, struct sent, node);
 
@@ -518,7 +518,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         if (s->fn != NULL) {
             forget(s->fn, s->arg);
         }
-        spares_give(l->env->spares, s, sizeof(*s));
+        freelist_give(l->env->freelist, s, sizeof(*s));
     }
     if (l->bev != NULL) {
         bufferevent_free(l->bev);

@@ -81,7 +81,7 @@ note_hint(struct listen *in, struct watch *wa)
 
 /* One of its parts is not waited for any more. */
 static void
-note_watching(struct listen *in, struct watch *wa)
+note_subscribed(struct listen *in, struct watch *wa)
 {
     bool heard = false;
 
@@ -99,7 +99,7 @@ note_watching(struct listen *in, struct watch *wa)
 }
 
 static void
-note_deaf(struct listen *in, struct watch *wa)
+note_unsubscribed(struct listen *in, struct watch *wa)
 {
     wa->deaf = true;
     make_due(in, wa);
@@ -114,10 +114,10 @@ listen_post(struct listen *in)
 
         if (wa->watching) {
             wa->watching = false;
-            ev.type = CORE_WATCHING;
+            ev.type = CORE_SUBSCRIBED;
         } else if (wa->deaf) {
             wa->deaf = false;
-            ev.type = CORE_DEAF;
+            ev.type = CORE_UNSUBSCRIBED;
         } else {
             wa->hint = false;
             ev.type = CORE_HINT;
@@ -134,7 +134,7 @@ source_hint(struct source *src)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &src->parts)
+    list_for_each_safe(pos, nxt, &src->parts)
     {
         note_hint(src->in, container_of(pos, struct part, node)->watch);
     }
@@ -146,17 +146,17 @@ move_parts(struct source *src, enum part_state from, enum part_state to)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &src->parts)
+    list_for_each_safe(pos, nxt, &src->parts)
     {
         struct part *p = container_of(pos, struct part, node);
 
         if (p->state == from) {
             p->state = to;
             if (from == PART_HEARD && p == &p->watch->part[PART_CHANNEL]) {
-                note_deaf(src->in, p->watch);
+                note_unsubscribed(src->in, p->watch);
             }
             if (to != PART_WAITING) {
-                note_watching(src->in, p->watch);
+                note_subscribed(src->in, p->watch);
             }
         }
     }
@@ -187,7 +187,7 @@ source_waits(const struct source *src)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &src->parts)
+    list_for_each_safe(pos, nxt, &src->parts)
     {
         if (container_of(pos, struct part, node)->state == PART_WAITING) {
             return true;

@@ -45,9 +45,9 @@ node_say(struct node *n, struct slice what)
 }
 
 void
-node_probe(struct node *n, const struct core_probe *p)
+node_waiter_poll(struct node *n, const struct core_waiter_poll *p)
 {
-    probe_send(&n->probe, any_link(n), p);
+    waiter_poll_send(&n->waiter_poll, any_link(n), p);
 }
 
 bool
@@ -56,7 +56,7 @@ node_look(struct node *n, uint64_t id, struct slice key)
     struct inspect *q = inspect_new(n->env, id);
 
     if (q != NULL && !inspect_send(q, any_link(n), key)) {
-        down_look(&n->down, q);
+        deferred_look(&n->down, q);
     }
     return q != NULL;
 }
@@ -64,21 +64,21 @@ node_look(struct node *n, uint64_t id, struct slice key)
 void
 node_configure(struct node *n, int64_t grace_us)
 {
-    if (grace_us > n->presence.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
-        n->presence.epoch.grace_us = grace_us;
+    if (grace_us > n->membership.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
+        n->membership.epoch.grace_us = grace_us;
     }
 }
 
 void
 node_reclaimed(struct node *n, uint64_t epoch)
 {
-    presence_reclaimed(&n->presence, epoch);
+    membership_reclaimed(&n->membership, epoch);
 }
 
 void
 node_leave(struct node *n)
 {
-    presence_leave(&n->presence);
+    membership_leave(&n->membership);
 }
 
 /* ---- greeting ---- */
@@ -107,17 +107,17 @@ on_hello(void *ctx, struct redis_link *l)
         return;
     }
     (void)link_send(l, 1, &word, on_time, n);
-    presence_hello(&n->presence, l);
-    hello_ask(&n->hello, l);
+    membership_hello(&n->membership, l);
+    server_info_ask(&n->hello, l);
     rights_ask(&n->rights, l);
-    n->probe.refused = n->probe.refused && l != n->link[0]; /* its rights may be others now */
+    n->waiter_poll.refused = n->waiter_poll.refused && l != n->link[0]; /* its rights may be others now */
 }
 
 /* Who came while we did not listen has woken nobody here. */
 static void
 on_listening(void *ctx)
 {
-    presence_woken(&((struct node *)ctx)->presence);
+    membership_dirty(&((struct node *)ctx)->membership);
 }
 
 static unsigned
@@ -191,7 +191,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         watches_link(n->watches, l, link_is_up);
     }
     n->listens = n->listens && (link_is_up || l != sub_link(n));
-    if (!n->listens && link_up(sub_link(n)) && n->presence.epoch.number != 0) { /* not sooner: see presence.lua */
+    if (!n->listens && link_up(sub_link(n)) && n->membership.epoch.number != 0) { /* not sooner: see presence.lua */
         n->listens = true;
         say_listen(&n->say, sub_link(n), on_listening, n);
     }
@@ -227,7 +227,7 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
     if (!say_heard(&n->say, channel, what)) {
         watches_heard(n->watches, channel, what);
     } else if (what->type == REPLY_TEXT && what->text.n == 0) {
-        presence_woken(&n->presence); /* somebody has come, or has met a Redis that knows nothing */
+        membership_dirty(&n->membership); /* somebody has come, or has met a Redis that knows nothing */
     }
 }
 
@@ -262,7 +262,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->hello.env = env;
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
-    probe_init(&n->probe, env, address);
+    waiter_poll_init(&n->waiter_poll, env, address);
     buf_init(&n->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         list_init(&n->apart[i]);
@@ -272,8 +272,8 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     }
     n->dns = resolver(address, env->base);
     ok = rights_init(&n->rights, conf, env, address);
-    ok = down_init(&n->down, env) && ok; /* node_close() ends both */
-    ok = presence_init(&n->presence, conf, env, address, n->say.channel) && ok; /* node_close() ends both */
+    ok = deferred_init(&n->down, env) && ok; /* node_close() ends both */
+    ok = membership_init(&n->membership, conf, env, address, n->say.channel) && ok; /* node_close() ends both */
     ok = ok && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
@@ -281,7 +281,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
         n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
         ok = n->link[n->links_n] != NULL;
         if (ok && n->links_n <= links) {
-            presence_add(&n->presence, n->link[n->links_n]);
+            membership_add(&n->membership, n->link[n->links_n]);
         }
     }
     /* No link says anything before we return. */
@@ -304,13 +304,13 @@ node_close(struct node **np)
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         link_close(&n->link[i], node_forget);
     }
-    down_fini(&n->down);
+    deferred_fini(&n->down);
     if (n->dns != NULL) {
         evdns_base_free(n->dns, 1);
     }
-    presence_fini(&n->presence);
+    membership_fini(&n->membership);
     watches_free(&n->watches);
-    probe_fini(&n->probe);
+    waiter_poll_fini(&n->waiter_poll);
     rights_fini(&n->rights);
     denied_fini(&n->denied);
     buf_fini(&n->text);
@@ -322,7 +322,7 @@ node_close(struct node **np)
 bool
 node_idle(const struct node *n)
 {
-    return n->batched == 0 && n->flying == 0 && down_idle(&n->down) && !presence_busy(&n->presence);
+    return n->batched == 0 && n->flying == 0 && deferred_idle(&n->down) && !membership_busy(&n->membership);
 }
 
 void
@@ -331,12 +331,12 @@ node_status(const struct node *n, struct backend_status *out)
     *out = (struct backend_status){
         .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};
     snprintf(out->address, sizeof(out->address), "%s", n->address->shown);
-    hello_status(&n->hello, out);
+    server_info_status(&n->hello, out);
     out->offset_us = offset_guess(&n->offset);
     out->rtt_us = link_rtt_us(n->link[0]);
-    out->epoch = n->presence.epoch.number;
-    out->grace = n->presence.epoch.until_ms != 0;
-    out->daemons = n->presence.epoch.peers_n;
+    out->epoch = n->membership.epoch.number;
+    out->grace = n->membership.epoch.until_ms != 0;
+    out->daemons = n->membership.epoch.peers_n;
     for (unsigned i = 0; i < n->links_n; i++) {
         out->links_up += link_up(n->link[i]);
         out->in_flight += link_in_flight(n->link[i]);

@@ -18,7 +18,7 @@ void node_close(struct node **n);
 void node_perform(struct node *n, const struct core_op *op, enum core_action_type verb);
 bool node_look(struct node *n, uint64_t id, struct slice key);
 void node_say(struct node *n, struct slice what);
-void node_probe(struct node *n, const struct core_probe *p);
+void node_waiter_poll(struct node *n, const struct core_waiter_poll *p);
 void node_configure(struct node *n, int64_t grace_us);
 void node_reclaimed(struct node *n, uint64_t epoch);
 void node_leave(struct node *n);

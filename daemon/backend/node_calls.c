@@ -29,7 +29,7 @@
 #include "daemon/backend/node_private.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 enum {
     BATCH_MAX = 128,
@@ -66,7 +66,7 @@ static void
 not_run(struct node *n, struct item *it)
 {
     leaves(n, it);
-    down_item(&n->down, it);
+    deferred_item(&n->down, it);
 }
 
 static void
@@ -76,14 +76,14 @@ call_free(void *arg)
     const struct node *n = c->node;
 
     while (!list_empty(&c->items)) {
-        item_free(n->env->spares, container_of(c->items.next, struct item, node));
+        item_free(n->env->freelist, container_of(c->items.next, struct item, node));
     }
-    spares_give(n->env->spares, c, sizeof(*c));
+    freelist_give(n->env->freelist, c, sizeof(*c));
 }
 
 /* It is not in flight any more. */
 static void
-land(struct node *n, const struct call *c)
+call_unlink(struct node *n, const struct call *c)
 {
     n->flying -= c->n;
     n->calls[c->link]--;
@@ -105,7 +105,7 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
 {
     int64_t guard_us = c->guard_us + c->slack_us + (n->back_us - c->back_us) + JUMP_US;
 
-    land(n, c);
+    call_unlink(n, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.outcome = outcome,
@@ -116,9 +116,9 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
 
         post_done(n, &it->op, &done);
         leaves(n, it);
-        item_free(n->env->spares, it);
+        item_free(n->env->freelist, it);
     }
-    spares_give(n->env->spares, c, sizeof(*c));
+    freelist_give(n->env->freelist, c, sizeof(*c));
 }
 
 void
@@ -152,8 +152,8 @@ call_send(struct node *n, struct call *c)
                                .offset_us = offset_guess(&n->offset)};
     int words;
 
-    c->epoch = n->presence.epoch.number;
-    sender.epoch = slice_of(c->reclaim ? n->presence.epoch.now : n->presence.epoch.open);
+    c->epoch = n->membership.epoch.number;
+    sender.epoch = slice_of(c->reclaim ? n->membership.epoch.now : n->membership.epoch.open);
     c->whole = c->whole || sender.sha[0] == '\0';
     c->guard_us = clock_now_us() + n->conf->timeout_us;
     c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
@@ -179,7 +179,7 @@ let_pass(struct node *n, const struct call *c)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         denied_pass(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
     }
@@ -188,7 +188,7 @@ let_pass(struct node *n, const struct call *c)
 static void
 answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
 {
-    struct call_place at = {0};
+    struct call_ticket at = {0};
     int64_t time_us;
 
     if (!call_answer_ok(c, r, &time_us)) {
@@ -201,7 +201,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
     if (denied_suspects(&n->denied)) {
         let_pass(n, c);
     }
-    if (c->epoch != n->presence.epoch.number) { /* said of data that Redis may not have any more */
+    if (c->epoch != n->membership.epoch.number) { /* said of data that Redis may not have any more */
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
     }
@@ -211,29 +211,29 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
             return;
         }
     }
-    land(n, c);
+    call_unlink(n, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
         call_outcome(c, r, &at, &done);
         if (done.outcome == CORE_GRACE) {
-            presence_ask(&n->presence, n->link[c->link]);
+            membership_ask(&n->membership, n->link[c->link]);
         }
         /* It may give all that were set aside behind it. */
-        presence_token(&n->presence, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
+        membership_token(&n->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
         post_done(n, &it->op, &done);
         leaves(n, it);
-        item_free(n->env->spares, it);
+        item_free(n->env->freelist, it);
     }
-    spares_give(n->env->spares, c, sizeof(*c));
+    freelist_give(n->env->freelist, c, sizeof(*c));
 }
 
 /* One item of a call that Redis has refused for another's key, or for its own: alone it says which. */
 static void
 send_alone(struct node *n, const struct call *from, struct item *it)
 {
-    struct call *c = spares_take(n->env->spares, sizeof(*c));
+    struct call *c = freelist_take(n->env->freelist, sizeof(*c));
 
     if (c == NULL) {
         not_run(n, it);
@@ -249,7 +249,7 @@ send_alone(struct node *n, const struct call *from, struct item *it)
         take_off(n, c);
     } else {
         not_run(n, it);
-        spares_give(n->env->spares, c, sizeof(*c));
+        freelist_give(n->env->freelist, c, sizeof(*c));
     }
 }
 
@@ -260,27 +260,27 @@ send_alone(struct node *n, const struct call *from, struct item *it)
 static void
 denied(struct node *n, struct call *c, int64_t sent_us)
 {
-    bool again = c->n > 1 && !c->reclaim && c->epoch == n->presence.epoch.number;
+    bool again = c->n > 1 && !c->reclaim && c->epoch == n->membership.epoch.number;
     struct redis_link *l = n->link[c->link];
 
     denied_begin(&n->denied, clock_now_us());
     if (!again) {
         struct list *pos, *nxt;
 
-        list_each(pos, nxt, &c->items)
+        list_for_each_safe(pos, nxt, &c->items)
         {
             denied_key(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
         }
         finish_all(n, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
-    land(n, c);
+    call_unlink(n, c);
     link_cork(l);
     while (!list_empty(&c->items)) {
         send_alone(n, c, container_of(c->items.next, struct item, node));
     }
     link_uncork(l);
-    spares_give(n->env->spares, c, sizeof(*c));
+    freelist_give(n->env->freelist, c, sizeof(*c));
 }
 
 /*
@@ -293,7 +293,7 @@ denied_in_script(struct node *n, struct call *c, int64_t sent_us)
     struct list *pos, *nxt;
 
     denied_begin(&n->denied, clock_now_us());
-    list_each(pos, nxt, &c->items)
+    list_for_each_safe(pos, nxt, &c->items)
     {
         denied_inside(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
     }
@@ -332,7 +332,7 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         if (c->reclaim) { /* what it asserts may have been released behind it; next time it leaves with its text */
             n->hello.sha[c->verb][c->kind][0] = '\0';
             finish_all(n, c, CORE_DOWN, sent_us);
-        } else if (c->epoch != n->presence.epoch.number || !call_send(n, c)) {
+        } else if (c->epoch != n->membership.epoch.number || !call_send(n, c)) {
             finish_all(n, c, CORE_DOWN, sent_us);
         }
         return;
@@ -363,7 +363,7 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 static bool
 may_perform(struct node *n, struct redis_link *l, enum call_verb verb)
 {
-    return verb != VERB_ACQUIRE || !n->conf->strict || hello_may_grant(&n->hello, l);
+    return verb != VERB_ACQUIRE || !n->conf->strict || server_info_may_grant(&n->hello, l);
 }
 
 static bool
@@ -383,7 +383,7 @@ gather(struct node *n, struct item *it)
     struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb][op->kind];
 
     if (!link_up(n->link[link]) || !may_perform(n, n->link[link], it->verb)) {
-        down_item(&n->down, it);
+        deferred_item(&n->down, it);
         return;
     }
     batch = goes_alone(n, op, it->verb) ? &n->apart[link] : batch;
@@ -411,13 +411,13 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
         }
         return;
     }
-    it = item_new(n->env->spares, op);
+    it = item_new(n->env->freelist, op);
     if (it == NULL) {
         *op->untaken = true;
         return;
     }
     it->verb = call_verb_of(action);
-    it->epoch = n->presence.epoch.number;
+    it->epoch = n->membership.epoch.number;
     it->slot = node_slot_of(n, op->key);
     gather(n, it);
 }
@@ -473,7 +473,7 @@ call_of(struct list *node, enum call_verb verb)
 static void
 flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, size_t max)
 {
-    struct call *c = spares_take(n->env->spares, sizeof(*c)); /* all is set below */
+    struct call *c = freelist_take(n->env->freelist, sizeof(*c)); /* all is set below */
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
@@ -505,7 +505,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
     while (!list_empty(&c->items)) {
         not_run(n, container_of(c->items.next, struct item, node));
     }
-    spares_give(n->env->spares, c, sizeof(*c));
+    freelist_give(n->env->freelist, c, sizeof(*c));
 }
 
 /*
@@ -538,7 +538,7 @@ flush_link(struct node *n, unsigned link)
             while (!list_empty(batch) && may_leave(n, verb)) {
                 struct item *it = container_of(batch->next, struct item, node);
 
-                if (it->epoch == n->presence.epoch.number) {
+                if (it->epoch == n->membership.epoch.number) {
                     flush_call(n, batch, link, verb, max);
                     n->renewed = verb == VERB_RENEW ? kind + 1 : n->renewed;
                 } else {
@@ -558,7 +558,7 @@ flush_apart(struct node *n, unsigned link)
     while (!list_empty(&n->apart[link])) {
         struct item *it = container_of(n->apart[link].next, struct item, node);
 
-        if (it->epoch == n->presence.epoch.number) {
+        if (it->epoch == n->membership.epoch.number) {
             flush_call(n, &n->apart[link], link, it->verb, 1);
         } else {
             n->batched--;
@@ -603,11 +603,11 @@ node_drop_gathered(struct node *n)
             struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
 
             while (!list_empty(batch)) {
-                item_free(n->env->spares, container_of(batch->next, struct item, node));
+                item_free(n->env->freelist, container_of(batch->next, struct item, node));
             }
         }
         while (!list_empty(&n->apart[i])) {
-            item_free(n->env->spares, container_of(n->apart[i].next, struct item, node));
+            item_free(n->env->freelist, container_of(n->apart[i].next, struct item, node));
         }
     }
 }

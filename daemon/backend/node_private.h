@@ -6,12 +6,12 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/denied.h"
-#include "daemon/backend/down.h"
-#include "daemon/backend/hello.h"
+#include "daemon/backend/deferred.h"
+#include "daemon/backend/server_info.h"
 #include "daemon/backend/node.h"
 #include "daemon/backend/offset.h"
-#include "daemon/backend/presence.h"
-#include "daemon/backend/probe.h"
+#include "daemon/backend/membership.h"
+#include "daemon/backend/waiter_poll.h"
 #include "daemon/backend/rights.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
@@ -43,18 +43,18 @@ struct node {
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;               /* the kind behind the one whose renewals left last */
-    struct hello hello;
+    struct server_info hello;
     struct rights rights;
-    struct presence presence;
+    struct membership membership;
     struct say say;
-    struct prober probe;
+    struct waiter_poller waiter_poll;
     bool listens; /* to what others say */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
     int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
     int64_t back_told_us; /* ... of which the core knows */
-    struct down down;
+    struct deferred down;
     struct evdns_base *dns;
     bool up, told; /* told: the log knows of the state */
     uint32_t cause[CAUSES_MAX]; /* hashes of reasons that were logged since all links were up; 0 = none */

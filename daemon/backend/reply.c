@@ -12,7 +12,7 @@
 #include <hiredis.h>
 #include <string.h>
 
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 #define ITEMS_FIRST 8
 
@@ -23,7 +23,7 @@ struct cells {
     struct reply cell[];
 };
 
-_Static_assert(sizeof(struct cells) + ITEMS_FIRST * sizeof(struct reply) <= SPARES_RECORD_MAX, "cells are spared");
+_Static_assert(sizeof(struct cells) + ITEMS_FIRST * sizeof(struct reply) <= FREELIST_RECORD_MAX, "cells are spared");
 
 /* With so much text behind it, NUL included. */
 static size_t
@@ -53,20 +53,20 @@ reply_free(void *p)
         struct cells *c = r->cells;
 
         r->cells = c->next;
-        spares_give(r->spares, c, cells_bytes(c->n));
+        freelist_give(r->freelist, c, cells_bytes(c->n));
     }
-    spares_give(r->spares, r->item, r->room * sizeof(struct reply *));
-    spares_give(r->spares, r, reply_bytes(r->text.p != NULL ? r->text.n + 1 : 0));
+    freelist_give(r->freelist, r->item, r->room * sizeof(struct reply *));
+    freelist_give(r->freelist, r, reply_bytes(r->text.p != NULL ? r->text.n + 1 : 0));
 }
 
 /* Zeroed, with so much text behind it; NULL: no memory. */
 static struct reply *
 reply_new(const redisReadTask *task, size_t text_n)
 {
-    struct reply *r = spares_take_zeroed(task->privdata, reply_bytes(text_n));
+    struct reply *r = freelist_take_zeroed(task->privdata, reply_bytes(text_n));
 
     if (r != NULL) {
-        r->spares = task->privdata;
+        r->freelist = task->privdata;
     }
     return r;
 }
@@ -81,7 +81,7 @@ cell_of(struct reply *array)
     if (c == NULL || c->used == c->n) {
         size_t n = array->count < ITEMS_FIRST ? array->count : ITEMS_FIRST; /* so few that they are spared */
 
-        c = spares_take_zeroed(array->spares, cells_bytes(n));
+        c = freelist_take_zeroed(array->freelist, cells_bytes(n));
         if (c == NULL) {
             return NULL;
         }
@@ -105,13 +105,13 @@ reserve(struct reply *r, size_t i)
         return true;
     }
     room = room < r->count ? room : r->count;
-    more = spares_take_zeroed(r->spares, room * sizeof(*more));
+    more = freelist_take_zeroed(r->freelist, room * sizeof(*more));
     if (more == NULL) {
         return false;
     }
     if (r->room > 0) {
         memcpy(more, r->item, r->room * sizeof(*more));
-        spares_give(r->spares, r->item, r->room * sizeof(*more));
+        freelist_give(r->freelist, r->item, r->room * sizeof(*more));
     }
     r->item = more;
     r->room = room;
@@ -228,7 +228,7 @@ static redisReplyObjectFunctions reply_functions = {
 };
 
 struct redisReader *
-reply_reader_new(struct spares *s)
+reply_reader_new(struct freelist *s)
 {
     struct redisReader *reader = redisReaderCreateWithFunctions(&reply_functions);
 

@@ -20,20 +20,20 @@ struct reply {
     struct reply **item; /* ARRAY: count replies, none NULL */
     struct cells *cells; /* ARRAY: where those of its items lie that are no text; owned */
     bool in_cell;        /* it lies there, and goes with the array */
-    struct spares *spares; /* borrowed: where it, and what is its own, comes from and goes; NULL in a cell */
+    struct freelist *freelist; /* borrowed: where it, and what is its own, comes from and goes; NULL in a cell */
 };
 
 /* Of one text, what is beyond is cut; in one array. */
 enum { REPLY_BULK_BYTES_MAX = 1024 * 1024, REPLY_ITEMS_MAX = 4096 };
 
 struct redisReader;
-struct spares;
+struct freelist;
 
 /*
  * A reader of hiredis that makes struct reply of those spares, borrowed for its life and that of the replies; owned by
  * the caller. NULL: out of memory.
  */
-struct redisReader *reply_reader_new(struct spares *s);
+struct redisReader *reply_reader_new(struct freelist *s);
 
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */
 void reply_free(void *reply);

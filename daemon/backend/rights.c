@@ -11,18 +11,18 @@ rights_init(struct rights *r, const struct backend_conf *conf, const struct back
             const struct link_address *address)
 {
     *r = (struct rights){.env = env, .address = address};
-    if (conf->outside == NULL) {
+    if (conf->remote_waiters == NULL) {
         return true;
     }
-    r->outside = strdup(conf->outside);
+    r->remote_waiters = strdup(conf->remote_waiters);
     r->patterns = strdup(conf->patterns);
-    return r->outside != NULL && r->patterns != NULL;
+    return r->remote_waiters != NULL && r->patterns != NULL;
 }
 
 void
 rights_fini(struct rights *r)
 {
-    free(r->outside);
+    free(r->remote_waiters);
     free(r->patterns);
 }
 
@@ -69,8 +69,8 @@ rights_ask(struct rights *r, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("EXISTS")};
 
-    if (r->outside != NULL && !r->asked) {
-        word[1] = slice_of(r->outside);
+    if (r->remote_waiters != NULL && !r->asked) {
+        word[1] = slice_of(r->remote_waiters);
         r->asked = link_send(l, 2, word, on_exists, r);
     }
 }

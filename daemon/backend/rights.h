@@ -14,7 +14,7 @@
 struct rights {
     const struct backend_env *env;
     const struct link_address *address;
-    char *outside, *patterns; /* of the configuration, owned; NULL: no test */
+    char *remote_waiters, *patterns; /* of the configuration, owned; NULL: no test */
     bool asked;               /* the test was sent; reset where it was not answered, so that it is sent again */
     bool answered;
     bool wider;               /* the user may use that key */

@@ -66,7 +66,7 @@ say_send(const struct say *s, struct redis_link *l, struct slice what)
 bool
 say_heard(const struct say *s, struct slice channel, const struct reply *what)
 {
-    struct core_event ev = {.type = CORE_HEARD};
+    struct core_event ev = {.type = CORE_RECEIVED};
 
     if (!slice_eq(channel, slice_of(s->channel))) {
         return false;

@@ -8,13 +8,13 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/node.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 
 struct single {
     struct backend head;
     struct backend_conf conf;
     struct backend_env env;
-    struct spares spares;
+    struct freelist freelist;
     struct node *node;
 };
 
@@ -43,10 +43,10 @@ single_open(const struct backend_conf *conf, const struct backend_env *env, char
     s->conf = *conf;
     s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
     s->env = *env;
-    s->env.spares = &s->spares;
+    s->env.freelist = &s->freelist;
     s->node = node_open(a, &s->conf, &s->env);
     if (s->node == NULL) {
-        spares_clear(&s->spares);
+        freelist_clear(&s->freelist);
         free(s);
         snprintf(error, 160, "out of memory");
         return NULL;
@@ -73,9 +73,9 @@ single_say(struct backend *b, struct slice what)
 }
 
 static void
-single_probe(struct backend *b, const struct core_probe *p)
+single_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
-    node_probe(self(b)->node, p);
+    node_waiter_poll(self(b)->node, p);
 }
 
 static void
@@ -120,7 +120,7 @@ single_close(struct backend *b)
     struct single *s = self(b);
 
     node_close(&s->node);
-    spares_clear(&s->spares);
+    freelist_clear(&s->freelist);
     explicit_bzero(&s->env.secret, sizeof(s->env.secret));
     free(s);
 }
@@ -131,7 +131,7 @@ const struct backend_ops single_ops = {
     .perform = single_perform,
     .look = single_look,
     .say = single_say,
-    .probe = single_probe,
+    .waiter_poll = single_waiter_poll,
     .configure = single_configure,
     .reclaimed = single_reclaimed,
     .leave = single_leave,

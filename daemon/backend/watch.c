@@ -227,7 +227,7 @@ join(struct watches *w, struct watch *wa, const struct core_op *op)
     buf_init(&name, 0);
     call_channel(op->kind, op->key, &name);
     ok = !name.failed && watch_join(&w->in, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
-    if (ok && (kind_rows[op->kind].flags & KIND_F_PLACED) != 0 && op->owner != 0) {
+    if (ok && (kind_rows[op->kind].flags & KIND_F_TICKETS) != 0 && op->owner != 0) {
         buf_printf(&name, ":%s:%" PRIu64, w->env->uuid, op->owner);
         ok = !name.failed && watch_join(&w->in, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     }

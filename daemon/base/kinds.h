@@ -11,7 +11,7 @@
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
     KIND_F_STAMPED = 1 << 1,   /* only its expiry proves whose it is: one operation at a time, see core_op.stamp */
-    KIND_F_PLACED = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
+    KIND_F_TICKETS = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
     KIND_F_STRING = 1 << 6,    /* its key in Redis is a string; else a hash */
@@ -21,7 +21,7 @@ enum {
 /*
  * These have keys beside the lock's own that say who has it, or whose turn it is. (A counter of tokens may be shared.)
  */
-#define KIND_F_BESIDE (KIND_F_PLACED | KIND_F_SHARED | KIND_F_PERMITS)
+#define KIND_F_BESIDE (KIND_F_TICKETS | KIND_F_SHARED | KIND_F_PERMITS)
 
 enum kind {
 #define KIND(id, name, flags, help) KIND_##id,

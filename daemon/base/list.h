@@ -18,7 +18,7 @@ struct list {
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Safe against removal of the current node (not of the following one). */
-#define list_each(pos, nxt, head)                                                                  \
+#define list_for_each_safe(pos, nxt, head)                                                                  \
     for ((pos) = (head)->next, (nxt) = (pos)->next; (pos) != (head); (pos) = (nxt), (nxt) = (pos)->next)
 
 static inline void

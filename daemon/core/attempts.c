@@ -21,7 +21,7 @@
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one trip does
  *     for both. Redis decides as ever, so nothing is believed of a release before it is answered; if it did not run,
  *     the attempt is TAKEN or unanswered, like any other, and its end has the first one ask again. But not when our run
- *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (probe.c): then Redis says first
+ *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (waiter_polls.c): then Redis says first
  *     whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of its
  *     own, or knows an owner by the time alone.
  */
@@ -29,23 +29,23 @@
 
 /* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
 static struct claim *
-first_unplaced(struct lock *l)
+first_ticketless(struct lock *l)
 {
     struct queue *q = l->queue;
     struct list *pos, *nxt;
 
-    if (!q->unplaced) {
+    if (!q->ticketless) {
         return NULL;
     }
-    list_each(pos, nxt, &q->claims)
+    list_for_each_safe(pos, nxt, &q->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (!cl->placed && !list_empty(&cl->requests)) {
+        if (!cl->has_ticket && !list_empty(&cl->requests)) {
             return cl;
         }
     }
-    q->unplaced = false;
+    q->ticketless = false;
     return NULL;
 }
 
@@ -53,7 +53,7 @@ first_unplaced(struct lock *l)
 static bool
 is_open(const struct lock *l)
 {
-    return l->queue->taken_until_us == 0 && l->queue->trouble == CORE_NOT_GRANTED;
+    return l->queue->taken_until_us == 0 && l->queue->last_failure == CORE_NOT_GRANTED;
 }
 
 /* A1: whether somebody may join those who are asking now. */
@@ -67,7 +67,7 @@ may_join(const struct core *c, const struct lock *l)
 static bool
 may_leave_behind(const struct core *c, const struct lock *l)
 {
-    return !lock_run_is_over(c, l) && !l->outside && !lock_is(l, KIND_F_PLACED | KIND_F_STAMPED);
+    return !lock_cohort_is_over(c, l) && !l->remote_waiters && !lock_is(l, KIND_F_TICKETS | KIND_F_STAMPED);
 }
 
 /* Whether others may have what it wants beside it. */
@@ -97,7 +97,7 @@ try_queue(struct core *c, struct lock *l)
     struct queue *q = l->queue;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &q->claims)
+    list_for_each_safe(pos, nxt, &q->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -128,7 +128,7 @@ void
 lock_try(struct core *c, struct lock *l, struct claim *next)
 {
     struct queue *q = l->queue;
-    struct claim *unplaced = q->trying_n == 0 ? first_unplaced(l) : NULL;
+    struct claim *ticketless = q->trying_n == 0 ? first_ticketless(l) : NULL;
 
     timer_set(c, &q->timer, CORE_FOREVER);
     if (next != NULL) {
@@ -137,15 +137,15 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingers && lock_take_up(c, l))) {
         return;
     }
-    if (unplaced == NULL) {
+    if (ticketless == NULL) {
         try_queue(c, l);
-    } else if (q->retry_us > c->now_us && q->trouble != CORE_NOT_GRANTED) {
+    } else if (q->retry_us > c->now_us && q->last_failure != CORE_NOT_GRANTED) {
         timer_set(c, &q->timer, q->retry_us);
     } else {
         bool due = q->retry_us <= c->now_us;
 
-        try_first(c, unplaced, true);
-        if (unplaced != next) { /* it asks for its place only: when the first one asks is not put off by that */
+        try_first(c, ticketless, true);
+        if (ticketless != next) { /* it asks for its place only: when the first one asks is not put off by that */
             q->again = due;
             q->failed = !due;
         }
@@ -165,22 +165,22 @@ void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool paused = q->failed && q->trouble != CORE_NOT_GRANTED;
+    bool paused = q->failed && q->last_failure != CORE_NOT_GRANTED;
     int64_t retry_us;
 
-    l->run = 0;
+    l->cohort_passes = 0;
     if (d->outcome == CORE_TAKEN || d->outcome == CORE_FOREIGN) {
         int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
 
         c->metrics->attempts_taken++;
         q->elsewhere_n = (uint32_t)d->holders;
-        q->trouble = CORE_NOT_GRANTED;
+        q->last_failure = CORE_NOT_GRANTED;
         q->failed_n = 0;
         q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
         /* Redis drops a key when its millisecond is over. */
         retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
-        q->trouble = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
+        q->last_failure = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
         q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
         retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
     }
@@ -189,11 +189,11 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
         lock_settle_impatient(c, l);
     } else {
-        lock_settle_hurried(c, l, q->trouble);
+        lock_settle_timing_out(c, l, q->last_failure);
     }
     /* At another daemon it may be nobody's, and only linger for who comes there. */
     if (d->outcome == CORE_TAKEN && lock_may_linger(l) && q->waiting_n > 0) {
-        tell_lock(c, TELL_WANTED, l);
+        broadcast_lock(c, BROADCAST_WANTED, l);
     }
     lock_wake(c, l);
 }
@@ -202,7 +202,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 static bool
 is_still_ours(const struct lock *l)
 {
-    return lock_is(l, KIND_F_SHARED) && l->held_n + l->freeing_n > 1;
+    return lock_is(l, KIND_F_SHARED) && l->held_n + l->releasing_n > 1;
 }
 
 /*
@@ -215,9 +215,9 @@ void
 lock_released(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool placed = lock_is(l, KIND_F_PLACED); /* Redis knows whose turn it is */
-    bool others = d->outsiders > (q->watch == WATCH_ON) && !placed;
-    bool for_them = l->outside;
+    bool has_ticket = lock_is(l, KIND_F_TICKETS); /* Redis knows whose turn it is */
+    bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !has_ticket;
+    bool for_them = l->remote_waiters;
 
     lock_wake(c, l);
     if (lock_has_queue(l)) {
@@ -229,14 +229,14 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
     if (others && q->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
         return;
     }
-    l->outside = false;
+    l->remote_waiters = false;
     if (!others) {
-        l->run = 0;
-        l->run_since_us = d->sent_us;
-    } else if (for_them || lock_run_is_over(c, l)) {
+        l->cohort_passes = 0;
+        l->cohort_since_us = d->sent_us;
+    } else if (for_them || lock_cohort_is_over(c, l)) {
         c->metrics->handoff_yields++;
-        c->metrics->handoff_late += c->now_us - l->run_since_us > c->conf.handoff_time_us + YIELD_US;
-        l->run = 0;
+        c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
+        l->cohort_passes = 0;
         if (queue_open(c, l)) { /* also where nobody waits here: who comes in a moment would be faster than they are */
             l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
         }

@@ -50,7 +50,7 @@ lock_broken(struct core *c, struct lock *l)
     struct list *pos, *nxt;
 
     lock_room_ends(l);
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -58,7 +58,7 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->op_stale = !lock_is(l, KIND_F_PLACED); /* its place was for one OK */
+        cl->broken_since_sent = !lock_is(l, KIND_F_TICKETS); /* its place was for one OK */
     }
     lock_suspect(c, l);
 }
@@ -80,13 +80,13 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     }
     /* Who holds it at another daemon hears of it now, not when it is renewed. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
-        tell_lock(c, TELL_BROKEN, l);
+        broadcast_lock(c, BROADCAST_BROKEN, l);
     }
     if (d->outcome == CORE_UNKNOWN) {
         lock_broken(c, l);
     }
     while (!list_empty(&l->queue->breaks)) {
-        request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->stamp);
+        request_finish(c, container_of(l->queue->breaks.next, struct request, claim_node), answer, d->expiry_ms);
     }
     l->queue->retry_us = ok ? 0 : l->queue->retry_us;
     lock_wake(c, l);

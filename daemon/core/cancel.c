@@ -42,15 +42,15 @@ static bool
 asks_for(const struct request *r, const struct lock *l)
 {
     return r->verb == CORE_LOCK &&
-           (r->claim->lock == l || (r->started && r->bundle != NULL && bundle_asks_for(r->bundle, l)));
+           (r->claim->lock == l || (r->started && r->multilock != NULL && multilock_asks_for(r->multilock, l)));
 }
 
 /* With its MLOCK, if it is one of several. */
 static void
 cancel(struct core *c, struct request *r)
 {
-    if (r->bundle != NULL) {
-        bundle_cancelled(r->bundle);
+    if (r->multilock != NULL) {
+        multilock_cancelled(r->multilock);
     }
     r->cancelled = true;
     request_finish(c, r, CORE_CANCELLED, 0);
@@ -71,8 +71,8 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
             pos = pos->next;
             continue;
         }
-        while (r->bundle != NULL && before != &o->fifo &&
-               container_of(before, struct request, fifo_node)->bundle == r->bundle) {
+        while (r->multilock != NULL && before != &o->fifo &&
+               container_of(before, struct request, fifo_node)->multilock == r->multilock) {
             before = before->prev; /* those of an MLOCK stand together, and go together */
         }
         cancel(c, r);
@@ -89,7 +89,7 @@ cancel_joined(struct core *c, struct claim *cl)
     struct list *pos, *nxt;
     int64_t n = 0;
 
-    list_each(pos, nxt, &cl->requests)
+    list_for_each_safe(pos, nxt, &cl->requests)
     {
         struct request *r = container_of(pos, struct request, claim_node);
 
@@ -117,7 +117,7 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 }
 
 void
-cancel_arrives(struct core *c, struct peer *p, const struct core_request *rq)
+cancel_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
 {
     struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = CORE_LEFT, .name = rq->name};
     struct lock *l = lock_find(c, rq->name);

@@ -10,7 +10,7 @@ check_home(const struct list *home, unsigned states)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, home)
+    list_for_each_safe(pos, nxt, home)
     {
         assert(states & (1u << container_of(pos, struct claim, node)->state));
     }
@@ -18,7 +18,7 @@ check_home(const struct list *home, unsigned states)
 
 /* What core keeps count of, counted. */
 struct tally {
-    uint64_t locks, keyed, queues, claims, fronts, held, doubts, ties, lost, turns;
+    uint64_t locks, keyed, queues, claims, fronts, held, doubts, session_owners, lost, turns;
     uint32_t waiting, blocked, flying[WINDOWS];
 };
 
@@ -28,13 +28,13 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
     bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
 
-    assert(cl->doubt == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(cl->verify == 0 || cl->state == CLAIM_HELD); /* I12 */
     assert(!(cl->op_untaken || cl->renew_untaken) || sliced); /* it was told within the step */
     if (!ends) {
-        claim_check_kept(c, cl); /* I13 */
+        claim_check_record(c, cl); /* I13 */
     }
     assert(cl->renewal != RENEWAL_WAITS || cl->state == CLAIM_HELD || cl->state == CLAIM_QUEUED ||
-           (cl->state == CLAIM_FREEING && cl->op == 0)); /* I14 */
+           (cl->state == CLAIM_RELEASING && cl->op == 0)); /* I14 */
     switch (cl->state) {
     case CLAIM_IDLE:
         assert(cl->refs > 0 && cl->op == 0 && cl->token == 0); /* else it had been freed */
@@ -52,15 +52,15 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->turn_n == cl->lock->turn || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* O2 of rounds.c */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
-    case CLAIM_LINGERING:
+    case CLAIM_CACHED:
         assert(armed && cl->op == 0 && !wanted && cl->lock->lingers); /* I3 */
-        assert(list_linked(&cl->lock->queue->probe_node) && !cl->lock->outside);     /* P1 of probe.c */
+        assert(list_linked(&cl->lock->queue->waiter_poll_node) && !cl->lock->remote_waiters);     /* P1 of waiter_polls.c */
         break;
-    case CLAIM_FREEING:
+    case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
-        assert(cl->place_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
+        assert(cl->ticket_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
-    case CLAIM_SWEEP:
+    case CLAIM_QUARANTINE:
         assert(armed && cl->op == 0); /* I3 */
         break;
     case CLAIM_LOST:
@@ -83,12 +83,12 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
-    t->doubts += (cl->doubt & DOUBT_LOST) != 0;
+    t->doubts += (cl->verify & VERIFY_LOST) != 0;
     t->turns += cl->renewal == RENEWAL_WAITS;
     t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
     t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;
-    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_FREEING && cl->op != 0 && !cl->op_owed;
-    t->flying[WINDOW_RELEASE] += cl->state == CLAIM_FREEING && cl->op != 0 && cl->op_owed;
+    t->flying[WINDOW_UNLOCK] += cl->state == CLAIM_RELEASING && cl->op != 0 && !cl->op_owed;
+    t->flying[WINDOW_RELEASE] += cl->state == CLAIM_RELEASING && cl->op != 0 && cl->op_owed;
 }
 
 /* I1; a limit that was lowered since is no matter of the holders. */
@@ -98,7 +98,7 @@ check_holders(const struct lock *l)
     uint32_t exclusive = 0, n = 0;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
@@ -116,11 +116,11 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     const struct list *lists[] = {&l->queue->claims, &l->holders, &l->rest};
     uint64_t held = t->held, n = t->claims;
     struct list *pos, *nxt;
-    uint64_t place = 0;
-    bool placed = true;
+    uint64_t ticket = 0;
+    bool has_ticket = true;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        list_each(pos, nxt, lists[i])
+        list_for_each_safe(pos, nxt, lists[i])
         {
             const struct claim *cl = container_of(pos, struct claim, node);
 
@@ -130,22 +130,22 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
     assert(t->claims - n == l->claims_n && l->claims_n > 0 && t->held - held == l->held_n);
     check_holders(l);
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->place > place);
-        assert(placed || !cl->placed); /* I11 */
-        place = cl->place;
-        placed = cl->placed;
+        assert(cl->ticket > ticket);
+        assert(has_ticket || !cl->has_ticket); /* I11 */
+        ticket = cl->ticket;
+        has_ticket = cl->has_ticket;
     }
 }
 
-/* I15. Who has none of its own has core.nobody, see check_nobody(). */
+/* I15. Who has none of its own has core.nobody, see check_empty_queue(). */
 static void
 check_queue(const struct lock *l)
 {
-    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->probe_node) &&
+    bool at_rest = l->queue->waiting_n == 0 && l->claims_n == l->held_n && !list_linked(&l->queue->waiter_poll_node) &&
                    !job_stands(&l->queue->job);
 
     assert(l->queue->blocked_n <= l->queue->waiting_n);
@@ -157,14 +157,14 @@ check_queue(const struct lock *l)
 
 /* I15: it is read for very many; see queue_init(). */
 static void
-check_nobody(const struct queue *q)
+check_empty_queue(const struct queue *q)
 {
-    assert(list_empty(&q->claims) && list_empty(&q->hurried) && list_empty(&q->breaks) && q->break_op == 0);
+    assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
     assert(!job_stands(&q->job));
-    assert(!list_linked(&q->probe_node));
+    assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
-    assert(!q->alone && !q->failed && !q->again && !q->unplaced);
-    assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->trouble == CORE_NOT_GRANTED);
+    assert(!q->alone && !q->failed && !q->again && !q->ticketless);
+    assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
 }
 
@@ -176,14 +176,14 @@ check_attempts(const struct lock *l)
     struct list *pos, *nxt;
     uint32_t trying = 0;
 
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
         if (cl->state == CLAIM_TRYING) {
             trying++;
             assert(l->queue->trying_n == 1 || (!l->queue->alone && (cl->op_shared || lock_is(l, KIND_F_PERMITS))));
-            assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_PLACED) && !cl->placed));
+            assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_TICKETS) && !cl->has_ticket));
         }
     }
     assert(trying == l->queue->trying_n && trying <= TOGETHER);
@@ -199,18 +199,18 @@ check_lock(const struct core *c, const struct lock *l)
     check_home(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
     check_home(&l->holders, CLAIM_IN(HELD));
     check_home(&l->rest, CLAIM_IN(IDLE) | CLAIM_LEAVING | CLAIM_IN(LOST));
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         wanted = wanted || !list_empty(&container_of(pos, struct claim, node)->requests);
     }
-    list_each(pos, nxt, &l->rest)
+    list_for_each_safe(pos, nxt, &l->rest)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        freeing += cl->state == CLAIM_FREEING;
-        releasing += cl->state == CLAIM_FREEING && cl->op != 0;
+        freeing += cl->state == CLAIM_RELEASING;
+        releasing += cl->state == CLAIM_RELEASING && cl->op != 0;
     }
-    assert(freeing == l->freeing_n && releasing == l->releasing_n);
+    assert(freeing == l->releasing_n && releasing == l->releases_sent_n);
     check_attempts(l);
     drains = job_stands(&c->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
     assert(!wanted || !c->draining || drains);
@@ -221,20 +221,20 @@ check_lock(const struct core *c, const struct lock *l)
 
 /* One for each owner that the session uses. How many there are. */
 static size_t
-check_ties(const struct core *c, const struct peer *p)
+check_ties(const struct core *c, const struct core_session *p)
 {
     struct list *pos, *nxt;
     size_t n = 0;
 
-    list_each(pos, nxt, &p->ties)
+    list_for_each_safe(pos, nxt, &p->session_owners)
     {
-        const struct tie *ln = container_of(pos, struct tie, peer_node);
-        struct map_node *same = map_find(&c->ties, ln->by_pair.number);
+        const struct session_owner *ln = container_of(pos, struct session_owner, session_node);
+        struct map_node *same = map_find(&c->session_owners, ln->by_pair.number);
 
         for (; same != NULL; same = map_next(same)) {
-            const struct tie *other = container_of(same, struct tie, by_pair);
+            const struct session_owner *other = container_of(same, struct session_owner, by_pair);
 
-            assert(other == ln || other->peer != ln->peer || other->owner != ln->owner);
+            assert(other == ln || other->session != ln->session || other->owner != ln->owner);
         }
         n++;
     }
@@ -247,7 +247,7 @@ check_search(const struct list *waits)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, waits)
+    list_for_each_safe(pos, nxt, waits)
     {
         assert(container_of(pos, struct request, search_node)->waits);
     }
@@ -258,13 +258,13 @@ static void
 check_users(const struct core *c)
 {
     struct user *u, *next_u;
-    struct peer *p, *next_p;
+    struct core_session *p, *next_p;
 
     HASH_ITER(hh, c->users, u, next_u)
     {
         uint64_t sessions = 0, blocked = 0;
 
-        HASH_ITER(hh, c->peers, p, next_p)
+        HASH_ITER(hh, c->sessions, p, next_p)
         {
             sessions += p->user == u;
             blocked += p->user == u ? p->blocked_n : 0;
@@ -278,15 +278,15 @@ void
 core_check(const struct core *c, int64_t now_us)
 {
     struct list *pos, *nxt;
-    struct peer *p, *next_p;
+    struct core_session *p, *next_p;
     struct owner *o, *next_o;
     struct tally t = {0};
 
-    assert(c->lock_work.first == NULL && list_empty(&c->owner_work)); /* I10 */
+    assert(c->dirty_locks.first == NULL && list_empty(&c->dirty_owners)); /* I10 */
     assert(c->conf.slice != 0 || list_empty(&c->jobs)); /* I17 */
-    check_nobody(&c->nobody);
+    check_empty_queue(&c->empty_queue);
     assert(heap_min_at(&c->timers) > now_us || now_us < c->now_us || c->conf.slice != 0);
-    list_each(pos, nxt, &c->locks)
+    list_for_each_safe(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);
 
@@ -306,13 +306,13 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
     assert(t.fronts == c->tokens.count);
     assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
-    HASH_ITER(hh, c->peers, p, next_p)
+    HASH_ITER(hh, c->sessions, p, next_p)
     {
         order_check(c, p->owner); /* I9 */
-        t.ties += check_ties(c, p);
-        list_each(pos, nxt, &p->requests)
+        t.session_owners += check_ties(c, p);
+        list_for_each_safe(pos, nxt, &p->requests)
         {
-            const struct request *r = container_of(pos, struct request, peer_node);
+            const struct request *r = container_of(pos, struct request, session_node);
 
             t.waiting += r->waits;
             t.blocked += r->waits && r->blocked;
@@ -324,10 +324,10 @@ core_check(const struct core *c, int64_t now_us)
     }
     assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
     check_users(c);
-    assert(t.ties == c->ties.count || c->conf.slice != 0); /* of who has gone, too */
+    assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* of who has gone, too */
     check_search(&c->search.waits);
     check_search(&c->search.roots);
-    assert(t.doubts == c->doubts_n); /* I12 */
+    assert(t.doubts == c->unverified_n); /* I12 */
     assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
     assert(c->epoch == 0 || t.doubts > 0 || job_stands(&c->walk[WALK_REVIEW].job) || rounds_review(c));
     assert(c->conf.slice != 0 || list_empty(&c->rounds));
@@ -336,6 +336,6 @@ core_check(const struct core *c, int64_t now_us)
     }
     assert(t.turns == c->turns_n);
     assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
-    /* P1 of probe.c */
-    assert(c->probe.timer.node.pos != 0 || (list_empty(&c->probe.todo) && list_empty(&c->probe.seen)));
+    /* P1 of waiter_polls.c */
+    assert(c->waiter_poll.timer.node.pos != 0 || (list_empty(&c->waiter_poll.todo) && list_empty(&c->waiter_poll.seen)));
 }

@@ -9,7 +9,7 @@
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
 
-enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_PROBE };
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WAITER_POLL };
 
 struct timer {
     struct heap_node node; /* core.timers; node.what: timer_kind */
@@ -20,9 +20,9 @@ enum claim_state {
     CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
     CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
-    CLAIM_LINGERING, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
-    CLAIM_FREEING, /* lock.rest:    its release is in flight, or to be tried again */
-    CLAIM_SWEEP,   /* lock.rest:    released, but an old attempt may still run until late_until_us */
+    CLAIM_CACHED, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
+    CLAIM_RELEASING, /* lock.rest:    its release is in flight, or to be tried again */
+    CLAIM_QUARANTINE,   /* lock.rest:    released, but an old attempt may still run until stragglers_until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -30,16 +30,16 @@ enum claim_state {
 #define CLAIM_IN(s) (1u << CLAIM_##s) /* a set of states */
 
 /* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
-#define CLAIM_LEAVING (CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(SWEEP))
+#define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
 /* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
 enum {
-    DOUBT_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
-    DOUBT_SHARED = 2,  /* ... the shared ones */
-    DOUBT_CONFIRM = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
-    DOUBT_ANEW = 8,    /* ... and the renewal in flight may have found it there before that */
-    DOUBT_LOST = DOUBT_HOLDS | DOUBT_SHARED,
-    DOUBT_BITS = 4,
+    VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    VERIFY_SHARED = 2,  /* ... the shared ones */
+    VERIFY_EXISTS = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
+    VERIFY_AGAIN = 8,    /* ... and the renewal in flight may have found it there before that */
+    VERIFY_LOST = VERIFY_HOLDS | VERIFY_SHARED,
+    VERIFY_BITS = 4,
 };
 
 enum {
@@ -48,24 +48,24 @@ enum {
     TURN_BITS = 3,
 };
 
-/* What went unanswered and may still run, until claim.late_until_us; see claim_late(). */
+/* What went unanswered and may still run, until claim.stragglers_until_us; see claim_add_straggler(). */
 enum {
-    LATE_ACQUIRE = 1, /* Redis may yet name us as the owner */
-    LATE_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
-    LATE_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
-    LATE_ANYTHING = 7,
-    LATE_BITS = 3,
+    STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
+    STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
+    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
+    STRAGGLER_ANY = 7,
+    STRAGGLER_BITS = 3,
 };
 
 struct claim {
     struct map_node by_id;  /* core.claims; its number is the claim's id */
     struct lock *lock;
     struct owner *owner;
-    uint64_t number;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
+    uint64_t redis_owner;        /* behind the daemon's uuid in Redis: the owner's own; a fresh one when a release of it
                                may still run, so that it can never hit a later grant */
     struct list node;       /* on the list that the state names */
     struct list owner_node; /* owner.claims */
-    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, FREEING: in order,
+    struct list requests;   /* request.claim_node. QUEUED, TRYING: LOCKs that wait together; HELD, RELEASING: in order,
                                the first is being served */
     struct timer timer;     /* what comes next in this state, see claim_arm() */
     uint32_t holds;         /* exclusive ones, and all of kinds that have no other */
@@ -78,32 +78,32 @@ struct claim {
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
                                WAITS: in the queue of a window, for whichever operation comes next: window.c */
-    unsigned doubt : DOUBT_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
-    unsigned late : LATE_BITS; /* LATE_* */
-    enum kept_rank { KEPT_UNRANKED, KEPT_WAITING, KEPT_PLACED } kept_rank : 2; /* see kept_order */
+    unsigned verify : VERIFY_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
+    unsigned stragglers : STRAGGLER_BITS; /* LATE_* */
+    enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned turn_n : TURN_BITS; /* lock.turn, as of when it was reviewed last */
     bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* of the shared holds */
-    bool op_place : 1;      /* asks for a place, too */
+    bool op_ticket : 1;      /* asks for a place, too */
     bool op_reclaim : 1;    /* asserts anew what is held */
-    bool op_owed : 1;       /* FREEING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
-    bool op_stale : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
+    bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
+    bool broken_since_sent : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
-    bool placed : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and FREEING until it is gone */
+    bool has_ticket : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
-    bool unsure : 1;        /* an acquire went unanswered: Redis may name us as the owner */
-    bool doubtful : 1;      /* a release went unanswered: "not yours" then means "done" */
-    bool lost : 1;          /* FREEING, SWEEP: its owner is still to be told LOST */
-    bool news_lost : 1;     /* FREEING, SWEEP: its end was published, so its release is no news, told or not */
+    bool acquire_unresolved : 1;        /* an acquire went unanswered: Redis may name us as the owner */
+    bool release_unresolved : 1;      /* a release went unanswered: "not yours" then means "done" */
+    bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
+    bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published, so its release is no news, told or not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
     bool looked : 1;        /* QUEUED, TRYING: a core_walk may go on with it: see looks_pass() */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
         int64_t op_lease_us;    /* HELD: that it asks for; of an attempt it is lease_us */
-        uint32_t place_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
-                                   PLACE_MAX_US at most */
+        uint32_t ticket_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
+                                   TICKET_MAX_US at most */
     };
     union {
         struct heap_node turn; /* RENEWAL_WAITS: window.waiting; turn.what: of which window_sort */
@@ -119,31 +119,31 @@ struct claim {
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
     /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
     union {
-        uint64_t place;          /* never HELD: number in the queue; kept while place_until_us lies ahead */
-        int64_t deadline_us;     /* HELD, LINGERING: we say "held" only before it */
+        uint64_t ticket;          /* never HELD: number in the queue; kept while ticket_until_us lies ahead */
+        int64_t deadline_us;     /* HELD, CACHED: we say "held" only before it */
     };
     union {
-        uint64_t kept_order;     /* ranked: its place as it was kept, among those of its kept_rank */
+        uint64_t record_order;     /* ranked: its place as it was kept, among those of its record_rank */
         uint64_t session;        /* HELD, and until its end is published: that was granted it */
     };
     union {
         int64_t tried_us;        /* TRYING: since when */
-        int64_t linger_until_us; /* LINGERING */
+        int64_t linger_until_us; /* CACHED */
         int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
     };
     union {
-        int64_t place_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
+        int64_t ticket_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
         int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
-    int64_t retry_us;       /* HELD, FREEING: an operation failed, again then; 0 = not waiting */
+    int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t late_until_us;  /* late_ends_us() says until when what is `late` may still run, or is reckoned with:
-                               reckon_with_late() */
-    int64_t shrink_lease_us; /* LATE_RENEW */
-    int64_t stamp;          /* when Redis drops the key, by its clock, ms */
-    int64_t stamped_us;     /* when we heard of it */
+    int64_t stragglers_until_us;  /* stragglers_end_us() says until when what is `late` may still run, or is reckoned with:
+                               reckon_with_stragglers() */
+    int64_t shrink_lease_us; /* STRAGGLER_RENEW */
+    int64_t expiry_ms;          /* when Redis drops the key, by its clock, ms */
+    int64_t expiry_heard_us;     /* when we heard of it */
 };
 
 #endif

@@ -42,10 +42,10 @@ share_find(const struct core *c, const struct lock *l, const struct owner *o)
 static struct share *
 share_new(struct core *c, const struct claim *cl)
 {
-    struct share *sh = spares_take_zeroed(&c->spares, sizeof(*sh));
+    struct share *sh = freelist_take_zeroed(&c->freelist, sizeof(*sh));
 
     if (sh == NULL || !map_add(&c->shares, &sh->by_pair, pair_of(c, cl->lock, cl->owner))) {
-        spares_give(&c->spares, sh, sizeof(*sh));
+        freelist_give(&c->freelist, sh, sizeof(*sh));
         return NULL;
     }
     sh->lock = cl->lock;
@@ -62,7 +62,7 @@ share_free_empty(struct core *c, struct share *sh)
     if (sh->claims_n == 0) {
         map_remove(&c->shares, &sh->by_pair);
         heap_fini(&sh->ends);
-        spares_give(&c->spares, sh, sizeof(*sh));
+        freelist_give(&c->freelist, sh, sizeof(*sh));
     }
 }
 
@@ -165,7 +165,7 @@ share_left(const struct core *c, const struct claim *but)
     if (heap_min_at(&sh->ends) > c->now_us && !job_stands(&but->lock->queue->job)) {
         return (int64_t)sh->held_n - (but->state == CLAIM_HELD);
     }
-    list_each(pos, nxt, &sh->held)
+    list_for_each_safe(pos, nxt, &sh->held)
     {
         const struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
@@ -265,7 +265,7 @@ find_permit(const struct share *sh)
     if (!list_empty(&sh->held)) {
         return permit_claim(container_of(sh->held.next, struct permit, node));
     }
-    list_each(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &sh->others)
     {
         struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
@@ -351,11 +351,11 @@ claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, 
     if (once && !list_empty(&sh->held)) {
         return permit_claim(container_of(sh->held.next, struct permit, node));
     }
-    list_each(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &sh->others)
     {
         struct claim *cl = permit_claim(container_of(pos, struct permit, node));
 
-        if (cl->state == CLAIM_FREEING || cl->state == CLAIM_SWEEP) {
+        if (cl->state == CLAIM_RELEASING || cl->state == CLAIM_QUARANTINE) {
             continue;
         }
         if (cl->refs > 0 && once) {
@@ -404,7 +404,7 @@ claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
         return NULL;
     }
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) { /* one holder, and those that are told of a loss */
-        list_each(pos, nxt, lists[i])
+        list_for_each_safe(pos, nxt, lists[i])
         {
             struct claim *cl = container_of(pos, struct claim, node);
 

@@ -6,11 +6,11 @@
  *    ^  ^              ^  |  <-----------------     |            |     | gone in Redis
  *    |  |    place kept|  |    TAKEN, UNKNOWN ...   | nobody     |     |
  *    |  |              |  | unsure, nobody waits    | waits      |     v
- *    |  +--- SWEEP <-- FREEING <--------------------+------------+   LOST --> IDLE
+ *    |  +--- QUARANTINE <-- RELEASING <--------------------+------------+   LOST --> IDLE
  *    |                  |  |      UNLOCK, owner gone, deadline           told
  *    +------------------+  +------------------------------------------> LOST
  *
- * Beside that, HELD --> LINGERING: given back, but Redis was not told; from there to HELD (the next one) or FREEING.
+ * Beside that, HELD --> CACHED: given back, but Redis was not told; from there to HELD (the next one) or RELEASING.
  *
  * Owns the records, the moves and the timer. What a claim asks Redis for stands
  * in operations.c, what the answers mean in outcomes.c, and how it ends in ends.c.
@@ -21,12 +21,12 @@
 
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),
-    [CLAIM_QUEUED] = CLAIM_IN(TRYING) | CLAIM_IN(FREEING) | CLAIM_IN(IDLE),
-    [CLAIM_TRYING] = CLAIM_IN(QUEUED) | CLAIM_IN(HELD) | CLAIM_IN(FREEING),
-    [CLAIM_LINGERING] = CLAIM_IN(HELD) | CLAIM_IN(FREEING),
-    [CLAIM_HELD] = CLAIM_IN(LINGERING) | CLAIM_IN(FREEING) | CLAIM_IN(LOST) | CLAIM_IN(IDLE),
-    [CLAIM_FREEING] = CLAIM_IN(IDLE) | CLAIM_IN(SWEEP) | CLAIM_IN(LOST) | CLAIM_IN(QUEUED),
-    [CLAIM_SWEEP] = CLAIM_IN(QUEUED) | CLAIM_IN(FREEING),
+    [CLAIM_QUEUED] = CLAIM_IN(TRYING) | CLAIM_IN(RELEASING) | CLAIM_IN(IDLE),
+    [CLAIM_TRYING] = CLAIM_IN(QUEUED) | CLAIM_IN(HELD) | CLAIM_IN(RELEASING),
+    [CLAIM_CACHED] = CLAIM_IN(HELD) | CLAIM_IN(RELEASING),
+    [CLAIM_HELD] = CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(LOST) | CLAIM_IN(IDLE),
+    [CLAIM_RELEASING] = CLAIM_IN(IDLE) | CLAIM_IN(QUARANTINE) | CLAIM_IN(LOST) | CLAIM_IN(QUEUED),
+    [CLAIM_QUARANTINE] = CLAIM_IN(QUEUED) | CLAIM_IN(RELEASING),
     [CLAIM_LOST] = CLAIM_IN(IDLE),
 };
 
@@ -34,7 +34,7 @@ static struct claim *
 claim_alloc(struct core *c, const struct lock *l)
 {
     size_t front = claim_front_bytes(l);
-    char *p = spares_take(&c->spares, front + sizeof(struct claim));
+    char *p = freelist_take(&c->freelist, front + sizeof(struct claim));
 
     return p != NULL ? (struct claim *)(void *)(p + front) : NULL;
 }
@@ -44,7 +44,7 @@ claim_give(struct core *c, struct claim *cl)
 {
     size_t front = claim_front_bytes(cl->lock);
 
-    spares_give(&c->spares, (char *)cl - front, front + sizeof(*cl));
+    freelist_give(&c->freelist, (char *)cl - front, front + sizeof(*cl));
 }
 
 struct claim *
@@ -55,7 +55,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
     if (cl == NULL) {
         return NULL;
     }
-    *cl = (struct claim){.lock = l, .owner = o, .number = o->number, .state = CLAIM_IDLE, .turn_n = l->turn};
+    *cl = (struct claim){.lock = l, .owner = o, .redis_owner = o->redis_owner, .state = CLAIM_IDLE, .turn_n = l->turn};
     if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
         claim_give(c, cl);
         return NULL;
@@ -109,13 +109,13 @@ count(struct core *c, struct claim *cl, int by)
         c->held_n += (uint64_t)(int64_t)by;
     } else if (cl->state == CLAIM_TRYING) {
         cl->lock->queue->trying_n += n;
-    } else if (cl->state == CLAIM_FREEING) {
-        cl->lock->freeing_n += n;
-        c->freeing_n += (uint64_t)(int64_t)by;
-    } else if (cl->state == CLAIM_LINGERING) {
+    } else if (cl->state == CLAIM_RELEASING) {
+        cl->lock->releasing_n += n;
+        c->releasing_n += (uint64_t)(int64_t)by;
+    } else if (cl->state == CLAIM_CACHED) {
         assert(cl->lock->lingers == (by < 0));
         cl->lock->lingers = by > 0;
-        cl->owner->lingering_n += n;
+        cl->owner->cached_n += n;
     } else if (cl->state == CLAIM_LOST && !cl->watchdog) {
         count_lost(c, cl, by);
     }
@@ -175,9 +175,9 @@ home_of(struct claim *cl)
     case CLAIM_HELD:
         return &cl->lock->holders;
     case CLAIM_IDLE:
-    case CLAIM_LINGERING:
-    case CLAIM_FREEING:
-    case CLAIM_SWEEP:
+    case CLAIM_CACHED:
+    case CLAIM_RELEASING:
+    case CLAIM_QUARANTINE:
     case CLAIM_LOST:
     case CLAIM_STATES:
         break;
@@ -193,11 +193,11 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     bool was_held;
 
     assert(cl->state < CLAIM_STATES && claim_next[cl->state] & (1u << to));
-    claim_doubt(c, cl, 0);
+    claim_verify(c, cl, 0);
     claim_waits_not(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
-        cl->place_until_us = 0;
+        cl->ticket_until_us = 0;
     } else if (cl->state == CLAIM_LOST) {
         cl->retry_us = 0;
     }
@@ -218,7 +218,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
-        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place > cl->place) {
+        while (pos->prev != home && container_of(pos->prev, struct claim, node)->ticket > cl->ticket) {
             pos = pos->prev;
         }
     }
@@ -231,32 +231,32 @@ claim_put_last(struct core *c, struct claim *cl)
 {
     struct lock *l = cl->lock;
 
-    assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_PLACED));
-    cl->place = ++c->serial;
+    assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_TICKETS));
+    cl->ticket = ++c->serial;
     rounds_leave(c, cl);
     looks_pass(c, cl);
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
-    l->queue->unplaced = true;
+    l->queue->ticketless = true;
     lock_wake(c, l);
 }
 
 /* It has a place in Redis's queue now, the last one there: here it goes before those that have none. */
 void
-claim_put_placed(struct core *c, struct claim *cl)
+claim_put_by_ticket(struct core *c, struct claim *cl)
 {
     while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
-        uint64_t place = before->place;
+        uint64_t ticket = before->ticket;
 
-        if (before->placed) {
+        if (before->has_ticket) {
             return;
         }
         rounds_leave(c, cl);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
-        before->place = cl->place;
-        cl->place = place;
+        before->ticket = cl->ticket;
+        cl->ticket = ticket;
     }
 }
 
@@ -272,7 +272,7 @@ held_next_us(const struct core *c, const struct claim *cl)
     if (claim_busy(cl)) {
         return at_us;
     }
-    if (cl->doubt != 0) {
+    if (cl->verify != 0) {
         return cl->renewal != RENEWAL_NONE ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
     if (cl->watchdog && cl->renewal == RENEWAL_NONE) {
@@ -293,8 +293,8 @@ claim_arm(struct core *c, struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
-        at_us = list_empty(&cl->requests) && cl->place_until_us > c->now_us ? cl->place_until_us : CORE_FOREVER;
-        if (cl->placed && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
+        at_us = list_empty(&cl->requests) && cl->ticket_until_us > c->now_us ? cl->ticket_until_us : CORE_FOREVER;
+        if (cl->has_ticket && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);
         }
         break;
@@ -303,14 +303,14 @@ claim_arm(struct core *c, struct claim *cl)
         share_deadline(cl);
         at_us = held_next_us(c, cl);
         break;
-    case CLAIM_LINGERING:
-        at_us = earlier(cl->linger_until_us, after_us(cl->lock->run_since_us, c->conf.handoff_time_us));
+    case CLAIM_CACHED:
+        at_us = earlier(cl->linger_until_us, after_us(cl->lock->cohort_since_us, c->conf.handoff_time_us));
         break;
-    case CLAIM_FREEING:
+    case CLAIM_RELEASING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
         break;
-    case CLAIM_SWEEP:
-        at_us = late_ends_us(c, cl);
+    case CLAIM_QUARANTINE:
+        at_us = stragglers_end_us(c, cl);
         break;
     case CLAIM_LOST:
         at_us = cl->watchdog ? CORE_FOREVER : cl->retry_us;
@@ -326,8 +326,8 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->doubt == 0) ||
-                  (cl->state == CLAIM_QUEUED && cl->placed);
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->verify == 0) ||
+                  (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
     return renews && cl->renewal == RENEWAL_NONE && at_us == cl->renew_us;
 }
@@ -339,12 +339,12 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->place = lock_is(cl->lock, KIND_F_PLACED) ? ++c->serial : r->serial;
-    cl->place_life_us = 0;
-    cl->place_until_us = 0;
+    cl->ticket = lock_is(cl->lock, KIND_F_TICKETS) ? ++c->serial : r->serial;
+    cl->ticket_life_us = 0;
+    cl->ticket_until_us = 0;
     cl->since_us = c->now_us;
     cl->news_lost = false;
-    cl->unsure = claim_is_late(c, cl, LATE_ACQUIRE); /* from SWEEP */
+    cl->acquire_unresolved = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* from QUARANTINE */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -364,12 +364,12 @@ held_timer(struct core *c, struct claim *cl)
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (cl->doubt == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+        if (cl->verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only that was due */
             return;
         }
     }
-    if (cl->doubt != 0) {
+    if (cl->verify != 0) {
         claim_serve(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
@@ -414,10 +414,10 @@ claim_timer(struct core *c, struct claim *cl)
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->place_until_us <= c->now_us) { /* nobody came back for the place */
+        if (list_empty(&cl->requests) && cl->ticket_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
-            assert(cl->placed && cl->renewal != RENEWAL_SENT);
+            assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
             claim_renew_in_turn(c, cl);
         }
         claim_arm(c, cl);
@@ -425,14 +425,14 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_HELD:
         held_timer(c, cl);
         break;
-    case CLAIM_LINGERING:
+    case CLAIM_CACHED:
         claim_release(c, cl, NULL);
         break;
-    case CLAIM_FREEING:
+    case CLAIM_RELEASING:
         claim_release(c, cl, claim_op_request(cl));
         break;
-    case CLAIM_SWEEP: /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
-        if (claim_is_late(c, cl, LATE_ACQUIRE)) {
+    case CLAIM_QUARANTINE: /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+        if (claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
             claim_arm(c, cl);
         } else {
             claim_release(c, cl, NULL);

@@ -12,7 +12,7 @@
  * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): nobody is told
  *     then that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
- *     deadline armed; LINGERING has its end armed; FREEING has an operation in flight or a retry armed; SWEEP has its
+ *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has its
      timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
@@ -23,7 +23,7 @@
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
- * I10 When a step ends lock_work and owner_work are empty. What is left over stands in core.jobs, or is due in the
+ * I10 When a step ends dirty_locks and dirty_owners are empty. What is left over stands in core.jobs, or is due in the
  *     heap, and core_next_us() says so.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
@@ -31,7 +31,7 @@
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  * I14 Of each sort of window.c no more than window_size() are in flight, and a claim waits for its turn only while as
  *     many are.
- * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (probe.c), and no longer;
+ * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (waiter_polls.c), and no longer;
  *     core.nobody, which all others have, stays as it was made.
  * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
@@ -95,7 +95,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->metrics = metrics;
     c->sink = sink;
     heap_init(&c->timers);
-    map_init(&c->ties);
+    map_init(&c->session_owners);
     map_init(&c->told_waits);
     map_init(&c->claims);
     map_init(&c->tokens);
@@ -103,14 +103,14 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     map_init(&c->by_name);
     map_init(&c->by_key);
     map_init(&c->queues);
-    queue_init(&c->nobody);
+    queue_init(&c->empty_queue);
     list_init(&c->locks);
     list_init(&c->looks);
     for (int i = 0; i < WINDOWS; i++) {
         heap_init(&c->window[i].waiting);
     }
-    c->lock_work.end = &c->lock_work.first;
-    list_init(&c->owner_work);
+    c->dirty_locks.end = &c->dirty_locks.first;
+    list_init(&c->dirty_owners);
     list_init(&c->losers);
     list_init(&c->jobs);
     list_init(&c->rounds);
@@ -119,9 +119,9 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     }
     slice_begin(c);
     search_init(&c->search);
-    list_init(&c->probe.todo);
-    list_init(&c->probe.seen);
-    if (!timer_init(c, &c->probe.timer, TIMER_PROBE)) {
+    list_init(&c->waiter_poll.todo);
+    list_init(&c->waiter_poll.seen);
+    if (!timer_init(c, &c->waiter_poll.timer, TIMER_WAITER_POLL)) {
         heap_fini(&c->timers);
         free(c);
         return NULL;
@@ -134,24 +134,24 @@ void
 core_free(struct core **cp)
 {
     struct core *c = *cp;
-    struct peer *p, *next_p;
+    struct core_session *p, *next_p;
     struct list *pos, *nxt;
 
     if (c == NULL) {
         return;
     }
     c->sink.act = NULL;
-    list_each(pos, nxt, &c->locks)
+    list_for_each_safe(pos, nxt, &c->locks)
     {
-        container_of(pos, struct lock, all)->woken = true; /* none goes to work any more */
+        container_of(pos, struct lock, all)->dirty = true; /* none goes to work any more */
     }
-    HASH_ITER(hh, c->peers, p, next_p)
+    HASH_ITER(hh, c->sessions, p, next_p)
     {
         while (!list_empty(&p->requests)) {
-            struct request *r = container_of(p->requests.next, struct request, peer_node);
+            struct request *r = container_of(p->requests.next, struct request, session_node);
 
-            if (r->bundle != NULL) {
-                bundle_leave(c, r);
+            if (r->multilock != NULL) {
+                multilock_leave(c, r);
             } else {
                 request_drop(c, r);
             }
@@ -160,19 +160,19 @@ core_free(struct core **cp)
     while (!list_empty(&c->locks)) {
         lock_free(c, container_of(c->locks.next, struct lock, all));
     }
-    HASH_ITER(hh, c->peers, p, next_p)
+    HASH_ITER(hh, c->sessions, p, next_p)
     {
-        peer_gone(c, p);
+        core_session_gone(c, p);
     }
     c->conf.slice = 0;
     jobs_run(c);
-    while (!list_empty(&c->owner_work)) {
-        owner_work(c, container_of(c->owner_work.next, struct owner, work));
+    while (!list_empty(&c->dirty_owners)) {
+        dirty_owners(c, container_of(c->dirty_owners.next, struct owner, work));
     }
-    timer_fini(c, &c->probe.timer);
+    timer_fini(c, &c->waiter_poll.timer);
     windows_fini(c);
     heap_fini(&c->timers);
-    map_fini(&c->ties);
+    map_fini(&c->session_owners);
     map_fini(&c->told_waits);
     map_fini(&c->claims);
     map_fini(&c->tokens);
@@ -182,7 +182,7 @@ core_free(struct core **cp)
     map_fini(&c->queues);
     graph_clear(&c->graph[GRAPH_EVENT]);
     graph_clear(&c->graph[GRAPH_JOB]);
-    spares_clear(&c->spares);
+    freelist_clear(&c->freelist);
     free(c);
     *cp = NULL;
 }
@@ -253,8 +253,8 @@ timer_fire(struct core *c, struct timer *t)
     case TIMER_OWNER:
         owner_timer(c, container_of(t, struct owner, timer));
         break;
-    case TIMER_PROBE:
-        probe_timer(c);
+    case TIMER_WAITER_POLL:
+        waiter_poll_timer(c);
         break;
     }
 }
@@ -329,13 +329,13 @@ static void
 work_off(struct core *c)
 {
     for (;;) {
-        if (!list_empty(&c->owner_work)) {
-            struct owner *o = container_of(c->owner_work.next, struct owner, work);
+        if (!list_empty(&c->dirty_owners)) {
+            struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
 
             list_remove(&o->work);
-            owner_work(c, o);
-        } else if (c->lock_work.first != NULL) {
-            lock_work(c);
+            dirty_owners(c, o);
+        } else if (c->dirty_locks.first != NULL) {
+            dirty_locks(c);
         } else {
             return;
         }
@@ -387,17 +387,17 @@ done(struct core *c, const struct core_done *d)
 static void
 session_event(struct core *c, const struct core_event *ev)
 {
-    struct peer *p = peer_find(c, ev->type == CORE_CROWDED ? ev->oldest.session : ev->session);
+    struct core_session *p = core_session_find(c, ev->type == CORE_CROWDED ? ev->oldest.session : ev->session);
 
     if (p == NULL) {
         return;
     }
     if (ev->type == CORE_CROWDED) {
-        peer_crowded(c, p, ev->oldest.id);
+        core_session_crowded(c, p, ev->oldest.id);
     } else if (ev->type == CORE_EOF) {
-        peer_eof(c, p);
+        core_session_eof(c, p);
     } else {
-        peer_gone(c, p);
+        core_session_gone(c, p);
     }
 }
 
@@ -410,10 +410,10 @@ watch_event(struct core *c, const struct core_event *ev)
     if (q == NULL) {
         return; /* nobody waits any more */
     }
-    if (ev->type == CORE_DEAF) {
+    if (ev->type == CORE_UNSUBSCRIBED) {
         q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
     } else {
-        lock_hint(c, q->lock, ev->type == CORE_WATCHING);
+        lock_hint(c, q->lock, ev->type == CORE_SUBSCRIBED);
     }
 }
 
@@ -434,8 +434,8 @@ dispatch(struct core *c, const struct core_event *ev)
         session_event(c, ev);
         break;
     case CORE_HINT:
-    case CORE_WATCHING:
-    case CORE_DEAF:
+    case CORE_SUBSCRIBED:
+    case CORE_UNSUBSCRIBED:
         watch_event(c, ev);
         break;
     case CORE_DONE:
@@ -448,16 +448,16 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_MLOCK:
     case CORE_MUNLOCK:
     case CORE_MRENEW:
-        bundle_arrive(c, ev);
+        multilock_arrive(c, ev);
         break;
     case CORE_PROBED:
-        probe_done(c, &ev->probed);
+        waiter_poll_done(c, &ev->polled);
         break;
-    case CORE_HEARD:
-        tell_heard(c, ev->heard);
+    case CORE_RECEIVED:
+        broadcast_received(c, ev->heard);
         break;
-    case CORE_ADOPT:
-        adopt(c, ev->adopt);
+    case CORE_RESTORE:
+        restore(c, ev->restore);
         break;
     case CORE_REACHED:
         walk_begin(c, WALK_REACHED);

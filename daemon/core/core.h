@@ -26,7 +26,7 @@
 
 #define CORE_FOREVER INT64_MAX
 #define CORE_MANY_MAX 64 /* names in one MLOCK */
-#define CORE_PROBE_MAX 128 /* names in one PROBE */
+#define CORE_WAITER_POLL_MAX 128 /* names in one PROBE */
 
 struct core; /* opaque; one per daemon */
 
@@ -64,7 +64,7 @@ struct core_spec {
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */
     int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
-    int64_t place_grace_us; /* ... and its place in the queue so long */
+    int64_t queue_grace_us; /* ... and its place in the queue so long */
     struct slice key;       /* the key in Redis */
 };
 
@@ -85,15 +85,15 @@ enum core_event_type {
                       one, the owner is told LOST */
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
-    CORE_WATCHING, /* the watch of a name is confirmed (again): try now */
-    CORE_DEAF,     /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
-    CORE_PROBED,   /* how many listen, see core_probed */
-    CORE_HEARD,    /* another daemon (or we) said something, see tell.c */
+    CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
+    CORE_UNSUBSCRIBED,     /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
+    CORE_PROBED,   /* how many listen, see core_waiters_polled */
+    CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
     CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
-    CORE_ADOPT,    /* before the first session: what the process before us has left; see core_adoption */
+    CORE_RESTORE,    /* before the first session: what the process before us has left; see core_restored */
     CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
@@ -144,69 +144,69 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t stamp;      /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
-    int64_t outsiders;  /* release OK: subscribers that heard the wake-up (our own counted too) */
+    int64_t expiry_ms;      /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t remote_subscribers;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
-    bool placed;        /* TAKEN, kinds with places: this owner has one in Redis now */
+    bool has_ticket;        /* TAKEN, kinds with places: this owner has one in Redis now */
     bool no_room;       /* acquire OK: no tokens are set aside behind it */
     bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
 };
 
 /* The answer to a PROBE. There may be none: nothing waits for it. */
-struct core_probed {
+struct core_waiters_polled {
     uint64_t op;                /* of the PROBE */
     const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
     size_t n;                   /* as many as there were names */
 };
 
-enum core_kept_state { CORE_KEPT_NOTHING, CORE_KEPT_QUEUED, CORE_KEPT_HELD, CORE_KEPT_FREEING, CORE_KEPT_LOST };
+enum core_record_state { CORE_RECORD_NOTHING, CORE_RECORD_QUEUED, CORE_RECORD_HELD, CORE_RECORD_RELEASING, CORE_RECORD_LOST };
 
 /* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
-struct core_kept_part {
+struct core_record_part {
     uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
     uint64_t number;         /* of its owner in Redis */
-    uint64_t token;          /* HELD, LOST, FREEING: of the grant */
+    uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
     uint64_t order;          /* QUEUED: among those with a place in Redis, and those without: smaller ones first */
     int64_t deadline_us;     /* HELD */
     int64_t granted_us;
     int64_t lease_us;
-    int64_t place_life_us;   /* QUEUED with a place */
+    int64_t ticket_life_us;   /* QUEUED with a place */
     int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
-    int64_t stamp;
+    int64_t expiry_ms;
     uint32_t holds, shared;
-    uint8_t state;           /* core_kept_state */
+    uint8_t state;           /* core_record_state */
     bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
     bool watchdog, fresh;
-    bool placed;             /* QUEUED: has a place in Redis */
-    bool unsure;             /* an acquire may still run, or has run unheard */
+    bool has_ticket;             /* QUEUED: has a place in Redis */
+    bool acquire_unresolved;             /* an acquire may still run, or has run unheard */
     bool partial;            /* HELD: a release of some of the holds may still run */
-    bool lost;               /* FREEING: its owner does not know yet that it was lost */
+    bool lost;               /* RELEASING: its owner does not know yet that it was lost */
 };
 
 /* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
-struct core_kept {
-    struct core_kept_part part;
+struct core_record {
+    struct core_record_part part;
     struct slice name, key, owner; /* owner.n == 0: a session's own */
     enum kind kind;
     enum value_format value;
     uint32_t limit;
     bool declared;                    /* in ADOPT: the rules of now say that kind, see core_spec */
     enum wakes wakes;                 /* in ADOPT: as the rules of now say */
-    int64_t owner_grace_us, place_grace_us;
+    int64_t owner_grace_us, queue_grace_us;
 };
 
 /* A named owner that no session uses: it ends then, also in the process after us. */
-struct core_kept_owner {
+struct core_owner_record {
     uint64_t id;      /* of the record */
     struct slice name;
     int64_t until_us;
 };
 
 /* What was kept when the process before us ended, and what has become of it. */
-struct core_adoption {
-    struct core_kept *kept; /* put into another order */
+struct core_restored {
+    struct core_record *kept; /* put into another order */
     size_t n;
-    const struct core_kept_owner *owner;
+    const struct core_owner_record *owner;
     size_t owners_n;
     uint64_t serial;        /* ids up to this one may have been used */
     uint64_t token;         /* every token that was given is at most this, as far as is known */
@@ -231,8 +231,8 @@ struct core_event {
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
         struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */
-        struct core_probed probed;   /* PROBED */
-        struct core_adoption *adopt; /* ADOPT */
+        struct core_waiters_polled polled;   /* PROBED */
+        struct core_restored *restore; /* ADOPT */
     };
 };
 
@@ -243,7 +243,7 @@ enum core_action_type {
     CORE_BREAK_KEY,
     CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, and DEAFs and more WATCHINGs, until UNWATCH */
     CORE_UNWATCH,
-    CORE_PROBE, /* how many listen on the channels of these? No DONE: PROBED when it is known */
+    CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: PROBED when it is known */
     CORE_REPLY,
     CORE_PUBLISH,
     CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
@@ -269,7 +269,7 @@ struct core_op {
     bool reentry;       /* ACQUIRE: only if this owner has it */
     bool reclaim;       /* ACQUIRE: held, and perhaps lost by Redis; may be done in a grace, which keeps others out */
     bool shared;        /* ACQUIRE, RELEASE with holds left: of the shared holds, not the exclusive ones */
-    bool place;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
+    bool ticket;         /* ACQUIRE: take a place in Redis's queue if it is taken (who has one does not ask for it);
                            EXTEND: of the place, not of a hold */
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
@@ -281,19 +281,19 @@ struct core_op {
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
-    int64_t stamp;      /* last stamp of this claim, 0 = none */
+    int64_t expiry_ms;      /* last stamp of this claim, 0 = none */
     bool *untaken;      /* out: set by who has no memory to note it down; there is no DONE then. NULL: WATCH, UNWATCH */
 };
 
-struct core_probe_name {
+struct core_waiter_poll_name {
     struct slice key; /* in Redis */
     enum kind kind;
 };
 
-struct core_probe {
+struct core_waiter_poll {
     uint64_t op; /* serial of this one; one at a time is asked for */
-    const struct core_probe_name *name;
-    size_t n;    /* 1 .. CORE_PROBE_MAX */
+    const struct core_waiter_poll_name *name;
+    size_t n;    /* 1 .. CORE_WAITER_POLL_MAX */
 };
 
 enum core_answer {
@@ -377,12 +377,12 @@ struct core_action {
     enum core_action_type type;
     union {
         struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
-        struct core_probe probe; /* PROBE */
+        struct core_waiter_poll waiter_poll; /* PROBE */
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */
-        struct core_kept keep; /* KEEP */
-        struct core_kept_owner keep_owner; /* KEEP_OWNER */
+        struct core_record keep; /* KEEP */
+        struct core_owner_record keep_owner; /* KEEP_OWNER */
         uint64_t forget;      /* FORGET: id of the claim; FORGET_OWNER: of the record */
         uint64_t epoch;       /* RECLAIMED */
     };

@@ -26,7 +26,7 @@ enum {
     ASKS = 16,           /* ... as so many do in one slice */
     JOB_STEPS = 4096,    /* ... in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
-    KEPT_MAX = 4096,     /* owners for whom the job keeps room */
+    RECORD_MAX = 4096,     /* owners for whom the job keeps room */
 };
 
 /* What the owner waits for: the LOCK it has running, once that is in a queue and means to stay there. */
@@ -39,7 +39,7 @@ deadlock_wait_of(const struct owner *o)
         return NULL;
     }
     r = container_of(o->fifo.next, struct request, fifo_node);
-    if (!r->started || !r->waits || r->hurried) {
+    if (!r->started || !r->waits || r->timing_out) {
         return NULL;
     }
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
@@ -151,7 +151,7 @@ search_end(struct core *c, struct search *s)
     while (!list_empty(&s->roots)) { /* no memory: they are asked about again when they are older */
         list_remove(s->roots.next);
     }
-    if (c->graph[GRAPH_JOB].owners_room > KEPT_MAX) {
+    if (c->graph[GRAPH_JOB].owners_room > RECORD_MAX) {
         graph_clear(&c->graph[GRAPH_JOB]);
     }
     s->phase = SEARCH_NONE;
@@ -287,7 +287,7 @@ holds_something(const struct owner *o)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &o->claims)
+    list_for_each_safe(pos, nxt, &o->claims)
     {
         if (container_of(pos, struct claim, owner_node)->state == CLAIM_HELD) {
             return true;

@@ -1,7 +1,7 @@
 /*
  * ends.c -- how a claim ends: nobody waits for it any more, it is lost, Redis has nothing of it, its owner has gone.
  *
- * Of what may yet run in Redis the claim stays until that can not be any more (SWEEP); of what its owner does not know
+ * Of what may yet run in Redis the claim stays until that can not be any more (QUARANTINE); of what its owner does not know
  * yet, until it does (LOST).
  */
 #include <assert.h>
@@ -9,17 +9,17 @@
 #include "daemon/core/state.h"
 
 /*
- * Whether one more place may be kept for nobody: of one name PLACES_MAX, of all as many as may wait. What a lock or the
+ * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock or the
  * core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the process after
  * us.
  */
 static bool
-has_room_for_place(const struct core *c, const struct lock *l)
+has_room_for_ticket(const struct core *c, const struct lock *l)
 {
-    int64_t here = (int64_t)l->claims_n - l->held_n - l->freeing_n - l->queue->waiting_n;
-    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->freeing_n - c->waiting_n;
+    int64_t here = (int64_t)l->claims_n - l->held_n - l->releasing_n - l->queue->waiting_n;
+    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->releasing_n - c->waiting_n;
 
-    return c->draining || (here <= PLACES_MAX && all <= c->conf.waiters_max);
+    return c->draining || (here <= TICKETS_KEPT_MAX && all <= c->conf.waiters_max);
 }
 
 /*
@@ -29,12 +29,12 @@ void
 claim_deserted(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
-    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->place_grace_us > 0 &&
-                has_room_for_place(c, cl->lock);
-    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->place_grace_us; /* it is for the process after us */
+    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->queue_grace_us > 0 &&
+                has_room_for_ticket(c, cl->lock);
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
-    cl->place_until_us = keep ? after_us(c->now_us, grace_us) : 0;
+    cl->ticket_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
     }
@@ -46,10 +46,10 @@ claim_deserted(struct core *c, struct claim *cl, bool for_good)
 void
 claim_desert(struct core *c, struct claim *cl)
 {
-    bool keep = cl->place_until_us > c->now_us;
-    bool attempted = claim_is_late(c, cl, LATE_ACQUIRE); /* it may be ours, and not a place only */
+    bool keep = cl->ticket_until_us > c->now_us;
+    bool attempted = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* it may be ours, and not a place only */
 
-    if (cl->unsure && !(keep && cl->placed && !attempted)) {
+    if (cl->acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
         claim_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);
@@ -59,10 +59,10 @@ claim_desert(struct core *c, struct claim *cl)
 void
 claim_leaves_queue(struct core *c, struct claim *cl)
 {
-    bool kept = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && list_empty(&cl->requests) && cl->place_until_us != 0;
+    bool kept = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && list_empty(&cl->requests) && cl->ticket_until_us != 0;
 
-    if (kept || cl->state == CLAIM_FREEING) { /* FREEING: it would go back to the queue */
-        cl->place_until_us = 0;
+    if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
+        cl->ticket_until_us = 0;
     }
     if (kept && cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
@@ -91,7 +91,7 @@ loss_request(const struct claim *cl)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &cl->requests)
+    list_for_each_safe(pos, nxt, &cl->requests)
     {
         struct request *r = container_of(pos, struct request, claim_node);
 
@@ -119,7 +119,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
-    if (in_redis && !claim_is_late(c, cl, LATE_ACQUIRE)) {
+    if (in_redis && !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
         claim_freed(c, cl, cl->owner->ending);
     } else {
         claim_release(c, cl, NULL);
@@ -159,13 +159,13 @@ move_freed(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
-    if (cl->state == CLAIM_FREEING && claim_is_late(c, cl, LATE_ACQUIRE)) {
-        claim_move(c, cl, CLAIM_SWEEP);
+    if (cl->state == CLAIM_RELEASING && claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+        claim_move(c, cl, CLAIM_QUARANTINE);
     } else if (cl->lost) {
         claim_lost(c, cl);
-    } else if (cl->state == CLAIM_FREEING && cl->place_until_us > c->now_us) {
+    } else if (cl->state == CLAIM_RELEASING && cl->ticket_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
-        if (lock_is(cl->lock, KIND_F_PLACED)) {
+        if (lock_is(cl->lock, KIND_F_TICKETS)) {
             claim_put_last(c, cl);
         }
     } else {
@@ -188,20 +188,20 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_asked = false;
     claim_renew_over(c, cl); /* what it finds is no news of a later hold */
-    cl->unsure = cl->placed = false;
+    cl->acquire_unresolved = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
-    cl->stamp = 0;
+    cl->expiry_ms = 0;
     cl->retry_us = 0;
     cl->failed_n = 0;
     move_freed(c, cl);
-    if (cl->state != CLAIM_SWEEP) {
+    if (cl->state != CLAIM_QUARANTINE) {
         cl->lost = cl->news_lost = false;
-        if (cl->doubtful || claim_is_late(c, cl, LATE_RENEW)) {
+        if (cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RENEW)) {
             /* Of the owner: the claim's record may go before the next hold. */
-            cl->number = cl->owner->number = ++c->serial;
+            cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->doubtful = false;
-        cl->late &= ~(unsigned)LATE_RENEW;
+        cl->release_unresolved = false;
+        cl->stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
     list_init(&rest);
     while (!list_empty(&cl->requests)) {
@@ -243,7 +243,7 @@ claim_told_lost(struct core *c, struct claim *cl)
         told_lost(c, cl);
         return;
     }
-    list_each(pos, nxt, &sh->others)
+    list_for_each_safe(pos, nxt, &sh->others)
     {
         told_lost(c, permit_claim(container_of(pos, struct permit, node)));
     }
@@ -294,11 +294,11 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
-        cl->place_until_us = 0;
+        cl->ticket_until_us = 0;
     } else if (claim_hand_over(c, cl, NULL) || claim_linger(c, cl, NULL)) {
         return;
     }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure)) {
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->acquire_unresolved)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);

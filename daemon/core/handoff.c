@@ -17,10 +17,10 @@
  *     is over: then Redis has granted none since, for none was free. That is true of the limit that Redis was asked
  *     under; with another one nothing is left of what was set aside (lock_room_ends()).
  * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
- *     elsewhere (probe.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
+ *     elsewhere (waiter_polls.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
  *     (lock_released()).
  *
- * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is LINGERING for
+ * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is CACHED for
  * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds
  * somebody who waits elsewhere.
  */
@@ -37,7 +37,7 @@ count_in_order(const struct claim *cl)
     struct list *pos, *nxt;
     int n = 0, looked = 0;
 
-    list_each(pos, nxt, &cl->owner->fifo)
+    list_for_each_safe(pos, nxt, &cl->owner->fifo)
     {
         if (++looked > WALK_MAX) {
             return -1;
@@ -54,7 +54,7 @@ count_out_of_order(const struct claim *cl)
     struct list *pos, *nxt;
     int n = 0;
 
-    list_each(pos, nxt, &cl->requests)
+    list_for_each_safe(pos, nxt, &cl->requests)
     {
         n += !list_linked(&container_of(pos, struct request, claim_node)->fifo_node);
     }
@@ -74,7 +74,7 @@ is_movable(const struct claim *cl)
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
-    return cl->op == 0 && cl->doubt == 0 && !cl->doubtful && !claim_is_late(c, cl, LATE_ANYTHING);
+    return cl->op == 0 && cl->verify == 0 && !cl->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
 }
 
 struct claim *
@@ -83,7 +83,7 @@ lock_newest(const struct lock *l)
     struct claim *newest = NULL;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -101,11 +101,11 @@ permits_are_here(const struct core *c, const struct lock *l)
     if (l->held_n != l->limit) {
         return false;
     }
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->doubt != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
+        if (cl->verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
             return false;
         }
     }
@@ -123,7 +123,7 @@ lock_room_ends(struct lock *l)
     }
     l->set_aside = false;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        list_each(pos, nxt, lists[i])
+        list_for_each_safe(pos, nxt, lists[i])
         {
             container_of(pos, struct claim, node)->room = 0;
         }
@@ -146,7 +146,7 @@ in_run(const struct core *c, struct claim *cl)
 {
     const struct claim *bearer = bearer_of(c, cl);
 
-    return bearer != NULL && bearer->room > 0 && !lock_run_is_over(c, cl->lock);
+    return bearer != NULL && bearer->room > 0 && !lock_cohort_is_over(c, cl->lock);
 }
 
 /*
@@ -208,7 +208,7 @@ heir_of(const struct core *c, const struct claim *cl)
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
-    return !next->unsure && is_movable(next) ? next : NULL;
+    return !next->acquire_unresolved && is_movable(next) ? next : NULL;
 }
 
 /* What the owner asks for, about this claim, is about that one from now on. */
@@ -217,7 +217,7 @@ rebind(struct claim *from, struct claim *to)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &from->owner->fifo)
+    list_for_each_safe(pos, nxt, &from->owner->fifo)
     {
         struct request *r = container_of(pos, struct request, fifo_node);
 
@@ -272,10 +272,10 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     rebind_waiting(next, held);
     swap_owners(held, next);
     share_swapped(held, next);
-    if (leaves->number == held->number) {
-        leaves->number = ++c->serial;
+    if (leaves->redis_owner == held->redis_owner) {
+        leaves->redis_owner = ++c->serial;
     }
-    next->number = leaves->number;
+    next->redis_owner = leaves->redis_owner;
     held->since_us = next->since_us;
     held->tried_us = c->now_us;
     claim_move(c, next, CLAIM_IDLE);
@@ -323,7 +323,7 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
     c->metrics->handoffs++;
     given_back(c, cl, r);
     exchange(c, cl, next);
-    probe_join(c, cl->lock);
+    waiter_poll_join(c, cl->lock);
     pass_on(c, cl);
     return true;
 }
@@ -336,7 +336,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
-    bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->outside && !c->draining;
+    bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r) || !queue_open(c, l)) {
         return false;
@@ -345,9 +345,9 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     given_back(c, cl, r);
     cl->news_lost = true; /* that Redis is told later is no news */
     cl->linger_until_us = after_us(c->now_us, l->linger_us);
-    claim_move(c, cl, CLAIM_LINGERING);
+    claim_move(c, cl, CLAIM_CACHED);
     claim_arm(c, cl);
-    probe_join(c, l);
+    waiter_poll_join(c, l);
     return true;
 }
 
@@ -358,7 +358,7 @@ held_again(struct core *c, struct claim *cl)
     claim_move(c, cl, CLAIM_HELD);
 }
 
-/* LINGERING, and who had it last asks for it again. */
+/* CACHED, and who had it last asks for it again. */
 void
 claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
@@ -374,16 +374,16 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
 }
 
 struct claim *
-lock_lingering(const struct lock *l)
+lock_cached(const struct lock *l)
 {
-    return claim_first(&l->rest, CLAIM_IN(LINGERING));
+    return claim_first(&l->rest, CLAIM_IN(CACHED));
 }
 
-/* LINGERING, and somebody waits. False: they wait until Redis has been told that it is free. */
+/* CACHED, and somebody waits. False: they wait until Redis has been told that it is free. */
 bool
 lock_take_up(struct core *c, struct lock *l)
 {
-    struct claim *cl = lock_lingering(l), *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
+    struct claim *cl = lock_cached(l), *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         claim_release(c, cl, NULL);
@@ -399,6 +399,6 @@ void
 lock_linger_ends(struct core *c, struct lock *l)
 {
     if (l->lingers) {
-        claim_release(c, lock_lingering(l), NULL);
+        claim_release(c, lock_cached(l), NULL);
     }
 }

@@ -125,7 +125,7 @@ looks_leave(struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->looks)
+    list_for_each_safe(pos, nxt, &c->looks)
     {
         look_leave(container_of(pos, struct core_walk, node), l);
     }
@@ -142,7 +142,7 @@ looks_pass(struct core *c, struct claim *cl)
     }
     cl->looked = false;
     behind = next == &cl->lock->queue->claims ? NULL : container_of(next, struct claim, node);
-    list_each(pos, nxt, &c->looks)
+    list_for_each_safe(pos, nxt, &c->looks)
     {
         struct core_walk *w = container_of(pos, struct core_walk, node);
 
@@ -165,8 +165,8 @@ job_step(struct core *c, struct job *j, uint32_t *n)
     switch (j->kind) {
     case JOB_OWNER:
         return owner_ends(c, container_of(j, struct owner, job));
-    case JOB_PEER:
-        return peer_goes(c, container_of(j, struct peer, job));
+    case JOB_SESSION:
+        return core_session_leave(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
         return lock_loses(c, container_of(j, struct queue, job)->lock);
     case JOB_WALK:

@@ -22,7 +22,7 @@ enum { JOB_SHARE = 64 }; /* records that a job looks at before it is the next on
 
 enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
-    JOB_PEER,  /* peer.job: it has gone, named owners have one session less */
+    JOB_SESSION,  /* peer.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
     JOB_WALK,  /* walk.job: something is done with every lock */
     JOB_ROUND, /* round.job: something is done with every claim of a lock */

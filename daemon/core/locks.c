@@ -24,11 +24,11 @@ queue_find(const struct core *c, uint64_t id)
 void
 queue_init(struct queue *q)
 {
-    *q = (struct queue){.trouble = CORE_NOT_GRANTED};
+    *q = (struct queue){.last_failure = CORE_NOT_GRANTED};
     job_init(&q->job, JOB_BREAK);
     list_init(&q->claims);
-    list_init(&q->probe_node);
-    list_init(&q->hurried);
+    list_init(&q->waiter_poll_node);
+    list_init(&q->timing_out);
     list_init(&q->breaks);
 }
 
@@ -41,7 +41,7 @@ queue_open(struct core *c, struct lock *l)
     if (lock_has_queue(l)) {
         return true;
     }
-    q = spares_take(&c->spares, sizeof(*q));
+    q = freelist_take(&c->freelist, sizeof(*q));
     if (q == NULL) {
         return false;
     }
@@ -60,7 +60,7 @@ queue_open(struct core *c, struct lock *l)
 fail_timer:
     timer_fini(c, &q->timer);
 fail:
-    spares_give(&c->spares, q, sizeof(*q));
+    freelist_give(&c->freelist, q, sizeof(*q));
     return false;
 }
 
@@ -69,12 +69,12 @@ queue_close(struct core *c, struct lock *l)
 {
     if (lock_has_queue(l)) {
         map_remove(&c->queues, &l->queue->by_id);
-        list_remove(&l->queue->probe_node);
+        list_remove(&l->queue->waiter_poll_node);
         job_end(&l->queue->job);
         graph_queue_freed(c, l->queue);
         timer_fini(c, &l->queue->timer);
-        spares_give(&c->spares, l->queue, sizeof(*l->queue));
-        l->queue = &c->nobody;
+        freelist_give(&c->freelist, l->queue, sizeof(*l->queue));
+        l->queue = &c->empty_queue;
     }
 }
 
@@ -111,16 +111,16 @@ take_rules(struct lock *l, const struct core_spec *spec)
         lock_room_ends(l);
         if (limit > l->limit) { /* that none was free is old news */
             q->again = q->trying_n > 0;
-            q->retry_us = q->trouble == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
+            q->retry_us = q->last_failure == CORE_NOT_GRANTED ? q->yield_until_us : q->retry_us;
         }
     }
     l->limit = limit;
     l->linger_us = short_us(spec->linger_us, LINGER_MAX_US);
     if (l->claims_n == 0) { /* else somebody was granted it, or his place, under those that are there */
-        l->owner_grace_us = l->place_grace_us = 0;
+        l->owner_grace_us = l->queue_grace_us = 0;
     }
     l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
-    l->place_grace_us = (uint32_t)later(l->place_grace_us, short_us(spec->place_grace_us, GRACE_MAX_US));
+    l->queue_grace_us = (uint32_t)later(l->queue_grace_us, short_us(spec->queue_grace_us, GRACE_MAX_US));
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
     l->wakes = spec->wakes;
@@ -178,15 +178,15 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
 void
 lock_wake(struct core *c, struct lock *l)
 {
-    if (!l->woken) {
-        l->woken = true;
-        *c->lock_work.end = l;
-        c->lock_work.end = &l->work_next;
+    if (!l->dirty) {
+        l->dirty = true;
+        *c->dirty_locks.end = l;
+        c->dirty_locks.end = &l->dirty_next;
     }
 }
 
 /*
- * The first in the queue whom somebody waits for; places kept for nobody are passed over, PLACES_MAX of them at most.
+ * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at most.
  * Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each request.
  */
 struct claim *
@@ -197,7 +197,7 @@ lock_next(const struct lock *l)
     if (l->queue->waiting_n == 0) {
         return NULL;
     }
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -214,11 +214,11 @@ first_called(const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->placed || !list_empty(&cl->requests)) {
+        if (cl->has_ticket || !list_empty(&cl->requests)) {
             return cl;
         }
     }
@@ -249,12 +249,12 @@ lock_is_full(const struct lock *l, bool shared)
 bool
 lock_has_room(const struct lock *l, bool shared, bool behind)
 {
-    uint32_t leaving = l->freeing_n - (behind ? l->releasing_n : 0);
+    uint32_t leaving = l->releasing_n - (behind ? l->releases_sent_n : 0);
 
     if (lock_is(l, KIND_F_PERMITS)) {
         return l->held_n + leaving + l->queue->trying_n < l->limit;
     }
-    return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(FREEING))));
+    return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(RELEASING))));
 }
 
 static void
@@ -279,7 +279,7 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
 {
-    uint64_t owner = on && first != NULL && lock_is(l, KIND_F_PLACED) ? first->number : 0;
+    uint64_t owner = on && first != NULL && lock_is(l, KIND_F_TICKETS) ? first->redis_owner : 0;
     struct queue *q = l->queue;
 
     if (on == (q->watch != WATCH_OFF) && (!on || (owner == q->watch_owner && q->watch_tracking == l->tracking))) {
@@ -301,7 +301,7 @@ idle_free(struct core *c, struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->rest)
+    list_for_each_safe(pos, nxt, &l->rest)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
@@ -320,7 +320,7 @@ claim_wants_shared(const struct claim *cl)
 
 /* The next attempt, and the watch. */
 static void
-queue_work(struct core *c, struct lock *l)
+queue_advance(struct core *c, struct lock *l)
 {
     struct claim *next = c->draining ? NULL : lock_next(l);
     struct queue *q = l->queue;
@@ -333,7 +333,7 @@ queue_work(struct core *c, struct lock *l)
         watch_set(c, l, false, NULL);
         q->taken_until_us = 0;
     } else if (q->taken_until_us != 0 || q->watch != WATCH_OFF) {
-        watch_set(c, l, true, lock_is(l, KIND_F_PLACED) ? first_called(l) : NULL);
+        watch_set(c, l, true, lock_is(l, KIND_F_TICKETS) ? first_called(l) : NULL);
     }
 }
 
@@ -343,7 +343,7 @@ is_at_rest(const struct lock *l)
 {
     const struct queue *q = l->queue;
 
-    return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->probe_node) &&
+    return q->waiting_n == 0 && q->break_op == 0 && l->claims_n == l->held_n && !list_linked(&q->waiter_poll_node) &&
            !job_stands(&q->job);
 }
 
@@ -365,15 +365,15 @@ static void
 go_on(struct core *c, struct lock *l)
 {
     lock_meet(c, l);
-    if (l->woken) { /* by that: it has one more turn */
+    if (l->dirty) { /* by that: it has one more turn */
         return;
     }
     idle_free(c, l);
     if (lock_has_queue(l)) {
-        queue_work(c, l);
+        queue_advance(c, l);
     }
     if (l->claims_n == 0 && l->queue->break_op == 0) {
-        assert(!l->woken);
+        assert(!l->dirty);
         if (!yields(c, l)) {
             lock_free(c, l);
         }
@@ -383,14 +383,14 @@ go_on(struct core *c, struct lock *l)
 }
 
 void
-lock_work(struct core *c)
+dirty_locks(struct core *c)
 {
-    struct lock *l = c->lock_work.first;
+    struct lock *l = c->dirty_locks.first;
 
-    c->lock_work.first = l->work_next;
-    c->lock_work.end = l->work_next != NULL ? c->lock_work.end : &c->lock_work.first;
-    l->work_next = NULL;
-    l->woken = false;
+    c->dirty_locks.first = l->dirty_next;
+    c->dirty_locks.end = l->dirty_next != NULL ? c->dirty_locks.end : &c->dirty_locks.first;
+    l->dirty_next = NULL;
+    l->dirty = false;
     go_on(c, l);
 }
 
@@ -407,7 +407,7 @@ end_empty_turn(struct core *c, struct lock *l)
     struct claim *cl = first_called(l);
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
-        cl->place_until_us = 0;
+        cl->ticket_until_us = 0;
         claim_desert(c, cl);
     }
 }
@@ -462,7 +462,7 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
     a.publish = (struct core_publish){.news = news,
                                       .name = lock_name(cl->lock),
                                       .token = cl->token,
-                                      .owner = cl->number,
+                                      .owner = cl->redis_owner,
                                       .owner_name = {cl->owner->name, cl->owner->name_n},
                                       .session = cl->session,
                                       .reason = reason};
@@ -481,7 +481,7 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
     if (!lock_is_full(l, shared)) {
         return;
     }
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         if (++told > TOGETHER) { /* of very many readers the first ones: a writer may come again and again */
             return;
@@ -504,7 +504,7 @@ lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t mo
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 

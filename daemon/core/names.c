@@ -106,7 +106,7 @@ lock_give(struct core *c, struct lock *l)
 {
     size_t front = lock_front_bytes(l->has_key);
 
-    spares_give(&c->spares, (char *)l - front, front + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
+    freelist_give(&c->freelist, (char *)l - front, front + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
 }
 
 /* Zeroed, with its name and its key; NULL: no memory. */
@@ -115,7 +115,7 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
 {
     bool has_key = !slice_eq(name, key);
     size_t front = lock_front_bytes(has_key);
-    char *block = spares_take_zeroed(&c->spares, front + lock_bytes(name.n + (has_key ? key.n : 0)));
+    char *block = freelist_take_zeroed(&c->freelist, front + lock_bytes(name.n + (has_key ? key.n : 0)));
     struct lock *l;
 
     if (block == NULL) {
@@ -169,7 +169,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
     l->review = c->review.number;
     list_init(&l->holders);
     list_init(&l->rest);
-    l->queue = &c->nobody;
+    l->queue = &c->empty_queue;
     if (!index_add(c, l, number)) {
         lock_give(c, l);
         return NULL;

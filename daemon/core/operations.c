@@ -20,17 +20,17 @@ claim_busy(const struct claim *cl)
  * another: if Redis has lost it, that must be heard of, for a new one is behind all others.
  */
 static bool
-wants_place(const struct core *c, const struct claim *cl)
+wants_ticket(const struct core *c, const struct claim *cl)
 {
     struct list *pos, *nxt;
 
-    if (cl->placed) {
+    if (cl->has_ticket) {
         return false;
     }
-    list_each(pos, nxt, &cl->requests)
+    list_for_each_safe(pos, nxt, &cl->requests)
     {
         if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
-            return lock_is(cl->lock, KIND_F_PLACED);
+            return lock_is(cl->lock, KIND_F_TICKETS);
         }
     }
     return false;
@@ -48,12 +48,12 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
                             .key = lock_key(l),
                             .kind = l->kind,
                             .value = l->value,
-                            .owner = cl->number,
+                            .owner = cl->redis_owner,
                             .limit = l->limit,
                             .declared = l->declared,
                             .wakes = l->wakes,
                             .token_floor = c->token_max,
-                            .stamp = cl->stamp,
+                            .expiry_ms = cl->expiry_ms,
                             .untaken = untaken};
 }
 
@@ -74,12 +74,12 @@ static void
 send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
 {
     struct core_action a; /* of its union there is what the type says */
-    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_FREEING, untaken = false;
+    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_RELEASING, untaken = false;
 
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
     cl->op_asked = r != NULL;
-    cl->op_stale = false;
+    cl->broken_since_sent = false;
     cl->retry_us = 0;
     a.type = cl->op_verb;
     a.op = op_of(c, cl, cl->op, &untaken);
@@ -100,7 +100,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
             cl->room = a.op.room;
         }
     }
-    a.op.place = cl->op_place = cl->op_verb == CORE_ACQUIRE && wants_place(c, cl);
+    a.op.ticket = cl->op_ticket = cl->op_verb == CORE_ACQUIRE && wants_ticket(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
     cl->op_untaken = untaken;
@@ -156,12 +156,12 @@ claim_renew(struct core *c, struct claim *cl)
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
     cl->renew_op = ++c->serial;
-    cl->doubt &= ~(unsigned)DOUBT_ANEW;
+    cl->verify &= ~(unsigned)VERIFY_AGAIN;
     a.op = op_of(c, cl, cl->renew_op, &untaken);
     a.op.holds = cl->holds;
-    a.op.place = cl->state == CLAIM_QUEUED;
-    a.op.reentry = !a.op.place;
-    a.op.lease_us = cl->renew_lease_us = a.op.place ? cl->place_life_us : claim_left_us(c, cl);
+    a.op.ticket = cl->state == CLAIM_QUEUED;
+    a.op.reentry = !a.op.ticket;
+    a.op.lease_us = cl->renew_lease_us = a.op.ticket ? cl->ticket_life_us : claim_left_us(c, cl);
     core_act(c, &a);
     cl->renew_untaken = untaken;
 }
@@ -193,7 +193,7 @@ claim_try(struct core *c, struct claim *cl)
     c->metrics->attempts++;
     cl->tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    cl->place_life_us = short_us(r->spec_lease_us, PLACE_MAX_US);
+    cl->ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
@@ -233,7 +233,7 @@ takes_no_harm(const struct claim *cl, const struct request *r)
 void
 claim_serve(struct core *c, struct claim *cl)
 {
-    if (cl->doubt != 0 && c->now_us < cl->deadline_us) {
+    if (cl->verify != 0 && c->now_us < cl->deadline_us) {
         claim_settle(c, cl);
         claim_arm(c, cl);
         return;
@@ -242,8 +242,8 @@ claim_serve(struct core *c, struct claim *cl)
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
-        if (claim_is_late(c, cl, LATE_RELEASE) && !takes_no_harm(cl, r)) {
-            cl->retry_us = later(cl->retry_us, late_ends_us(c, cl));
+        if (claim_has_stragglers(c, cl, STRAGGLER_RELEASE) && !takes_no_harm(cl, r)) {
+            cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
             break;
         }
         if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
@@ -286,18 +286,18 @@ claim_forget_op(struct core *c, struct claim *cl)
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
-        claim_lasts(cl, late_until_us(c), cl->op_lease_us);
+        claim_lasts(cl, stragglers_until_us(c), cl->op_lease_us);
     }
     if (cl->renewal == RENEWAL_SENT) { /* what it brings is no news any more, but a lease it does */
-        claim_lasts(cl, late_until_us(c), cl->renew_lease_us);
+        claim_lasts(cl, stragglers_until_us(c), cl->renew_lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
-        claim_late(c, cl, LATE_ACQUIRE, late_until_us(c));
+        claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
-    cl->doubtful = cl->doubtful || (cl->op != 0 && takes);
-    cl->doubtful = cl->doubtful || claim_is_late(c, cl, LATE_RELEASE);
-    cl->late &= ~(unsigned)LATE_RELEASE;
+    cl->release_unresolved = cl->release_unresolved || (cl->op != 0 && takes);
+    cl->release_unresolved = cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
+    cl->stragglers &= ~(unsigned)STRAGGLER_RELEASE;
     cl->op = 0;
     cl->op_asked = false;
 }
@@ -314,17 +314,17 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     claim_forget_op(c, cl);
     cl->op_asked = r != NULL;
     cl->retry_us = 0;
-    if (cl->state != CLAIM_FREEING) {
-        claim_move(c, cl, CLAIM_FREEING);
+    if (cl->state != CLAIM_RELEASING) {
+        claim_move(c, cl, CLAIM_RELEASING);
         cl->failed_n = 0;
     }
     if (claim_busy(cl)) {
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
     }
-    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < cl->stamped_us + STAMP_GAP_US) {
+    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < cl->expiry_heard_us + EXPIRY_GAP_US) {
         /* Whoever takes it next must not have the same stamp, or a release that runs twice would take it away. */
-        cl->retry_us = cl->stamped_us + STAMP_GAP_US;
+        cl->retry_us = cl->expiry_heard_us + EXPIRY_GAP_US;
         claim_arm(c, cl);
         return;
     }
@@ -334,7 +334,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     }
     c->window[sort].n++;
     cl->op_owed = sort == WINDOW_RELEASE;
-    cl->lock->releasing_n++;
+    cl->lock->releases_sent_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
     lock_wake(c, cl->lock); /* who is next may ask behind it */
 }

@@ -27,13 +27,13 @@ claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
  * answered that it may have overtaken, see extended().
  */
 void
-claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
+claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
 {
-    if (late_ends_us(c, cl) <= c->now_us) {
-        cl->late &= cl->renewal == RENEWAL_SENT ? LATE_RENEW : 0;
+    if (stragglers_end_us(c, cl) <= c->now_us) {
+        cl->stragglers &= cl->renewal == RENEWAL_SENT ? STRAGGLER_RENEW : 0;
     }
-    cl->late |= what & LATE_ANYTHING;
-    cl->late_until_us = later(cl->late_until_us, until_us - c->set_back_us);
+    cl->stragglers |= what & STRAGGLER_ANY;
+    cl->stragglers_until_us = later(cl->stragglers_until_us, until_us - c->set_back_us);
 }
 
 /*
@@ -43,17 +43,17 @@ claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_
 static void
 lose_others(struct core *c, struct lock *l)
 {
-    while (lock_is(l, KIND_F_PLACED) && !list_empty(&l->holders)) {
+    while (lock_is(l, KIND_F_TICKETS) && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
     }
 }
 
 static void
-take_stamp(const struct core *c, struct claim *cl, const struct core_done *d)
+take_expiry(const struct core *c, struct claim *cl, const struct core_done *d)
 {
-    if (d->stamp != 0) {
-        cl->stamp = d->stamp;
-        cl->stamped_us = c->now_us;
+    if (d->expiry_ms != 0) {
+        cl->expiry_ms = d->expiry_ms;
+        cl->expiry_heard_us = c->now_us;
     }
 }
 
@@ -81,9 +81,9 @@ unhurry(struct claim *cl)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &cl->requests)
+    list_for_each_safe(pos, nxt, &cl->requests)
     {
-        list_remove(&container_of(pos, struct request, claim_node)->hurry_node);
+        list_remove(&container_of(pos, struct request, claim_node)->timing_out_node);
     }
 }
 
@@ -96,17 +96,17 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
 
     cl->holds = !first->shared;
     cl->shared = first->shared;
-    cl->session = first->peer->id;
+    cl->session = first->session->id;
     cl->fresh = first->fresh;
     c->metrics->grants_waited += cl->tried_us > cl->since_us;
     cl->since_us = c->now_us;
-    first->tended = first->bundle != NULL && first->lease_us != 0;
+    first->tended = first->multilock != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
     plan(c, cl, since_us);
     cl->failed_n = 0;
-    l->run_since_us = l->run == 0 ? c->now_us : l->run_since_us;
-    l->run++;
+    l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
+    l->cohort_passes++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     request_grant(c, first);
     if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
@@ -124,11 +124,11 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
     cl->deadline_us = deadline_us;
-    cl->placed = false;
+    cl->has_ticket = false;
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     claim_set_token(c, cl, d->token);
     cl->room = d->no_room ? 0 : cl->room;
-    l->queue->trouble = CORE_NOT_GRANTED;
+    l->queue->last_failure = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;
     l->queue->failed_n = 0;
     lock_attempt_succeeded(l);
@@ -140,15 +140,15 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    cl->unsure = true; /* until it is granted or given back */
-    cl->stamp = 0; /* of an earlier hold, if at all */
-    take_stamp(c, cl, d);
+    cl->acquire_unresolved = true; /* until it is granted or given back */
+    cl->expiry_ms = 0; /* of an earlier hold, if at all */
+    take_expiry(c, cl, d);
     claim_lasts(cl, c->now_us, cl->lease_us);
     if (list_empty(&cl->requests) || is_wrong_sort(cl)) {
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
-    } else if (cl->op_stale) {
+    } else if (cl->broken_since_sent) {
         claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
@@ -167,17 +167,17 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
 {
     struct lock *l = cl->lock;
 
-    if (cl->placed && !d->placed) {
+    if (cl->has_ticket && !d->has_ticket) {
         claim_put_last(c, cl);
-    } else if (d->placed && !cl->placed) {
-        claim_put_placed(c, cl);
+    } else if (d->has_ticket && !cl->has_ticket) {
+        claim_put_by_ticket(c, cl);
         claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
-        cl->renew_us = d->sent_us + earlier(cl->place_life_us, cl->lease_us) / 3; /* taken for this lease at most */
+        cl->renew_us = d->sent_us + earlier(cl->ticket_life_us, cl->lease_us) / 3; /* taken for this lease at most */
     }
-    cl->placed = d->placed;
-    cl->unsure = cl->unsure || cl->placed;
+    cl->has_ticket = d->has_ticket;
+    cl->acquire_unresolved = cl->acquire_unresolved || cl->has_ticket;
     /* None to be had for one: none for others, until asked for again. */
-    l->queue->unplaced = cl->placed || !cl->op_place;
+    l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
 
 static void
@@ -197,23 +197,23 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->unsure = true;
-        claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
+        cl->acquire_unresolved = true;
+        claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
-    } else if (d->outcome == CORE_TAKEN && !claim_is_late(c, cl, LATE_ACQUIRE)) {
-        cl->unsure = false; /* somebody else has it, and no attempt of ours is left under way */
+    } else if (d->outcome == CORE_TAKEN && !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+        cl->acquire_unresolved = false; /* somebody else has it, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
-    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_PLACED)) {
+    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_TICKETS)) {
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
-        l->queue->unplaced = false;
-    } else if (d->outcome == CORE_UNKNOWN && cl->op_place) {
-        claim_put_placed(c, cl); /* perhaps; it is made sure of before anybody else takes one */
+        l->queue->ticketless = false;
+    } else if (d->outcome == CORE_UNKNOWN && cl->op_ticket) {
+        claim_put_by_ticket(c, cl); /* perhaps; it is made sure of before anybody else takes one */
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
-    } else if (cl->unsure && is_wrong_sort(cl)) {
+    } else if (cl->acquire_unresolved && is_wrong_sort(cl)) {
         claim_release(c, cl, NULL);
     }
     claim_arm(c, cl);
@@ -235,12 +235,12 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->late & LATE_RENEW) && d->sent_us < late_ends_us(c, cl) && cl->shrink_lease_us < lease_us;
+    bool capped = (cl->stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) && cl->shrink_lease_us < lease_us;
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
     plan(c, cl, d->sent_us);
-    take_stamp(c, cl, d);
+    take_expiry(c, cl, d);
     cl->failed_n = 0;
     claim_lasts(cl, c->now_us, lease_us);
 }
@@ -250,14 +250,14 @@ static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
-    bool pending = claim_is_late(c, cl, LATE_RENEW) && cl->shrink_lease_us < cl->op_lease_us;
+    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->shrink_lease_us < cl->op_lease_us;
 
     cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
     deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
     cl->jeopardy_us = earlier(cl->jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
     cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
-    claim_late(c, cl, LATE_RENEW, d->guard_us);
+    claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
 
 /* One hold more, or less; the last exclusive one is not counted since it was to be given back, see serve_unlock(). */
@@ -283,7 +283,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
             cl->room = d->no_room ? 0 : cl->room;
-            claim_doubt(c, cl, cl->doubt & ~(unsigned)(cl->op_shared ? DOUBT_SHARED : DOUBT_HOLDS));
+            claim_verify(c, cl, cl->verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -334,17 +334,17 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
         if (cl->op_reclaim) {
-            claim_late(c, cl, LATE_ACQUIRE, d->guard_us);
+            claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         }
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
-            cl->doubtful = true; /* it may run at any later time, and must not meet a hold of the other sort then */
+            cl->release_unresolved = true; /* it may run at any later time, and must not meet a hold of the other sort then */
         }
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->op_lease_us);
         claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
-            claim_late(c, cl, LATE_RELEASE, d->guard_us);
+            claim_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
             if (r != NULL) {
                 r->late = true;
             }
@@ -358,7 +358,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         claim_put_off(c, cl);
         break;
     }
-    if (d->outcome != CORE_OK && r != NULL && r->hurried) { /* else it has been answered */
+    if (d->outcome != CORE_OK && r != NULL && r->timing_out) { /* else it has been answered */
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     }
     if (cl->retry_us == 0 || list_empty(&cl->requests)) {
@@ -373,18 +373,18 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
     /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
-    int64_t late_us = cl->late & LATE_ACQUIRE ? after_us(late_ends_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_PLACED);
+    int64_t late_us = cl->stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
+    bool over = c->now_us >= later(cl->redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_TICKETS);
 
     cl->op = 0;
     c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;
-    cl->lock->releasing_n--;
+    cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->doubtful = true; /* also if its lease is over: it may yet run */
+        cl->release_unresolved = true; /* also if its lease is over: it may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
-        bool lost = gone && r != NULL && !cl->doubtful;
+        bool lost = gone && r != NULL && !cl->release_unresolved;
 
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
@@ -404,15 +404,15 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
 
 /* In the queue: its place in Redis lives on, or has to be taken anew behind all others. */
 static void
-place_renewed(struct core *c, struct claim *cl, const struct core_done *d)
+ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
-        cl->renew_us = later(c->now_us, d->sent_us + cl->place_life_us / 3);
+        cl->renew_us = later(c->now_us, d->sent_us + cl->ticket_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
                d->outcome == CORE_GRACE || d->outcome == CORE_DENIED) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
-    } else if (cl->state == CLAIM_QUEUED && cl->placed) {
-        cl->placed = false;
+    } else if (cl->state == CLAIM_QUEUED && cl->has_ticket) {
+        cl->has_ticket = false;
         claim_put_last(c, cl);
     }
     claim_arm(c, cl);
@@ -423,13 +423,13 @@ static void
 renew_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
     claim_renew_over(c, cl);
-    if (cl->state == CLAIM_FREEING && cl->op == 0 && cl->retry_us == 0) {
-        take_stamp(c, cl, d);
+    if (cl->state == CLAIM_RELEASING && cl->op == 0 && cl->retry_us == 0) {
+        take_expiry(c, cl, d);
         claim_release(c, cl, claim_op_request(cl)); /* it waited for this */
         return;
     }
     if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) {
-        place_renewed(c, cl, d);
+        ticket_renewed(c, cl, d);
         return;
     }
     if (cl->state != CLAIM_HELD) {
@@ -438,7 +438,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew_lease_us, false);
-        claim_doubt(c, cl, cl->doubt & DOUBT_ANEW ? cl->doubt : cl->doubt & DOUBT_LOST);
+        claim_verify(c, cl, cl->verify & VERIFY_AGAIN ? cl->verify : cl->verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -453,7 +453,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
-        cl->retry_us = cl->doubt != 0 ? cl->renew_us : cl->retry_us;
+        cl->retry_us = cl->verify != 0 ? cl->renew_us : cl->retry_us;
     }
     claim_serve(c, cl);
 }
@@ -463,15 +463,15 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
  * heard then, so what that attempt may have taken behind it is given back. One that was sent later ends the doubt.
  */
 static void
-reckon_with_late(const struct core *c, struct claim *cl, const struct core_done *d)
+reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core_done *d)
 {
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
     bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
 
-    if (cl->late != 0 && answered && alone && d->sent_us >= late_ends_us(c, cl)) {
-        cl->late = 0;
-    } else if ((cl->late & LATE_ACQUIRE) && d->sent_us < late_ends_us(c, cl)) {
-        cl->late_until_us = later(cl->late_until_us, after_us(c->now_us, 1) - c->set_back_us);
+    if (cl->stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
+        cl->stragglers = 0;
+    } else if ((cl->stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
+        cl->stragglers_until_us = later(cl->stragglers_until_us, after_us(c->now_us, 1) - c->set_back_us);
     }
 }
 
@@ -494,7 +494,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;
     }
-    reckon_with_late(c, cl, d);
+    reckon_with_stragglers(c, cl, d);
     if (renewed) {
         renew_done(c, cl, d);
     } else {
@@ -505,7 +505,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
         case CLAIM_HELD:
             held_done(c, cl, d);
             break;
-        case CLAIM_FREEING:
+        case CLAIM_RELEASING:
             release_done(c, cl, d);
             break;
         default: /* nothing is in flight there */

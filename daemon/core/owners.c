@@ -11,32 +11,32 @@
 
 #include "daemon/core/state.h"
 
-struct peer *
-peer_find(struct core *c, uint64_t id)
+struct core_session *
+core_session_find(struct core *c, uint64_t id)
 {
-    struct peer *p = NULL;
+    struct core_session *p = NULL;
 
-    HASH_FIND_BYHASHVALUE(hh, c->peers, &id, sizeof(id), hash_id(id), p);
+    HASH_FIND_BYHASHVALUE(hh, c->sessions, &id, sizeof(id), hash_id(id), p);
     return p;
 }
 
 static struct owner *
 owner_new(struct core *c, uint64_t id)
 {
-    struct owner *o = spares_take_zeroed(&c->spares, sizeof(*o));
+    struct owner *o = freelist_take_zeroed(&c->freelist, sizeof(*o));
 
     if (o == NULL || !timer_init(c, &o->timer, TIMER_OWNER)) {
-        spares_give(&c->spares, o, sizeof(*o));
+        freelist_give(&c->freelist, o, sizeof(*o));
         return NULL;
     }
-    o->id = o->number = id;
+    o->id = o->redis_owner = id;
     list_init(&o->fifo);
     list_init(&o->claims);
     list_init(&o->unended);
     list_init(&o->lost);
     list_init(&o->loser_node);
     job_init(&o->job, JOB_OWNER);
-    list_init(&o->ties);
+    list_init(&o->session_owners);
     list_init(&o->work);
     c->owners_n++;
     return o;
@@ -54,7 +54,7 @@ owner_keep(struct core *c, struct owner *o, int64_t until_us)
 
     o->until_us = c->conf.keeps && !c->draining && o->claims_n > 0 ? until_us : 0;
     if (o->until_us != 0) {
-        a.keep_owner = (struct core_kept_owner){o->id, {o->name, o->name_n}, until_us};
+        a.keep_owner = (struct core_owner_record){o->id, {o->name, o->name_n}, until_us};
         core_act(c, &a);
     }
 }
@@ -79,29 +79,29 @@ static void
 owner_free(struct core *c, struct owner *o)
 {
     owner_forget(c, o);
-    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->ties));
+    assert(list_empty(&o->fifo) && list_empty(&o->claims) && list_empty(&o->unended) && list_empty(&o->session_owners));
     job_end(&o->job);
     list_remove(&o->work);
     graph_owner_freed(c, o);
     user_disown(c, o);
     timer_fini(c, &o->timer);
     c->owners_n--;
-    spares_give(&c->spares, o->name, o->name_n);
-    spares_give(&c->spares, o, sizeof(*o));
+    freelist_give(&c->freelist, o->name, o->name_n);
+    freelist_give(&c->freelist, o, sizeof(*o));
 }
 
 uint64_t
 core_session_open(struct core *c, uint64_t user)
 {
-    struct peer *p = calloc(1, sizeof(*p));
+    struct core_session *p = calloc(1, sizeof(*p));
 
     if (p == NULL) {
         return 0;
     }
     p->id = ++c->serial;
     list_init(&p->requests);
-    list_init(&p->ties);
-    job_init(&p->job, JOB_PEER);
+    list_init(&p->session_owners);
+    job_init(&p->job, JOB_SESSION);
     p->owner = owner_new(c, p->id);
     if (p->owner == NULL) {
         free(p);
@@ -113,14 +113,14 @@ core_session_open(struct core *c, uint64_t user)
         free(p);
         return 0;
     }
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->peers, &p->id, sizeof(p->id), hash_id(p->id), p);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->sessions, &p->id, sizeof(p->id), hash_id(p->id), p);
     if (p->hh.tbl == NULL) {
         owner_free(c, p->owner);
         user_leave(c, p);
         free(p);
         return 0;
     }
-    c->peers_n++;
+    c->sessions_n++;
     return p->id;
 }
 
@@ -167,21 +167,21 @@ owner_grace(struct owner *o, const struct lock *l, int64_t asked_us)
 }
 
 static void
-tie_free(struct core *c, struct tie *ln)
+session_owner_free(struct core *c, struct session_owner *ln)
 {
     struct owner *o = ln->owner;
 
-    map_remove(&c->ties, &ln->by_pair);
-    list_remove(&ln->peer_node);
+    map_remove(&c->session_owners, &ln->by_pair);
+    list_remove(&ln->session_node);
     list_remove(&ln->owner_node);
-    spares_give(&c->spares, ln, sizeof(*ln));
-    if (list_empty(&o->ties) && !o->ending) {
+    freelist_give(&c->freelist, ln, sizeof(*ln));
+    if (list_empty(&o->session_owners) && !o->ending) {
         owner_left(c, o, after_us(c->now_us, o->grace_us));
     }
 }
 
 static uint64_t
-pair_of(const struct core *c, const struct peer *p, const struct owner *o)
+pair_of(const struct core *c, const struct core_session *p, const struct owner *o)
 {
     const uint64_t ids[] = {p->id, o->id};
 
@@ -190,30 +190,30 @@ pair_of(const struct core *c, const struct peer *p, const struct owner *o)
 
 /* Found by the pair: a session may use very many owners, and an owner be used by very many sessions. */
 static bool
-tie_add(struct core *c, struct peer *p, struct owner *o)
+session_owner_add(struct core *c, struct core_session *p, struct owner *o)
 {
     uint64_t pair = pair_of(c, p, o);
-    struct map_node *n = map_find(&c->ties, pair);
-    struct tie *ln;
+    struct map_node *n = map_find(&c->session_owners, pair);
+    struct session_owner *ln;
 
     for (; n != NULL; n = map_next(n)) {
-        ln = container_of(n, struct tie, by_pair);
-        if (ln->peer == p && ln->owner == o) {
+        ln = container_of(n, struct session_owner, by_pair);
+        if (ln->session == p && ln->owner == o) {
             return true;
         }
     }
-    ln = spares_take(&c->spares, sizeof(*ln));
+    ln = freelist_take(&c->freelist, sizeof(*ln));
     if (ln == NULL) {
         return false;
     }
-    if (!map_add(&c->ties, &ln->by_pair, pair)) {
-        spares_give(&c->spares, ln, sizeof(*ln));
+    if (!map_add(&c->session_owners, &ln->by_pair, pair)) {
+        freelist_give(&c->freelist, ln, sizeof(*ln));
         return false;
     }
-    ln->peer = p;
+    ln->session = p;
     ln->owner = o;
-    list_push_back(&p->ties, &ln->peer_node);
-    list_push_back(&o->ties, &ln->owner_node);
+    list_push_back(&p->session_owners, &ln->session_node);
+    list_push_back(&o->session_owners, &ln->owner_node);
     timer_set(c, &o->timer, CORE_FOREVER);
     owner_forget(c, o);
     return true;
@@ -227,7 +227,7 @@ owner_named(struct core *c, struct slice name, unsigned hash)
     if (o == NULL) {
         return NULL;
     }
-    o->name = spares_take(&c->spares, name.n);
+    o->name = freelist_take(&c->freelist, name.n);
     if (o->name == NULL) {
         goto fail;
     }
@@ -250,7 +250,7 @@ fail:
  * session counts as using it from now on. NOT_HELD: unknown, and not to be created.
  */
 enum core_answer
-owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out)
+owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out)
 {
     struct owner *o = NULL;
     unsigned hash;
@@ -267,7 +267,7 @@ owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct
     if (o == NULL) {
         o = owner_named(c, name, hash);
     }
-    if (o == NULL || !tie_add(c, p, o)) {
+    if (o == NULL || !session_owner_add(c, p, o)) {
         return CORE_NO_MEMORY;
     }
     o->session = p->id;
@@ -288,7 +288,7 @@ owner_find(const struct core *c, struct slice name)
 
 /* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
 struct owner *
-owner_adopt(struct core *c, struct slice name)
+owner_restore(struct core *c, struct slice name)
 {
     struct owner *o;
 
@@ -315,13 +315,13 @@ void
 owner_wake(struct core *c, struct owner *o)
 {
     if (!list_linked(&o->work)) {
-        list_push_back(&c->owner_work, &o->work);
+        list_push_back(&c->dirty_owners, &o->work);
     }
 }
 
 /* Begins what is next in its order; frees it when nothing is left of it. */
 void
-owner_work(struct core *c, struct owner *o)
+dirty_owners(struct core *c, struct owner *o)
 {
     list_remove(&o->work);
     if (!list_empty(&o->fifo)) {
@@ -344,31 +344,31 @@ owner_work(struct core *c, struct owner *o)
         HASH_DELETE(hh, c->owners, o);
         o->ending = true;
     }
-    while (!list_empty(&o->ties)) {
-        tie_free(c, container_of(o->ties.next, struct tie, owner_node));
+    while (!list_empty(&o->session_owners)) {
+        session_owner_free(c, container_of(o->session_owners.next, struct session_owner, owner_node));
     }
     owner_free(c, o);
 }
 
 /* Nothing more will be asked: no LOCK of this session may go on waiting. */
 void
-peer_eof(struct core *c, struct peer *p)
+core_session_eof(struct core *c, struct core_session *p)
 {
     struct list todo;
 
     list_init(&todo);
     list_move_all(&todo, &p->requests);
     while (!list_empty(&todo)) { /* the end of one may be that of others */
-        struct request *r = container_of(todo.next, struct request, peer_node);
+        struct request *r = container_of(todo.next, struct request, session_node);
 
-        list_remove(&r->peer_node);
-        list_push_back(&p->requests, &r->peer_node);
+        list_remove(&r->session_node);
+        list_push_back(&p->requests, &r->session_node);
         if (!r->waits || r->due_us <= c->now_us) {
             continue;
         }
         r->due_us = r->arrived_us; /* as if it had never wanted to wait */
         if (r->started) {
-            request_hurry(c, r);
+            request_time_out(c, r);
         }
     }
 }
@@ -379,14 +379,14 @@ peer_eof(struct core *c, struct peer *p)
  * NULL: there is neither.
  */
 static struct request *
-stop_waiting(const struct peer *p, uint64_t id)
+stop_waiting(const struct core_session *p, uint64_t id)
 {
     struct request *waits = NULL, *behind = NULL;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &p->requests)
+    list_for_each_safe(pos, nxt, &p->requests)
     {
-        struct request *r = container_of(pos, struct request, peer_node);
+        struct request *r = container_of(pos, struct request, session_node);
 
         if (r->id != id) { /* those of a bundle stand together */
             break;
@@ -404,29 +404,29 @@ stop_waiting(const struct peer *p, uint64_t id)
  * that, if the session speaks for several owners. A session's own owner could not free it: its requests run in order.
  */
 void
-peer_crowded(struct core *c, const struct peer *p, uint64_t id)
+core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
 {
-    struct request *r = list_empty(&p->ties) ? NULL : stop_waiting(p, id);
+    struct request *r = list_empty(&p->session_owners) ? NULL : stop_waiting(p, id);
 
     if (r == NULL) {
         return;
     }
     if (!r->started) {
         request_finish(c, r, CORE_TOO_MANY_REQUESTS, 0);
-    } else if (!r->hurried) {
-        request_hurry(c, r);
+    } else if (!r->timing_out) {
+        request_time_out(c, r);
     }
 }
 
 /* The session has ended: its waits are over, its own owner ends, named owners have one session less. */
 void
-peer_gone(struct core *c, struct peer *p)
+core_session_gone(struct core *c, struct core_session *p)
 {
     while (!list_empty(&p->requests)) {
-        struct request *r = container_of(p->requests.next, struct request, peer_node);
+        struct request *r = container_of(p->requests.next, struct request, session_node);
 
-        if (r->bundle != NULL) {
-            bundle_leave(c, r);
+        if (r->multilock != NULL) {
+            multilock_leave(c, r);
         } else {
             c->metrics->cancelled += r->waits;
             request_drop(c, r);
@@ -435,18 +435,18 @@ peer_gone(struct core *c, struct peer *p)
     owner_end(c, p->owner);
     p->owner = NULL;
     user_leave(c, p);
-    HASH_DELETE(hh, c->peers, p);
-    c->peers_n--;
+    HASH_DELETE(hh, c->sessions, p);
+    c->sessions_n--;
     job_begin(c, &p->job);
 }
 
 bool
-peer_goes(struct core *c, struct peer *p)
+core_session_leave(struct core *c, struct core_session *p)
 {
-    if (!list_empty(&p->ties)) {
-        tie_free(c, container_of(p->ties.next, struct tie, peer_node));
+    if (!list_empty(&p->session_owners)) {
+        session_owner_free(c, container_of(p->session_owners.next, struct session_owner, session_node));
     }
-    if (!list_empty(&p->ties)) {
+    if (!list_empty(&p->session_owners)) {
         return true;
     }
     job_end(&p->job);

@@ -13,14 +13,14 @@
  */
 #include "daemon/core/state.h"
 
-_Static_assert(DOUBT_ANEW < 1u << DOUBT_BITS, "no doubt is cut off");
+_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
 
 void
-claim_doubt(struct core *c, struct claim *cl, unsigned doubt)
+claim_verify(struct core *c, struct claim *cl, unsigned verify)
 {
-    c->doubts_n -= (cl->doubt & DOUBT_LOST) != 0;
-    c->doubts_n += (doubt & DOUBT_LOST) != 0;
-    cl->doubt = doubt & ((1u << DOUBT_BITS) - 1);
+    c->unverified_n -= (cl->verify & VERIFY_LOST) != 0;
+    c->unverified_n += (verify & VERIFY_LOST) != 0;
+    cl->verify = verify & ((1u << VERIFY_BITS) - 1);
 }
 
 void
@@ -29,9 +29,9 @@ claim_settle(struct core *c, struct claim *cl)
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
-    if (cl->doubt & DOUBT_LOST) {
+    if (cl->verify & VERIFY_LOST) {
         if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
-            claim_reassert(c, cl, (cl->doubt & DOUBT_HOLDS) == 0);
+            claim_reassert(c, cl, (cl->verify & VERIFY_HOLDS) == 0);
         }
     } else if (cl->renewal != RENEWAL_SENT) {
         claim_renew_in_turn(c, cl);
@@ -40,13 +40,13 @@ claim_settle(struct core *c, struct claim *cl)
 
 /* HELD: in doubt from now on. Redis is asked in turn (window.c); or, if something is under way, when that is answered. */
 static void
-doubt(struct core *c, struct claim *cl, unsigned why)
+verify(struct core *c, struct claim *cl, unsigned why)
 {
-    claim_doubt(c, cl, why);
+    claim_verify(c, cl, why);
     claim_waits_not(c, cl); /* for a renewal: another operation may come first now */
     cl->retry_us = 0;
     if (!claim_busy(cl) && cl->renewal == RENEWAL_NONE) {
-        claim_waits(c, cl, why & DOUBT_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
+        claim_waits(c, cl, why & VERIFY_LOST ? WINDOW_RECLAIM : WINDOW_RENEW);
     }
     claim_arm(c, cl);
 }
@@ -59,9 +59,9 @@ static void
 reassert(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        doubt(c, cl, (cl->holds > 0 ? DOUBT_HOLDS : 0) | (cl->shared > 0 ? DOUBT_SHARED : 0));
+        verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
-        cl->doubtful = cl->doubtful || (CLAIM_LEAVING & (1u << cl->state));
+        cl->release_unresolved = cl->release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
@@ -73,7 +73,7 @@ static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        doubt(c, cl, cl->doubt | DOUBT_CONFIRM | (cl->renewal == RENEWAL_SENT ? DOUBT_ANEW : 0));
+        verify(c, cl, cl->verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
     }
 }
 
@@ -106,7 +106,7 @@ void
 claim_granting(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        cl->retry_us = cl->doubt != 0 ? 0 : cl->retry_us;
+        cl->retry_us = cl->verify != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
 }
@@ -185,7 +185,7 @@ reclaim_end(struct core *c)
 {
     struct core_action a = {.type = CORE_RECLAIMED};
 
-    if (c->epoch != 0 && c->doubts_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job) && !rounds_review(c)) {
+    if (c->epoch != 0 && c->unverified_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job) && !rounds_review(c)) {
         a.epoch = c->epoch;
         c->epoch = 0;
         core_act(c, &a);

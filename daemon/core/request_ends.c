@@ -1,7 +1,7 @@
 /*
  * request_ends.c -- the end of a request: its one reply, and how its record leaves every list.
  *
- * Only request_drop() frees a request; a request of a bundle (bundles.c) has no reply of its own.
+ * Only request_drop() frees a request; a request of a bundle (multilock.c) has no reply of its own.
  */
 #include <assert.h>
 
@@ -51,12 +51,12 @@ reply_of(const struct request *r, enum core_answer answer)
     const struct claim *cl = r->claim;
     const struct lock *l = cl != NULL ? cl->lock : r->lock;
 
-    return (struct core_reply){.session = r->peer != NULL ? r->peer->id : 0,
+    return (struct core_reply){.session = r->session != NULL ? r->session->id : 0,
                                .id = r->id,
                                .answer = answer,
                                .name = lock_name(l),
                                .token = cl != NULL ? cl->token : 0,
-                               .owner = cl != NULL ? cl->number : 0,
+                               .owner = cl != NULL ? cl->redis_owner : 0,
                                .kind = l->kind,
                                .full = r->full};
 }
@@ -80,8 +80,8 @@ left_of(struct claim *cl)
 static void
 answer(struct core *c, struct request *r, const struct core_reply *rp)
 {
-    if (r->bundle != NULL) {
-        bundle_answer(c, r, rp);
+    if (r->multilock != NULL) {
+        multilock_answer(c, r, rp);
         return;
     }
     if (!r->silent) {
@@ -146,7 +146,7 @@ request_settle(struct core *c, struct request *r)
         r->claim->op_asked = false;
     }
     list_remove(&r->claim_node);
-    list_remove(&r->hurry_node);
+    list_remove(&r->timing_out_node);
     list_remove(&r->search_node);
     list_remove(&r->ask_node);
     trail_forget(c, r);
@@ -162,8 +162,8 @@ request_settle(struct core *c, struct request *r)
         r->claim->lock->queue->blocked_n -= r->blocked;
         lock_wake(c, r->claim->lock);
         c->waiting_n--;
-        r->peer->blocked_n -= r->blocked;
-        user_count_blocked(r->peer, -(int)r->blocked);
+        r->session->blocked_n -= r->blocked;
+        user_count_blocked(r->session, -(int)r->blocked);
         c->blocked_n -= r->blocked;
     }
 }
@@ -175,7 +175,7 @@ request_drop(struct core *c, struct request *r)
     struct claim *cl = r->claim;
     bool attached = list_linked(&r->claim_node);
 
-    list_remove(&r->peer_node);
+    list_remove(&r->session_node);
     request_settle(c, r);
     timer_fini(c, &r->timer);
     if (cl != NULL) {
@@ -187,5 +187,5 @@ request_drop(struct core *c, struct request *r)
     } else {
         lock_wake(c, r->lock);
     }
-    spares_give(&c->spares, r, sizeof(*r));
+    freelist_give(&c->freelist, r, sizeof(*r));
 }

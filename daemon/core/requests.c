@@ -13,9 +13,9 @@
 
 /* p NULL: of no session, and nobody hears the answer. */
 static struct request *
-request_new(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
+request_new(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb)
 {
-    struct request *r = spares_take(&c->spares, sizeof(*r));
+    struct request *r = freelist_take(&c->freelist, sizeof(*r));
 
     if (r == NULL) {
         return NULL;
@@ -23,7 +23,7 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
     *r = (struct request){
         .id = rq->id,
         .verb = verb,
-        .peer = p,
+        .session = p,
         .once = rq->once,
         .full = rq->full,
         .fresh = rq->fresh,
@@ -35,17 +35,17 @@ request_new(struct core *c, struct peer *p, const struct core_request *rq, enum 
         .due_us = after_us(c->now_us, rq->wait_us),
     };
     if (!timer_init(c, &r->timer, TIMER_REQUEST)) {
-        spares_give(&c->spares, r, sizeof(*r));
+        freelist_give(&c->freelist, r, sizeof(*r));
         return NULL;
     }
     list_init(&r->fifo_node);
     list_init(&r->claim_node);
-    list_init(&r->hurry_node);
+    list_init(&r->timing_out_node);
     list_init(&r->search_node);
     list_init(&r->ask_node);
-    list_init(&r->peer_node);
+    list_init(&r->session_node);
     if (p != NULL) {
-        list_push_back(&p->requests, &r->peer_node);
+        list_push_back(&p->requests, &r->session_node);
     }
     return r;
 }
@@ -82,7 +82,7 @@ request_begin(struct core *c, struct request *r, bool in_order)
  * take what they can get, there is one left for who has none.
  */
 static bool
-may_block(struct core *c, const struct peer *p, const struct core_request *rq)
+may_block(struct core *c, const struct core_session *p, const struct core_request *rq)
 {
     uint32_t most = c->conf.session_waiters_max, left;
 
@@ -101,12 +101,12 @@ static enum core_answer
 within_limits(struct core *c, const struct core_request *rq, const struct lock *l, const struct owner *o,
               const struct claim *cl)
 {
-    bool held = cl != NULL && cl->state == CLAIM_HELD, more = cl == NULL || cl->state == CLAIM_LINGERING;
+    bool held = cl != NULL && cl->state == CLAIM_HELD, more = cl == NULL || cl->state == CLAIM_CACHED;
 
     if (rq->spec.waiters_max != 0 && rq->wait_us != 0 && !held && l->queue->waiting_n >= rq->spec.waiters_max) {
         return CORE_TOO_MANY_WAITERS;
     }
-    if (more && o->claims_n - o->lingering_n >= c->conf.locks_max) {
+    if (more && o->claims_n - o->cached_n >= c->conf.locks_max) {
         return CORE_TOO_MANY_LOCKS;
     }
     return cl != NULL || user_may(c, o->user, c->conf.total_locks_max, c->claims.count, user_claims(o)) ? CORE_GRANTED
@@ -115,7 +115,7 @@ within_limits(struct core *c, const struct core_request *rq, const struct lock *
 
 /* The records of a LOCK, made whole before it begins; anything but GRANTED: there are none. */
 enum core_answer
-request_lock(struct core *c, struct peer *p, const struct core_request *rq, struct request **out)
+request_lock(struct core *c, struct core_session *p, const struct core_request *rq, struct request **out)
 {
     enum core_answer answer;
     struct owner *o;
@@ -173,12 +173,12 @@ may_join(const struct request *r)
     const struct request *first = container_of(cl->requests.next, struct request, claim_node);
     bool queued = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && !list_empty(&cl->requests);
 
-    return r->once && queued && first->shared == r->shared && first->bundle == NULL && r->owner->others_n == 0 &&
+    return r->once && queued && first->shared == r->shared && first->multilock == NULL && r->owner->others_n == 0 &&
            (first->blocked || !r->blocked);
 }
 
 static void
-lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
+lock_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
 {
     struct request *r;
     enum core_answer answer = request_lock(c, p, rq, &r);
@@ -195,7 +195,7 @@ lock_arrives(struct core *c, struct peer *p, const struct core_request *rq)
  * there is none now there will be none when it would be this request's turn.
  */
 enum core_answer
-request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
+request_held(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb,
              struct request **out)
 {
     struct lock *l = lock_find(c, rq->name);
@@ -225,7 +225,7 @@ request_held(struct core *c, struct peer *p, const struct core_request *rq, enum
 }
 
 static void
-holder_arrives(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb)
+holder_arrives(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb)
 {
     struct request *r;
     enum core_answer answer = request_held(c, p, rq, verb, &r);
@@ -253,7 +253,7 @@ request_give_back(struct core *c, struct claim *cl, bool shared)
 }
 
 static void
-break_arrives(struct core *c, struct peer *p, const struct core_request *rq)
+break_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
 {
     struct lock *l;
     enum core_answer answer = lock_get(c, rq, true, &l);
@@ -274,7 +274,7 @@ break_arrives(struct core *c, struct peer *p, const struct core_request *rq)
 void
 request_arrive(struct core *c, const struct core_event *ev)
 {
-    struct peer *p = peer_find(c, ev->request.session);
+    struct core_session *p = core_session_find(c, ev->request.session);
 
     if (p == NULL) {
         return; /* it has gone; there is nobody to answer */
@@ -316,20 +316,20 @@ join_queue(struct core *c, struct request *r)
     if (r->due_us > c->now_us && deadlock_begins(c, r)) {
         return;
     }
-    if (cl->state == CLAIM_IDLE || cl->state == CLAIM_SWEEP) {
+    if (cl->state == CLAIM_IDLE || cl->state == CLAIM_QUARANTINE) {
         claim_enqueue(c, cl, r);
     }
     list_push_back(&cl->requests, &r->claim_node);
-    cl->lock->contended |= lock_is_full(cl->lock, r->shared) || cl->lock->freeing_n > 0 || !first;
+    cl->lock->contended |= lock_is_full(cl->lock, r->shared) || cl->lock->releasing_n > 0 || !first;
     if (first) {
         lock_wanted(c, cl->lock, r->shared);
     }
-    cl->place_until_us = 0;
-    cl->lock->queue->unplaced = lock_is(cl->lock, KIND_F_PLACED);
+    cl->ticket_until_us = 0;
+    cl->lock->queue->ticketless = lock_is(cl->lock, KIND_F_TICKETS);
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {
-        request_hurry(c, r);
+        request_time_out(c, r);
     } else {
         r->ask_us = c->conf.deadlock_us == 0 ? CORE_FOREVER : after_us(c->now_us, c->conf.deadlock_us);
         request_arm(c, r);
@@ -350,7 +350,7 @@ join_holder(struct core *c, struct request *r)
     } else if (r->due_us > c->now_us) {
         timer_set(c, &r->timer, r->due_us);
     } else {
-        request_hurry(c, r); /* may be its end; r is not looked at any more */
+        request_time_out(c, r); /* may be its end; r is not looked at any more */
     }
     if (cl->state == CLAIM_HELD) {
         claim_serve(c, cl);
@@ -387,9 +387,9 @@ find_permit(struct core *c, struct request *r)
  * late attempt brings may be the other one, which Redis takes for somebody else's.
  */
 static bool
-waits_for_sweep(const struct core *c, const struct claim *cl)
+waits_for_quarantine(const struct core *c, const struct claim *cl)
 {
-    return cl->doubtful || claim_is_late(c, cl, LATE_RENEW) || lock_is(cl->lock, KIND_F_SHARED);
+    return cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RENEW) || lock_is(cl->lock, KIND_F_SHARED);
 }
 
 /* What the request means in the state its claim is in. */
@@ -400,8 +400,8 @@ request_run(struct core *c, struct request *r)
 
     r->serial = r->started ? r->serial : ++c->serial;
     r->started = true;
-    r->hurried = false;
-    list_remove(&r->hurry_node); /* it may run anew */
+    r->timing_out = false;
+    list_remove(&r->timing_out_node); /* it may run anew */
     find_permit(c, r);
     cl = r->claim;
     if (cl->lost || cl->state == CLAIM_LOST) { /* Redis has no say in it */
@@ -415,14 +415,14 @@ request_run(struct core *c, struct request *r)
     case CLAIM_HELD:
         join_holder(c, r);
         return;
-    case CLAIM_LINGERING:
+    case CLAIM_CACHED:
         if (r->verb == CORE_LOCK) {
             claim_take_up(c, cl, r);
         } else {
             request_finish(c, r, CORE_NOT_HELD, 0);
         }
         return;
-    case CLAIM_FREEING:
+    case CLAIM_RELEASING:
         if (r->verb == CORE_LOCK) {
             join_holder(c, r);
         } else {
@@ -430,7 +430,7 @@ request_run(struct core *c, struct request *r)
         }
         return;
     default:
-        if (r->verb == CORE_LOCK && cl->state == CLAIM_SWEEP && waits_for_sweep(c, cl)) {
+        if (r->verb == CORE_LOCK && cl->state == CLAIM_QUARANTINE && waits_for_quarantine(c, cl)) {
             join_holder(c, r);
         } else if (r->verb == CORE_LOCK) {
             join_queue(c, r);
@@ -472,11 +472,11 @@ request_timer(struct core *c, struct request *r)
             claim_release(c, cl, NULL);
         }
     } else if (c->now_us < r->due_us) {
-        assert(c->now_us >= r->ask_us && !r->hurried);
+        assert(c->now_us >= r->ask_us && !r->timing_out);
         r->ask_us = after_us(c->now_us, ask_pause_us(r)); /* when it has waited twice as long */
         request_arm(c, r);
         deadlock_ask(c, r);
     } else {
-        request_hurry(c, r);
+        request_time_out(c, r);
     }
 }

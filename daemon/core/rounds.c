@@ -73,7 +73,7 @@ round_find(const struct core *c, const struct lock *l, enum round_kind kind)
     struct list *pos, *nxt;
 
     if (l->rounded) {
-        list_each(pos, nxt, &c->rounds)
+        list_for_each_safe(pos, nxt, &c->rounds)
         {
             struct round *rd = container_of(pos, struct round, node);
 
@@ -122,7 +122,7 @@ static void
 round_free(struct core *c, struct round *rd)
 {
     end(c, rd);
-    spares_give(&c->spares, rd, sizeof(*rd));
+    freelist_give(&c->freelist, rd, sizeof(*rd));
 }
 
 bool
@@ -165,7 +165,7 @@ lock_round(struct core *c, struct lock *l, enum round_kind kind)
         rd->begun_n++;
         return;
     }
-    rd = lock_is_long(c, l) ? spares_take(&c->spares, sizeof(*rd)) : NULL;
+    rd = lock_is_long(c, l) ? freelist_take(&c->freelist, sizeof(*rd)) : NULL;
     if (rd != NULL) {
         begin(c, rd, l, kind);
         job_begin(c, &rd->job);
@@ -201,7 +201,7 @@ rounds_review(const struct core *c)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->rounds)
+    list_for_each_safe(pos, nxt, &c->rounds)
     {
         if (container_of(pos, struct round, node)->kind == ROUND_REVIEW) {
             return true;
@@ -218,7 +218,7 @@ rounds_leave(struct core *c, const struct claim *cl)
     if (!cl->lock->rounded) {
         return;
     }
-    list_each(pos, nxt, &c->rounds)
+    list_for_each_safe(pos, nxt, &c->rounds)
     {
         struct round *rd = container_of(pos, struct round, node);
 

@@ -13,8 +13,8 @@
  *
  * State is location: a claim's state names the list of its lock that it is on, and claim_move() alone changes both.
  *
- * Nothing is freed where it falls. A lock or owner that something happened to is put on core.lock_work or
- * core.owner_work; the end of the step looks at each once, goes on with what it can, and frees what is empty.
+ * Nothing is freed where it falls. A lock or owner that something happened to is put on core.dirty_locks or
+ * core.dirty_owners; the end of the step looks at each once, goes on with what it can, and frees what is empty.
  * So no function has to fear that a record it was handed disappears under it; only request_finish() frees its request.
  */
 #ifndef RLOCKD_CORE_STATE_H
@@ -24,7 +24,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/graph.h"
@@ -39,16 +39,16 @@ enum {
     BACKOFF_MAX_US = 500 * 1000, /* ... doubled up to this, which is */
     BACKOFF_TIMES = 6,           /* after so many */
     TOGETHER = 64,               /* attempts of one name under way, at most */
-    PLACES_MAX = 1024,           /* of one name, that are kept for nobody */
+    TICKETS_KEPT_MAX = 1024,           /* of one name, that are kept for nobody */
     CROWD = 64,                  /* behind more than these nobody who can not wait has a chance */
-    STAMP_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
+    EXPIRY_GAP_US = 5 * 1000, /* scripts/counter.lua takes stamps that are 2 ms apart for the same */
     YIELD_US = 5 * 1000,         /* others get so long to take a lock we let go to them */
-    PLACE_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
+    TICKET_MAX_US = 240 * 1000 * 1000, /* a place in Redis's queue lives for a lease, but no longer; see fair.lua */
     ASK_MAX_US = 30 * 1000 * 1000, /* between searches for a deadlock over several daemons */
     HANDOFF_ROOM = 1024,         /* tokens set aside for one run of hand-overs, at most */
     HANDOFF_PERMITS = 64,        /* of a kind with permits: where there are more of them, none is handed over */
     HOPS_MAX = 16,               /* owners in a cycle that is followed over several daemons */
-    SAY_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
+    BROADCAST_BYTES = 8 * 1024,        /* of what one daemon tells the others at a time */
     SET_BACK_MAX_US = 120 * 1000 * 1000, /* for how long a guard that moved is waited for: no network keeps a command of
                                             a closed connection for longer */
     DRAIN_MAX_US = 2000 * 1000 * 1000, /* no drain lasts longer; see claim_deserted() */
@@ -76,12 +76,12 @@ struct user {
     UT_hash_handle hh;    /* core.users */
 };
 
-struct peer {
+struct core_session {
     uint64_t id;
     struct user *user;     /* NULL: nobody's */
     struct owner *owner;   /* itself as an owner; never NULL */
-    struct list requests;  /* request.peer_node, in order of arrival */
-    struct list ties;      /* tie.peer_node */
+    struct list requests;  /* request.session_node, in order of arrival */
+    struct list session_owners;      /* tie.session_node */
     struct job job;        /* it has gone, and some ties are left */
     uint32_t blocked_n;    /* requests that are `blocked` */
     UT_hash_handle hh;     /* core.peers, until it has gone */
@@ -91,16 +91,16 @@ struct peer {
  * This session has used that named owner, which lives while it has requests or claims: so there are no more of them than
  * sessions times owners that want or have something, each 64 bytes and 8 in the table.
  */
-struct tie {
+struct session_owner {
     struct map_node by_pair; /* core.ties; its number is a keyed hash of both ids */
-    struct peer *peer;
+    struct core_session *session;
     struct owner *owner;
-    struct list peer_node, owner_node;
+    struct list session_node, owner_node;
 };
 
 struct owner {
     uint64_t id;          /* never changes */
-    uint64_t number;      /* of its claims, see claim.number */
+    uint64_t redis_owner;      /* of its claims, see claim.number */
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;
     uint64_t session;     /* that acted for it last */
@@ -115,9 +115,9 @@ struct owner {
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
     uint32_t others_n;    /* on fifo: what is no LOCK */
-    uint32_t lingering_n; /* ... of them LINGERING: it had them last, and has nothing to do with them any more */
-    struct list ties;     /* tie.owner_node; named owners only */
-    struct list work;     /* in core.owner_work */
+    uint32_t cached_n; /* ... of them CACHED: it had them last, and has nothing to do with them any more */
+    struct list session_owners;     /* tie.owner_node; named owners only */
+    struct list work;     /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
     bool ending;          /* releases what it has, takes no request any more */
@@ -130,15 +130,15 @@ enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: whoever asks how m
 /*
  * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that
  * arrives, or when the lock begins to linger, and goes when nobody waits, all who are left hold it, and Redis is not
- * asked about it: see lock_work(). Then lock.queue is core.nobody, which is read like any other, but never written: see
+ * asked about it: see dirty_locks(). Then lock.queue is core.nobody, which is read like any other, but never written: see
  * lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.nobody */
     struct map_node by_id;  /* core.queues; its number is what HINT, WATCHING, DEAF, and the DONE of a BREAK speak of */
     struct list claims;     /* claim.node */
-    struct list probe_node; /* probe.todo, probe.seen: it stays here, nobody needs to wait for that */
-    struct list hurried;    /* request.hurry_node: answered as soon as the next outcome is known */
+    struct list waiter_poll_node; /* probe.todo, probe.seen: it stays here, nobody needs to wait for that */
+    struct list timing_out;    /* request.timing_out_node: answered as soon as the next outcome is known */
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
     struct job job;         /* it was broken, and some who held it until then are on lock.holders yet */
@@ -152,10 +152,10 @@ struct queue {
     bool alone;             /* one is TRYING beside which no other may */
     bool failed;            /* one of those that are, or were, under way together has failed */
     bool again;             /* something moved while they were */
-    bool unplaced;          /* somebody may need a place in Redis */
+    bool ticketless;          /* somebody may need a place in Redis */
     enum watch_state watch;
     bool watch_tracking;    /* the WATCH in force is by client-side caching too; a reload may change lock.tracking */
-    enum core_answer trouble; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
+    enum core_answer last_failure; /* why the last attempt had no answer: UNAVAILABLE, REDIS_FULL; else NOT_GRANTED */
     uint64_t turn;          /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with places: whose turn is listened for; 0 = nobody's */
     int64_t retry_us;       /* no attempt before it */
@@ -167,7 +167,7 @@ struct queue {
 struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
     struct list all;        /* core.locks */
-    struct lock *work_next; /* behind it in core.lock_work; NULL: it is the last one, or not there */
+    struct lock *dirty_next; /* behind it in core.dirty_locks; NULL: it is the last one, or not there */
     struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
     struct queue *queue;    /* owned, or core.nobody; never NULL */
     enum kind kind : 3;
@@ -177,25 +177,25 @@ struct lock {
     enum wakes wakes : 2;
     bool declared : 1;      /* ... and that its kind is what the rule says */
     bool has_key : 1;       /* which is not the name */
-    bool woken : 1;         /* it is in core.lock_work */
-    bool lingers : 1;       /* one claim is LINGERING */
+    bool dirty : 1;         /* it is in core.dirty_locks */
+    bool lingers : 1;       /* one claim is CACHED */
     bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
     bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
     bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
-    bool outside : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
+    bool remote_waiters : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
     unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last ... */
     unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
     unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
     bool rounded : 1;       /* a round of it stands */
     uint32_t limit;         /* kinds with permits: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
-    uint32_t owner_grace_us, place_grace_us; /* GRACE_MAX_US at most */
+    uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
-    uint32_t held_n, freeing_n; /* claims HELD, FREEING, and ... */
-    uint32_t releasing_n;   /* ... FREEING whose release is under way */
-    uint32_t run;           /* grants here in a row */
-    int64_t run_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
+    uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
+    uint32_t releases_sent_n;   /* ... RELEASING whose release is under way */
+    uint32_t cohort_passes;           /* grants here in a row */
+    int64_t cohort_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     uint32_t name_n, key_n; /* bytes */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
@@ -226,25 +226,25 @@ _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BI
 struct request {
     uint64_t id;
     enum core_event_type verb;
-    struct peer *peer;
+    struct core_session *session;
     struct owner *owner;
     struct claim *claim;    /* that it is about; counted in claim.refs. NULL: BREAK */
     struct lock *lock;      /* BREAK */
-    struct list peer_node;  /* peer.requests */
+    struct list session_node;  /* peer.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
-    struct list hurry_node; /* queue.hurried */
+    struct list timing_out_node; /* queue.hurried */
     struct list search_node; /* search.waits, search.roots */
     struct list ask_node;    /* search.asks */
     struct timer timer;
     bool started;           /* request_run() has seen it */
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
-    bool once, full, fresh, shared, hurried;
+    bool once, full, fresh, shared, timing_out;
     bool silent;            /* nobody hears the answer */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
-    bool late;              /* UNLOCK of some of the holds, which went unanswered: see LATE_RELEASE */
+    bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;
     uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
     uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
@@ -253,25 +253,25 @@ struct request {
     bool told;              /* ... it is there: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
-    struct bundle *bundle;  /* one of several with one answer; NULL = by itself */
+    struct multilock *multilock;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
     bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };
 
-/* What is said to all daemons; tell.c. */
+/* What is said to all daemons; broadcast.c. */
 struct tell {
     size_t n;
     bool fits;
-    char text[SAY_BYTES];
+    char text[BROADCAST_BYTES];
 };
 
-enum tell_what {
-    TELL_WAY = 'W',     /* trail.c: a trail, on its way; */
-    TELL_VERDICT = 'V', /* ... a cycle */
-    TELL_BROKEN = 'B',  /* locks.c: a name was broken; told_lock() */
-    TELL_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; told_lock() */
+enum broadcast_type {
+    BROADCAST_TRAIL = 'W',     /* trail.c: a trail, on its way; */
+    BROADCAST_VERDICT = 'V', /* ... a cycle */
+    BROADCAST_BROKEN = 'B',  /* locks.c: a name was broken; received_lock() */
+    BROADCAST_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; received_lock() */
     /* 'K' is serve/keymap.c's */
 };
 
@@ -289,13 +289,13 @@ struct window {
     struct heap waiting; /* claim.turn: whose lease ends first is first; releases in order of arrival */
 };
 
-/* Whether somebody waits elsewhere for what stays here, see probe.c. */
-struct probe {
+/* Whether somebody waits elsewhere for what stays here, see waiter_polls.c. */
+struct waiter_poll {
     struct timer timer; /* the next one; or that the one in flight is not answered any more */
-    struct list todo;   /* queue.probe_node: to be asked about in this round, the first one next ... */
+    struct list todo;   /* queue.waiter_poll_node: to be asked about in this round, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
-    uint64_t claim[CORE_PROBE_MAX]; /* ids; whose locks it is asked about */
+    uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids; whose locks it is asked about */
     size_t n;
     int64_t sent_us;    /* the last one */
     uint64_t grants;    /* made here before it */
@@ -322,15 +322,15 @@ struct core {
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
     uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
-    uint64_t doubts_n;    /* claims with DOUBT_LOST */
+    uint64_t unverified_n;    /* claims with VERIFY_LOST */
     struct window window[WINDOWS];
     uint64_t turns_n;     /* claims that wait in them for their turn */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
-    struct peer *peers;
+    struct core_session *sessions;
     struct user *users;
     struct owner *owners;
-    struct map ties;
+    struct map session_owners;
     struct map told_waits;
     struct map claims;
     struct map tokens;      /* claim_token_node() */
@@ -340,11 +340,11 @@ struct core {
     struct map queues;      /* of those that have one */
     struct list locks;      /* lock.all, in order of creation */
     struct list looks;      /* core_walk.node: looks at all of them that are under way */
-    struct queue nobody;    /* of all locks that nobody waits for: never written */
+    struct queue empty_queue;    /* of all locks that nobody waits for: never written */
     struct {
         struct lock *first, **end;
-    } lock_work;            /* lock.work_next: first come, first served */
-    struct list owner_work;
+    } dirty_locks;            /* lock.dirty_next: first come, first served */
+    struct list dirty_owners;
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
     struct walk walk[WALKS];
@@ -355,8 +355,8 @@ struct core {
         unsigned begun_n;   /* since none stood */
         bool lost, jumped;  /* Redis may have lost data; a clock has jumped */
     } review;
-    struct spares spares;   /* of all records but sessions and bundles */
-    struct probe probe;
+    struct freelist freelist;   /* of all records but sessions and bundles */
+    struct waiter_poll waiter_poll;
     uint64_t searches;    /* graph.round */
     struct graph graph[GRAPHS];
     struct search search;
@@ -364,7 +364,7 @@ struct core {
     uint32_t lost_n;        /* of all losers */
     uint32_t waiting_n;     /* LOCK requests not answered */
     uint32_t blocked_n;     /* ... and that want to wait */
-    uint64_t peers_n, owners_n, held_n, freeing_n, locks_n;
+    uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;
 };
 
 /* core.c */
@@ -377,32 +377,32 @@ int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..B
 
 /* owners.c */
 bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
-bool peer_goes(struct core *c, struct peer *p);   /* leaves one of its owners; false: none was left, it is freed */
-struct peer *peer_find(struct core *c, uint64_t id);
-void peer_eof(struct core *c, struct peer *p);
-void peer_crowded(struct core *c, const struct peer *p, uint64_t id); /* its oldest request is refused, if it waits */
-void peer_gone(struct core *c, struct peer *p);
-enum core_answer owner_get(struct core *c, struct peer *p, struct slice name, bool create, struct owner **out);
-struct owner *owner_adopt(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
+bool core_session_leave(struct core *c, struct core_session *p);   /* leaves one of its owners; false: none was left, it is freed */
+struct core_session *core_session_find(struct core *c, uint64_t id);
+void core_session_eof(struct core *c, struct core_session *p);
+void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id); /* its oldest request is refused, if it waits */
+void core_session_gone(struct core *c, struct core_session *p);
+enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
+struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us); /* counts that of the lock, and what it asks for */
 void owner_timer(struct core *c, struct owner *o);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
 void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
 void owner_wake(struct core *c, struct owner *o);
-void owner_work(struct core *c, struct owner *o);
+void dirty_owners(struct core *c, struct owner *o);
 
 /* order.c */
 struct request *order_next(const struct core *c, const struct owner *o); /* that may begin now; NULL: none may */
 void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 
 /* users.c */
-bool user_enter(struct core *c, struct peer *p, uint64_t key); /* false: no memory */
-void user_leave(struct core *c, struct peer *p);
+bool user_enter(struct core *c, struct core_session *p, uint64_t key); /* false: no memory */
+void user_leave(struct core *c, struct core_session *p);
 void user_own(struct owner *o, struct user *u);                /* nobody's owner counts for u, from now on */
 void user_disown(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* that its user has in all */
 void user_count_claim(const struct owner *o, int by);
-void user_count_blocked(const struct peer *p, int by);
+void user_count_blocked(const struct core_session *p, int by);
 /* One more, of a limit of all (0 = none), by a user that has `mine` of it; a refusal is counted. */
 bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
 struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has nothing */
@@ -423,7 +423,7 @@ enum core_answer lock_get(struct core *c, const struct core_request *rq, bool an
 void queue_init(struct queue *q);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
-void lock_work(struct core *c); /* goes on with the first that was woken; may free it */
+void dirty_locks(struct core *c); /* goes on with the first that was woken; may free it */
 void queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
@@ -498,7 +498,7 @@ void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
-void claim_put_placed(struct core *c, struct claim *cl);
+void claim_put_by_ticket(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
 void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
@@ -517,13 +517,13 @@ void claim_told_lost(struct core *c, struct claim *cl);
 void claim_untold(struct core *c, const struct core_grant *g, bool told); /* lost; told: its owner knows */
 void claim_owner_ends(struct core *c, struct claim *cl);
 
-/* kept.c */
+/* records.c */
 void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
 void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
-void claim_check_kept(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
+void claim_check_record(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
 
-/* adopt.c */
-void adopt(struct core *c, struct core_adoption *a);
+/* restore.c */
+void restore(struct core *c, struct core_restored *a);
 void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
 void claim_reached(struct core *c, struct claim *cl);
 
@@ -559,7 +559,7 @@ void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or 
 void claim_granting(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
-void claim_doubt(struct core *c, struct claim *cl, unsigned doubt);
+void claim_verify(struct core *c, struct claim *cl, unsigned verify);
 void lock_join_review(struct core *c, struct lock *l); /* lock_meet(), where a review has not been yet */
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
@@ -568,23 +568,23 @@ void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doub
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
 void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
-void claim_late(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
+void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
 void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
 
 /* handoff.c */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
 bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for who comes; false: nothing was done */
-void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* LINGERING: by r, of its own owner */
+void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner */
 bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
 void lock_linger_ends(struct core *c, struct lock *l);
-struct claim *lock_lingering(const struct lock *l); /* lock.lingers */
+struct claim *lock_cached(const struct lock *l); /* lock.lingers */
 struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
 void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 
-/* probe.c */
-void probe_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
-void probe_timer(struct core *c);
-void probe_done(struct core *c, const struct core_probed *d);
+/* waiter_polls.c */
+void waiter_poll_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
+void waiter_poll_timer(struct core *c);
+void waiter_poll_done(struct core *c, const struct core_waiters_polled *d);
 void lock_wanted_elsewhere(struct core *c, struct lock *l); /* somebody there waits for it */
 
 /* requests.c */
@@ -592,8 +592,8 @@ void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
 bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_timer(struct core *c, struct request *r);
-enum core_answer request_lock(struct core *c, struct peer *p, const struct core_request *rq, struct request **out);
-enum core_answer request_held(struct core *c, struct peer *p, const struct core_request *rq, enum core_event_type verb,
+enum core_answer request_lock(struct core *c, struct core_session *p, const struct core_request *rq, struct request **out);
+enum core_answer request_held(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb,
                               struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
 /* One hold, by an UNLOCK that nobody hears about. False: no memory. */
@@ -609,21 +609,21 @@ void request_refuse(struct core *c, const struct core_request *rq, enum core_ans
 void request_reply(struct core *c, const struct core_reply *rp);
 void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 
-/* hurry.c */
-void request_hurry(struct core *c, struct request *r); /* its time is over; may be its end */
-void lock_settle_hurried(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
+/* timing_out.c */
+void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
+void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
 void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
 void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
 
-/* bundles.c */
-void bundle_arrive(struct core *c, const struct core_event *ev);
-void bundle_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
-void bundle_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
-void bundle_cancelled(struct bundle *b);                /* all of it is about to end so, by the answer of one */
-bool bundle_asks_for(const struct bundle *b, const struct lock *l); /* one of its requests does, granted or not */
+/* multilock.c */
+void multilock_arrive(struct core *c, const struct core_event *ev);
+void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
+void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
+void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
+bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
 
 /* cancel.c */
-void cancel_arrives(struct core *c, struct peer *p, const struct core_request *rq);
+void cancel_arrives(struct core *c, struct core_session *p, const struct core_request *rq);
 
 /* deadlock.c */
 void search_init(struct search *s);
@@ -638,20 +638,20 @@ struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
-void trail_heard(struct core *c, enum tell_what what, struct slice text);
+void trail_heard(struct core *c, enum broadcast_type what, struct slice text);
 void trail_forget(struct core *c, struct request *r); /* it waits no more */
 
-/* tell.c */
-struct slice tell_myself(const struct core *c); /* the daemon, as the others know it */
-void tell_begin(struct core *c, enum tell_what what);
-void tell_word(struct core *c, struct slice word);
-void tell_number(struct core *c, uint64_t number);
-void tell_send(struct core *c); /* nothing is said if it was too much */
-void tell_lock(struct core *c, enum tell_what what, const struct lock *l); /* all of it: who says it, name and key */
-bool told_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
-bool told_number(struct slice *text, uint64_t *number);
-struct lock *told_lock(const struct core *c, struct slice text); /* NULL: of no lock here, or we said it ourselves */
-void tell_heard(struct core *c, struct slice what);
+/* broadcast.c */
+struct slice broadcast_self(const struct core *c); /* the daemon, as the others know it */
+void broadcast_begin(struct core *c, enum broadcast_type what);
+void broadcast_word(struct core *c, struct slice word);
+void broadcast_number(struct core *c, uint64_t number);
+void broadcast_send(struct core *c); /* nothing is said if it was too much */
+void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l); /* all of it: who says it, name and key */
+bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
+bool received_number(struct slice *text, uint64_t *number);
+struct lock *received_lock(const struct core *c, struct slice text); /* NULL: of no lock here, or we said it ourselves */
+void broadcast_received(struct core *c, struct slice what);
 
 static inline bool
 lock_is(const struct lock *l, unsigned flags) /* any of them */
@@ -734,16 +734,16 @@ lock_has_queue(const struct lock *l)
 
 /* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
 static inline int64_t
-late_ends_us(const struct core *c, const struct claim *cl)
+stragglers_end_us(const struct core *c, const struct claim *cl)
 {
-    return cl->late_until_us + c->set_back_us;
+    return cl->stragglers_until_us + c->set_back_us;
 }
 
 /* One of these, LATE_*, may still run. */
 static inline bool
-claim_is_late(const struct core *c, const struct claim *cl, unsigned what)
+claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
 {
-    return (cl->late & what) != 0 && c->now_us < late_ends_us(c, cl);
+    return (cl->stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
 }
 
 /* Some claim that waits for its turn may leave now. */
@@ -803,9 +803,9 @@ lock_may_linger(const struct lock *l)
 
 /* Others have their turn now: so many grants here in a row, or so much time, are enough. */
 static inline bool
-lock_run_is_over(const struct core *c, const struct lock *l)
+lock_cohort_is_over(const struct core *c, const struct lock *l)
 {
-    return l->run >= c->conf.handoff_max || c->now_us - l->run_since_us >= c->conf.handoff_time_us;
+    return l->cohort_passes >= c->conf.handoff_max || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us;
 }
 
 /* Within 0..most_us, which is short. */
@@ -817,7 +817,7 @@ short_us(int64_t us, int64_t most_us)
 
 /* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
 static inline int64_t
-late_until_us(const struct core *c)
+stragglers_until_us(const struct core *c)
 {
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }

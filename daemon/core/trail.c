@@ -10,7 +10,7 @@
  * one. Several starts may find the same cycle; all of them name the same victim, whose daemon answers it if that very
  * wait still lasts. So it is reported once, to one.
  *
- * A trail is told (tell.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
+ * A trail is told (broadcast.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
  * key.
  */
 #include "daemon/core/state.h"
@@ -34,21 +34,21 @@ struct trail {
 /* ---- a trail, told ---- */
 
 static void
-say(struct core *c, const struct trail *t, enum tell_what what)
+say(struct core *c, const struct trail *t, enum broadcast_type what)
 {
-    tell_begin(c, what);
-    tell_number(c, t->walk);
+    broadcast_begin(c, what);
+    broadcast_number(c, t->walk);
     for (size_t i = 0; i < t->n; i++) {
         const struct stop *s = &t->stop[i];
 
-        tell_word(c, s->daemon);
-        tell_number(c, s->owner);
-        tell_number(c, s->wait);
-        tell_number(c, s->shared);
-        tell_word(c, s->name);
-        tell_word(c, s->key);
+        broadcast_word(c, s->daemon);
+        broadcast_number(c, s->owner);
+        broadcast_number(c, s->wait);
+        broadcast_number(c, s->shared);
+        broadcast_word(c, s->name);
+        broadcast_word(c, s->key);
     }
-    tell_send(c); /* names too long to be told: their waits have to time out */
+    broadcast_send(c); /* names too long to be told: their waits have to time out */
 }
 
 /* False: it is no trail. */
@@ -56,15 +56,15 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
-    if (!told_number(&text, &t->walk)) {
+    if (!received_number(&text, &t->walk)) {
         return false;
     }
     while (text.n > 0) {
         struct stop *s = &t->stop[t->n];
 
-        if (t->n == HOPS_MAX || !told_word(&text, &s->daemon) || !told_number(&text, &s->owner) ||
-            !told_number(&text, &s->wait) || !told_number(&text, &s->shared) || !told_word(&text, &s->name) ||
-            !told_word(&text, &s->key)) {
+        if (t->n == HOPS_MAX || !received_word(&text, &s->daemon) || !received_number(&text, &s->owner) ||
+            !received_number(&text, &s->wait) || !received_number(&text, &s->shared) || !received_word(&text, &s->name) ||
+            !received_word(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -77,7 +77,7 @@ read_trail(struct slice text, struct trail *t)
 static bool
 is_at(const struct core *c, const struct stop *s, const struct owner *o)
 {
-    return s->owner == o->id && slice_eq(s->daemon, tell_myself(c));
+    return s->owner == o->id && slice_eq(s->daemon, broadcast_self(c));
 }
 
 static bool
@@ -112,12 +112,12 @@ static struct request *
 told_wait(struct core *c, const struct stop *s)
 {
     struct map_node *n = map_find(&c->told_waits, s->wait);
-    const struct peer *p;
+    const struct core_session *p;
 
     if (n != NULL) {
         return container_of(n, struct request, by_wait);
     }
-    p = peer_find(c, s->owner);
+    p = core_session_find(c, s->owner);
     return p != NULL ? deadlock_wait_of(p->owner) : NULL;
 }
 
@@ -125,7 +125,7 @@ told_wait(struct core *c, const struct stop *s)
 static struct request *
 still_waits(struct core *c, const struct stop *s)
 {
-    struct request *r = slice_eq(s->daemon, tell_myself(c)) ? told_wait(c, s) : NULL;
+    struct request *r = slice_eq(s->daemon, broadcast_self(c)) ? told_wait(c, s) : NULL;
     bool same = r != NULL && r->serial == s->wait && r->owner->id == s->owner && deadlock_wait_of(r->owner) == r;
 
     return same && slice_eq(lock_name(r->claim->lock), s->name) ? r : NULL;
@@ -171,7 +171,7 @@ sentence(struct core *c, const struct trail *t)
         const struct stop *s = &t->stop[(victim + i) % t->n];
         const struct request *ours = still_waits(c, s);
 
-        if (ours == NULL && slice_eq(s->daemon, tell_myself(c))) {
+        if (ours == NULL && slice_eq(s->daemon, broadcast_self(c))) {
             return;
         }
         hop[i] = (struct core_hop){.daemon = s->daemon, .owner = s->owner, .name = s->name};
@@ -199,7 +199,7 @@ say_way(struct core *c, const struct trail *t, const struct lock *l)
     bool taken = l->queue->taken_until_us != 0;
 
     if (permits ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
-        say(c, t, TELL_WAY);
+        say(c, t, BROADCAST_TRAIL);
     }
 }
 
@@ -222,10 +222,10 @@ close_cycle(struct core *c, const struct trail *t)
     if (r->cycle != sum) {
         r->cycle = sum;
         trail_begin(c, r);
-    } else if (slice_eq(t->stop[victim_of(t)].daemon, tell_myself(c))) {
+    } else if (slice_eq(t->stop[victim_of(t)].daemon, broadcast_self(c))) {
         sentence(c, t);
     } else {
-        say(c, t, TELL_VERDICT);
+        say(c, t, BROADCAST_VERDICT);
     }
 }
 
@@ -235,7 +235,7 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
         const struct owner *o = cl->owner;
@@ -268,7 +268,7 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
         return;
     }
     l = r->claim->lock;
-    t.stop[t.n++] = (struct stop){tell_myself(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
+    t.stop[t.n++] = (struct stop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
     if (deadlock_waits_for_holders(l, r->shared) && may_follow(l)) {
         branch(c, &t, l, steps);
     }
@@ -288,7 +288,7 @@ trail_begin(struct core *c, struct request *r)
 }
 
 void
-trail_heard(struct core *c, enum tell_what what, struct slice text)
+trail_heard(struct core *c, enum broadcast_type what, struct slice text)
 {
     struct trail t;
     const struct stop *last;
@@ -298,7 +298,7 @@ trail_heard(struct core *c, enum tell_what what, struct slice text)
     if (!read_trail(text, &t)) {
         return;
     }
-    if (what == TELL_VERDICT) {
+    if (what == BROADCAST_VERDICT) {
         sentence(c, &t);
         return;
     }

@@ -44,7 +44,7 @@ user_drop(struct core *c, struct user *u)
 }
 
 bool
-user_enter(struct core *c, struct peer *p, uint64_t key)
+user_enter(struct core *c, struct core_session *p, uint64_t key)
 {
     struct user *u = user_find(c, key);
 
@@ -63,7 +63,7 @@ user_enter(struct core *c, struct peer *p, uint64_t key)
 }
 
 void
-user_leave(struct core *c, struct peer *p)
+user_leave(struct core *c, struct core_session *p)
 {
     if (p->user != NULL) {
         p->user->sessions_n--;
@@ -106,7 +106,7 @@ user_claims(const struct owner *o)
 }
 
 void
-user_count_blocked(const struct peer *p, int by)
+user_count_blocked(const struct core_session *p, int by)
 {
     if (p->user != NULL) {
         p->user->blocked_n += (uint32_t)by;

@@ -12,7 +12,7 @@ owner_view(const struct claim *cl)
     const struct owner *o = cl->owner;
 
     return (struct core_owner_view){
-        .id = o->id, .number = cl->number, .name = {o->name, o->name_n}, .session = o->session};
+        .id = o->id, .number = cl->redis_owner, .name = {o->name, o->name_n}, .session = o->session};
 }
 
 enum {
@@ -92,7 +92,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
     told = told != NULL ? told : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
-    if (told != NULL && (told->state != CLAIM_SWEEP || told->lost) && told->state != CLAIM_LINGERING) {
+    if (told != NULL && (told->state != CLAIM_QUARANTINE || told->lost) && told->state != CLAIM_CACHED) {
         v->owner = owner_view(told);
         v->token = told->token;
     }
@@ -106,7 +106,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->deadline_us = holder->deadline_us;
         v->renewed = holder->watchdog;
         v->held_us = now_us - holder->since_us;
-    } else if (told != NULL && told->state == CLAIM_FREEING) {
+    } else if (told != NULL && told->state == CLAIM_RELEASING) {
         v->state = "freeing";
     } else if (l->lingers) {
         v->state = "lingering";
@@ -126,7 +126,7 @@ core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_loc
     struct core_lock_view v;
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->locks)
+    list_for_each_safe(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);
 
@@ -147,8 +147,8 @@ tell_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_wait
                                  .kept = list_empty(&cl->requests)};
     struct list *rpos, *rnxt;
 
-    v.deadline_us = v.kept ? cl->place_until_us : 0;
-    list_each(rpos, rnxt, &cl->requests)
+    v.deadline_us = v.kept ? cl->ticket_until_us : 0;
+    list_for_each_safe(rpos, rnxt, &cl->requests)
     {
         const struct request *r = container_of(rpos, struct request, claim_node);
 
@@ -164,7 +164,7 @@ waiters_of(const struct lock *l, int64_t now_us, size_t most, core_waiter_fn *fn
     struct list *pos, *nxt;
     uint32_t position = 0;
 
-    list_each(pos, nxt, &l->queue->claims)
+    list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         if (position == most) {
             return;
@@ -188,7 +188,7 @@ core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_w
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->locks)
+    list_for_each_safe(pos, nxt, &c->locks)
     {
         const struct lock *l = container_of(pos, struct lock, all);
 
@@ -220,7 +220,7 @@ core_holders_of(const struct core *c, int64_t now_us, struct slice name, size_t 
     if (l == NULL) {
         return;
     }
-    list_each(pos, nxt, &l->holders)
+    list_for_each_safe(pos, nxt, &l->holders)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
         struct core_holder_view v = holder_view(cl, now_us);
@@ -380,9 +380,9 @@ held_by(const struct owner *o, uint64_t session, uint32_t *left)
     uint32_t n = 0;
 
     if (o->claims_n > *left) {
-        return o->session == session ? o->claims_n - o->lingering_n : 0;
+        return o->session == session ? o->claims_n - o->cached_n : 0;
     }
-    list_each(pos, nxt, &o->claims)
+    list_for_each_safe(pos, nxt, &o->claims)
     {
         const struct claim *cl = container_of(pos, struct claim, owner_node);
 
@@ -396,25 +396,25 @@ struct core_session_counts
 core_session_count(const struct core *c, uint64_t session)
 {
     struct core_session_counts n = {0, 0};
-    uint32_t left = COUNTED, ties = COUNTED;
+    uint32_t left = COUNTED, session_owners = COUNTED;
     struct list *pos, *nxt;
-    struct peer *p = NULL;
+    struct core_session *p = NULL;
 
-    HASH_FIND_BYHASHVALUE(hh, c->peers, &session, sizeof(session), hash_id(session), p);
+    HASH_FIND_BYHASHVALUE(hh, c->sessions, &session, sizeof(session), hash_id(session), p);
     if (p == NULL) {
         return n;
     }
     n.held = held_by(p->owner, session, &left);
-    list_each(pos, nxt, &p->ties)
+    list_for_each_safe(pos, nxt, &p->session_owners)
     {
-        if (ties-- == 0) {
+        if (session_owners-- == 0) {
             break;
         }
-        n.held += held_by(container_of(pos, struct tie, peer_node)->owner, session, &left);
+        n.held += held_by(container_of(pos, struct session_owner, session_node)->owner, session, &left);
     }
-    list_each(pos, nxt, &p->requests)
+    list_for_each_safe(pos, nxt, &p->requests)
     {
-        const struct request *r = container_of(pos, struct request, peer_node);
+        const struct request *r = container_of(pos, struct request, session_node);
 
         n.waiting += r->waits;
     }
@@ -428,7 +428,7 @@ core_totals(const struct core *c)
                                 .held = c->held_n,
                                 .waiters = c->waiting_n,
                                 .owners = c->owners_n,
-                                .sessions = c->peers_n,
-                                .freeing = c->freeing_n,
+                                .sessions = c->sessions_n,
+                                .freeing = c->releasing_n,
                                 .serial = c->serial};
 }

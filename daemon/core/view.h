@@ -117,15 +117,15 @@ bool core_lock_info(const struct core *c, int64_t now_us, struct slice name, str
 struct core_session_counts core_session_count(const struct core *c, uint64_t session);
 struct core_totals core_totals(const struct core *c);
 
-/* Memory, in bytes: see weigh.c. */
+/* Memory, in bytes: see memory_usage.c. */
 struct core_weight {
     size_t n, bytes; /* names looked at that are held, but by few; of all of them, with those who hold them */
 };
 
 /* Looks at the oldest names, at most at so many. */
-struct core_weight core_weigh_locks(const struct core *c, size_t most);
+struct core_weight core_memory_of_locks(const struct core *c, size_t most);
 
 /* A session and itself as an owner; 0 = there is none. */
-size_t core_weigh_session(struct core *c, uint64_t session);
+size_t core_memory_of_session(struct core *c, uint64_t session);
 
 #endif

@@ -37,7 +37,7 @@ turn_us(const struct core *c, const struct claim *cl)
     case CLAIM_HELD:
         return cl->deadline_us;
     case CLAIM_QUEUED:
-        return after_us(cl->renew_us, cl->place_life_us / 3 * 2); /* about then its place ends */
+        return after_us(cl->renew_us, cl->ticket_life_us / 3 * 2); /* about then its place ends */
     default:
         return c->now_us;
     }
@@ -47,7 +47,7 @@ turn_us(const struct core *c, const struct claim *cl)
 static void
 put_off_turn(struct core *c, struct claim *cl)
 {
-    if (cl->state == CLAIM_FREEING || cl->doubt != 0) {
+    if (cl->state == CLAIM_RELEASING || cl->verify != 0) {
         claim_put_off(c, cl);
     } else {
         cl->renew_us = after_us(c->now_us, BACKOFF_MIN_US);
@@ -109,7 +109,7 @@ claim_waits_anew(struct core *c, struct claim *cl)
 enum window_sort
 claim_release_sort(const struct claim *cl, const struct request *r)
 {
-    bool wanted = cl->lock->queue->waiting_n > 0 || cl->lock->outside || !list_empty(&cl->requests);
+    bool wanted = cl->lock->queue->waiting_n > 0 || cl->lock->remote_waiters || !list_empty(&cl->requests);
 
     return r != NULL || wanted ? WINDOW_UNLOCK : WINDOW_RELEASE;
 }
@@ -121,17 +121,17 @@ lock_releases_sooner(struct core *c, struct lock *l)
     struct list *pos, *nxt;
     int looked = 0;
 
-    if (l->freeing_n == l->releasing_n || !has_room(c, WINDOW_UNLOCK)) {
+    if (l->releasing_n == l->releases_sent_n || !has_room(c, WINDOW_UNLOCK)) {
         return;
     }
-    list_each(pos, nxt, &l->rest)
+    list_for_each_safe(pos, nxt, &l->rest)
     {
         struct claim *cl = container_of(pos, struct claim, node);
 
         if (++looked > TOGETHER) {
             return;
         }
-        if (cl->state == CLAIM_FREEING && cl->renewal == RENEWAL_WAITS) { /* for either window */
+        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* for either window */
             claim_waits_not(c, cl);
             claim_release(c, cl, claim_op_request(cl));
         }
@@ -160,9 +160,9 @@ static void
 take_turn(struct core *c, struct claim *cl)
 {
     claim_waits_not(c, cl);
-    if (cl->state == CLAIM_FREEING) {
+    if (cl->state == CLAIM_RELEASING) {
         claim_release(c, cl, claim_op_request(cl));
-    } else if (cl->doubt != 0) {
+    } else if (cl->verify != 0) {
         claim_timer(c, cl);
     } else {
         claim_arm(c, cl);

@@ -90,8 +90,8 @@ sink(void *ctx, const struct core_action *a)
     case CORE_UNWATCH:
         backend_perform(e->backend, &a->op, a->type);
         break;
-    case CORE_PROBE:
-        backend_probe(e->backend, &a->probe);
+    case CORE_WAITER_POLL:
+        backend_waiter_poll(e->backend, &a->waiter_poll);
         break;
     case CORE_REPLY:
         note_reply(e, &a->reply);
@@ -103,10 +103,10 @@ sink(void *ctx, const struct core_action *a)
         backend_say(e->backend, a->say);
         break;
     case CORE_KEEP:
-        keeper_keep(e, &a->keep);
+        state_store_keep(e, &a->keep);
         break;
     case CORE_FORGET:
-        keeper_forget(e, a->forget);
+        state_store_forget(e, a->forget);
         break;
     case CORE_KEEP_OWNER:
         keeper_keep_owner(e, &a->keep_owner);
@@ -115,7 +115,7 @@ sink(void *ctx, const struct core_action *a)
         keeper_forget_owner(e, a->forget);
         break;
     case CORE_RECLAIMED:
-        keeper_reclaimed(&e->keeper, a->epoch);
+        state_store_reclaimed(&e->state_store, a->epoch);
         backend_reclaimed(e->backend, a->epoch);
         break;
     }
@@ -136,7 +136,7 @@ engine_step(struct engine *e, const struct core_event *ev)
 static void
 on_post(void *ctx, const struct core_event *ev)
 {
-    if (ev->type != CORE_HEARD || !keymap_heard(ctx, ev->heard)) {
+    if (ev->type != CORE_RECEIVED || !keymap_heard(ctx, ev->heard)) {
         engine_step(ctx, ev);
     }
 }
@@ -152,7 +152,7 @@ on_met(void *ctx, bool others)
 {
     struct engine *e = ctx;
 
-    keeper_met(&e->keeper, others);
+    state_store_met(&e->state_store, others);
     if (others && e->redis_up) {
         keymap_say(e);
     }
@@ -165,7 +165,7 @@ on_state(void *ctx, bool up)
 
     e->redis_up = up;
     if (up) {
-        keeper_reached(e);
+        state_store_reached(e);
         keymap_say(e);
     }
 }
@@ -188,7 +188,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         .total_locks_max = (uint64_t)cf->limit_total_locks,
         .user_percent = (uint32_t)cf->limit_user_share,
         .one_link = cf->redis_links == 1,
-        .keeps = e->keeper.held != NULL,
+        .keeps = e->state_store.held != NULL,
     };
 
     snprintf(cc.daemon, sizeof(cc.daemon), "%s", e->uuid);
@@ -235,7 +235,7 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
         .waiters_max = (uint32_t)cl->waiters,
         .lease_us = cl->lease_us,
         .owner_grace_us = cl->owner_grace_us,
-        .place_grace_us = cl->place_grace_us,
+        .queue_grace_us = cl->queue_grace_us,
         .key = {keys->p + from, keys->n - from},
     };
 }
@@ -295,7 +295,7 @@ static bool
 open_backend(struct engine *e, char error[160])
 {
     const struct conf *cf = e->conf;
-    char outside[CONF_OUTSIDE_BYTES];
+    char remote_waiters[CONF_OUTSIDE_BYTES];
     struct buf patterns;
     struct backend_conf bc = {
         .url = cf->redis_url,
@@ -322,17 +322,17 @@ open_backend(struct engine *e, char error[160])
     };
 
     memcpy(env.uuid, e->uuid, sizeof(env.uuid));
-    env.secret = e->keeper.identity.secret;
-    env.nonce = e->keeper.identity.nonces.now;
-    if (e->keeper.identity.follows) {
-        memcpy(env.former_nonce, e->keeper.identity.nonces.was, sizeof(env.former_nonce));
+    env.secret = e->state_store.identity.secret;
+    env.nonce = e->state_store.identity.nonces.now;
+    if (e->state_store.identity.follows) {
+        memcpy(env.former_nonce, e->state_store.identity.nonces.was, sizeof(env.former_nonce));
     }
-    env.epoch = keeper_epoch(&e->keeper);
-    env.others = keeper_others(&e->keeper);
+    env.epoch = state_store_epoch(&e->state_store);
+    env.others = state_store_others(&e->state_store);
     buf_init(&patterns, 0);
-    if (conf_key_rights(cf, &patterns, outside)) {
+    if (conf_key_rights(cf, &patterns, remote_waiters)) {
         buf_add(&patterns, "", 1);
-        bc.outside = patterns.failed ? NULL : outside;
+        bc.remote_waiters = patterns.failed ? NULL : remote_waiters;
         bc.patterns = patterns.p;
     }
     e->backend = backend_open(&bc, &env, error);
@@ -364,13 +364,13 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->monitors);
     list_init(&e->listings);
     list_init(&e->longs);
-    list_init(&e->unseen[0]);
-    list_init(&e->unseen[1]);
+    list_init(&e->recheck[0]);
+    list_init(&e->recheck[1]);
     e->look_us = CORE_FOREVER;
     heap_init(&e->due);
     buf_init(&e->key, 0);
     set_limits(e, conf);
-    if (!keeper_open(e, error)) {
+    if (!state_store_open(e, error)) {
         goto fail;
     }
     snprintf(error, 160, "no random bytes");
@@ -386,7 +386,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     if (e->scratch == NULL || e->timer == NULL || e->core == NULL || e->pubsub == NULL) {
         goto fail;
     }
-    if (!open_backend(e, error) || !keeper_adopt(e, error)) {
+    if (!open_backend(e, error) || !state_store_restore(e, error)) {
         goto fail;
     }
     return e;
@@ -419,7 +419,7 @@ engine_free(struct engine **ep)
     if (e->timer != NULL) {
         event_free(e->timer);
     }
-    keeper_close(&e->keeper);
+    state_store_close(&e->state_store);
     look_forget(e);
     auth_limit_free(e);
     heap_fini(&e->due);

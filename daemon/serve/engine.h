@@ -25,7 +25,7 @@
 #include "daemon/base/spin.h"
 #include "daemon/core/core.h"
 #include "daemon/core/view.h"
-#include "daemon/serve/keeper.h"
+#include "daemon/serve/state_store.h"
 #include "daemon/serve/pool.h"
 #include "proto/reader.h"
 
@@ -50,7 +50,7 @@ struct engine {
     struct backend *backend;  /* owned */
     struct pubsub *pubsub;    /* owned */
     char uuid[37];            /* of this daemon */
-    struct keeper keeper;     /* owned; who this daemon is, and what outlives its process */
+    struct state_store state_store;     /* owned; who this daemon is, and what outlives its process */
     struct hash_key hash;
     int64_t started_us;
     int64_t op_timeout_us;    /* as the backend was opened with: redis.timeout needs a restart */
@@ -63,7 +63,7 @@ struct engine {
     struct list writing;      /* session.write_node: something to write, whenever they are heard */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
-    struct list unseen[2];    /* session.unseen_node: who may have ended unseen: to be looked at next; after that */
+    struct list recheck[2];    /* session.recheck_node: who may have ended unseen: to be looked at next; after that */
     int64_t look_us;          /* the next look */
     unsigned share;           /* so many requests may a session hand in in this turn */
     int64_t input_us;         /* when its input began */

@@ -105,14 +105,14 @@ info_memory(struct info *in)
 static void
 info_persistence(struct info *in)
 {
-    const struct keeper *k = &in->engine->keeper;
-    struct held_counts c;
+    const struct state_store *k = &in->engine->state_store;
+    struct state_file_counts c;
 
     line(in, "loading:0");
     if (k->held == NULL) {
         return;
     }
-    c = held_count(k->held);
+    c = state_file_count(k->held);
     line(in, "state_kept:%" PRIu64, c.kept);
     line(in, "state_owners:%" PRIu64, c.owners);
     line(in, "state_bytes:%" PRIu64, c.bytes);
@@ -130,12 +130,12 @@ block(void *p)
 
 /* All that is there because of it while it is idle; see PROTOCOL.md. */
 static size_t
-weigh_session(struct engine *e, struct session *s)
+memory_of_session(struct engine *e, struct session *s)
 {
     return block(s) + block(s->read_ev) + block(s->write_ev) + block(buf_block(&s->reader.in)) +
            block(buf_block(&s->out.bytes)) + block(s->name) + block(s->lib_name) + block(s->lib_ver) +
            s->hh.tbl->num_buckets * sizeof(UT_hash_bucket) / s->hh.tbl->num_items +
-           e->due.room * sizeof(struct heap_slot) / e->sessions_n + core_weigh_session(e->core, s->id);
+           e->due.room * sizeof(struct heap_slot) / e->sessions_n + core_memory_of_session(e->core, s->id);
 }
 
 static size_t
@@ -144,14 +144,14 @@ idle_session_bytes(struct engine *e)
     size_t bytes = 0, n = 0, looked = 0;
     struct list *node, *next;
 
-    list_each(node, next, &e->sessions) {
+    list_for_each_safe(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
 
         if (looked++ == SAMPLE) {
             break;
         }
         if (s->slots_n == 0) {
-            bytes += weigh_session(e, s);
+            bytes += memory_of_session(e, s);
             n++;
         }
     }
@@ -161,7 +161,7 @@ idle_session_bytes(struct engine *e)
 static size_t
 held_lock_bytes(const struct engine *e)
 {
-    struct core_weight w = core_weigh_locks(e->core, SAMPLE);
+    struct core_weight w = core_memory_of_locks(e->core, SAMPLE);
 
     return w.n > 0 ? w.bytes / w.n : 0;
 }

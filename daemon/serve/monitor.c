@@ -69,7 +69,7 @@ monitor_feed(const struct cmd *c)
     buf_init(&line, 0);
     add_line(c, &line);
     if (!line.failed) {
-        list_each(node, next, monitors) {
+        list_for_each_safe(node, next, monitors) {
             session_push(container_of(node, struct session, monitor_node), buf_slice(&line), NULL, 0);
         }
     }

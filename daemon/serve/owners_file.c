@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot has room for the longe
 static struct head *
 head_of(const struct owners_file *f)
 {
-    return table_head(&f->table);
+    return slot_file_head(&f->table);
 }
 
 /* A checksum, not a secret. */
@@ -51,7 +51,7 @@ static void
 clear(struct owners_file *f)
 {
     for (uint32_t i = 0; i < f->table.slots_n; i++) {
-        table_clear(table_slot(&f->table, i));
+        slot_file_clear(slot_file_slot(&f->table, i));
     }
 }
 
@@ -60,7 +60,7 @@ owners_file_open(struct owners_file *f, int dir)
 {
     struct head *h;
 
-    if (!table_open(&f->table, dir, OWNERS_FILE, SLOT_BYTES, FIRST_N)) {
+    if (!slot_file_open(&f->table, dir, OWNERS_FILE, SLOT_BYTES, FIRST_N)) {
         return false;
     }
     h = head_of(f);
@@ -69,17 +69,17 @@ owners_file_open(struct owners_file *f, int dir)
         clear(f);
         h->version = VERSION;
         h->slot_bytes = SLOT_BYTES;
-        table_in_order();
+        slot_file_in_order();
         memcpy(h->magic, MAGIC, sizeof(h->magic));
     }
     errno = 0;
-    return table_index(&f->table);
+    return slot_file_index(&f->table);
 }
 
 void
 owners_file_close(struct owners_file *f)
 {
-    table_close(&f->table);
+    slot_file_close(&f->table);
 }
 
 static bool
@@ -89,7 +89,7 @@ is_whole(const struct slot *s)
 }
 
 bool
-owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_kept_owner **out, size_t *n,
+owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
                  uint64_t *torn)
 {
     size_t used = f->table.used_n;
@@ -105,21 +105,21 @@ owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct cor
         clear(f);
     }
     for (uint32_t i = 0; i < f->table.slots_n; i++) {
-        struct slot *s = table_slot(&f->table, i);
+        struct slot *s = slot_file_slot(&f->table, i);
 
-        if (table_id(s) == 0) {
+        if (slot_file_id(s) == 0) {
             continue;
         }
         if (!is_whole(s)) {
             ++*torn;
-            table_clear(s);
+            slot_file_clear(s);
             continue;
         }
         memcpy(text, s->name, s->name_n);
-        (*out)[(*n)++] = (struct core_kept_owner){table_id(s), {text, s->name_n}, s->until_us};
+        (*out)[(*n)++] = (struct core_owner_record){slot_file_id(s), {text, s->name_n}, s->until_us};
         text += s->name_n;
     }
-    return table_index(&f->table); /* without those that are gone */
+    return slot_file_index(&f->table); /* without those that are gone */
 }
 
 void
@@ -129,12 +129,12 @@ owners_file_serial(struct owners_file *f, uint64_t serial)
 }
 
 bool
-owners_file_keep(struct owners_file *f, const struct core_kept_owner *k)
+owners_file_keep(struct owners_file *f, const struct core_owner_record *k)
 {
     struct slot *s;
 
-    (void)table_remove(&f->table, k->id);
-    s = k->name.n <= sizeof(s->name) ? table_free_slot(&f->table) : NULL;
+    (void)slot_file_remove(&f->table, k->id);
+    s = k->name.n <= sizeof(s->name) ? slot_file_free_slot(&f->table) : NULL;
     if (s == NULL) {
         return false;
     }
@@ -143,12 +143,12 @@ owners_file_keep(struct owners_file *f, const struct core_kept_owner *k)
     s->name_n = (uint16_t)k->name.n;
     memcpy(s->name, k->name.p, k->name.n);
     s->sum = sum_of(s);
-    table_commit(&f->table, k->id);
+    slot_file_commit(&f->table, k->id);
     return true;
 }
 
 void
 owners_file_forget(struct owners_file *f, uint64_t id)
 {
-    (void)table_remove(&f->table, id);
+    (void)slot_file_remove(&f->table, id);
 }

@@ -1,5 +1,5 @@
 /*
- * owners_file.h -- the file `owners` beside the table of held.h: named owners that no session uses, and when they end.
+ * owners_file.h -- the file `owners` beside the table of state_file.h: named owners that no session uses, and when they end.
  *
  * It counts only for who wrote it last: `serial`, the ids reserved in the table, is written to both, so where a version
  * that knows no such file has run since, they differ and the file is begun anew. So it is after a boot, for its times
@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 #include "daemon/core/core.h"
-#include "daemon/serve/table.h"
+#include "daemon/serve/slot_file.h"
 
 #define OWNERS_FILE "owners"
 
 struct owners_file {
-    struct table table; /* owned */
+    struct slot_file table; /* owned */
 };
 
 /* False: errno says why, or it is 0 and there is no memory. Zeroed or opened, it may be closed. */
@@ -29,11 +29,11 @@ void owners_file_close(struct owners_file *f);
  * Its records, if it counts; those that do not are gone. The names point into the same block, which is the caller's to
  * free; broken records are dropped and counted. False: no memory.
  */
-bool owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_kept_owner **out, size_t *n,
+bool owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
                       uint64_t *torn);
 void owners_file_serial(struct owners_file *f, uint64_t serial);
 
-bool owners_file_keep(struct owners_file *f, const struct core_kept_owner *k); /* false: no room, no memory */
+bool owners_file_keep(struct owners_file *f, const struct core_owner_record *k); /* false: no room, no memory */
 void owners_file_forget(struct owners_file *f, uint64_t id);
 
 #endif

@@ -33,7 +33,7 @@ static void
 drop_events(struct pubsub *p)
 {
     while (!list_empty(&p->events)) {
-        struct event_kept *ev = container_of(p->events.next, struct event_kept, node);
+        struct event_record *ev = container_of(p->events.next, struct event_record, node);
 
         if (ev->at_n > 0) {
             return;
@@ -46,7 +46,7 @@ drop_events(struct pubsub *p)
 
 /* It is at this event now, NULL: at none. */
 static void
-go_to(struct subs *subs, struct event_kept *ev)
+go_to(struct subs *subs, struct event_record *ev)
 {
     if (subs->event != NULL) {
         subs->event->at_n--;
@@ -87,11 +87,11 @@ cut_off(struct pubsub *p, struct subs *subs)
 static void
 cut_off_last(struct pubsub *p)
 {
-    const struct event_kept *first = container_of(p->events.next, struct event_kept, node);
+    const struct event_record *first = container_of(p->events.next, struct event_record, node);
     uint64_t middle = first->serial + (p->serial - first->serial) / 2;
     struct list *node, *next;
 
-    list_each(node, next, &p->lagging) {
+    list_for_each_safe(node, next, &p->lagging) {
         struct subs *subs = container_of(node, struct subs, node);
 
         if (subs->event->serial <= middle) {
@@ -101,16 +101,16 @@ cut_off_last(struct pubsub *p)
 }
 
 /* NULL when out of memory. */
-static struct event_kept *
+static struct event_record *
 keep_event(struct pubsub *p, const struct told *t)
 {
-    size_t bytes = sizeof(struct event_kept) + t->channel.n + t->payload.n;
-    struct event_kept *ev = malloc(bytes);
+    size_t bytes = sizeof(struct event_record) + t->channel.n + t->payload.n;
+    struct event_record *ev = malloc(bytes);
 
     if (ev == NULL) {
         return NULL;
     }
-    *ev = (struct event_kept){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
+    *ev = (struct event_record){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
                               .relies = t->relies, .losses = t->losses};
     memcpy(ev->text, t->channel.p, t->channel.n);
     memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
@@ -163,15 +163,15 @@ compare(struct pubsub *p, struct subs *subs, const struct told *told, long *budg
 void
 patterns_tell(struct pubsub *p, const struct told *told)
 {
-    struct event_kept *ev = list_empty(&p->lagging) ? NULL : keep_event(p, told);
+    struct event_record *ev = list_empty(&p->lagging) ? NULL : keep_event(p, told);
     struct list *node, *next;
 
     if (ev == NULL && !list_empty(&p->lagging)) { /* out of memory */
-        list_each(node, next, &p->lagging) {
+        list_for_each_safe(node, next, &p->lagging) {
             cut_off(p, container_of(node, struct subs, node));
         }
     }
-    list_each(node, next, &p->current) {
+    list_for_each_safe(node, next, &p->current) {
         struct subs *subs = container_of(node, struct subs, node);
 
         subs->at = subs->list.next;
@@ -199,12 +199,12 @@ visit(struct pubsub *p, struct subs *subs)
     long budget = VISIT_COST < p->left ? VISIT_COST : p->left, had = budget;
 
     while (budget > 0 && subs->event != NULL) {
-        struct event_kept *ev = subs->event;
+        struct event_record *ev = subs->event;
         struct told told = {ev->serial, {ev->text, ev->channel_n}, {ev->text + ev->channel_n, ev->payload_n},
                             ev->relies, ev->losses};
 
         if (compare(p, subs, &told, &budget)) {
-            go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_kept, node));
+            go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
             subs->at = subs->list.next;
         }
         budget--; /* also of who had nothing to compare */

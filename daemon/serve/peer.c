@@ -187,7 +187,7 @@ peer_reconsider(struct engine *e)
 {
     struct list *node, *next;
 
-    list_each(node, next, &e->sessions) {
+    list_for_each_safe(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
 
         if (s->process_ended) {

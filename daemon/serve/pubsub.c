@@ -335,7 +335,7 @@ tell_channel(struct pubsub *p, const struct core_grant *g)
         return;
     }
     if (t != NULL) {
-        list_each(node, next, &t->subs) {
+        list_for_each_safe(node, next, &t->subs) {
             pubsub_tell(p, t, &told, container_of(node, struct sub, in_topic)->session);
         }
     }

@@ -31,7 +31,7 @@ struct sub {
 };
 
 /* One event, while somebody's patterns are still to be compared with it. */
-struct event_kept {
+struct event_record {
     struct core_grant relies;
     uint64_t losses;
     struct list node; /* pubsub.events, oldest first */
@@ -47,7 +47,7 @@ struct subs {
     struct list list; /* sub.in_session, oldest first */
     int n, patterns_n;
     struct list node;         /* pubsub.current or pubsub.lagging */
-    struct event_kept *event; /* lagging: the one that it is at ... */
+    struct event_record *event; /* lagging: the one that it is at ... */
     struct list *at;          /* ... and its next subscription to be looked at */
     bool cut;                 /* it was too far behind: the session ends with this turn */
 };
@@ -61,7 +61,7 @@ struct pubsub {
     uint64_t framed_serial;                /* ... with this number */
     uint64_t serial;         /* of the last event */
     struct list current, lagging; /* subs.node; lagging by turns */
-    struct list events;      /* event_kept.node; owned */
+    struct list events;      /* event_record.node; owned */
     size_t events_bytes;
     long left;               /* of what this turn may spend on patterns */
 };

@@ -60,7 +60,7 @@ roles_reload(struct engine *e, const struct conf *was)
     bool same = same_text(was->auth_admin_password, e->conf->auth_admin_password);
     struct list *node, *next;
 
-    list_each(node, next, &e->sessions) {
+    list_for_each_safe(node, next, &e->sessions) {
         struct session *s = container_of(node, struct session, node);
 
         s->proved_admin = s->proved_admin && same;

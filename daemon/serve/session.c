@@ -10,7 +10,7 @@
  * end alone can be missed: of a connection that broke, and whose last bytes came with the same edge (libevent makes
  * plain readiness of an error, whatever else there is). Who has read so little stands in engine.unseen until something
  * could be sent to the peer, which shows that it was still there, or until it has been looked at again, a few
- * milliseconds later (unseen.c).
+ * milliseconds later (recheck.c).
  *
  * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
  * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.
@@ -36,8 +36,8 @@
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/slots.h"
-#include "daemon/serve/unread.h"
-#include "daemon/serve/unseen.h"
+#include "daemon/serve/peek.h"
+#include "daemon/serve/recheck.h"
 #include "daemon/serve/user.h"
 
 #define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
@@ -148,7 +148,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     list_init(&s->ready_node);
     list_init(&s->write_node);
     list_init(&s->long_node);
-    list_init(&s->unseen_node);
+    list_init(&s->recheck_node);
     list_init(&s->monitor_node);
     list_init(&s->process_node);
     slots_init(s);
@@ -249,7 +249,7 @@ session_close(struct session *s, enum close_reason reason)
     s->fd = -1;
     heap_remove(&e->due, &s->due);
     list_remove(&s->monitor_node);
-    list_remove(&s->unseen_node);
+    list_remove(&s->recheck_node);
     longs_over(s);
     peer_forget(s);
     auth_limit_forget(s);
@@ -413,7 +413,7 @@ feed(struct session *s, char *p, size_t n)
     }
 }
 
-/* One read (or look, see unread.c), as much as scratch takes; who is known to have hung up is read to the end. */
+/* One read (or look, see peek.c), as much as scratch takes; who is known to have hung up is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -421,15 +421,15 @@ receive(struct session *s)
     size_t got = 0;
     ssize_t n;
 
-    list_remove(&s->unseen_node);
+    list_remove(&s->recheck_node);
     s->stirred = false;
     do {
-        n = unread_hear(s, scratch + got, ENGINE_SCRATCH_BYTES - got);
+        n = peek_read(s, scratch + got, ENGINE_SCRATCH_BYTES - got);
         got += n > 0 ? (size_t)n : 0;
     } while (n > 0 && got < ENGINE_SCRATCH_BYTES && s->hangup);
     if (n > 0 && got < ENGINE_SCRATCH_BYTES) {
         s->readable = false;
-        unseen_add(s->engine, s);
+        recheck_add(s->engine, s);
     } else if (n == 0) {
         s->readable = false;
         s->eof = true;
@@ -508,7 +508,7 @@ session_input(struct session *s)
         if (!reader_keep(&s->reader)) {
             session_close(s, CLOSE_MEMORY);
         } else if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
-            unread_take(s); /* it does not sleep for one answer */
+            peek_take(s); /* it does not sleep for one answer */
         }
     }
     s->cut_short = budget == 0;

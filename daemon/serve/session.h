@@ -54,7 +54,7 @@ struct session {
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
     struct list write_node;    /* engine.writing */
-    struct list unseen_node;   /* engine.unseen */
+    struct list recheck_node;   /* engine.unseen */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
     uint32_t slots_n, slots_room; /* in use; a power of two */
@@ -65,7 +65,7 @@ struct session {
     int fd;
     struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
     struct reader reader;
-    size_t unread;             /* bytes of the socket that were heard, and are still in it; see unread.c */
+    size_t peeked;             /* bytes of the socket that were heard, and are still in it; see peek.c */
     struct outbox out;         /* replies of this turn and what the socket did not take */
     struct pieces later;       /* what comes behind out */
     struct list long_node;     /* engine.longs: so much of `later` is of long answers */

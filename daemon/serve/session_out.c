@@ -15,7 +15,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/longs.h"
-#include "daemon/serve/unread.h"
+#include "daemon/serve/peek.h"
 
 /* ---- what may leave ---- */
 
@@ -148,7 +148,7 @@ session_out_write(struct session *s)
     n = s->mute ? (ssize_t)s->out.bytes.n : send_some(s, most);
     if (n > 0) {
         outbox_sent(&s->out, (size_t)n);
-        list_remove(&s->unseen_node); /* the socket took bytes: the peer has not hung up unnoticed */
+        list_remove(&s->recheck_node); /* the socket took bytes: the peer has not hung up unnoticed */
     }
     if (s->out.bytes.n == 0) {
         shift(s);
@@ -157,8 +157,8 @@ session_out_write(struct session *s)
         session_close(s, CLOSE_MEMORY);
         return false;
     }
-    if (n > 0 && s->unread > 0) {
-        unread_take(s);
+    if (n > 0 && s->peeked > 0) {
+        peek_take(s);
     }
     return n > 0;
 }

@@ -112,7 +112,7 @@ open_slot(struct session *s)
 
 /* What it holds now is what the session answers for. */
 static void
-weigh(struct session *s, struct slot *sl)
+memory_usage(struct session *s, struct slot *sl)
 {
     size_t bytes = outbox_memory(&sl->box);
 
@@ -134,7 +134,7 @@ drop_head(struct session *s)
 
     if (!is_bare(sl)) {
         outbox_fini(&sl->box);
-        weigh(s, sl);
+        memory_usage(s, sl);
     }
     if (--s->slots_n == 0 && s->slots_room > 1) {
         drop_ring(s);
@@ -164,7 +164,7 @@ done_slot(struct session *s, struct slot *sl)
 {
     sl->state = SLOT_READY;
     if (!is_bare(sl)) {
-        weigh(s, sl);
+        memory_usage(s, sl);
     }
     send_ready(s);
 }
@@ -234,7 +234,7 @@ defer(struct session *s, struct slot *sl, const struct words *w)
         buf_add(&sl->box.bytes, &w->word[i].n, sizeof(w->word[i].n));
         buf_add_slice(&sl->box.bytes, w->word[i]);
     }
-    weigh(s, sl);
+    memory_usage(s, sl);
     if (sl->box.bytes.failed) {
         session_close(s, CLOSE_MEMORY);
     }
@@ -366,7 +366,7 @@ slots_settle(struct session *s)
         }
         /* The words leave the slot first: the handler may answer at once, and the slot goes with its bytes. */
         buf_init(&sl->box.bytes, 0);
-        weigh(s, sl);
+        memory_usage(s, sl);
         id = limit == AUTH_LIMIT_GO ? admit(s, sl, &w) : CMD_NONE;
         if (limit == AUTH_LIMIT_REFUSE) {
             refuse_guess(s, sl);

@@ -17,7 +17,7 @@
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session.h"
-#include "daemon/serve/unseen.h"
+#include "daemon/serve/recheck.h"
 
 /* Of all sessions together, in one turn; a share of it is within these bounds. */
 #define REQUESTS_PER_TURN 1024
@@ -51,7 +51,7 @@ do_due(struct engine *e)
         auth_limit_due(e, now_us);
     }
     if (e->look_us <= now_us) {
-        unseen_look(e, now_us);
+        recheck_run(e, now_us);
     }
 }
 
@@ -267,7 +267,7 @@ engine_turn_end(struct engine *e)
     list_move_all(&e->ready, &come);
     send_all(e); /* what sessions left behind that ended meanwhile */
     engine_reap(e);
-    behind = keeper_turn(e);
+    behind = state_store_turn(e);
     at_us = arm_timer(e);
     return behind || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
 }

@@ -120,7 +120,7 @@ find_route(struct proxy *x, const char *name)
 {
     struct list *at, *next;
 
-    list_each(at, next, &x->routes) {
+    list_for_each_safe(at, next, &x->routes) {
         struct route *r = container_of(at, struct route, in_proxy);
 
         if (strcmp(r->name, name) == 0) {
@@ -156,7 +156,7 @@ tell_conns(struct route *r)
 {
     struct list *at, *next;
 
-    list_each(at, next, &r->conns) {
+    list_for_each_safe(at, next, &r->conns) {
         conn_changed(container_of(at, struct conn, in_route));
     }
 }
@@ -190,7 +190,7 @@ do_set(struct route *r, char **word, struct evbuffer *out)
                 continue;
             }
             r->fault[w][f] = atol(word[4]);
-            list_each(at, next, &r->conns) {
+            list_for_each_safe(at, next, &r->conns) {
                 if (f == FAULT_cut) {
                     container_of(at, struct conn, in_route)->pipe[w].passed = 0;
                 }
@@ -218,7 +218,7 @@ do_end(struct route *r, char **word, struct evbuffer *out)
 {
     struct list *at, *next;
 
-    list_each(at, next, &r->conns) {
+    list_for_each_safe(at, next, &r->conns) {
         conn_close(container_of(at, struct conn, in_route), strcmp(word[0], "reset") == 0);
     }
     evbuffer_add_printf(out, "ok\n");
@@ -238,7 +238,7 @@ do_stats(struct route *r, char **word, struct evbuffer *out)
     unsigned open = 0;
 
     (void)word;
-    list_each(at, next, &r->conns) {
+    list_for_each_safe(at, next, &r->conns) {
         open++;
     }
     evbuffer_add_printf(out, "ok open=%u accepted=%llu refused=%llu resets=%llu up=%llu down=%llu", open,

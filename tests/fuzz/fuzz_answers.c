@@ -54,25 +54,25 @@ check_done(const struct call *c, const struct core_done *d)
 {
     switch (d->outcome) {
     case CORE_OK:
-        CHECK(c->verb != VERB_CLEAR || d->stamp == 0 || d->stamp == 1);
+        CHECK(c->verb != VERB_CLEAR || d->expiry_ms == 0 || d->expiry_ms == 1);
         CHECK(c->verb != VERB_ACQUIRE || d->token <= INT64_MAX, "a token that cannot be printed");
         break;
     case CORE_TAKEN:
     case CORE_FOREIGN:
         CHECK(d->pttl_us >= -1);
         CHECK(d->pttl_us == -1 || d->pttl_us % US_PER_MS == 0);
-        CHECK(!d->placed || (kind_rows[c->kind].flags & KIND_F_PLACED));
-        CHECK(d->token == 0 && d->stamp == 0);
+        CHECK(!d->placed || (kind_rows[c->kind].flags & KIND_F_TICKETS));
+        CHECK(d->token == 0 && d->expiry_ms == 0);
         break;
     case CORE_GONE_IN_REDIS:
         CHECK(c->verb != VERB_CLEAR);
         break;
     case CORE_GRACE:
-        CHECK(d->pttl_us >= -1 && c->verb != VERB_CLEAR && d->token == 0 && d->stamp == 0);
+        CHECK(d->pttl_us >= -1 && c->verb != VERB_CLEAR && d->token == 0 && d->expiry_ms == 0);
         break;
     case CORE_FULL:
     case CORE_DOWN:
-        CHECK(d->token == 0 && d->stamp == 0);
+        CHECK(d->token == 0 && d->expiry_ms == 0);
         break;
     default:
         CHECK(!"an outcome of an answer");
@@ -82,7 +82,7 @@ check_done(const struct call *c, const struct core_done *d)
 static void
 check_answer(const struct call *c, const struct reply *r)
 {
-    struct call_place at = {0};
+    struct call_ticket at = {0};
     struct offset o = {0};
     int64_t time_us;
 

@@ -52,7 +52,7 @@ load(struct slice text, struct buf *errors, char path[40])
 static void
 check_locks(const struct conf_locks *cl)
 {
-    CHECK(cl->lease_us >= 1000000 && cl->wait_us >= 0 && cl->owner_grace_us >= 0 && cl->place_grace_us >= 0);
+    CHECK(cl->lease_us >= 1000000 && cl->wait_us >= 0 && cl->owner_grace_us >= 0 && cl->queue_grace_us >= 0);
     CHECK((unsigned)cl->kind < KINDS && (unsigned)cl->value < VALUES);
     CHECK(cl->limit >= 1 && cl->limit <= INT32_MAX && cl->waiters >= 0 && cl->waiters <= UINT32_MAX);
     CHECK(cl->key != NULL && strstr(cl->key, "{name}") != NULL && cl->prefix != NULL);

@@ -37,7 +37,7 @@ struct world {
     struct core_conf conf;
     int64_t now_us;
     uint64_t last_op, last_request, token;
-    struct core_probe probe;    /* the last one, without its names; op 0: none */
+    struct core_waiter_poll waiter_poll;    /* the last one, without its names; op 0: none */
     uint64_t session[SESSIONS]; /* 0 = none */
     struct asked asked[ASKED_MAX];
     struct flight flight[FLIGHTS_MAX];
@@ -132,12 +132,12 @@ act(void *ctx, const struct core_action *a)
         memcpy(w->said[w->said_n % SAID_MAX].p, a->say.p, a->say.n);
         w->said[w->said_n++ % SAID_MAX].n = a->say.n;
         break;
-    case CORE_PROBE:
-        CHECK(a->probe.op > w->probe.op && a->probe.n > 0 && a->probe.n <= CORE_PROBE_MAX);
-        for (size_t i = 0; i < a->probe.n; i++) {
-            CHECK(a->probe.name[i].key.n > 0);
+    case CORE_WAITER_POLL:
+        CHECK(a->waiter_poll.op > w->waiter_poll.op && a->waiter_poll.n > 0 && a->waiter_poll.n <= CORE_WAITER_POLL_MAX);
+        for (size_t i = 0; i < a->waiter_poll.n; i++) {
+            CHECK(a->waiter_poll.name[i].key.n > 0);
         }
-        w->probe = a->probe;
+        w->waiter_poll = a->waiter_poll;
         break;
     case CORE_RECLAIMED: /* once, and of the last one only */
         CHECK(a->epoch == w->epoch && a->epoch > w->reclaimed);
@@ -190,7 +190,7 @@ take_request(struct world *w, struct choices *c, uint64_t session, enum core_eve
     r.spec.limit = 1 + how_long % 3;
     r.spec.lease_us = how_long & 64 ? US_PER_S : 30 * US_PER_S;
     r.spec.owner_grace_us = how_long & 32 ? 0 : 10 * US_PER_S;
-    r.spec.place_grace_us = how_long & 16 ? 0 : 2 * US_PER_S;
+    r.spec.queue_grace_us = how_long & 16 ? 0 : 2 * US_PER_S;
     r.spec.waiters_max = how_long & 128 ? 2 : 0;
     r.spec.linger_us = how_long & 128 ? 0 : 20 * US_PER_MS;
     r.spec.foreign_wait = (how_long & 8) != 0;
@@ -274,20 +274,20 @@ redis(struct world *w, struct choices *c)
         d.holders = how >> 4 & 3;
         d.placed = d.outcome == CORE_TAKEN && (how & 8) != 0;
     } else if (d.outcome == CORE_OK) {
-        d.stamp = w->now_us / US_PER_MS;
-        d.outsiders = how >> 4 & 3;
+        d.expiry_ms = w->now_us / US_PER_MS;
+        d.remote_subscribers = how >> 4 & 3;
     }
     answer(w, which % w->flights_n, d);
 }
 
 /* So many listen, to each name another number; late, perhaps, or for the second time. */
 static void
-probed(struct world *w, unsigned how)
+polled(struct world *w, unsigned how)
 {
-    int64_t subscribers[CORE_PROBE_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .probed = {w->probe.op - (how >> 6 == 3), subscribers, w->probe.n}};
+    int64_t subscribers[CORE_WAITER_POLL_MAX];
+    struct core_event ev = {.type = CORE_PROBED, .polled = {w->waiter_poll.op - (how >> 6 == 3), subscribers, w->waiter_poll.n}};
 
-    for (size_t i = 0; i < w->probe.n; i++) {
+    for (size_t i = 0; i < w->waiter_poll.n; i++) {
         subscribers[i] = (how >> (i % 4)) & 1;
     }
     step(w, &ev);
@@ -314,7 +314,7 @@ hear(struct world *w, struct choices *c)
         s = take_bytes(c, 200);
     }
     s.p = exact_copy(s, false);
-    step(w, &(struct core_event){.type = CORE_HEARD, .heard = s});
+    step(w, &(struct core_event){.type = CORE_RECEIVED, .heard = s});
     free((char *)(uintptr_t)s.p);
 }
 
@@ -413,14 +413,14 @@ happens(struct world *w, struct choices *c)
         break;
     case 3:
         if (what & 32) {
-            probed(w, take_byte(c));
+            polled(w, take_byte(c));
         } else {
             look(w);
         }
         break;
     case 4: /* late, and of some lock or none */
     case 5:
-        ev.type = what % 32 == 4 ? CORE_WATCHING : CORE_HINT;
+        ev.type = what % 32 == 4 ? CORE_SUBSCRIBED : CORE_HINT;
         ev.lock = what & 32 ? what / 64 : w->watched;
         step(w, &ev);
         break;

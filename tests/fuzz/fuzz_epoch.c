@@ -42,7 +42,7 @@ take(struct epoch *e, const struct reply *r)
     news = epoch_answer(e, r);
     switch (news) {
     case EPOCH_OLD:
-    case EPOCH_TWIN:
+    case EPOCH_DUPLICATE_UUID:
     case EPOCH_BROKEN:
         CHECK(memcmp(&was, e, sizeof(was)) == 0, "refused, and yet changed");
         break;
@@ -59,7 +59,7 @@ take(struct epoch *e, const struct reply *r)
         CHECK(!"news of epoch.h");
     }
     if (news == EPOCH_OLD) {
-        e->stranded = true;
+        e->rolled_back = true;
     }
     check_state(e);
 }

@@ -275,7 +275,7 @@ talk_post(enum core_event_type type, struct choices *c)
     struct core_event ev = {.type = type};
     struct slice heard;
 
-    if (type == CORE_HEARD) {
+    if (type == CORE_RECEIVED) {
         heard = take_bytes(c, 100);
         ev.heard = (struct slice){exact_copy(heard, false), heard.n};
         redis->env.post(redis->env.ctx, &ev);
@@ -356,7 +356,7 @@ instruct(struct talk *k, struct choices *c)
     case 'h':
     case 'a':
     case 's':
-        talk_post(what == 'h' ? CORE_HINT : what == 'a' ? CORE_WATCHING : CORE_HEARD, c);
+        talk_post(what == 'h' ? CORE_HINT : what == 'a' ? CORE_SUBSCRIBED : CORE_RECEIVED, c);
         break;
     case 'l':
     case 'c':

@@ -241,7 +241,7 @@ check_turn(struct daemon *d, const struct session *s, const struct asked *a, int
     const struct name *n = &d->world->name[name];
     bool simple = a->type == CORE_LOCK && a->first && a->owner.n == 0 && !a->once && r->holds <= 1;
 
-    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_PLACED) || was_refused(s, a, name) ||
+    if (!simple || name_has(n, KIND_F_SHARED | KIND_F_TICKETS) || was_refused(s, a, name) ||
         has_attempt_of_cancelled(s, a, name)) {
         return;
     }

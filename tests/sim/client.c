@@ -71,7 +71,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                                       .lease_us = w->habit.lease_us,
                                       .linger_us = w->habit.linger_us,
                                       .owner_grace_us = w->habit.owner_grace_us,
-                                      .place_grace_us = w->habit.place_grace_us,
+                                      .queue_grace_us = w->habit.queue_grace_us,
                                       .key = slice_of(n->text)}};
 
     if (chance(w, (uint32_t)w->habit.named)) {
@@ -149,7 +149,7 @@ ask(struct daemon *d, struct session *s, enum core_event_type type, int name, co
           (long long)a->wait_us, (long long)ev.request.lease_us, a->shared ? " shared" : "", a->once ? " once" : "");
     check_asks(d, s, &ev.request, type);
     daemon_step(d, &ev);
-    a->queued = has_place(d, &w->name[name], s->id);
+    a->queued = has_ticket(d, &w->name[name], s->id);
 }
 
 /* owner n == 0: as the habits have it. */
@@ -362,7 +362,7 @@ session_acts(struct daemon *d, struct session *s)
 {
     struct world *w = d->world;
     int name = (int)below(w, w->habit.names), held = held_name(w, s);
-    struct slice nobody = {NULL, 0};
+    struct slice empty_queue = {NULL, 0};
     enum core_event_type many;
 
     if (s->open && (s->next_request + s->id) % 7 == 0) {
@@ -385,17 +385,17 @@ session_acts(struct daemon *d, struct session *s)
         many = chance(w, 60000) ? CORE_MLOCK : chance(w, 80000) ? CORE_MUNLOCK : CORE_MRENEW;
         ask_many(d, s, many);
     } else if (chance(w, (uint32_t)w->habit.renew)) {
-        clients_ask(d, s, CORE_RENEW, held >= 0 ? held : name, nobody);
+        clients_ask(d, s, CORE_RENEW, held >= 0 ? held : name, empty_queue);
     } else if (held >= 0 && chance(w, (uint32_t)w->habit.unlock)) {
         s->held[held]--;
-        clients_ask(d, s, CORE_UNLOCK, held, nobody);
+        clients_ask(d, s, CORE_UNLOCK, held, empty_queue);
     } else if (w->name[name].broken && chance(w, 5000)) {
         sight(w, SIGHT_BROKEN);
-        clients_ask(d, s, CORE_BREAK, name, nobody);
+        clients_ask(d, s, CORE_BREAK, name, empty_queue);
     } else if (chance(w, 3000)) {
-        clients_ask(d, s, CORE_UNLOCK, name, nobody);
+        clients_ask(d, s, CORE_UNLOCK, name, empty_queue);
     } else if (chance(w, (uint32_t)w->habit.lock)) {
-        clients_ask(d, s, CORE_LOCK, name, nobody);
+        clients_ask(d, s, CORE_LOCK, name, empty_queue);
     }
 }
 

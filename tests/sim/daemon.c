@@ -24,7 +24,7 @@ tell_op(const struct daemon *d, const struct core_action *a)
 
     trace(d->world, who(d), "%s %.*s owner %" PRIu64 " holds %u rest %u lease %" PRId64 " op %" PRIu64 "%s%s%s%s",
           verbs[a->type], (int)a->op.key.n, a->op.key.p, a->op.owner, a->op.holds, a->op.rest, a->op.lease_us, a->op.op,
-          a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "", a->op.place ? " place" : "",
+          a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "", a->op.ticket ? " place" : "",
           a->op.exact ? " exact" : "");
 }
 
@@ -70,8 +70,8 @@ sink(void *ctx, const struct core_action *a)
         turns_op(d, &a->op, a->type);
         backend_perform(d->backend, &a->op, a->type);
         break;
-    case CORE_PROBE:
-        backend_probe(d->backend, &a->probe);
+    case CORE_WAITER_POLL:
+        backend_waiter_poll(d->backend, &a->waiter_poll);
         break;
     case CORE_REPLY:
         if (d->dying) {
@@ -176,7 +176,7 @@ on_post(void *ctx, const struct core_event *ev)
         sight(d->world, SIGHT_GRACE_OVER);
     } else if (ev->type == CORE_SUSPECT) {
         sight(d->world, SIGHT_SUSPECT);
-    } else if (ev->type == CORE_WATCHING) {
+    } else if (ev->type == CORE_SUBSCRIBED) {
         turns_watching(d, ev->lock);
     }
     daemon_step(d, ev);

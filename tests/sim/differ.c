@@ -156,7 +156,7 @@ tell(struct test *t, const struct line *l, const struct reply *real, const struc
     }
     if (l->call.n > 0) {
         buf_printf(&b, "\n  script: verb %d of %s", (int)l->call.verb, kind_rows[l->call.kind].name);
-    } else if (l->presence != NULL) {
+    } else if (l->membership != NULL) {
         buf_adds(&b, "\n  script: presence");
     }
     buf_adds(&b, "\n  redis-server: ");
@@ -209,7 +209,7 @@ compare(struct test *t, const struct line *l)
         ok = any_order && (l->look ? real->type == sim->type : same_in_any_order(real, sim));
     }
     t->commands++;
-    t->scripts += l->call.n > 0 || l->look || l->presence != NULL;
+    t->scripts += l->call.n > 0 || l->look || l->membership != NULL;
     t->errors += real->type == REPLY_ERROR;
     if (!ok && !t->differs && !(t->wrong == WRONG_LOST_WRITE && t->commands % 400 == 0)) {
         tell(t, l, real, sim);
@@ -429,7 +429,7 @@ begin_phase(struct test *t)
         run_one(t, 1, (const struct slice[]){SLICE_LIT("FLUSHALL")});
     }
     for (int i = 0; i < 3 * UUIDS; i++) { /* each hears which epoch it is, then has what it held, then that all have */
-        words_presence(&t->words, &t->line[0], i % UUIDS);
+        words_membership(&t->words, &t->line[0], i % UUIDS);
         run_batch(t, 1);
     }
 }

@@ -45,7 +45,7 @@ struct line {
     size_t end[LINK_WORDS_MAX]; /* while it is made: where each ends in text; 0 = is a literal or a key */
     struct call call;           /* of a shipped script; n = 0: something else */
     bool look;                  /* the script of LOCKINFO */
-    struct epoch *presence;     /* whose it is, if it is the script of who is there */
+    struct epoch *membership;     /* whose it is, if it is the script of who is there */
     struct epoch then;          /* as it was when the words were made: they point into it; answers change the other */
     int name;                   /* of the first lock of the call */
 };
@@ -55,7 +55,7 @@ struct phase {
     unsigned raw, scripted, shipped; /* parts of 100; the rest is housekeeping */
     unsigned names, owners, uuids;   /* 1 to as many as there are */
     enum value_format value;
-    bool trouble;                    /* Redis loses its data, daemons come and go */
+    bool last_failure;                    /* Redis loses its data, daemons come and go */
     unsigned foreign;                /* parts of 100: a raw command meets a lock's key, a script another kind */
     enum kind kind[NAMES];
 };
@@ -64,7 +64,7 @@ struct words {
     struct rng rng;
     struct phase phase;
     int64_t now_us;
-    int64_t stamp[NAMES];            /* the last that the script of the name gave */
+    int64_t expiry_ms[NAMES];            /* the last that the script of the name gave */
     char sha[VERBS][KINDS][SHA1_HEX_BYTES + 1];
     char look_sha[SHA1_HEX_BYTES + 1];
     struct epoch daemon[UUIDS];      /* what each of them knows of Redis's epoch */
@@ -77,7 +77,7 @@ void words_phase(struct words *g);
 void words_answer(struct words *g, const struct line *l, const struct reply *r);
 
 /* A daemon says that it is there. */
-void words_presence(struct words *g, struct line *l, int daemon);
+void words_membership(struct words *g, struct line *l, int daemon);
 
 /* The next command. line_fini when it is done. */
 void words_next(struct words *g, struct line *l);

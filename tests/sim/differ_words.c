@@ -28,7 +28,7 @@ line_init(struct line *l)
     l->words = 0;
     l->call.n = 0;
     l->look = false;
-    l->presence = NULL;
+    l->membership = NULL;
     l->name = -1;
     list_init(&l->call.items);
     buf_init(&l->text, 0);
@@ -171,11 +171,11 @@ some_op(struct words *g, enum kind kind, int name)
         .reentry = one_in(g, 4),
         .exact = one_in(g, 2),
         .shared = one_in(g, 2),
-        .place = one_in(g, 2),
+        .ticket = one_in(g, 2),
         .limit = 1 + rng_below(&g->rng, 3),
         .lease_us = leases[rng_below(&g->rng, COUNT(leases))] * US_PER_MS,
         .token_floor = one_in(g, 4) ? (uint64_t)g->now_us + rng_below(&g->rng, 1000000) : 0,
-        .stamp = one_in(g, 4) ? g->stamp[name] + rng_below(&g->rng, 5) - 2 : g->stamp[name],
+        .expiry_ms = one_in(g, 4) ? g->expiry_ms[name] + rng_below(&g->rng, 5) - 2 : g->expiry_ms[name],
     };
 
     return op;
@@ -217,38 +217,38 @@ make_shipped(struct words *g, struct line *l)
 
 /* A daemon says that it is there; in troubled times now and then as another process, or as one that leaves. */
 static void
-make_presence(struct words *g, struct line *l, struct epoch *e)
+make_membership(struct words *g, struct line *l, struct epoch *e)
 {
     static const int64_t graces[] = {5, 50, 200};
-    bool trouble = g->phase.trouble;
+    bool last_failure = g->phase.last_failure;
 
-    if (trouble && one_in(g, 12)) {
+    if (last_failure && one_in(g, 12)) {
         e->former[0] = one_in(g, 2) ? e->nonce : 0;
         e->nonce = rng_next(&g->rng);
     }
-    if (trouble && one_in(g, 12)) {
+    if (last_failure && one_in(g, 12)) {
         e->number = e->reclaimed = 0; /* a process that knows nothing */
         e->until_ms = 0;
         e->open[0] = e->now[0] = '\0';
         e->peers_n = 0;
     }
-    e->leaving = trouble && one_in(g, 12);
-    e->stranded = trouble && one_in(g, 6);
-    e->strict = trouble && one_in(g, 6);
-    e->blind = trouble && one_in(g, 6);
+    e->leaving = last_failure && one_in(g, 12);
+    e->rolled_back = last_failure && one_in(g, 6);
+    e->strict = last_failure && one_in(g, 6);
+    e->members_unknown = last_failure && one_in(g, 6);
     snprintf(e->channel, sizeof(e->channel), "%s", one_in(g, 2) ? "here" : "there");
     e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
-    e->reclaimed = !trouble || one_in(g, 2) ? e->number : 0;
-    l->presence = e;
+    e->reclaimed = !last_failure || one_in(g, 2) ? e->number : 0;
+    l->membership = e;
     l->then = *e;
     l->words = epoch_words(&l->then, one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, &l->text, l->word);
 }
 
 void
-words_presence(struct words *g, struct line *l, int daemon)
+words_membership(struct words *g, struct line *l, int daemon)
 {
     line_init(l);
-    make_presence(g, l, &g->daemon[daemon]);
+    make_membership(g, l, &g->daemon[daemon]);
 }
 
 /* What an old snapshot or a replica would bring: the epoch of another process, and older. */
@@ -302,10 +302,10 @@ words_next(struct words *g, struct line *l)
 
     line_init(l);
     if (p->shipped > 0 && one_in(g, 30)) {
-        make_presence(g, l, &g->daemon[rng_below(&g->rng, UUIDS)]);
+        make_membership(g, l, &g->daemon[rng_below(&g->rng, UUIDS)]);
         return;
     }
-    if (p->trouble && one_in(g, 300)) {
+    if (p->last_failure && one_in(g, 300)) {
         make_old(g, l);
     } else if (d < p->raw) {
         (void)put_raw(g, l);
@@ -327,10 +327,10 @@ words_next(struct words *g, struct line *l)
 void
 words_answer(struct words *g, const struct line *l, const struct reply *r)
 {
-    if (l->presence != NULL) {
-        (void)epoch_answer(l->presence, r);
+    if (l->membership != NULL) {
+        (void)epoch_answer(l->membership, r);
     } else if (l->call.n > 0 && l->call.verb != VERB_CLEAR && r->type == REPLY_ARRAY && r->item[1]->n == 1) {
-        g->stamp[l->name] = r->item[3]->n;
+        g->expiry_ms[l->name] = r->item[3]->n;
     }
 }
 
@@ -348,7 +348,7 @@ words_phase(struct words *g)
     g->phase.names = 1 + rng_below(&g->rng, NAMES);
     g->phase.owners = 1 + rng_below(&g->rng, OWNERS);
     g->phase.uuids = 1 + rng_below(&g->rng, UUIDS);
-    g->phase.trouble = one_in(g, 3);
+    g->phase.last_failure = one_in(g, 3);
     g->phase.value = (enum value_format)rng_below(&g->rng, VALUES);
     for (int i = 0; i < NAMES; i++) {
         g->phase.kind[i] = (enum kind)rng_below(&g->rng, KINDS);

@@ -7,7 +7,7 @@
 
 /* From now on, and for so long, a lock may be lost for which nobody is to blame. */
 void
-trouble(struct world *w, int64_t for_us)
+last_failure(struct world *w, int64_t for_us)
 {
     int64_t us = w->now_us + for_us;
 
@@ -29,7 +29,7 @@ static void
 excuse(struct world *w)
 {
     w->excused_us = w->now_us + longest_lease_us(w);
-    trouble(w, 0);
+    last_failure(w, 0);
 }
 
 enum { GUARDED_US = 15 * 1000 * 1000 }; /* longer than the network keeps anything */
@@ -70,15 +70,15 @@ cut_some_link(struct world *w)
     struct list *pos, *nxt;
     int64_t which;
 
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         n++;
     }
     which = below(w, n > 0 ? (int64_t)n : 1);
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         if (which-- == 0) {
-            trouble(w, 0);
+            last_failure(w, 0);
             turns_harm(w, container_of(pos, struct conn, node)->daemon, SIGHT_CUT_IN_RUN);
             conn_cut(container_of(pos, struct conn, node), chance(w, 70000));
             return;
@@ -112,7 +112,7 @@ lose(struct world *w, enum fault how, struct sim_redis *old)
 {
     if (how == FAULT_FLUSHALL) {
         sim_redis_flush(w->server.redis);
-        trouble(w, US_PER_S);
+        last_failure(w, US_PER_S);
     } else {
         server_restart(w, old, how == FAULT_FAILOVER_LOSSY);
     }
@@ -148,7 +148,7 @@ lose_again(struct world *w)
         int64_t us = between(w, 500, 6000) * US_PER_MS;
 
         d->no_there_us = w->now_us + us;
-        trouble(w, us + 2 * US_PER_S);
+        last_failure(w, us + 2 * US_PER_S);
     }
 }
 
@@ -210,13 +210,13 @@ no_links(struct world *w, struct daemon *d)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         struct conn *c = container_of(pos, struct conn, node);
 
         if (c->id == d->renewed_on && c->daemon == d && c->bev != NULL && c->open) {
             d->no_links_us = w->now_us + between(w, 2000, 14000) * US_PER_MS;
-            trouble(w, 0); /* what is under way there */
+            last_failure(w, 0); /* what is under way there */
             conn_cut(c, true);
             return;
         }
@@ -233,7 +233,7 @@ jump(struct world *w, int64_t sign, int64_t us)
     } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
         w->late_guards_us = w->now_us + us + GUARDED_US;
         w->set_back_us = w->now_us;
-        trouble(w, us);
+        last_failure(w, us);
     }
 }
 
@@ -246,7 +246,7 @@ nature_set_back(struct conn *c)
 
     w->rng = ~usual; /* all other dice stay what they were */
     c->held_until_us = w->now_us + between(w, 1100, 5000) * US_PER_MS;
-    trouble(w, c->held_until_us - w->now_us + 2 * US_PER_S);
+    last_failure(w, c->held_until_us - w->now_us + 2 * US_PER_S);
     jump(w, -1, w->back_under_us);
     w->back_under_us = 0;
     w->rng = usual;
@@ -261,7 +261,7 @@ nature_crash(struct daemon *d)
     if (d->alive) {
         turns_harm(w, d, SIGHT_CRASH_IN_RUN);
         d->back_us = w->now_us + draw_while(w, 5000);
-        trouble(w, d->back_us - w->now_us);
+        last_failure(w, d->back_us - w->now_us);
         daemon_stop(d);
     }
 }
@@ -275,7 +275,7 @@ lose_power(struct daemon *d)
     if (d->alive) {
         nature_crash(d);
         d->back_us = w->now_us + between(w, 1000, 8000) * US_PER_MS;
-        trouble(w, d->back_us - w->now_us + 8 * US_PER_S);
+        last_failure(w, d->back_us - w->now_us + 8 * US_PER_S);
         state_power_lost(d);
     }
 }
@@ -350,26 +350,26 @@ nature_strikes(struct daemon *d, enum fault f)
         break;
     case FAULT_PARTITION_THERE:
         d->no_there_us = w->now_us + us;
-        trouble(w, us + 2 * US_PER_S);
+        last_failure(w, us + 2 * US_PER_S);
         break;
     case FAULT_PARTITION_BACK:
         d->no_back_us = w->now_us + us;
-        trouble(w, us + 2 * US_PER_S);
+        last_failure(w, us + 2 * US_PER_S);
         break;
     case FAULT_SLOW_LINK:
         d->slow_us = between(w, 5, 500) * US_PER_MS;
         d->slow_until_us = w->now_us + 2 * us;
-        trouble(w, 2 * us + 2 * US_PER_S);
+        last_failure(w, 2 * us + 2 * US_PER_S);
         break;
     case FAULT_REDIS_PAUSE:
         turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
         w->server.paused_until_us = w->now_us + us;
-        trouble(w, us);
+        last_failure(w, us);
         break;
     case FAULT_DAEMON_PAUSE:
         turns_harm(w, d, SIGHT_PAUSE_IN_RUN);
         d->paused_until_us = w->now_us + 2 * us;
-        trouble(w, 2 * us);
+        last_failure(w, 2 * us);
         break;
     case FAULT_STOPPED_AT_WRITE:
         d->stops_at_write = d->alive;
@@ -392,12 +392,12 @@ nature_strikes(struct daemon *d, enum fault f)
     case FAULT_REDIS_FULL:
         w->server.full_until_us = w->now_us + us;
         sim_redis_full(w->server.redis, true);
-        trouble(w, us);
+        last_failure(w, us);
         break;
     case FAULT_DENIED:
         w->server.denied = (int)below(w, 4);
         w->server.denied_until_us = w->now_us + us;
-        trouble(w, us + 2 * US_PER_S);
+        last_failure(w, us + 2 * US_PER_S);
         break;
     case FAULT_RESTART_CLEAN:
     case FAULT_FAILOVER_CLEAN:
@@ -510,7 +510,7 @@ nature_rests(struct world *w)
     if (w->server.old != NULL) {
         sim_redis_free(&w->server.old);
     }
-    trouble(w, 15 * US_PER_S); /* what is under way may come late yet */
+    last_failure(w, 15 * US_PER_S); /* what is under way may come late yet */
     for (int d = 0; d < w->habit.daemons; d++) {
         struct daemon *dm = &w->daemon[d];
 

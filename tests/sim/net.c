@@ -37,7 +37,7 @@ net_delay(struct world *w, struct daemon *d)
             more_us *= 2;
         }
         us += below(w, more_us);
-        trouble(w, us);
+        last_failure(w, us);
     }
     return us;
 }
@@ -49,14 +49,14 @@ no_more_links(struct world *w, struct daemon *d)
     struct list *pos, *nxt;
     int links = 0;
 
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         const struct conn *c = container_of(pos, struct conn, node);
 
         links += c->daemon == d && c->life == d->life && c->bev != NULL && c->open;
     }
     if (links < w->habit.links + 1) { /* of those of locks, that of renewals, and the subscriptions' */
-        trouble(w, d->no_links_us - w->now_us + 4 * US_PER_S);
+        last_failure(w, d->no_links_us - w->now_us + 4 * US_PER_S);
     }
 }
 
@@ -233,7 +233,7 @@ arrives(struct conn *c, struct parcel *p)
         trace(w, who(c), "conn %d: %d bytes lost", (int)c->id, (int)p->n);
     } else if (fault(w, FAULT_CUT_REQUEST)) {
         trace(w, who(c), "conn %d: cut, request lost", (int)c->id);
-        trouble(w, 0);
+        last_failure(w, 0);
         conn_cut(c, chance(w, 70000));
     } else {
         server_runs(c, p);
@@ -289,7 +289,7 @@ conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
     }
     if (!pushed && fault(w, FAULT_SWALLOWED)) {
         trace(w, who(c), "conn %d: reply swallowed", (int)c->id);
-        trouble(w, 3 * US_PER_S);
+        last_failure(w, 3 * US_PER_S);
         c->mute = true;
         return;
     }
@@ -297,7 +297,7 @@ conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
         cut = true;
         n = (size_t)below(w, (int64_t)n);
         trace(w, who(c), "conn %d: cut, reply lost", (int)c->id);
-        trouble(w, 0);
+        last_failure(w, 0);
     }
     at_us = at_us > c->daemon->no_back_us ? at_us : c->daemon->no_back_us;
     send_back(c, parcel_new(c, HAPPENS_BACK, bytes, n), at_us);
@@ -312,7 +312,7 @@ conn_late(struct conn *c, int64_t for_us)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->back)
+    list_for_each_safe(pos, nxt, &c->back)
     {
         struct parcel *p = container_of(pos, struct parcel, node);
 

@@ -189,7 +189,7 @@ look_for(void *ctx, const struct core_waiter_view *v)
 }
 
 bool
-has_place(const struct daemon *d, const struct name *n, uint64_t session)
+has_ticket(const struct daemon *d, const struct name *n, uint64_t session)
 {
     struct waiter one = {.session = session};
 

@@ -279,7 +279,7 @@ stops_here(struct daemon *d)
     d->stops_at_write = false;
     d->unwritten = true;
     d->paused_until_us = w->now_us + between(w, 100, 2 * w->habit.lease_us / US_PER_MS) * US_PER_MS;
-    trouble(w, d->paused_until_us - w->now_us);
+    last_failure(w, d->paused_until_us - w->now_us);
     sight(w, SIGHT_STOPPED_AT_WRITE);
     trace(w, "nature", "daemon %d stops before it writes", d->index);
     return true;

@@ -151,7 +151,7 @@ draw_habits(struct world *w)
     h->lease_us = between(w, 2000, 12000) * US_PER_MS;
     h->poll_us = between(w, 1000, 6000) * US_PER_MS;
     h->owner_grace_us = chance(w, 30000) ? 0 : between(w, 100, 3000) * US_PER_MS;
-    h->place_grace_us = chance(w, 30000) ? 0 : between(w, 100, 2000) * US_PER_MS;
+    h->queue_grace_us = chance(w, 30000) ? 0 : between(w, 100, 2000) * US_PER_MS;
     h->handoff_us = chance(w, 30000) ? 10 * US_PER_MS : between(w, 1, 30000) * US_PER_MS;
     h->linger_us = chance(w, 30000) ? between(w, 1, 2000) * US_PER_MS : 0;
     h->handoffs = chance(w, 20000) ? 0 : (int)between(w, 2, 64);

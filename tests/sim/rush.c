@@ -85,16 +85,16 @@ rush_ticks(struct world *w)
 static void
 session_rushes(struct daemon *d, struct session *s, int name)
 {
-    struct slice nobody = {NULL, 0};
+    struct slice empty_queue = {NULL, 0};
 
     if (!s->open) {
         clients_open(d, s);
     } else if (s->asked_n == 0 && !s->eof) {
         if (s->held[name] > 0) {
             s->held[name]--;
-            clients_ask(d, s, CORE_UNLOCK, name, nobody);
+            clients_ask(d, s, CORE_UNLOCK, name, empty_queue);
         }
-        clients_ask(d, s, CORE_LOCK, name, nobody);
+        clients_ask(d, s, CORE_LOCK, name, empty_queue);
     }
 }
 

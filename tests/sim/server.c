@@ -50,7 +50,7 @@ channel_find(const struct conn *c, struct slice name)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->channels)
+    list_for_each_safe(pos, nxt, &c->channels)
     {
         struct channel *ch = container_of(pos, struct channel, node);
 
@@ -113,7 +113,7 @@ published(void *ctx, struct slice channel, struct slice message)
     int heard = 0;
 
     buf_init(&out, 0);
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         struct conn *c = container_of(pos, struct conn, node);
 
@@ -478,7 +478,7 @@ server_runs(struct conn *c, struct parcel *p)
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         if (fault(w, errors[i].fault)) {
             trace(w, "redis", "conn %d: %.*s", (int)c->id, (int)strlen(errors[i].text) - 2, errors[i].text);
-            trouble(w, 0);
+            last_failure(w, 0);
             if (errors[i].runs) {
                 run_words(c, words, word, errors[i].text);
             } else {
@@ -500,7 +500,7 @@ server_late(struct world *w, int64_t for_us)
     struct list *pos, *nxt;
     bool seen[DAEMONS] = {false};
 
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         struct conn *c = container_of(pos, struct conn, node);
 
@@ -536,8 +536,8 @@ begin_life(struct world *w, uint64_t life, struct sim_redis *data, bool promote)
     s->promoted = promote;
     memset(s->loaded, 0, sizeof(s->loaded));
     s->down_until_us = w->now_us + between(w, 1, 2000) * US_PER_MS;
-    trouble(w, s->down_until_us - w->now_us);
-    list_each(pos, nxt, &s->conns)
+    last_failure(w, s->down_until_us - w->now_us);
+    list_for_each_safe(pos, nxt, &s->conns)
     {
         conn_cut(container_of(pos, struct conn, node), !promote || chance(w, 50000));
     }

@@ -197,15 +197,15 @@ struct session {
 };
 
 /*
- * What a state directory has (serve/identity.h, serve/held.h): the records that the core wants kept, the ids and the
+ * What a state directory has (serve/identity.h, serve/state_file.h): the records that the core wants kept, the ids and the
  * token on the first page, and who this daemon is.
  */
 struct state {
     uint64_t self;               /* whom the uuid is made of; 0 = nobody yet */
     uint64_t nonce[BACKEND_FORMERS + 1]; /* of this process, then of those before it */
-    struct core_kept *record, *written;  /* owned; now, and as a page was last written to the disk */
+    struct core_record *record, *written;  /* owned; now, and as a page was last written to the disk */
     size_t n, room, written_n, written_room;
-    struct core_kept_owner *owner;       /* owned; named owners that no session uses */
+    struct core_owner_record *owner;       /* owned; named owners that no session uses */
     size_t owners_n, owners_room;
     uint64_t serial, token, epoch;
     bool others;
@@ -308,7 +308,7 @@ struct name {
 /* How busy a seed is. */
 struct habit {
     int daemons, sessions, names, links;
-    int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, place_grace_us, handoff_us, linger_us;
+    int64_t think_us, delay_us, lease_us, poll_us, owner_grace_us, queue_grace_us, handoff_us, linger_us;
     int handoffs, rush;
     int monitors; /* who hear every channel, by a pattern, and want nothing */
     int lock, unlock, renew, many, gone, eof, shared, named, leased, nowait, forever, burst, strangers;
@@ -432,8 +432,8 @@ enum kind scripts_kind(int script);
 
 void state_begin(struct daemon *d);                            /* a new process: who it is */
 void state_adopt(struct daemon *d);                            /* its first step */
-void state_keep(struct daemon *d, const struct core_kept *k);
-void state_keep_owner(struct daemon *d, const struct core_kept_owner *k);
+void state_keep(struct daemon *d, const struct core_record *k);
+void state_keep_owner(struct daemon *d, const struct core_owner_record *k);
 void state_forget_owner(struct daemon *d, uint64_t id);
 void state_forget(struct daemon *d, uint64_t claim);
 void state_turn(struct daemon *d);
@@ -491,7 +491,7 @@ void rush_goes_on(struct world *w);
 void nature_begin(struct world *w);
 void nature_ticks(struct world *w);
 void nature_rests(struct world *w);                            /* faults stop, and what is broken is mended */
-void trouble(struct world *w, int64_t for_us);
+void last_failure(struct world *w, int64_t for_us);
 void nature_crash(struct daemon *d);
 void nature_loses_behind(struct world *w);                     /* what Redis has just answered */
 void nature_loses(struct world *w);                            /* Redis loses data now, as was drawn */
@@ -533,7 +533,7 @@ void strangers_act(struct world *w);
 void strangers_lost(struct world *w, bool take);               /* is it still theirs? `take`: and what is free */
 bool stranger_has(const struct world *w, const struct name *n);
 bool lingers(const struct daemon *d, const struct name *n);    /* free, and kept for whoever asks its daemon next */
-bool has_place(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the queue there */
+bool has_ticket(const struct daemon *d, const struct name *n, uint64_t session); /* it waits in the queue there */
 void check_freed(struct world *w);                              /* what a process has left, by the one after it */
 void check_left_behind(struct world *w);                        /* some seconds after everybody has left */
 void check_caps(struct daemon *d);

@@ -1,6 +1,6 @@
 /*
- * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/held.c have in the state directory,
- * and what serve/keeper.c does with it.
+ * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/state_file.c have in the state directory,
+ * and what serve/state_store.c does with it.
  *
  * A record is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had never
  * been; and all is in the order of the program. So a process that dies leaves what it has done up to some action, and
@@ -12,8 +12,8 @@
 
 #include "tests/sim/sim.h"
 
-/* As in held.c. */
-enum { HELD_BLOCK = 1 << 20, POWER_LOSS_IDS = 64 * HELD_BLOCK };
+/* As in state_file.c. */
+enum { STATE_FILE_BLOCK = 1 << 20, POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
 
 static const char *
 who(const struct daemon *d)
@@ -23,8 +23,8 @@ who(const struct daemon *d)
     return names[d->index];
 }
 
-static struct core_kept *
-room_for(struct core_kept **record, size_t *room, size_t n)
+static struct core_record *
+room_for(struct core_record **record, size_t *room, size_t n)
 {
     if (n > *room) {
         *room = 2 * n;
@@ -36,8 +36,8 @@ room_for(struct core_kept **record, size_t *room, size_t n)
     return *record;
 }
 
-static struct core_kept *
-find(struct core_kept *record, size_t n, uint64_t claim)
+static struct core_record *
+find(struct core_record *record, size_t n, uint64_t claim)
 {
     for (size_t i = n; i-- > 0;) {
         if (record[i].part.claim == claim) {
@@ -48,10 +48,10 @@ find(struct core_kept *record, size_t n, uint64_t claim)
 }
 
 void
-state_keep(struct daemon *d, const struct core_kept *k)
+state_keep(struct daemon *d, const struct core_record *k)
 {
     struct state *s = &d->state;
-    struct core_kept *r = find(s->record, s->n, k->part.claim);
+    struct core_record *r = find(s->record, s->n, k->part.claim);
 
     if (r == NULL) {
         (void)room_for(&s->record, &s->room, s->n + 1);
@@ -69,7 +69,7 @@ void
 state_forget(struct daemon *d, uint64_t claim)
 {
     struct state *s = &d->state;
-    struct core_kept *r = find(s->record, s->n, claim);
+    struct core_record *r = find(s->record, s->n, claim);
 
     if (r != NULL) {
         *r = s->record[--s->n];
@@ -77,7 +77,7 @@ state_forget(struct daemon *d, uint64_t claim)
 }
 
 void
-state_keep_owner(struct daemon *d, const struct core_kept_owner *k)
+state_keep_owner(struct daemon *d, const struct core_owner_record *k)
 {
     struct state *s = &d->state;
 
@@ -119,13 +119,13 @@ state_begin(struct daemon *d)
     s->nonce[0] = d->life * 1000 + (uint64_t)d->index + 1;
 }
 
-/* Deadlines of another boot mean nothing (held_load). */
+/* Deadlines of another boot mean nothing (state_file_load). */
 void
 state_adopt(struct daemon *d)
 {
     struct state *s = &d->state;
-    struct core_adoption a = {.serial = s->serial, .token = s->token, .n = s->n};
-    struct core_kept_owner *owners;
+    struct core_restored a = {.serial = s->serial, .token = s->token, .n = s->n};
+    struct core_owner_record *owners;
     size_t room = 0;
 
     if (!d->keeps) {
@@ -152,9 +152,9 @@ state_adopt(struct daemon *d)
             a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
         }
     }
-    s->serial = a.serial + 2 * HELD_BLOCK;
+    s->serial = a.serial + 2 * STATE_FILE_BLOCK;
     check_adopted(d, s->other_boot);
-    daemon_step(d, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    daemon_step(d, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     trace(d->world, who(d), "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
           (int)a.held, (int)a.places, (int)a.freed, (int)a.lost, (int)a.failed);
     if (a.failed > 0) {
@@ -175,7 +175,7 @@ state_adopt(struct daemon *d)
     free(owners);
 }
 
-/* As keeper_turn() and held_serial(). */
+/* As state_store_turn() and state_file_serial(). */
 void
 state_turn(struct daemon *d)
 {
@@ -185,8 +185,8 @@ state_turn(struct daemon *d)
         return;
     }
     t = core_totals(d->core);
-    if (t.serial + HELD_BLOCK > d->state.serial) {
-        d->state.serial = t.serial + 2 * HELD_BLOCK;
+    if (t.serial + STATE_FILE_BLOCK > d->state.serial) {
+        d->state.serial = t.serial + 2 * STATE_FILE_BLOCK;
     }
     if (d->freeing && t.freeing == 0) {
         d->freeing = false;
@@ -215,7 +215,7 @@ state_power_lost(struct daemon *d)
     size_t n = 0;
 
     for (size_t i = 0; i < s->written_n; i++) {
-        struct core_kept *r = find(s->record, s->n, s->written[i].part.claim);
+        struct core_record *r = find(s->record, s->n, s->written[i].part.claim);
 
         if (chance(w, 50000)) {
             continue;

@@ -23,7 +23,7 @@ enum { QUIET_US = 3000 * 1000, SLACK_US = 25 * 1000, FREE_US = 20 * 1000, DELAY_
 static bool
 has_turns(const struct name *n)
 {
-    return !n->broken && (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_PLACED)) == 0;
+    return !n->broken && (kind_rows[n->kind].flags & (KIND_F_SHARED | KIND_F_PERMITS | KIND_F_TICKETS)) == 0;
 }
 
 /* The last thing that went wrong has been got over. */
@@ -53,7 +53,7 @@ turns_op(struct daemon *d, const struct core_op *op, enum core_action_type verb)
         e->acquire = op->op;
         break;
     case CORE_EXTEND:
-        e->renew = op->exact || op->place ? e->renew : op->op;
+        e->renew = op->exact || op->ticket ? e->renew : op->op;
         break;
     case CORE_RELEASE:
         e->release = op->holds == 0 && op->rest == 0 ? op->op : e->release;
@@ -178,7 +178,7 @@ has_channel(const struct conn *c, struct slice channel)
 {
     struct list *pos, *nxt;
 
-    list_each(pos, nxt, &c->channels)
+    list_for_each_safe(pos, nxt, &c->channels)
     {
         const struct channel *ch = container_of(pos, struct channel, node);
 
@@ -204,7 +204,7 @@ is_subscribed(const struct world *w, const struct daemon *d, const struct name *
     buf_init(&channel, 0);
     call_channel(n->kind, slice_of(n->text), &channel);
 
-    list_each(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &w->server.conns)
     {
         const struct conn *c = container_of(pos, struct conn, node);
 

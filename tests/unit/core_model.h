@@ -33,7 +33,7 @@ struct model_key {
     int64_t expires_us;
     struct model_hold hold[MODEL_ENTRIES]; /* the others */
     size_t holds_n;
-    struct model_place place[MODEL_ENTRIES]; /* first come, first served */
+    struct model_place ticket[MODEL_ENTRIES]; /* first come, first served */
     size_t places_n;
 };
 
@@ -119,7 +119,7 @@ model_is_mine(const struct model_key *k, const struct model_call *c)
     if (!model_is_held(k, c->now_us)) {
         return false;
     }
-    return c->op.kind == KIND_COUNTER ? c->op.stamp == k->expires_us : k->owner == model_owner(c->daemon, c->op.owner);
+    return c->op.kind == KIND_COUNTER ? c->op.expiry_ms == k->expires_us : k->owner == model_owner(c->daemon, c->op.owner);
 }
 
 static inline void
@@ -136,7 +136,7 @@ model_acquire_one(struct model *m, struct model_key *k, struct model_call *c)
         model_lengthen(c, &k->expires_us);
         k->owner = model_owner(c->daemon, c->op.owner);
         k->holds = c->op.holds;
-        c->d->stamp = k->expires_us;
+        c->d->expiry_ms = k->expires_us;
         model_grant(m, c);
     }
 }
@@ -149,7 +149,7 @@ model_extend_one(struct model_key *k, struct model_call *c)
         return;
     }
     model_lengthen(c, &k->expires_us);
-    c->d->stamp = k->expires_us;
+    c->d->expiry_ms = k->expires_us;
 }
 
 /* ---- places ---- */
@@ -158,8 +158,8 @@ static inline struct model_place *
 model_place_of(struct model_key *k, uint64_t owner)
 {
     for (size_t i = 0; i < k->places_n; i++) {
-        if (k->place[i].owner == owner) {
-            return &k->place[i];
+        if (k->ticket[i].owner == owner) {
+            return &k->ticket[i];
         }
     }
     return NULL;
@@ -171,7 +171,7 @@ model_stale(const struct model_key *k, uint64_t owner, int64_t now_us)
 {
     size_t n = 0;
 
-    while (n < k->places_n && k->place[n].owner != owner && k->place[n].until_us <= now_us) {
+    while (n < k->places_n && k->ticket[n].owner != owner && k->ticket[n].until_us <= now_us) {
         n++;
     }
     return n;
@@ -181,14 +181,14 @@ static inline void
 model_call_head(struct model *m, const struct model_key *k, int name)
 {
     if (k->places_n > 0) {
-        m->wake(m->ctx, name, k->place[0].owner);
+        m->wake(m->ctx, name, k->ticket[0].owner);
     }
 }
 
 static inline void
 model_drop(struct model *m, struct model_key *k, int name, size_t stale, int64_t now_us)
 {
-    memmove(k->place, k->place + stale, (k->places_n - stale) * sizeof(k->place[0]));
+    memmove(k->ticket, k->ticket + stale, (k->places_n - stale) * sizeof(k->ticket[0]));
     k->places_n -= stale;
     m->stale_heads += (unsigned)stale;
     if (stale > 0 && !model_is_held(k, now_us)) {
@@ -205,7 +205,7 @@ model_leave(struct model_key *k, uint64_t owner)
     if (p == NULL) {
         return false;
     }
-    memmove(p, p + 1, (size_t)(k->place + k->places_n - (p + 1)) * sizeof(*p));
+    memmove(p, p + 1, (size_t)(k->ticket + k->places_n - (p + 1)) * sizeof(*p));
     k->places_n--;
     return true;
 }
@@ -215,7 +215,7 @@ model_acquire_fair(struct model *m, struct model_key *k, int name, struct model_
 {
     uint64_t owner = model_owner(c->daemon, c->op.owner);
     size_t stale = model_stale(k, owner, c->now_us);
-    bool next = stale == k->places_n || k->place[stale].owner == owner;
+    bool next = stale == k->places_n || k->ticket[stale].owner == owner;
     bool held = model_is_held(k, c->now_us);
     struct model_place *p = model_place_of(k, owner);
     int64_t until_us = c->now_us + c->op.lease_us;
@@ -228,15 +228,15 @@ model_acquire_fair(struct model *m, struct model_key *k, int name, struct model_
         }
         return;
     }
-    model_taken(c, held ? k->expires_us : k->place[stale].until_us);
-    if (c->op.place && p != NULL) {
+    model_taken(c, held ? k->expires_us : k->ticket[stale].until_us);
+    if (c->op.ticket && p != NULL) {
         p->until_us = until_us > p->until_us ? until_us : p->until_us;
-    } else if (c->op.place) {
+    } else if (c->op.ticket) {
         assert(k->places_n < MODEL_ENTRIES);
-        k->place[k->places_n++] = (struct model_place){owner, until_us};
+        k->ticket[k->places_n++] = (struct model_place){owner, until_us};
         m->places_taken++;
     }
-    c->d->placed = c->op.place || p != NULL;
+    c->d->has_ticket = c->op.ticket || p != NULL;
     model_drop(m, k, name, stale, c->now_us);
 }
 
@@ -259,7 +259,7 @@ model_extend_place(struct model *m, struct model_key *k, int name, struct model_
 static inline void
 model_release_one(struct model *m, struct model_key *k, int name, struct model_call *c)
 {
-    bool mine = model_is_mine(k, c), placed;
+    bool mine = model_is_mine(k, c), has_ticket;
 
     if (c->op.holds > 0) {
         k->holds = mine ? c->op.holds : k->holds;
@@ -267,13 +267,13 @@ model_release_one(struct model *m, struct model_key *k, int name, struct model_c
         return;
     }
     k->owner = mine ? 0 : k->owner;
-    placed = model_leave(k, model_owner(c->daemon, c->op.owner));
-    m->places_given_back += placed;
+    has_ticket = model_leave(k, model_owner(c->daemon, c->op.owner));
+    m->places_given_back += has_ticket;
     model_drop(m, k, name, model_stale(k, 0, c->now_us), c->now_us);
-    if (!mine && !placed) {
+    if (!mine && !has_ticket) {
         c->d->outcome = CORE_GONE_IN_REDIS;
     } else if (!model_is_held(k, c->now_us)) {
-        c->d->outsiders = (int64_t)m->listeners(m->ctx, name);
+        c->d->remote_subscribers = (int64_t)m->listeners(m->ctx, name);
         m->wake(m->ctx, name, 0);
         model_call_head(m, k, name);
     }
@@ -345,7 +345,7 @@ model_acquire_rw(struct model *m, struct model_key *k, struct model_call *c)
         h->writes = c->op.holds;
     }
     model_lengthen(c, &k->expires_us);
-    c->d->stamp = k->expires_us;
+    c->d->expiry_ms = k->expires_us;
     model_grant(m, c);
 }
 
@@ -376,7 +376,7 @@ model_extend_rw(struct model_key *k, struct model_call *c)
     others_us = model_longest(k, h);
     model_lengthen(c, &k->expires_us);
     k->expires_us = k->expires_us > others_us ? k->expires_us : others_us;
-    c->d->stamp = until_us;
+    c->d->expiry_ms = until_us;
 }
 
 static inline void
@@ -400,14 +400,14 @@ model_release_rw(struct model *m, struct model_key *k, int name, struct model_ca
         if (h->reads > 0 && h->until_us < c->now_us + c->op.lease_us) {
             h->until_us = c->now_us + c->op.lease_us;
         }
-        c->d->stamp = k->expires_us;
+        c->d->expiry_ms = k->expires_us;
     } else {
         model_exit(k, h);
         k->expires_us = k->holds_n > 0 ? model_longest(k, NULL) : 0;
         k->holds_n = c->now_us < k->expires_us ? k->holds_n : 0;
     }
     if (wrote || k->holds_n == 0) {
-        c->d->outsiders = (int64_t)m->listeners(m->ctx, name);
+        c->d->remote_subscribers = (int64_t)m->listeners(m->ctx, name);
         m->wake(m->ctx, name, 0);
     }
 }
@@ -433,7 +433,7 @@ model_acquire_permit(struct model *m, struct model_key *k, int name, struct mode
     } else {
         h = model_enter(k, c);
         model_lengthen(c, &h->until_us);
-        c->d->stamp = h->until_us;
+        c->d->expiry_ms = h->until_us;
         model_grant(m, c);
     }
     if (k->holds_n < before && k->holds_n < c->op.limit) {
@@ -451,7 +451,7 @@ model_extend_permit(struct model_key *k, struct model_call *c)
         return;
     }
     model_lengthen(c, &h->until_us);
-    c->d->stamp = h->until_us;
+    c->d->expiry_ms = h->until_us;
 }
 
 static inline void
@@ -464,7 +464,7 @@ model_release_permit(struct model *m, struct model_key *k, int name, struct mode
     }
     if (h != NULL) {
         model_exit(k, h);
-        c->d->outsiders = (int64_t)m->listeners(m->ctx, name);
+        c->d->remote_subscribers = (int64_t)m->listeners(m->ctx, name);
         m->wake(m->ctx, name, 0);
     }
 }
@@ -486,7 +486,7 @@ model_is_held_by_any(const struct model_key *k, enum kind kind, int64_t now_us)
 static inline void
 model_clear(struct model *m, struct model_key *k, int name, struct model_call *c)
 {
-    c->d->stamp = model_is_held_by_any(k, c->op.kind, c->now_us);
+    c->d->expiry_ms = model_is_held_by_any(k, c->op.kind, c->now_us);
     k->owner = 0;
     k->holds_n = 0;
     m->wake(m->ctx, name, 0);
@@ -514,7 +514,7 @@ model_extend(struct model *m, struct model_key *k, int name, struct model_call *
 {
     if (c->op.exact && model_too_late(m, c)) {
         c->d->outcome = CORE_DOWN;
-    } else if (c->op.place) {
+    } else if (c->op.ticket) {
         model_extend_place(m, k, name, c);
     } else if (c->op.kind == KIND_RW) {
         model_extend_rw(k, c);

@@ -21,14 +21,14 @@ open_keeping(struct world *w)
 }
 
 /* The process is killed: its sessions and whatever it waited for are gone. The next one adopts, `us` later. */
-static inline struct core_adoption
+static inline struct core_restored
 restart_as(struct world *w, int64_t us, bool same_boot)
 {
     static const struct hash_key key = {3, 4};
-    struct core_kept kept[64];
-    struct core_kept_owner owner[64];
+    struct core_record kept[64];
+    struct core_owner_record owner[64];
     char owner_text[64][WORLD_TEXT];
-    struct core_adoption a = {.kept = kept,
+    struct core_restored a = {.kept = kept,
                               .n = w->kept_n,
                               .owner = owner,
                               .owners_n = same_boot ? w->kept_owners_n : 0,
@@ -60,14 +60,14 @@ restart_as(struct world *w, int64_t us, bool same_boot)
     w->now_us += us;
     w->core = core_new(&w->conf, &key, &w->metrics, (struct core_sink){world_sink, w});
     ck_assert_ptr_nonnull(w->core);
-    world_step(w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    world_step(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     return a;
 }
 
 #define restarts(w) restart_as(w, MS(50), true)
 
 static inline void
-adopted(struct core_adoption a, size_t held, size_t places, size_t freed, size_t lost)
+adopted(struct core_restored a, size_t held, size_t places, size_t freed, size_t lost)
 {
     ck_assert_msg(a.held == held && a.places == places && a.freed == freed && a.lost == lost && a.failed == 0,
                   "held %zu, places %zu, freed %zu, lost %zu, failed %zu", a.held, a.places, a.freed, a.lost, a.failed);

@@ -56,21 +56,21 @@ struct news {
 
 /* What is kept of a claim for the next process. */
 struct kept {
-    struct core_kept kept;
+    struct core_record kept;
     char name[WORLD_TEXT], key[WORLD_TEXT], owner[WORLD_TEXT];
 };
 
 /* A named owner that no session uses. */
 struct kept_owner {
-    struct core_kept_owner kept;
+    struct core_owner_record kept;
     char name[WORLD_TEXT];
 };
 
 /* Redis is asked who listens. */
-struct probed {
+struct polled {
     uint64_t op;
     size_t n;
-    char key[CORE_PROBE_MAX][WORLD_TEXT];
+    char key[CORE_WAITER_POLL_MAX][WORLD_TEXT];
     int64_t at_us;
 };
 
@@ -90,7 +90,7 @@ struct world {
     size_t kept_owners_n, kept_owners_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
-    struct probed probe;               /* the last one */
+    struct polled waiter_poll;               /* the last one */
     unsigned probes_n;                 /* how many there were */
     uint64_t reclaimed;                /* epoch of the last RECLAIMED */
     unsigned reclaimed_n;              /* how many there were */
@@ -158,7 +158,7 @@ world_kept(const struct world *w, uint64_t claim)
 }
 
 static inline void
-world_keep(struct world *w, const struct core_kept *k)
+world_keep(struct world *w, const struct core_record *k)
 {
     struct kept *r, now;
     bool is_new;
@@ -197,7 +197,7 @@ world_kept_owner(const struct world *w, uint64_t id)
 }
 
 static inline void
-world_keep_owner(struct world *w, const struct core_kept_owner *k)
+world_keep_owner(struct world *w, const struct core_owner_record *k)
 {
     struct kept_owner *r;
 
@@ -243,12 +243,12 @@ world_sink(void *ctx, const struct core_action *a)
         ck_assert_ptr_nonnull(s->p);
         memcpy(s->p, a->say.p, a->say.n);
         break;
-    case CORE_PROBE:
-        ck_assert_uint_ge(a->probe.n, 1);
-        ck_assert_uint_le(a->probe.n, CORE_PROBE_MAX);
-        w->probe = (struct probed){.op = a->probe.op, .n = a->probe.n, .at_us = w->now_us};
-        for (size_t i = 0; i < a->probe.n; i++) {
-            world_text(w->probe.key[i], a->probe.name[i].key);
+    case CORE_WAITER_POLL:
+        ck_assert_uint_ge(a->waiter_poll.n, 1);
+        ck_assert_uint_le(a->waiter_poll.n, CORE_WAITER_POLL_MAX);
+        w->waiter_poll = (struct polled){.op = a->waiter_poll.op, .n = a->waiter_poll.n, .at_us = w->now_us};
+        for (size_t i = 0; i < a->waiter_poll.n; i++) {
+            world_text(w->waiter_poll.key[i], a->waiter_poll.name[i].key);
         }
         w->probes_n++;
         break;

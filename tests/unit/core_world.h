@@ -26,7 +26,7 @@ struct ask {
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
     int64_t linger_us;
-    bool no_place_grace, no_owner_grace; /* else 2 s, 10 s */
+    bool no_queue_grace, no_owner_grace; /* else 2 s, 10 s */
 };
 
 static inline void
@@ -161,7 +161,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
                  .waiters_max = a->waiters_max,
                  .lease_us = a->spec_lease_us != 0 ? a->spec_lease_us : SEC(30),
                  .owner_grace_us = a->no_owner_grace ? 0 : SEC(10),
-                 .place_grace_us = a->no_place_grace ? 0 : SEC(2),
+                 .queue_grace_us = a->no_queue_grace ? 0 : SEC(2),
                  .key = key},
     };
 }
@@ -280,13 +280,13 @@ hint(struct world *w, uint64_t queue)
 static inline void
 watching(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_WATCHING, .lock = queue});
+    happens(w, &(struct core_event){.type = CORE_SUBSCRIBED, .lock = queue});
 }
 
 static inline void
 deaf(struct world *w, uint64_t queue)
 {
-    happens(w, &(struct core_event){.type = CORE_DEAF, .lock = queue});
+    happens(w, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = queue});
 }
 
 /* Redis may have lost what it had; it grants again; a clock has jumped. */
@@ -487,7 +487,7 @@ hears(struct world *w, const char *p, size_t n)
 
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, p, n);
-    world_step(w, &(struct core_event){.type = CORE_HEARD, .heard = {copy, n}});
+    world_step(w, &(struct core_event){.type = CORE_RECEIVED, .heard = {copy, n}});
     free(copy);
 }
 

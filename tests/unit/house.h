@@ -85,7 +85,7 @@ backend_say(struct backend *b, struct slice what)
 
 /* Nor does anybody listen; that is not even said. */
 void
-backend_probe(struct backend *b, const struct core_probe *p)
+backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
     (void)b;
     (void)p;
@@ -160,7 +160,7 @@ answer_all(void)
             .guard_us = now_us,
             .pttl_us = -1,
             .token = verb == CORE_ACQUIRE ? ++redis->token : 0,
-            .stamp = verb == CORE_BREAK_KEY ? 1 : (now_us + op->lease_us) / 1000,
+            .expiry_ms = verb == CORE_BREAK_KEY ? 1 : (now_us + op->lease_us) / 1000,
         };
         redis->env.post(redis->env.ctx, &ev);
         any = true;

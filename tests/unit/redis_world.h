@@ -50,7 +50,7 @@ static struct {
     bool keeps_quiet;       /* that it has been is not said */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
-    void (*probed)(const struct core_event *ev); /* a PROBED was posted */
+    void (*polled)(const struct core_event *ev); /* a PROBED was posted */
     unsigned heard_n;       /* HEARDs posted */
     char heard[20000];      /* what the last one said, NUL behind */
     size_t heard_bytes;
@@ -79,12 +79,12 @@ on_post(void *ctx, const struct core_event *ev)
 {
     (void)ctx;
     ck_assert(!w.inside);
-    if (ev->type == CORE_HEARD) {
+    if (ev->type == CORE_RECEIVED) {
         keep_heard(ev->heard);
         return;
     }
     if (ev->type == CORE_PROBED) {
-        w.probed(ev);
+        w.polled(ev);
         return;
     }
     w.reclaim = ev->type == CORE_RECLAIM ? ev->epoch : w.reclaim;
@@ -492,21 +492,21 @@ acquire(const char *key, enum kind kind, uint64_t owner)
 }
 
 static inline struct core_done
-release(const char *key, enum kind kind, uint64_t owner, int64_t stamp)
+release(const char *key, enum kind kind, uint64_t owner, int64_t expiry_ms)
 {
     struct core_op op = op_on(key, kind, owner);
 
     op.holds = 0;
-    op.stamp = stamp;
+    op.expiry_ms = expiry_ms;
     return run(&op, CORE_RELEASE);
 }
 
 static inline struct core_done
-extend(const char *key, enum kind kind, uint64_t owner, int64_t stamp, int64_t lease_us, bool exact)
+extend(const char *key, enum kind kind, uint64_t owner, int64_t expiry_ms, int64_t lease_us, bool exact)
 {
     struct core_op op = op_on(key, kind, owner);
 
-    op.stamp = stamp;
+    op.expiry_ms = expiry_ms;
     op.lease_us = lease_us;
     op.exact = exact;
     return run(&op, CORE_EXTEND);

@@ -55,8 +55,8 @@ START_TEST(acquire_gives_token_stamp_and_lease)
         ttl_ms = pttl(key);
         ck_assert_int_gt(ttl_ms, LEASE_US / US_PER_MS - 5000 * w.slow);
         ck_assert_int_le(ttl_ms, LEASE_US / US_PER_MS);
-        ck_assert_int_ge(d.stamp, redis_ms + ttl_ms - 5);
-        ck_assert_int_le(d.stamp, redis_ms + 1000 + ttl_ms + 5);
+        ck_assert_int_ge(d.expiry_ms, redis_ms + ttl_ms - 5);
+        ck_assert_int_le(d.expiry_ms, redis_ms + 1000 + ttl_ms + 5);
         ck_assert_int_ge(d.sent_us, before_us);
         ck_assert_int_le(d.sent_us, clock_now_us());
         ck_assert_uint_gt(d.token, (uint64_t)(redis_ms - 60000) * 1000); /* near the time of Redis, in us */
@@ -85,7 +85,7 @@ START_TEST(another_owner_finds_it_taken)
         d = acquire(key, (enum kind)k, 2);
         must(d, CORE_TAKEN);
         ck_assert_int_eq(d.holders, kinds[k].holders);
-        ck_assert(!d.placed);
+        ck_assert(!d.has_ticket);
         ttl_ms = pttl(key);
         ck_assert_int_ge(d.pttl_us, ttl_ms * US_PER_MS); /* the loser has not touched it */
         ck_assert_int_le(ttl_ms, 20000);
@@ -149,7 +149,7 @@ START_TEST(asking_again_finds_oneself)
         again = acquire(key, (enum kind)k, 1);
         must(again, CORE_OK);
         ck_assert_int_gt(pttl(key), 80000); /* but never less */
-        ck_assert(kinds[k].by_beside || again.stamp > first.stamp + 50000);
+        ck_assert(kinds[k].by_beside || again.expiry_ms > first.expiry_ms + 50000);
     }
     ck_assert_str_eq(redis("HVALS reentrant"), "1 ");
     ck_assert_str_eq(redis("HVALS fair"), "1 ");
@@ -227,7 +227,7 @@ START_TEST(a_counter_is_one_and_its_loser_touches_nothing)
         must(acquire("c", KIND_COUNTER, 2), CORE_TAKEN);
     }
     ck_assert_str_eq(redis("GET c"), "1");
-    must(release("c", KIND_COUNTER, 1, d.stamp), CORE_OK); /* and so its expiry has not moved by a ms */
+    must(release("c", KIND_COUNTER, 1, d.expiry_ms), CORE_OK); /* and so its expiry has not moved by a ms */
 }
 END_TEST
 
@@ -240,15 +240,15 @@ START_TEST(renew_lengthens_and_never_shortens)
         const char *key = kind_rows[k].name;
         struct core_done d = acquire(key, (enum kind)k, 1), e;
 
-        e = extend(key, (enum kind)k, 1, d.stamp, 2 * LEASE_US, false);
+        e = extend(key, (enum kind)k, 1, d.expiry_ms, 2 * LEASE_US, false);
         must(e, CORE_OK);
         ck_assert_int_gt(pttl(key), 50000);
-        ck_assert_int_ge(e.stamp, d.stamp + LEASE_US / US_PER_MS);
-        d = extend(key, (enum kind)k, 1, e.stamp, LEASE_US / 3, false);
+        ck_assert_int_ge(e.expiry_ms, d.expiry_ms + LEASE_US / US_PER_MS);
+        d = extend(key, (enum kind)k, 1, e.expiry_ms, LEASE_US / 3, false);
         must(d, CORE_OK);
         ck_assert_int_gt(pttl(key), 50000);
-        ck_assert_int_ge(d.stamp, e.stamp - 2);
-        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK); /* the stamp is still the proof */
+        ck_assert_int_ge(d.expiry_ms, e.expiry_ms - 2);
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK); /* the stamp is still the proof */
     }
 }
 END_TEST
@@ -260,11 +260,11 @@ START_TEST(exact_renew_shortens)
         const char *key = kind_rows[k].name;
         struct core_done d = acquire(key, (enum kind)k, 1), e;
 
-        e = extend(key, (enum kind)k, 1, d.stamp, 9 * US_PER_S, true);
+        e = extend(key, (enum kind)k, 1, d.expiry_ms, 9 * US_PER_S, true);
         must(e, CORE_OK);
         ck_assert(kinds[k].by_beside || pttl(key) <= 9000);
-        ck_assert_int_lt(e.stamp, d.stamp - 10000);
-        must(release(key, (enum kind)k, 1, e.stamp), CORE_OK);
+        ck_assert_int_lt(e.expiry_ms, d.expiry_ms - 10000);
+        must(release(key, (enum kind)k, 1, e.expiry_ms), CORE_OK);
     }
 }
 END_TEST
@@ -278,7 +278,7 @@ START_TEST(renew_never_brings_a_key_back)
             struct core_done d = acquire(key, (enum kind)k, 1);
 
             take_away(key);
-            must(extend(key, (enum kind)k, 1, d.stamp, LEASE_US, exact), CORE_GONE_IN_REDIS);
+            must(extend(key, (enum kind)k, 1, d.expiry_ms, LEASE_US, exact), CORE_GONE_IN_REDIS);
             ck_assert_str_eq(redis("EXISTS %s", key), "0");
         }
     }
@@ -298,11 +298,11 @@ START_TEST(a_former_owner_takes_nothing_away)
         op.lease_us = LEASE_US - 10 * US_PER_S;
         theirs = run(&op, CORE_ACQUIRE);
         must(theirs, CORE_OK);
-        must(extend(key, (enum kind)k, 1, mine.stamp, LEASE_US, false), CORE_GONE_IN_REDIS);
-        must(extend(key, (enum kind)k, 1, mine.stamp, LEASE_US, true), CORE_GONE_IN_REDIS);
-        must(release(key, (enum kind)k, 1, mine.stamp), CORE_GONE_IN_REDIS);
+        must(extend(key, (enum kind)k, 1, mine.expiry_ms, LEASE_US, false), CORE_GONE_IN_REDIS);
+        must(extend(key, (enum kind)k, 1, mine.expiry_ms, LEASE_US, true), CORE_GONE_IN_REDIS);
+        must(release(key, (enum kind)k, 1, mine.expiry_ms), CORE_GONE_IN_REDIS);
         ck_assert_int_le(pttl(key), 20000);
-        must(release(key, (enum kind)k, 2, theirs.stamp), CORE_OK);
+        must(release(key, (enum kind)k, 2, theirs.expiry_ms), CORE_OK);
     }
 }
 END_TEST
@@ -317,12 +317,12 @@ START_TEST(release_frees_once_and_wakes)
         struct core_done d = acquire(key, (enum kind)k, 1), r;
 
         redis("CONFIG RESETSTAT");
-        r = release(key, (enum kind)k, 1, d.stamp);
+        r = release(key, (enum kind)k, 1, d.expiry_ms);
         must(r, CORE_OK);
-        ck_assert_int_eq(r.outsiders, 0);
+        ck_assert_int_eq(r.remote_subscribers, 0);
         ck_assert_str_eq(redis("EXISTS %s", key), "0");
         ck_assert_int_eq(redis_calls("publish"), 1);
-        must(release(key, (enum kind)k, 1, d.stamp), CORE_GONE_IN_REDIS);
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_GONE_IN_REDIS);
         ck_assert_int_eq(redis_calls("publish"), 1);
     }
 }
@@ -356,11 +356,11 @@ START_TEST(a_counter_needs_its_stamp)
     struct core_done d = acquire("c", KIND_COUNTER, 1);
 
     must(release("c", KIND_COUNTER, 1, 0), CORE_GONE_IN_REDIS);
-    must(release("c", KIND_COUNTER, 1, d.stamp - 10), CORE_GONE_IN_REDIS);
-    must(release("c", KIND_COUNTER, 1, d.stamp + 500), CORE_GONE_IN_REDIS);
+    must(release("c", KIND_COUNTER, 1, d.expiry_ms - 10), CORE_GONE_IN_REDIS);
+    must(release("c", KIND_COUNTER, 1, d.expiry_ms + 500), CORE_GONE_IN_REDIS);
     must(extend("c", KIND_COUNTER, 1, 0, LEASE_US, false), CORE_GONE_IN_REDIS);
     redis("PERSIST c");
-    must(release("c", KIND_COUNTER, 1, d.stamp), CORE_GONE_IN_REDIS);
+    must(release("c", KIND_COUNTER, 1, d.expiry_ms), CORE_GONE_IN_REDIS);
     ck_assert_str_eq(redis("GET c"), "1");
 }
 END_TEST
@@ -378,13 +378,13 @@ START_TEST(break_frees_whoever_has_it)
         op.claim = op.lock;
         b = run(&op, CORE_BREAK_KEY);
         must(b, CORE_OK);
-        ck_assert_int_eq(b.stamp, 1);
+        ck_assert_int_eq(b.expiry_ms, 1);
         ck_assert_uint_gt(b.token, a.token);
         ck_assert_str_eq(redis("EXISTS %s", key), "0");
         op.op = ++w.serial;
         b = run(&op, CORE_BREAK_KEY);
         must(b, CORE_OK);
-        ck_assert_int_eq(b.stamp, 0);
+        ck_assert_int_eq(b.expiry_ms, 0);
         ck_assert_uint_gt(acquire(key, (enum kind)k, 1).token, b.token);
     }
 }
@@ -687,7 +687,7 @@ START_TEST(what_is_asked_for_meanwhile_leaves_together)
     struct backend_status st;
     uint64_t op[10], ahead;
 
-    held.stamp = acquire("held", KIND_REENTRANT, 1).stamp;
+    held.expiry_ms = acquire("held", KIND_REENTRANT, 1).expiry_ms;
     backend_status(w.b, &st);
     ahead = st.in_flight;
     redis("CONFIG RESETSTAT");
@@ -825,7 +825,7 @@ START_TEST(one_turn_keeps_the_order_of_a_name)
         const char *key = kind_rows[k].name;
         struct core_op op[2] = {op_on(key, (enum kind)k, 1), op_on(key, (enum kind)k, 2)};
 
-        op[0].stamp = acquire(key, (enum kind)k, 1).stamp;
+        op[0].expiry_ms = acquire(key, (enum kind)k, 1).expiry_ms;
         op[0].op = ++w.serial;
         op[0].holds = 0;
         perform(&op[0], CORE_RELEASE);
@@ -904,7 +904,7 @@ START_TEST(names_are_bytes)
         freeReplyObject(r);
         op.op = ++w.serial;
         op.holds = 0;
-        op.stamp = d.stamp;
+        op.expiry_ms = d.expiry_ms;
         must(run(&op, CORE_RELEASE), CORE_OK);
         kept += kinds[k].kept;
     }
@@ -920,12 +920,12 @@ START_TEST(a_place_is_asked_for_and_told)
     struct core_done d;
 
     must(acquire("f", KIND_FAIR, 1), CORE_OK);
-    op.place = true;
+    op.ticket = true;
     must(run(&op, CORE_EXTEND), CORE_GONE_IN_REDIS);
     op.op = ++w.serial;
     d = run(&op, CORE_ACQUIRE);
     must(d, CORE_TAKEN);
-    ck_assert(d.placed);
+    ck_assert(d.has_ticket);
     ck_assert_int_eq(d.holders, 0);
     ck_assert_str_eq(redis("LRANGE redisson_lock_queue:{f} 0 -1"), UUID ":2 ");
     op.op = ++w.serial;
@@ -1133,10 +1133,10 @@ START_TEST(scripts_that_were_forgotten_are_sent_again)
         d = acquire(key, (enum kind)k, 1);
         must(d, CORE_OK);
         redis("SCRIPT FLUSH");
-        d = extend(key, (enum kind)k, 1, d.stamp, LEASE_US, false);
+        d = extend(key, (enum kind)k, 1, d.expiry_ms, LEASE_US, false);
         must(d, CORE_OK);
         redis("SCRIPT FLUSH");
-        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK);
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK);
     }
     ck_assert_uint_eq(w.metrics.redis_disconnects, 0);
 }
@@ -1164,10 +1164,10 @@ START_TEST(a_full_redis_grants_nothing_and_frees_all)
         must(await(three[1]), CORE_TAKEN); /* which is the truth, full or not */
         must(await(three[2]), CORE_FULL);
         ck_assert_str_eq(redis("EXISTS full0 full1 rlock:clock"), "0");
-        d = extend(key, (enum kind)k, 1, d.stamp, 2 * LEASE_US, false);
+        d = extend(key, (enum kind)k, 1, d.expiry_ms, 2 * LEASE_US, false);
         must(d, CORE_OK);
         ck_assert_int_gt(pttl(key), 50000);
-        must(release(key, (enum kind)k, 1, d.stamp), CORE_OK);
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK);
         ck_assert_str_eq(redis("EXISTS %s", key), "0");
         must(run(&op, CORE_BREAK_KEY), CORE_OK);
         redis("CONFIG SET maxmemory 0");
@@ -1209,11 +1209,11 @@ START_TEST(not_executed_is_down)
         must(acquire(kind_rows[k].name, (enum kind)k, 1), CORE_DOWN);
         ck_assert_str_eq(redis("EXISTS %s", kind_rows[k].name), "0");
     }
-    must(extend("held", KIND_SIMPLE, 1, held.stamp, LEASE_US, false), CORE_DOWN);
-    must(release("held", KIND_SIMPLE, 1, held.stamp), CORE_DOWN);
+    must(extend("held", KIND_SIMPLE, 1, held.expiry_ms, LEASE_US, false), CORE_DOWN);
+    must(release("held", KIND_SIMPLE, 1, held.expiry_ms), CORE_DOWN);
     ck_assert_str_eq(redis("EXISTS held"), "1");
     redis("CONFIG SET min-replicas-to-write 0");
-    must(release("held", KIND_SIMPLE, 1, held.stamp), CORE_OK);
+    must(release("held", KIND_SIMPLE, 1, held.expiry_ms), CORE_OK);
 }
 END_TEST
 
@@ -1305,13 +1305,13 @@ settle(void)
 START_TEST(a_watch_is_confirmed_and_hears)
 {
     watch("order:1", 5, CORE_WATCH);
-    must_hear(CORE_WATCHING, 5, 1);
+    must_hear(CORE_SUBSCRIBED, 5, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 5), 0);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:{order:1} 0"), "1");
     must_hear(CORE_HINT, 5, 1);
 
     watch("a{b}c", 6, CORE_WATCH);
-    must_hear(CORE_WATCHING, 6, 1);
+    must_hear(CORE_SUBSCRIBED, 6, 1);
     ck_assert_str_eq(redis("PUBLISH redisson_lock__channel:a{b}c 0"), "1");
     must_hear(CORE_HINT, 6, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 5), 1);
@@ -1327,13 +1327,13 @@ START_TEST(a_release_wakes_who_watches)
         struct core_op op = op_on(key, (enum kind)k, 1);
 
         watch_kind(key, (enum kind)k, 50 + (uint64_t)k, CORE_WATCH);
-        must_hear(CORE_WATCHING, 50 + (uint64_t)k, 1);
-        d = release(key, (enum kind)k, 1, d.stamp);
+        must_hear(CORE_SUBSCRIBED, 50 + (uint64_t)k, 1);
+        d = release(key, (enum kind)k, 1, d.expiry_ms);
         must(d, CORE_OK);
-        ck_assert_int_eq(d.outsiders, 1); /* we ourselves */
+        ck_assert_int_eq(d.remote_subscribers, 1); /* we ourselves */
         must_hear(CORE_HINT, 50 + (uint64_t)k, 1);
         op.claim = op.lock;
-        ck_assert_int_eq(run(&op, CORE_BREAK_KEY).outsiders, 1);
+        ck_assert_int_eq(run(&op, CORE_BREAK_KEY).remote_subscribers, 1);
         must_hear(CORE_HINT, 50 + (uint64_t)k, 2);
     }
 }
@@ -1345,7 +1345,7 @@ START_TEST(one_subscription_for_all_locks_of_a_key)
 
     for (uint64_t lock = 1; lock <= 3; lock++) {
         watch("k", lock, CORE_WATCH);
-        must_hear(CORE_WATCHING, lock, 1);
+        must_hear(CORE_SUBSCRIBED, lock, 1);
     }
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 1);
@@ -1372,7 +1372,7 @@ START_TEST(the_last_lock_ends_the_subscription)
     struct backend_status st;
 
     watch("k", 1, CORE_WATCH);
-    must_hear(CORE_WATCHING, 1, 1);
+    must_hear(CORE_SUBSCRIBED, 1, 1);
     ck_assert_int_eq(listeners("k"), 1);
     watch("k", 1, CORE_UNWATCH);
     for (int n = 0; listeners("k") != 0; n++) {
@@ -1382,7 +1382,7 @@ START_TEST(the_last_lock_ends_the_subscription)
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 0);
     watch("k", 2, CORE_WATCH); /* and again, for another lock of it */
-    must_hear(CORE_WATCHING, 2, 1);
+    must_hear(CORE_SUBSCRIBED, 2, 1);
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_hear(CORE_HINT, 2, 1);
     ck_assert_uint_eq(count_events(CORE_HINT, 1), 0);
@@ -1403,7 +1403,7 @@ START_TEST(a_thousand_channels)
     }
     flush();
     for (uint64_t i = 0; i < 1000; i++) {
-        must_hear(CORE_WATCHING, 10 + i, 1);
+        must_hear(CORE_SUBSCRIBED, 10 + i, 1);
     }
     redis("PUBLISH redisson_lock__channel:{k777} 0");
     must_hear(CORE_HINT, 787, 1);
@@ -1414,13 +1414,13 @@ START_TEST(subscriptions_come_back_with_the_link)
 {
     for (uint64_t lock = 1; lock <= 2; lock++) {
         watch(lock == 1 ? "a" : "b", lock, CORE_WATCH);
-        must_hear(CORE_WATCHING, lock, 1);
+        must_hear(CORE_SUBSCRIBED, lock, 1);
     }
     ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
     watch("c", 3, CORE_WATCH); /* asked for while it is broken */
-    must_hear(CORE_WATCHING, 1, 2);
-    must_hear(CORE_WATCHING, 2, 2);
-    must_hear(CORE_WATCHING, 3, 1);
+    must_hear(CORE_SUBSCRIBED, 1, 2);
+    must_hear(CORE_SUBSCRIBED, 2, 2);
+    must_hear(CORE_SUBSCRIBED, 3, 1);
     redis("PUBLISH redisson_lock__channel:{b} 0");
     must_hear(CORE_HINT, 2, 1);
     ck_assert(w.up); /* lock traffic has not noticed */
@@ -1434,7 +1434,7 @@ START_TEST(any_payload_is_a_hint)
     static const char *const payload[] = {"0", "1", "", "message", "\r\n$5\r\n"};
 
     watch("k", 1, CORE_WATCH);
-    must_hear(CORE_WATCHING, 1, 1);
+    must_hear(CORE_SUBSCRIBED, 1, 1);
     for (size_t i = 0; i < sizeof(payload) / sizeof(payload[0]); i++) {
         redis("PUBLISH redisson_lock__channel:{k} %s", payload[i]);
         must_hear(CORE_HINT, 1, i + 1);

@@ -256,7 +256,7 @@ START_TEST(comes_up_when_redis_does)
     redis_connect();
     turn_until(is_all_up, NULL);
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
-    while (count_events(CORE_WATCHING, op.lock) == 0) {
+    while (count_events(CORE_SUBSCRIBED, op.lock) == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     backend_status(w.b, &st);
@@ -449,7 +449,7 @@ START_TEST(an_idle_link_notices)
 
     perform(&op, CORE_WATCH);
     flush();
-    while (count_events(CORE_WATCHING, op.lock) == 0) {
+    while (count_events(CORE_SUBSCRIBED, op.lock) == 0) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
     lost += 3; /* each of the links by itself */
@@ -458,7 +458,7 @@ START_TEST(an_idle_link_notices)
     ck_assert(!w.up);
     redis_cont();
     turn_until(is_all_up, NULL);
-    while (count_events(CORE_WATCHING, op.lock) < 2) {
+    while (count_events(CORE_SUBSCRIBED, op.lock) < 2) {
         event_base_loop(w.base, EVLOOP_ONCE);
     }
 }

@@ -2,7 +2,7 @@
  * test_backend_memory.c -- what the backend reads and writes down when memory runs out, at each allocation in turn; and
  * replies that are larger than anything that we ask for.
  *
- * reply.c, call.c and spares.c are compiled into this file, with allocators that fail when told to and that count what
+ * reply.c, call.c and freelist.c are compiled into this file, with allocators that fail when told to and that count what
  * is out.
  */
 #include <check.h>
@@ -11,24 +11,24 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/reply.h"
-#include "daemon/base/spares.h"
+#include "daemon/base/freelist.h"
 #include "tests/unit/suite.h"
 
 #include "tests/unit/failing_alloc.h"
 static bool none_spared = true; /* each record is an allocation */
-#define SPARES_NONE none_spared
+#define FREELIST_NONE none_spared
 #include "daemon/backend/call.c"
 #include "daemon/backend/reply.c"
-#include "daemon/base/spares.c"
+#include "daemon/base/freelist.c"
 #include "tests/unit/failing_alloc_end.h"
 
-static struct spares spares;
+static struct freelist freelist;
 
 /* The one reply that these bytes are; NULL: the reader has given up, and says so. */
 static struct reply *
 read_bytes(const char *bytes, size_t n, int *error)
 {
-    redisReader *reader = reply_reader_new(&spares);
+    redisReader *reader = reply_reader_new(&freelist);
     void *r = NULL;
 
     ck_assert_ptr_nonnull(reader);
@@ -171,14 +171,14 @@ START_TEST(items_without_memory)
     struct item *it;
 
     failing = 0;
-    ck_assert_ptr_null(item_new(&spares, &op));
+    ck_assert_ptr_null(item_new(&freelist, &op));
     failing = -1;
     ck_assert_int_eq(alive, 0);
-    it = item_new(&spares, &op);
+    it = item_new(&freelist, &op);
     ck_assert_ptr_nonnull(it);
     key[0] = '#';
     ck_assert(it->op.op == 5 && it->op.claim == 7 && slice_is(it->op.key, "key"));
-    item_free(&spares, it);
+    item_free(&freelist, it);
     ck_assert_int_eq(alive, 0);
 }
 END_TEST
@@ -192,7 +192,7 @@ START_TEST(they_go_round)
 
     none_spared = false;
     for (int i = 0; i < 3; i++) {
-        redisReader *reader = reply_reader_new(&spares); /* hiredis allocates for itself */
+        redisReader *reader = reply_reader_new(&freelist); /* hiredis allocates for itself */
         void *r = NULL;
 
         ck_assert_int_eq(redisReaderFeed(reader, b.p, b.n), REDIS_OK);
@@ -201,14 +201,14 @@ START_TEST(they_go_round)
         ck_assert_ptr_nonnull(r);
         ck_assert_int_eq(((struct reply *)r)->item[99]->n, 99);
         reply_free(r);
-        it = item_new(&spares, &op);
+        it = item_new(&freelist, &op);
         ck_assert_ptr_nonnull(it);
-        item_free(&spares, it);
+        item_free(&freelist, it);
         failing = -1;
         redisReaderFree(reader);
     }
     buf_fini(&b);
-    spares_clear(&spares);
+    freelist_clear(&freelist);
     ck_assert_int_eq(alive, 0);
     none_spared = true;
 }

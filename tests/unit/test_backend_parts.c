@@ -303,7 +303,7 @@ START_TEST(answers_beyond_lua_are_none)
         if (rows[i].ok) {
             struct core_done done = {.pttl_us = -1};
 
-            call_outcome(&c, &r, &(struct call_place){0}, &done);
+            call_outcome(&c, &r, &(struct call_ticket){0}, &done);
             ck_assert_int_eq(time_us, rows[i].number[0]);
             ck_assert_int_ge(done.pttl_us, -1);
         }
@@ -375,7 +375,7 @@ START_TEST(names_in_a_row)
     static const int64_t number[] = {9, 1, 70, 42, 3, 2, 5, 0, 2, 1, 73, 42, 1};
     struct reply item[13], *items[13], r = answer(13, number, item, items);
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 6};
-    struct call_place at = {0};
+    struct call_ticket at = {0};
     int64_t time_us;
 
     ck_assert(call_answer_ok(&c, &r, &time_us));
@@ -385,15 +385,15 @@ START_TEST(names_in_a_row)
 
         call_outcome(&c, &r, &at, &done);
         ck_assert(done.outcome == (taken ? CORE_TAKEN : CORE_OK) && done.pttl_us == (taken ? 5000 : -1));
-        ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.stamp == (taken ? 0 : 42));
+        ck_assert(done.token == (taken ? 0 : i < 3 ? 70 + i : 73) && done.expiry_ms == (taken ? 0 : 42));
     }
     c.verb = VERB_RELEASE;
-    at = (struct call_place){0};
+    at = (struct call_ticket){0};
     for (int i = 0; i < 2; i++) {
         struct core_done done = {.pttl_us = -1};
 
         call_outcome(&c, &r, &at, &done);
-        ck_assert(done.outcome == CORE_OK && done.outsiders == 70 && done.stamp == 42);
+        ck_assert(done.outcome == CORE_OK && done.remote_subscribers == 70 && done.expiry_ms == 42);
     }
 }
 END_TEST
@@ -407,20 +407,20 @@ START_TEST(what_answers_mean)
         int64_t answer, a, b;
         struct core_done want;
     } rows[] = {
-        {VERB_ACQUIRE, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .stamp = 42}},
-        {VERB_RENEW, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .stamp = 42}},
-        {VERB_RELEASE, OK, 3, 42, {.outcome = CORE_OK, .outsiders = 3, .stamp = 42}},
-        {VERB_CLEAR, OK, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3, .stamp = 1}},
+        {VERB_ACQUIRE, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .expiry_ms = 42}},
+        {VERB_RENEW, OK, 7, 42, {.outcome = CORE_OK, .token = 7, .expiry_ms = 42}},
+        {VERB_RELEASE, OK, 3, 42, {.outcome = CORE_OK, .remote_subscribers = 3, .expiry_ms = 42}},
+        {VERB_CLEAR, OK, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3, .expiry_ms = 1}},
         {VERB_ACQUIRE, TAKEN, 5, 1, {.outcome = CORE_TAKEN, .pttl_us = 5000}},
         {VERB_ACQUIRE, TAKEN, -1, 1, {.outcome = CORE_TAKEN, .pttl_us = -1}},
         {VERB_ACQUIRE, FOREIGN, 5, 1, {.outcome = CORE_FOREIGN, .pttl_us = 5000}},
         {VERB_RENEW, GONE, 0, 0, {.outcome = CORE_GONE_IN_REDIS}},
-        {VERB_CLEAR, GONE, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3}}, /* there was nothing */
+        {VERB_CLEAR, GONE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* there was nothing */
         {VERB_ACQUIRE, FULL, 0, 0, {.outcome = CORE_FULL}},
         {VERB_ACQUIRE, STALE, 0, 0, {.outcome = CORE_DOWN}},
         {VERB_RELEASE, GRACE, 5, 0, {.outcome = CORE_GRACE, .pttl_us = 5000}},
         {VERB_ACQUIRE, GRACE, -1, 0, {.outcome = CORE_GRACE, .pttl_us = -1}},
-        {VERB_CLEAR, GRACE, 7, 3, {.outcome = CORE_OK, .token = 7, .outsiders = 3}}, /* nobody has it now */
+        {VERB_CLEAR, GRACE, 7, 3, {.outcome = CORE_OK, .token = 7, .remote_subscribers = 3}}, /* nobody has it now */
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -433,9 +433,9 @@ START_TEST(what_answers_mean)
 
         ck_assert(call_answer_ok(&c, &r, &time_us));
         ck_assert(call_is_stale(&r) == (rows[i].answer == STALE));
-        call_outcome(&c, &r, &(struct call_place){0}, &done);
-        ck_assert_msg(done.outcome == want->outcome && done.token == want->token && done.stamp == want->stamp &&
-                          done.outsiders == want->outsiders && done.pttl_us == want->pttl_us,
+        call_outcome(&c, &r, &(struct call_ticket){0}, &done);
+        ck_assert_msg(done.outcome == want->outcome && done.token == want->token && done.expiry_ms == want->expiry_ms &&
+                          done.remote_subscribers == want->remote_subscribers && done.pttl_us == want->pttl_us,
                       "row %d", (int)i);
     }
 }

@@ -19,7 +19,7 @@ other_post(void *ctx, const struct core_event *ev)
     if (ev->type == CORE_RECLAIM) {
         return;
     }
-    ck_assert_int_eq(ev->type, CORE_HEARD);
+    ck_assert_int_eq(ev->type, CORE_RECEIVED);
     snprintf(other.heard, sizeof(other.heard), "%.*s", (int)ev->heard.n, ev->heard.p);
     other.heard_n++;
 }

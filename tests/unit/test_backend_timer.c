@@ -2,7 +2,7 @@
  * test_backend_timer.c -- a daemon goes on saying that it is there when there was no memory for the timer by which it
  * does.
  *
- * presence.c is compiled into this file, with an event_add() that fails when told to, as libevent's does: only a timer
+ * membership.c is compiled into this file, with an event_add() that fails when told to, as libevent's does: only a timer
  * that is not set yet needs memory.
  */
 #include "redis_world.h"
@@ -21,7 +21,7 @@ test_event_add(struct event *ev, const struct timeval *tv)
 }
 
 #define event_add test_event_add
-#include "daemon/backend/presence.c"
+#include "daemon/backend/membership.c"
 #undef event_add
 
 static bool
@@ -56,14 +56,14 @@ START_TEST(as_many_links_as_there_is_room_for)
     const struct link_address nowhere = {0};
     const struct backend_conf conf = {.timeout_us = US_PER_S};
     struct backend_env env = {.base = event_base_new()};
-    struct presence p;
+    struct membership p;
 
-    ck_assert(presence_init(&p, &conf, &env, &nowhere, "channel"));
-    for (int i = 0; i < PRESENCE_LINES; i++) {
-        presence_add(&p, NULL);
+    ck_assert(membership_init(&p, &conf, &env, &nowhere, "channel"));
+    for (int i = 0; i < MEMBERSHIP_LINES; i++) {
+        membership_add(&p, NULL);
     }
-    ck_assert_uint_eq(p.lines_n, PRESENCE_LINES);
-    presence_fini(&p);
+    ck_assert_uint_eq(p.lines_n, MEMBERSHIP_LINES);
+    membership_fini(&p);
     event_base_free(env.base);
 }
 END_TEST

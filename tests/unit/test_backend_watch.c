@@ -32,7 +32,7 @@ START_TEST(each_kind_hears_the_channel_of_its_library)
         struct core_op op = watched("k", want[i].kind, 1, 10 + i);
 
         watch_op(&op, CORE_WATCH);
-        must_post(CORE_WATCHING, 10 + i, 1);
+        must_post(CORE_SUBSCRIBED, 10 + i, 1);
         ck_assert_str_eq(redis("PUBLISH %s 0", want[i].channel), "1");
         must_post(CORE_HINT, 10 + i, 1);
         watch_op(&op, CORE_UNWATCH);
@@ -50,7 +50,7 @@ START_TEST(fair_hears_the_channel_of_its_head_too)
     struct backend_status st;
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     ck_assert_str_eq(redis("PUBSUB NUMSUB " PLAIN " " OWN ":7"), PLAIN " 1 " OWN ":7 1 ");
     backend_status(w.b, &st);
     ck_assert_uint_eq(st.watched, 2);
@@ -72,12 +72,12 @@ START_TEST(another_head_another_channel)
     struct core_op op = watched("q", KIND_FAIR, 7, 1);
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     perform(&op, CORE_UNWATCH);
     op.owner = 8;
     perform(&op, CORE_WATCH);
     flush();
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     ck_assert_str_eq(redis("PUBSUB NUMSUB " PLAIN " " OWN ":7 " OWN ":8"), PLAIN " 1 " OWN ":7 0 " OWN ":8 1 ");
     ck_assert_str_eq(redis("PUBLISH " OWN ":7 0"), "0");
     redis("PUBLISH " OWN ":8 0");
@@ -100,7 +100,7 @@ START_TEST(a_head_that_changes_before_it_is_confirmed)
     }
     perform(&op, CORE_WATCH);
     flush();
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     ck_assert_str_eq(redis("PUBSUB NUMSUB " PLAIN " " OWN ":19 " OWN ":20"), PLAIN " 1 " OWN ":19 0 " OWN ":20 1 ");
     redis("PUBLISH " OWN ":20 0");
     must_post(CORE_HINT, 1, 1);
@@ -129,9 +129,9 @@ START_TEST(only_the_last_answer_counts)
     perform(&between, CORE_WATCH);
     perform(&op, CORE_WATCH);
     flush();
-    must_post(CORE_WATCHING, 1, 1);
-    must_post(CORE_WATCHING, 2, 1);
-    ck_assert_uint_lt(first_event(CORE_WATCHING, 2), first_event(CORE_WATCHING, 1)); /* as they were asked for */
+    must_post(CORE_SUBSCRIBED, 1, 1);
+    must_post(CORE_SUBSCRIBED, 2, 1);
+    ck_assert_uint_lt(first_event(CORE_SUBSCRIBED, 2), first_event(CORE_SUBSCRIBED, 1)); /* as they were asked for */
     ck_assert_uint_eq(watchings(1), 1);
 }
 END_TEST
@@ -143,8 +143,8 @@ START_TEST(two_locks_of_a_key_leave_one_by_one)
 
     watch_op(&a, CORE_WATCH);
     watch_op(&b, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
-    must_post(CORE_WATCHING, 2, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
+    must_post(CORE_SUBSCRIBED, 2, 1);
     redis("PUBLISH " OWN ":8 0");
     must_post(CORE_HINT, 2, 1);
     ck_assert_uint_eq(hints(1), 0);
@@ -165,9 +165,9 @@ START_TEST(both_channels_come_back_with_the_link)
     struct core_op op = watched("q", KIND_FAIR, 7, 1);
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     redis("PUBLISH " OWN ":7 0");
     must_post(CORE_HINT, 1, 1);
     redis("PUBLISH " PLAIN " 0");
@@ -183,7 +183,7 @@ START_TEST(a_second_watch_takes_the_place_of_the_first)
     watch_op(&op, CORE_WATCH);
     op.owner = 8;
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     ck_assert_str_eq(redis("PUBSUB NUMSUB " PLAIN " " OWN ":7 " OWN ":8"), PLAIN " 1 " OWN ":7 0 " OWN ":8 1 ");
 }
 END_TEST
@@ -201,8 +201,8 @@ START_TEST(a_refused_channel_endangers_no_other)
         watch_op(&rw, CORE_WATCH); /* no channel of it may be heard */
         watch_op(&op, CORE_WATCH); /* the plain one may, the owner's not */
         watch_op(&ok, CORE_WATCH);
-        must_post(CORE_WATCHING, 3, (size_t)i + 1);
-        must_post(CORE_WATCHING, 1, (size_t)i + 1);
+        must_post(CORE_SUBSCRIBED, 3, (size_t)i + 1);
+        must_post(CORE_SUBSCRIBED, 1, (size_t)i + 1);
         redis("PUBLISH " PLAIN " 0");
         must_post(CORE_HINT, 1, (size_t)i + 1);
         watch_op(&op, CORE_UNWATCH);
@@ -232,7 +232,7 @@ track(const char *key, uint64_t lock)
     struct core_op op = tracked(key, lock);
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, lock, 1);
+    must_post(CORE_SUBSCRIBED, lock, 1);
     return op;
 }
 
@@ -311,12 +311,12 @@ START_TEST(nobody_pays_who_does_not_ask_for_it)
 
     redis("CONFIG RESETSTAT");
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     redis("SET k x");
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_post(CORE_HINT, 1, 1);
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     ck_assert_int_eq(redis_calls("client|tracking") + redis_calls("client|caching") + redis_calls("pttl"), 0);
     ck_assert_str_eq(redis("PUBSUB NUMSUB __redis__:invalidate"), "__redis__:invalidate 0 ");
 }
@@ -336,7 +336,7 @@ START_TEST(who_does_not_watch_any_more_sets_no_alarm)
     int64_t reads;
 
     watch_op(&more, CORE_WATCH);
-    must_post(CORE_WATCHING, 2, 1);
+    must_post(CORE_SUBSCRIBED, 2, 1);
     watch_op(&op, CORE_UNWATCH);
     redis("SET k x");
     must_post(CORE_HINT, 2, 1);
@@ -351,7 +351,7 @@ START_TEST(who_does_not_watch_any_more_sets_no_alarm)
     ck_assert_int_eq(redis_calls("client|caching"), reads + 2);
     more.lock = 4; /* and again */
     watch_op(&more, CORE_WATCH);
-    must_post(CORE_WATCHING, 4, 1);
+    must_post(CORE_SUBSCRIBED, 4, 1);
     redis("DEL k");
     must_post(CORE_HINT, 4, 1);
 }
@@ -363,8 +363,8 @@ START_TEST(a_new_subscriber_connection_is_told_of_the_old_keys)
     track("b", 2);
     for (size_t i = 1; i <= 3; i++) {
         ck_assert_str_eq(redis("CLIENT KILL TYPE pubsub"), "1");
-        must_post(CORE_WATCHING, 1, i + 1);
-        must_post(CORE_WATCHING, 2, i + 1);
+        must_post(CORE_SUBSCRIBED, 1, i + 1);
+        must_post(CORE_SUBSCRIBED, 2, i + 1);
         redis("SET a x");
         must_post(CORE_HINT, 1, i);
         redis("SET b x");
@@ -381,8 +381,8 @@ START_TEST(a_new_reading_connection_reads_the_old_keys)
     track("b", 2);
     for (size_t i = 1; i <= 3; i++) {
         ck_assert_str_eq(redis("CLIENT KILL ID %s", reader_id()), "1");
-        must_post(CORE_WATCHING, 1, i + 1);
-        must_post(CORE_WATCHING, 2, i + 1);
+        must_post(CORE_SUBSCRIBED, 1, i + 1);
+        must_post(CORE_SUBSCRIBED, 2, i + 1);
         redis("SET a x");
         must_post(CORE_HINT, 1, i);
         redis("SET b x");
@@ -398,9 +398,9 @@ START_TEST(a_change_while_the_links_are_away_is_found)
     track("k", 1);
     redis("CLIENT KILL TYPE pubsub");
     redis("DEL k"); /* of which nobody hears: WATCHING says to look */
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     redis("CLIENT KILL TYPE normal SKIPME yes");
-    must_post(CORE_WATCHING, 1, 3);
+    must_post(CORE_SUBSCRIBED, 1, 3);
     redis("SET k x");
     must_post(CORE_HINT, 1, 1);
 }
@@ -414,7 +414,7 @@ START_TEST(a_killed_redis_tracks_again)
     unlink(w.sock);
     redis_start(NULL);
     redis_connect();
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     redis("SET k x");
     must_post(CORE_HINT, 1, 1);
 }
@@ -487,7 +487,7 @@ START_TEST(a_thousand_keys)
     }
     flush();
     for (uint64_t i = 0; i < 1000; i++) {
-        must_post(CORE_WATCHING, 10 + i, 1);
+        must_post(CORE_SUBSCRIBED, 10 + i, 1);
     }
     redis("SET k777 x");
     must_post(CORE_HINT, 787, 1);
@@ -508,7 +508,7 @@ START_TEST(names_of_bytes_are_tracked)
     }
     op.key = (struct slice){key, sizeof(key)};
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     redis("SET %b x", key, sizeof(key));
     must_post(CORE_HINT, 1, 1);
 }
@@ -530,7 +530,7 @@ START_TEST(an_alarm_that_was_not_confirmed_is_set_again)
         ck_assert_int_eq(redisGetReply(w.cli, (void **)&r), REDIS_OK);
         freeReplyObject(r);
     }
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     ck_assert_uint_eq(w.downs, 0);
     redis("SET k y");
     must_post(CORE_HINT, 1, 1);
@@ -546,17 +546,17 @@ goes_on_without_tracking(void)
     for (size_t i = 1; i <= 3; i++) {
         op.lock = i;
         watch_op(&op, CORE_WATCH);
-        must_post(CORE_WATCHING, i, 1);
+        must_post(CORE_SUBSCRIBED, i, 1);
         redis("PUBLISH redisson_lock__channel:{k} 0");
         must_post(CORE_HINT, i, 1);
     }
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_WATCHING, 1, 2);
-    must_post(CORE_WATCHING, 3, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
+    must_post(CORE_SUBSCRIBED, 3, 2);
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_post(CORE_HINT, 3, 2);
     redis("CLIENT KILL TYPE normal SKIPME yes"); /* a new connection may be allowed more: tried, and refused again */
-    must_post(CORE_WATCHING, 1, 3);
+    must_post(CORE_SUBSCRIBED, 1, 3);
     turn_until(is_all_up, NULL);
     ck_assert_int_eq(log_count("not tracking"), 1);
 }
@@ -579,19 +579,19 @@ START_TEST(who_is_deaf_is_told)
 
     up_as("");
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
-    ck_assert_uint_eq(count_events(CORE_DEAF, 1), 0);
+    must_post(CORE_SUBSCRIBED, 1, 1);
+    ck_assert_uint_eq(count_events(CORE_UNSUBSCRIBED, 1), 0);
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_WATCHING, 1, 2);
-    ck_assert_uint_eq(count_events(CORE_DEAF, 1), 1);
-    ck_assert_uint_lt(first_event(CORE_DEAF, 1), w.events_n - 1);
+    must_post(CORE_SUBSCRIBED, 1, 2);
+    ck_assert_uint_eq(count_events(CORE_UNSUBSCRIBED, 1), 1);
+    ck_assert_uint_lt(first_event(CORE_UNSUBSCRIBED, 1), w.events_n - 1);
     redis("ACL SETUSER locks resetchannels &rlock:* &__redis__:invalidate");
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_DEAF, 1, 2);
+    must_post(CORE_UNSUBSCRIBED, 1, 2);
     if (tracks) {
-        must_post(CORE_WATCHING, 1, 3); /* the key is heard, and DEAF is the last word */
-        must_post(CORE_DEAF, 1, 3);
-        ck_assert(w.event[w.events_n - 1].type == CORE_DEAF);
+        must_post(CORE_SUBSCRIBED, 1, 3); /* the key is heard, and DEAF is the last word */
+        must_post(CORE_UNSUBSCRIBED, 1, 3);
+        ck_assert(w.event[w.events_n - 1].type == CORE_UNSUBSCRIBED);
     }
 }
 END_TEST
@@ -602,7 +602,7 @@ START_TEST(it_comes_back_when_it_is_allowed)
     track("k", 1);
     redis("ACL SETUSER locks +client|tracking");
     redis("CLIENT KILL TYPE pubsub");
-    must_post(CORE_WATCHING, 1, 2);
+    must_post(CORE_SUBSCRIBED, 1, 2);
     for (int n = 0; redis_calls("client|caching") == 0; n++) {
         ck_assert_int_lt(n, 100000);
         event_base_loop(w.base, EVLOOP_NONBLOCK);
@@ -622,7 +622,7 @@ START_TEST(both_connections_are_killed_at_once)
         track(key, i);
         redis("CLIENT KILL TYPE pubsub");
         redis("CLIENT KILL TYPE normal SKIPME yes");
-        must_post(CORE_WATCHING, i, 2);
+        must_post(CORE_SUBSCRIBED, i, 2);
         redis("SET %s x", key);
         must_post(CORE_HINT, i, 1);
     }
@@ -662,7 +662,7 @@ START_TEST(a_redis_without_client_commands)
     struct core_op op = tracked("k", 1);
 
     watch_op(&op, CORE_WATCH);
-    must_post(CORE_WATCHING, 1, 1);
+    must_post(CORE_SUBSCRIBED, 1, 1);
     redis("PUBLISH redisson_lock__channel:{k} 0");
     must_post(CORE_HINT, 1, 1);
     ck_assert_int_eq(log_count("not tracking"), 1);

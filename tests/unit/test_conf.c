@@ -61,7 +61,7 @@ START_TEST(defaults)
     ck_assert_int_eq(cf->locks.lease_us, 30 * US_PER_S);
     ck_assert_int_eq(cf->locks.wait_us, DURATION_FOREVER);
     ck_assert_int_eq(cf->locks.owner_grace_us, 10 * US_PER_S);
-    ck_assert_int_eq(cf->locks.place_grace_us, 2 * US_PER_S);
+    ck_assert_int_eq(cf->locks.queue_grace_us, 2 * US_PER_S);
     ck_assert_int_eq(cf->locks.linger_us, 0);
     ck_assert_int_eq(cf->locks.kind, KIND_REENTRANT);
     ck_assert_int_eq(cf->locks.value, VALUE_UUID);

@@ -332,7 +332,7 @@ START_TEST(rights)
 {
     static const struct {
         const char *rules, *patterns; /* NULL: any key may be a name's */
-        char outside;
+        char remote_waiters;
     } rows[] = {
         {"[]", NULL, 0},
         {"[{match: 'a*', prefix: 'p:'}]", NULL, 0},
@@ -348,14 +348,14 @@ START_TEST(rights)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct conf *cf = conf_of(rows[i].rules);
-        char outside[CONF_OUTSIDE_BYTES];
+        char remote_waiters[CONF_OUTSIDE_BYTES];
         struct buf patterns;
 
         buf_init(&patterns, 0);
-        ck_assert_msg(conf_key_rights(cf, &patterns, outside) == (rows[i].patterns != NULL), "%s", rows[i].rules);
+        ck_assert_msg(conf_key_rights(cf, &patterns, remote_waiters) == (rows[i].patterns != NULL), "%s", rows[i].rules);
         if (rows[i].patterns != NULL) {
             ck_assert_str_eq(str(&patterns) + strlen("~rlock:*"), rows[i].patterns);
-            ck_assert_int_eq(outside[0], rows[i].outside);
+            ck_assert_int_eq(remote_waiters[0], rows[i].remote_waiters);
         }
         buf_fini(&patterns);
         conf_free(&cf);

@@ -453,7 +453,7 @@ START_TEST(break_held_here)
         op = expect_op(&w, CORE_BREAK_KEY, "a");
         ck_assert_int_eq(op.op.kind, KIND_REENTRANT);
         ck_assert_uint_eq(op.op.token_floor, token);
-        redis_says(&w, op, CORE_OK, .stamp = 1, .token = token + 10);
+        redis_says(&w, op, CORE_OK, .expiry_ms = 1, .token = token + 10);
         ck_assert_int_eq(expect_reply(&w, broken, CORE_LEFT)->left, 1);
     }
     n = expect_news(&w, CORE_NEWS_LOST, "a");
@@ -480,7 +480,7 @@ START_TEST(break_held_elsewhere)
     id = break_name(&w, s, "a");
     op = expect_op(&w, CORE_BREAK_KEY, "a");
     other = break_name(&w, s, "a"); /* the one in flight answers for both */
-    redis_says(&w, op, CORE_OK, .stamp = 0); /* there was nothing */
+    redis_says(&w, op, CORE_OK, .expiry_ms = 0); /* there was nothing */
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
     ck_assert_int_eq(expect_reply(&w, other, CORE_LEFT)->left, 0);
     ck_assert(!known(&w, "a"));
@@ -489,7 +489,7 @@ START_TEST(break_held_elsewhere)
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
     expect_op(&w, CORE_WATCH, "a");
     id = break_name(&w, session(&w), "a");
-    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
     expect_reply(&w, id, CORE_LEFT);
     redis_grants(&w, "a", waits);
     expect_op(&w, CORE_UNWATCH, "a");

@@ -135,7 +135,7 @@ START_TEST(not_there)
         lock(&w, session(&w), "a", .kind = rows[i].kind);
         skip_all(&w); /* a place is taken at once */
         if (rows[i].kind == KIND_FAIR) {
-            redis_says(&w, w.flights[w.flights_n - 1], CORE_TAKEN, .pttl_us = SEC(20), .placed = true);
+            redis_says(&w, w.flights[w.flights_n - 1], CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
             skip_all(&w);
         }
         id = unlock(&w, s, "a");
@@ -262,7 +262,7 @@ START_TEST(last_of_a_run)
     gives = expect_op(&w, CORE_RELEASE, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, MS(2));
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, next[0], CORE_GRANTED);
@@ -271,7 +271,7 @@ START_TEST(last_of_a_run)
     id = unlock(&w, t, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     quiet(&w); /* what Redis says comes first */
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(w.metrics.handoff_yields, 1);
     pass(&w, MS(5) - 1);
@@ -294,7 +294,7 @@ START_TEST(in_a_run)
     id = unlock(&w, s, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     lock(&w, s, "a", .kind = KIND_FENCED); /* its own claim has to be free first */
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     redis_grants(&w, "a", w.request);
     ck_assert_uint_eq(w.metrics.handoff_yields, 0);
@@ -322,7 +322,7 @@ START_TEST(swept_up_meanwhile)
     id = unlock(&w, s, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     quiet(&w); /* he has held it for long: others come first */
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     quiet(&w);
     pass(&w, MS(5));
@@ -349,7 +349,7 @@ START_TEST(so_many)
         gives = expect_op(&w, CORE_RELEASE, "a");
         if (i == 2) {
             quiet(&w);
-            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
             expect_reply(&w, id, CORE_LEFT);
             quiet(&w);
             pass(&w, MS(5));
@@ -357,7 +357,7 @@ START_TEST(so_many)
         } else {
             struct flight op = expect_op(&w, CORE_ACQUIRE, "a");
 
-            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
             expect_reply(&w, id, CORE_LEFT);
             redis_says(&w, op, CORE_OK);
             expect_reply(&w, (uint64_t)i + 2, CORE_GRANTED);
@@ -386,7 +386,7 @@ START_TEST(their_turn_stays)
     gives = expect_op(&w, CORE_RELEASE, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, MS(1));
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, w.request, CORE_LEFT);
     id = unlock(&w, s[1], "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
@@ -421,7 +421,7 @@ START_TEST(a_run_of_readers)
     id = unlock(&w, s[1], "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     quiet(&w);
-    redis_says(&w, gives, CORE_OK, .outsiders = 1);
+    redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
     expect_reply(&w, id, CORE_LEFT);
     ck_assert_uint_eq(w.metrics.handoff_yields, 1);
     quiet(&w);

@@ -162,7 +162,7 @@ START_TEST(place_in_redis)
     s = session(&w);
     for (int kept = 0; kept < 2; kept++) {
         id = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice", .wait_us = SEC(1));
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(9), .placed = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(9), .has_ticket = true);
         skip_watches(&w);
         if (kept) {
             pass(&w, SEC(1));

@@ -102,7 +102,7 @@ START_TEST(kinds_that_are_not)
         s = session(&w);
         t = session(&w);
         id = lock(&w, s, "a", .kind = kinds[i]);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 5);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 5);
         expect_reply(&w, id, CORE_GRANTED);
         lock(&w, t, "a", .kind = kinds[i]);
         skip_all(&w);
@@ -279,7 +279,7 @@ START_TEST(named_owners)
         k = world_kept(&w, p.acquired.op.claim);
         ck_assert_uint_eq(k->kept.part.number, p.acquired.op.owner);
         ck_assert_uint_eq(k->kept.part.token, p.token + 1);
-        ck_assert_int_eq(k->kept.part.state, CORE_KEPT_HELD);
+        ck_assert_int_eq(k->kept.part.state, CORE_RECORD_HELD);
         ck_assert_int_eq(k->kept.part.named, rows[i].then != NULL);
         if (rows[i].then != NULL) {
             ck_assert_str_eq(k->owner, rows[i].then);

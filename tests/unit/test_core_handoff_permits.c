@@ -443,9 +443,9 @@ START_TEST(run_is_asked_about)
         open_hall(&w, &h);
         gives_and_next_has_it(&w, h.old, h.waits[0]);
         pass(&w, MS(8));
-        ck_assert_uint_eq(w.probe.n, 1);
-        ck_assert_str_eq(w.probe.key[0], "a");
-        happens(&w, &(struct core_event){.type = CORE_PROBED, .probed = {w.probe.op, listeners, 1}});
+        ck_assert_uint_eq(w.waiter_poll.n, 1);
+        ck_assert_str_eq(w.waiter_poll.key[0], "a");
+        happens(&w, &(struct core_event){.type = CORE_PROBED, .polled = {w.waiter_poll.op, listeners, 1}});
         pass(&w, MS(3)); /* handoff.time is over since it began */
         unlock(&w, h.newest, "a");
         ck_assert_uint_eq(w.metrics.handoffs, others ? 1 : 2);

@@ -345,9 +345,9 @@ START_TEST(kept)
     world_open_conf(&w, &conf);
     s = session(&w);
     op = lingers(&w, s, (struct ask){.owner = "alice", LINGER});
-    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_KEPT_FREEING);
+    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_RECORD_RELEASING);
     expect_reply(&w, lock(&w, s, "a", .owner = "bob", LINGER), CORE_GRANTED);
-    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_KEPT_HELD);
+    ck_assert_int_eq(world_kept(&w, op.op.claim)->kept.part.state, CORE_RECORD_HELD);
     ck_assert_str_eq(world_kept(&w, op.op.claim)->owner, "bob");
     world_close(&w);
 }

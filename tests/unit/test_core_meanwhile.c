@@ -157,7 +157,7 @@ START_TEST(given_back_while_renewed)
         world_open(&w);
         s = session(&w);
         lock(&w, s, "c", .kind = KIND_COUNTER);
-        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_OK, .stamp = 7);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_OK, .expiry_ms = 7);
         expect_reply(&w, w.request, CORE_GRANTED);
         pass(&w, SEC(10));
         renewal = expect_op(&w, CORE_EXTEND, "c");
@@ -168,11 +168,11 @@ START_TEST(given_back_while_renewed)
         }
         happens(&w, &(struct core_event){.type = CORE_REACHED});
         quiet(&w);
-        redis_says(&w, renewal, CORE_OK, .stamp = 42);
+        redis_says(&w, renewal, CORE_OK, .expiry_ms = 42);
         pass(&w, MS(5) - 1);
         quiet(&w);
         pass(&w, 1);
-        ck_assert_int_eq(w.flights[w.flights_n - 1].op.stamp, 42); /* by which it is known in Redis now */
+        ck_assert_int_eq(w.flights[w.flights_n - 1].op.expiry_ms, 42); /* by which it is known in Redis now */
         redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
         if (!goes) {
             ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);

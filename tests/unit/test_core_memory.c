@@ -2,7 +2,7 @@
  * test_core_memory.c -- the core when memory runs out: at each allocation of each request in turn; and that a request
  * needs none when those before it have left their records behind.
  *
- * The core and what it allocates with (heap.c, map.c, spares.c) are compiled into this file, with allocators that fail
+ * The core and what it allocates with (heap.c, map.c, freelist.c) are compiled into this file, with allocators that fail
  * when told to and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
  */
 #include <stdio.h>
@@ -11,17 +11,17 @@
 
 #include "tests/unit/failing_alloc.h"
 static bool none_spared = true; /* each record is an allocation */
-#define SPARES_NONE none_spared
+#define FREELIST_NONE none_spared
 #include "daemon/base/heap.c"
 #include "daemon/base/map.c"
-#include "daemon/base/spares.c"
-#include "daemon/core/adopt.c"
-#include "daemon/core/bundles.c"
+#include "daemon/base/freelist.c"
+#include "daemon/core/restore.c"
+#include "daemon/core/multilock.c"
 #include "daemon/core/check.c"
 #include "daemon/core/claims.c"
 #include "daemon/core/core.c"
-#include "daemon/core/hurry.c"
-#include "daemon/core/kept.c"
+#include "daemon/core/timing_out.c"
+#include "daemon/core/records.c"
 #include "daemon/core/locks.c"
 #include "daemon/core/names.c"
 #include "daemon/core/operations.c"
@@ -35,7 +35,7 @@ static bool none_spared = true; /* each record is an allocation */
 /* What there is, to be compared. */
 struct all {
     struct core_totals t;
-    size_t claims, names, timers, ties;
+    size_t claims, names, timers, session_owners;
 };
 
 static struct all
@@ -45,7 +45,7 @@ all_of(const struct core *c)
                         .claims = c->claims.count,
                         .names = c->by_name.count + c->queues.count + HASH_COUNT(c->owners),
                         .timers = c->timers_n,
-                        .ties = c->ties.count};
+                        .session_owners = c->session_owners.count};
 }
 
 static bool
@@ -53,7 +53,7 @@ same(struct all a, struct all b)
 {
     return a.t.locks == b.t.locks && a.t.held == b.t.held && a.t.waiters == b.t.waiters && a.t.owners == b.t.owners &&
            a.t.sessions == b.t.sessions && a.t.freeing == b.t.freeing && a.claims == b.claims && a.names == b.names &&
-           a.timers == b.timers && a.ties == b.ties;
+           a.timers == b.timers && a.session_owners == b.session_owners;
 }
 
 static void
@@ -90,7 +90,7 @@ static long
 out_of(const struct core *c)
 {
     return alive - (c->claims.chain != NULL) - (c->tokens.chain != NULL) - (c->shares.chain != NULL) - (c->by_name.chain != NULL) - (c->by_key.chain != NULL) -
-           (c->queues.chain != NULL) - (c->ties.chain != NULL);
+           (c->queues.chain != NULL) - (c->session_owners.chain != NULL);
 }
 
 /* Refused at every allocation before it is let through, and nothing is left of that. Returns how often. */
@@ -225,17 +225,17 @@ END_TEST
 /* Holds and places of the process before us: what there is no memory for is left to its lease, and forgotten. */
 START_TEST(adoption)
 {
-    struct core_kept_part part = {.token = 900, .lease_us = SEC(30), .holds = 1, .named = true, .watchdog = true};
+    struct core_record_part part = {.token = 900, .lease_us = SEC(30), .holds = 1, .named = true, .watchdog = true};
     struct core_conf conf = world_conf;
     size_t failed = 1;
 
     conf.keeps = true;
     for (int n = 0; failed > 0; n++) {
-        struct core_kept kept[4] = {{.name = slice_of("a"), .owner = slice_of("alice")},
+        struct core_record kept[4] = {{.name = slice_of("a"), .owner = slice_of("alice")},
                                     {.name = slice_of("b"), .owner = slice_of("alice")},
                                     {.name = slice_of("b"), .owner = slice_of("bob")},
                                     {.name = slice_of("c"), .owner = slice_of("")}};
-        struct core_adoption a = {.kept = kept, .n = 4, .serial = 1000, .token = 1000};
+        struct core_restored a = {.kept = kept, .n = 4, .serial = 1000, .token = 1000};
         struct world w;
 
         ck_assert_int_lt(n, 200);
@@ -245,14 +245,14 @@ START_TEST(adoption)
             kept[i].part.claim = 10 + i;
             kept[i].part.number = 5 + i;
             kept[i].part.deadline_us = w.now_us + SEC(20);
-            kept[i].part.state = i == 2 ? CORE_KEPT_QUEUED : CORE_KEPT_HELD;
+            kept[i].part.state = i == 2 ? CORE_RECORD_QUEUED : CORE_RECORD_HELD;
             kept[i].key = kept[i].name;
             kept[i].limit = 1;
-            kept[i].owner_grace_us = kept[i].place_grace_us = SEC(10);
+            kept[i].owner_grace_us = kept[i].queue_grace_us = SEC(10);
             world_keep(&w, &kept[i]);
         }
         failing = n;
-        happens(&w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+        happens(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
         failing = -1;
         failed = a.failed;
         ck_assert_uint_eq(a.held + a.places + a.freed + a.lost + failed, 4);
@@ -268,8 +268,8 @@ END_TEST
 START_TEST(adoption_of_many)
 {
     enum { MANY = 100 };
-    struct core_kept kept[MANY];
-    struct core_adoption a = {.kept = kept, .n = MANY, .serial = 1000, .token = 1000};
+    struct core_record kept[MANY];
+    struct core_restored a = {.kept = kept, .n = MANY, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
     char name[MANY][8];
     struct world w;
@@ -278,14 +278,14 @@ START_TEST(adoption_of_many)
     world_open_conf(&w, &conf);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(name[i], sizeof(name[i]), "n%u", i);
-        kept[i] = (struct core_kept){.part = {.claim = 10 + i, .number = 5, .token = 900, .lease_us = SEC(30),
+        kept[i] = (struct core_record){.part = {.claim = 10 + i, .number = 5, .token = 900, .lease_us = SEC(30),
                                               .deadline_us = w.now_us + SEC(20), .holds = 1, .named = true,
-                                              .watchdog = true, .state = CORE_KEPT_HELD},
+                                              .watchdog = true, .state = CORE_RECORD_HELD},
                                      .name = slice_of(name[i]), .key = slice_of(name[i]), .owner = slice_of("alice"),
-                                     .limit = 1, .owner_grace_us = SEC(10), .place_grace_us = SEC(10)};
+                                     .limit = 1, .owner_grace_us = SEC(10), .queue_grace_us = SEC(10)};
         world_keep(&w, &kept[i]);
     }
-    happens(&w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    happens(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held, MANY);
     ck_assert_uint_eq(w.core->queues.count, 0);
     ck_assert_uint_lt(w.core->queues.room, MANY);
@@ -295,7 +295,7 @@ START_TEST(adoption_of_many)
 END_TEST
 
 /* What there is no memory for does not stay here: Redis is told that it is free. */
-START_TEST(lingering)
+START_TEST(cached)
 {
     struct core_conf conf = world_conf;
 
@@ -535,7 +535,7 @@ int
 main(void)
 {
     const TTest *tests[] = {requests,  sessions,    the_core,  adoption, adoption_of_many,
-                            lingering, later_steps, not_taken, no_turn, requests_go_round, the_end};
+                            cached, later_steps, not_taken, no_turn, requests_go_round, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }

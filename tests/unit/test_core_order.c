@@ -224,7 +224,7 @@ START_TEST(unlock_that_is_not_sent)
     freed[0] = unlock(&w, s, "a");
     freed[1] = unlock(&w, s, "b");
     locked = lock(&w, s, "c", .nowait = true);
-    redis_says(&w, renewal, CORE_OK, .stamp = 7); /* who takes it next must have another one: a little later */
+    redis_says(&w, renewal, CORE_OK, .expiry_ms = 7); /* who takes it next must have another one: a little later */
     quiet(&w);
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");

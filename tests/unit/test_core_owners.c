@@ -139,8 +139,8 @@ START_TEST(owners_leave_nothing)
 
     world_open(&w);
     s = session(&w);
-    redis_grants(&w, "a", lock(&w, s, "a", .no_place_grace = true));
-    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
+    redis_grants(&w, "a", lock(&w, s, "a", .no_queue_grace = true));
+    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_queue_grace = true), CORE_NOT_GRANTED);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);
     give(&w, s, "a");
     t = session(&w);
@@ -171,7 +171,7 @@ START_TEST(gone_holding)
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.holds, 0);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
-    redis_says(&w, op, CORE_OK, .outsiders = 0);
+    redis_says(&w, op, CORE_OK, .remote_subscribers = 0);
     redis_grants(&w, "a", id);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 2);
     ck_assert_uint_eq(core_totals(w.core).owners, 1);

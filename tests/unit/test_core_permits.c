@@ -369,7 +369,7 @@ START_TEST(broken)
     gets(&w, s, NULL);
     gets(&w, s, NULL);
     break_name(&w, session(&w), "a", THREE);
-    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
     expect_reply(&w, w.request, CORE_LEFT);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 2);
     expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST); /* once, for both */
@@ -537,7 +537,7 @@ START_TEST(later_in_the_same_turn)
         if (yields) {
             unlock(&w, s, "a");
             gives = expect_op(&w, CORE_RELEASE, "a");
-            redis_says(&w, gives, CORE_OK, .outsiders = 1);
+            redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
             expect_reply(&w, w.request, CORE_LEFT);
         } else {
             redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
@@ -659,7 +659,7 @@ START_TEST(each_its_answer)
         id = TOGETHER(&w, 3, op, 3, THREE, .nowait = true);
         redis_says(&w, op[0], fails[i], .guard_us = w.now_us, .pttl_us = SEC(1), .holders = 3);
         skip_watches(&w);
-        if (fails[i] == CORE_DOWN) { /* has its patience, see hurry.c */
+        if (fails[i] == CORE_DOWN) { /* has its patience, see timing_out.c */
             quiet(&w);
         } else {
             expect_reply(&w, id, fails[i] == CORE_TAKEN ? CORE_NOT_GRANTED : CORE_UNAVAILABLE);

@@ -198,7 +198,7 @@ free_heard_by(struct world *w, uint64_t s, int64_t listeners)
 {
     uint64_t id = unlock(w, s, "a");
 
-    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK, .outsiders = listeners);
+    redis_says(w, expect_op(w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = listeners);
     expect_reply(w, id, CORE_LEFT);
 }
 
@@ -360,7 +360,7 @@ START_TEST(ten_thousand_waiters)
             give(&w, s[i], "a");
         } else {
             gone(&w, s[i]); /* freed at once, the same as UNLOCK */
-            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 1);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
         }
     }
     ck_assert_uint_eq(w.metrics.attempts, N + 2);

@@ -97,7 +97,7 @@ struct session {
 
 /* What is kept of a claim when the process ends. */
 struct record {
-    struct core_kept kept;
+    struct core_record kept;
     char name[16], owner[16];
 };
 
@@ -474,7 +474,7 @@ op_runs(struct world *w, struct flight *f)
         w->faults[REPLY_LOST]++;
         f->done.outcome = CORE_UNKNOWN;
         f->done.token = 0;
-        f->done.stamp = 0;
+        f->done.expiry_ms = 0;
         answer(w, f, f->done.sent_us + TIMEOUT_US - w->now_us > 0 ? f->done.sent_us + TIMEOUT_US - w->now_us : 0);
         return;
     }
@@ -503,7 +503,7 @@ link_dies(struct world *w, int d)
 
         a.done.outcome = CORE_UNKNOWN;
         a.done.token = 0;
-        a.done.stamp = 0;
+        a.done.expiry_ms = 0;
         a.link = n->link;
         answer(w, &a, 10);
         if (lost[i]->what == OP_RUNS && fault(w, NEVER_RAN, 500)) {
@@ -656,7 +656,7 @@ hear_say(struct world *w, int d, struct slice text)
 
 /* The names go along; who listens is counted when it arrives. */
 static void
-probe(struct node *n, const struct core_probe *p)
+waiter_poll(struct node *n, const struct core_waiter_poll *p)
 {
     struct world *w = n->world;
     struct flight f = {.what = PROBED, .daemon = (int)(n - w->node), .link = n->link};
@@ -676,10 +676,10 @@ probe(struct node *n, const struct core_probe *p)
 }
 
 static void
-probed(struct world *w, const struct flight *f)
+polled(struct world *w, const struct flight *f)
 {
-    int64_t subscribers[CORE_PROBE_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .probed = {f->op.op, subscribers, f->said_n}};
+    int64_t subscribers[CORE_WAITER_POLL_MAX];
+    struct core_event ev = {.type = CORE_PROBED, .polled = {f->op.op, subscribers, f->said_n}};
 
     if (f->link != w->node[f->daemon].link) {
         return;
@@ -735,13 +735,13 @@ note_operation(struct world *w, int d, const struct core_action *a)
         note_attempt(w, d, a);
     }
     w->sights[DOWNGRADED] += a->type == CORE_RELEASE && !a->op.shared && a->op.holds == 0 && a->op.rest > 0;
-    w->sights[PLACE_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.place && held;
-    w->sights[PLACE_RENEWED] += a->type == CORE_EXTEND && a->op.place;
+    w->sights[PLACE_BESIDE_A_HOLD] += a->type == CORE_ACQUIRE && a->op.ticket && held;
+    w->sights[PLACE_RENEWED] += a->type == CORE_EXTEND && a->op.ticket;
     w->sights[BROKE_SEVERAL] += a->type == CORE_BREAK_KEY && held && v.holders > 1;
 }
 
 static bool
-is_kept(const struct node *n, uint64_t claim)
+is_recorded(const struct node *n, uint64_t claim)
 {
     size_t i = 0;
 
@@ -760,7 +760,7 @@ send_operation(struct node *n, const struct core_action *a)
 
     f.epoch = n->epoch;
     note_operation(w, f.daemon, a);
-    ck_assert_msg(a->type == CORE_BREAK_KEY || is_kept(n, a->op.claim), "seed %llu: an operation on what is not kept",
+    ck_assert_msg(a->type == CORE_BREAK_KEY || is_recorded(n, a->op.claim), "seed %llu: an operation on what is not kept",
                   (unsigned long long)w->seed);
     memcpy(f.key, a->op.key.p, a->op.key.n);
     f.done = (struct core_done){.claim = a->op.claim, .op = a->op.op, .sent_us = w->now_us,
@@ -794,7 +794,7 @@ forget(struct node *n, uint64_t claim)
 }
 
 static void
-keep(struct node *n, const struct core_kept *k)
+keep(struct node *n, const struct core_record *k)
 {
     size_t i = 0;
 
@@ -853,8 +853,8 @@ sink(void *ctx, const struct core_action *a)
         launch(n->world, &(struct flight){.what = ALL_ASSERTED, .daemon = d, .epoch = a->epoch},
                n->world->now_us + (chance(n->world, 50) ? GRACE_US : 20 + upto(n->world, 500)));
         break;
-    case CORE_PROBE:
-        probe(n, &a->probe);
+    case CORE_WAITER_POLL:
+        waiter_poll(n, &a->waiter_poll);
         break;
     case CORE_WATCH:
     case CORE_UNWATCH:
@@ -891,7 +891,7 @@ flight_lands(struct world *w, struct flight *f)
         if (f->epoch != w->node[f->daemon].epoch) { /* said of data that may be gone */
             ev.done.outcome = CORE_UNKNOWN;
             ev.done.token = 0;
-            ev.done.stamp = 0;
+            ev.done.expiry_ms = 0;
         }
         break;
     case LOSS_HEARD:
@@ -913,14 +913,14 @@ flight_lands(struct world *w, struct flight *f)
         if (f->lock == 0) {
             return;
         }
-        ev.type = f->what == HINTED ? CORE_HINT : CORE_WATCHING;
+        ev.type = f->what == HINTED ? CORE_HINT : CORE_SUBSCRIBED;
         ev.lock = f->lock;
         break;
     case PROBED:
-        probed(w, f);
+        polled(w, f);
         return;
     case SAID:
-        ev.type = CORE_HEARD;
+        ev.type = CORE_RECEIVED;
         ev.heard = (struct slice){f->said, f->said_n};
         break;
     }
@@ -975,7 +975,7 @@ draw_request(struct world *w, struct session *s, enum core_event_type type, int 
                                           .linger_us = name % 3 == 0 ? 40 * US_PER_MS : 0,
                                           .lease_us = 3 * US_PER_S,
                                           .owner_grace_us = US_PER_S,
-                                          .place_grace_us = US_PER_S / 2,
+                                          .queue_grace_us = US_PER_S / 2,
                                           .key = slice_of(name_texts[name])}};
 }
 
@@ -1108,7 +1108,7 @@ draw_waiter(void *ctx, const struct core_waiter_view *v)
     struct picture *p = ctx;
 
     /* A place in Redis that an answer has not confirmed is none. */
-    if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_PLACED)) {
+    if (v->owner.name.n > 0 && !name_has(model_name(v->name), KIND_F_TICKETS)) {
         p->n += (size_t)snprintf(p->text + p->n, sizeof(p->text) - p->n, "%.*s: %.*s waits\n",
                                  (int)v->name.n, v->name.p, (int)v->owner.name.n, v->owner.name.p);
     }
@@ -1147,10 +1147,10 @@ static void
 crash(struct world *w, int d, bool inside)
 {
     struct picture before = {.n = 0}, after = {.n = 0};
-    struct core_kept kept[RECORDS];
+    struct core_record kept[RECORDS];
     struct node *n = &w->node[d];
-    struct core_adoption a = {.kept = kept, .n = n->records_n};
-    struct core_event ev = {.type = CORE_ADOPT, .adopt = &a}, reached = {.type = CORE_REACHED};
+    struct core_restored a = {.kept = kept, .n = n->records_n};
+    struct core_event ev = {.type = CORE_RESTORE, .restore = &a}, reached = {.type = CORE_REACHED};
 
     trace(w, d, "crash%s", inside ? " inside" : "");
     do {

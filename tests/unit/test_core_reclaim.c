@@ -11,7 +11,7 @@ expect_reclaim(struct world *w, const char *key, uint32_t holds, bool shared)
 {
     struct flight f = expect_op(w, CORE_ACQUIRE, key);
 
-    ck_assert_msg(f.op.reclaim && !f.op.reentry && !f.op.place, "no reclaim of %s", key);
+    ck_assert_msg(f.op.reclaim && !f.op.reentry && !f.op.ticket, "no reclaim of %s", key);
     ck_assert_uint_eq(f.op.holds, holds);
     ck_assert_int_eq(f.op.shared, shared);
     return f;
@@ -32,7 +32,7 @@ take_as(struct world *w, uint64_t s, const char *name, struct ask a)
     struct flight f = expect_op(w, CORE_ACQUIRE, name);
 
     ck_assert(!f.op.reclaim);
-    redis_says(w, f, CORE_OK, .stamp = 77);
+    redis_says(w, f, CORE_OK, .expiry_ms = 77);
     return expect_reply(w, id, CORE_GRANTED)->token;
 }
 
@@ -73,8 +73,8 @@ START_TEST(every_kind_is_asserted_as_it_is)
         ck_assert_int_eq(f.op.lease_us, SEC(30));
         ck_assert_uint_eq(f.op.owner, w.flights[0].op.owner);
         ck_assert_uint_eq(f.op.claim, w.flights[0].op.claim);
-        ck_assert_int_eq(f.op.stamp, 77);
-        redis_says(&w, f, CORE_OK, .stamp = 88);
+        ck_assert_int_eq(f.op.expiry_ms, 77);
+        redis_says(&w, f, CORE_OK, .expiry_ms = 88);
         said_reclaimed(&w, 1, 9);
         ck_assert_uint_eq(w.metrics.reclaims, 1);
         ck_assert_uint_eq(look(&w, "a").token, token);
@@ -89,7 +89,7 @@ START_TEST(every_kind_is_asserted_as_it_is)
             pass(&w, MS(5)); /* see test_core_redis.c:stamped */
         }
         f = expect_op(&w, CORE_RELEASE, "a");
-        ck_assert(counts || f.op.stamp == 88); /* what Redis said last is what proves it */
+        ck_assert(counts || f.op.expiry_ms == 88); /* what Redis said last is what proves it */
         redis_says(&w, f, CORE_OK);
         ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 0);
         world_close(&w);

@@ -4,26 +4,26 @@
  */
 #include "tests/unit/core_world.h"
 
-static const struct core_kept record = {.part = {.claim = 10,
+static const struct core_record record = {.part = {.claim = 10,
                                                  .number = 5,
                                                  .token = 900,
                                                  .deadline_us = SEC(1020),
                                                  .granted_us = SEC(990),
                                                  .lease_us = SEC(30),
-                                                 .place_life_us = SEC(30),
+                                                 .ticket_life_us = SEC(30),
                                                  .holds = 1,
-                                                 .state = CORE_KEPT_HELD,
+                                                 .state = CORE_RECORD_HELD,
                                                  .named = true,
                                                  .watchdog = true},
                                         .kind = KIND_REENTRANT,
                                         .limit = 1,
                                         .owner_grace_us = SEC(10),
-                                        .place_grace_us = SEC(2)};
+                                        .queue_grace_us = SEC(2)};
 
-static struct core_kept
+static struct core_record
 kept_of(uint64_t claim, const char *owner, const char *name)
 {
-    struct core_kept k = record;
+    struct core_record k = record;
 
     k.part.claim = claim;
     k.part.order = claim;
@@ -32,10 +32,10 @@ kept_of(uint64_t claim, const char *owner, const char *name)
     return k;
 }
 
-static struct core_adoption
-adopts(struct world *w, struct core_kept *kept, size_t n)
+static struct core_restored
+adopts(struct world *w, struct core_record *kept, size_t n)
 {
-    struct core_adoption a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
+    struct core_restored a = {.kept = kept, .n = n, .serial = 1000, .token = 1000};
     struct core_conf conf = world_conf;
 
     conf.keeps = true;
@@ -43,7 +43,7 @@ adopts(struct world *w, struct core_kept *kept, size_t n)
     for (size_t i = 0; i < n; i++) {
         world_keep(w, &kept[i]);
     }
-    happens(w, &(struct core_event){.type = CORE_ADOPT, .adopt = &a});
+    happens(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held + a.places + a.freed + a.lost + a.failed, n);
     return a;
 }
@@ -60,7 +60,7 @@ confirmed(struct world *w, const char *name)
 START_TEST(records_of_nobody)
 {
     for (int i = 0; i < 4; i++) {
-        struct core_kept k = kept_of(10, "alice", "a");
+        struct core_record k = kept_of(10, "alice", "a");
         struct world w;
 
         switch (i) {
@@ -71,8 +71,8 @@ START_TEST(records_of_nobody)
             k.part.holds = 0;
             break;
         case 2: /* a place that nobody may come back to */
-            k.part.state = CORE_KEPT_QUEUED;
-            k.owner_grace_us = k.place_grace_us = 0;
+            k.part.state = CORE_RECORD_QUEUED;
+            k.owner_grace_us = k.queue_grace_us = 0;
             break;
         default: /* a name that does not stand for itself */
             k.part.named = false;
@@ -91,15 +91,15 @@ END_TEST
 START_TEST(places_by_their_graces)
 {
     static const struct {
-        int64_t place_us, owner_us, lives_us;
+        int64_t ticket_us, owner_us, lives_us;
     } rows[] = {{SEC(2), 0, SEC(2)}, {0, SEC(3), SEC(3)}, {SEC(4), SEC(1), SEC(1)}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct core_kept k = kept_of(10, "alice", "a");
+        struct core_record k = kept_of(10, "alice", "a");
         struct world w;
 
-        k.part.state = CORE_KEPT_QUEUED;
-        k.place_grace_us = rows[i].place_us;
+        k.part.state = CORE_RECORD_QUEUED;
+        k.queue_grace_us = rows[i].ticket_us;
         k.owner_grace_us = rows[i].owner_us;
         ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
         if (rows[i].owner_us > 0) {
@@ -116,12 +116,12 @@ END_TEST
 /* One that Redis may have granted is in the way of others: without a grace for the place it goes at once. */
 START_TEST(an_attempt_without_grace)
 {
-    struct core_kept k = kept_of(10, "alice", "a");
+    struct core_record k = kept_of(10, "alice", "a");
     struct world w;
 
-    k.part.state = CORE_KEPT_QUEUED;
-    k.part.unsure = true;
-    k.place_grace_us = 0;
+    k.part.state = CORE_RECORD_QUEUED;
+    k.part.acquire_unresolved = true;
+    k.queue_grace_us = 0;
     ck_assert_uint_eq(adopts(&w, &k, 1).places, 1);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     happens(&w, &(struct core_event){.type = CORE_REACHED}); /* is no reason to give it back at once again */
@@ -136,12 +136,12 @@ END_TEST
 /* Two holders of what one can hold: one of the records is wrong, and the later one is told that it has lost it. */
 START_TEST(two_holders_of_one_name)
 {
-    struct core_kept kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a"), kept_of(12, "carol", "b")};
-    struct core_adoption a;
+    struct core_record kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a"), kept_of(12, "carol", "b")};
+    struct core_restored a;
     struct world w;
     uint64_t s;
 
-    kept[2].part.state = CORE_KEPT_LOST;
+    kept[2].part.state = CORE_RECORD_LOST;
     a = adopts(&w, kept, 3);
     ck_assert(a.held == 1 && a.lost == 2);
     s = session(&w);
@@ -157,9 +157,9 @@ END_TEST
 /* Readers, and holders of permits, may be several; a writer beside readers is wrong. */
 START_TEST(several_holders_of_one_name)
 {
-    struct core_kept kept[] = {kept_of(10, "alice", "r"), kept_of(11, "bob", "r"), kept_of(12, "carol", "r"),
+    struct core_record kept[] = {kept_of(10, "alice", "r"), kept_of(11, "bob", "r"), kept_of(12, "carol", "r"),
                                kept_of(13, "dave", "p"), kept_of(14, "eve", "p")};
-    struct core_adoption a;
+    struct core_restored a;
     struct world w;
 
     for (int i = 0; i < 3; i++) {
@@ -180,8 +180,8 @@ END_TEST
 START_TEST(records_that_disagree)
 {
     for (int i = 0; i < 3; i++) {
-        struct core_kept kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a")};
-        struct core_adoption a;
+        struct core_record kept[] = {kept_of(10, "alice", "a"), kept_of(11, "bob", "a")};
+        struct core_restored a;
         struct world w;
 
         kept[0].kind = kept[1].kind = KIND_SIMPLE;
@@ -208,7 +208,7 @@ END_TEST
 /* What is under way already is not asked for twice when Redis is reached. */
 START_TEST(reached_twice)
 {
-    struct core_kept kept[] = {kept_of(10, "", "a"), kept_of(11, "alice", "b")};
+    struct core_record kept[] = {kept_of(10, "", "a"), kept_of(11, "alice", "b")};
     struct world w;
 
     kept[0].part.named = false;
@@ -225,7 +225,7 @@ END_TEST
 /* What is due far ahead stays due then, and what was due and is under way is not asked for beside it. */
 START_TEST(reached_while_all_is_well)
 {
-    struct core_kept k = kept_of(10, "alice", "a");
+    struct core_record k = kept_of(10, "alice", "a");
     struct world w;
 
     adopts(&w, &k, 1);
@@ -250,7 +250,7 @@ END_TEST
  */
 START_TEST(over_and_in_doubt)
 {
-    struct core_kept k = kept_of(10, "alice", "a");
+    struct core_record k = kept_of(10, "alice", "a");
     struct world w;
     struct flight op;
     uint64_t s, id;

@@ -88,7 +88,7 @@ START_TEST(unknown_acquire_given_up)
     op = expect_op(&w, CORE_RELEASE, "a");
     redis_says(&w, op, CORE_GONE_IN_REDIS);
     pass(&w, guard_us - w.now_us);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .outsiders = 0); /* it did run */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0); /* it did run */
     ck_assert(!known(&w, "a"));
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED) + count_news(&w, CORE_NEWS_LOST), 0);
     world_close(&w);
@@ -561,10 +561,10 @@ START_TEST(release_while_redis_is_away)
 
     world_open(&w);
     s = session(&w);
-    redis_grants(&w, "a", lock(&w, s, "a", .no_place_grace = true));
+    redis_grants(&w, "a", lock(&w, s, "a", .no_queue_grace = true));
     t = session(&w);
     over_us = w.now_us + SEC(30) + MS(600) + MS(10); /* by clocks that differ a little */
-    other = lock(&w, t, "a", .no_place_grace = true);
+    other = lock(&w, t, "a", .no_queue_grace = true);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "a");
     pass(&w, SEC(1) - 1);
@@ -572,8 +572,8 @@ START_TEST(release_while_redis_is_away)
     pass(&w, 1);
     expect_reply(&w, id, CORE_UNAVAILABLE);
     redis_says(&w, op, CORE_DOWN);
-    expect_reply(&w, lock(&w, s, "a", .nowait = true, .no_place_grace = true), CORE_UNAVAILABLE);
-    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_place_grace = true), CORE_NOT_GRANTED);
+    expect_reply(&w, lock(&w, s, "a", .nowait = true, .no_queue_grace = true), CORE_UNAVAILABLE);
+    expect_reply(&w, lock(&w, s, "a", .owner = "x", .nowait = true, .no_queue_grace = true), CORE_NOT_GRANTED);
     for (int n = 0; w.now_us < over_us; n++) {
         ck_assert_int_le(core_next_us(w.core) - w.now_us, MS(500));
         pass(&w, core_next_us(w.core) - w.now_us);
@@ -768,25 +768,25 @@ START_TEST(stamped)
     t = session(&w);
     id = lock(&w, s, "a", .kind = KIND_COUNTER);
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    ck_assert_int_eq(op.op.stamp, 0);
-    redis_says(&w, op, CORE_OK, .stamp = 111);
+    ck_assert_int_eq(op.op.expiry_ms, 0);
+    redis_says(&w, op, CORE_OK, .expiry_ms = 111);
     token = expect_reply(&w, id, CORE_GRANTED)->token;
     pass(&w, TOLD_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
-    ck_assert_int_eq(op.op.stamp, 111);
+    ck_assert_int_eq(op.op.expiry_ms, 111);
     id = renew(&w, t, "a", SEC(60), .token = token); /* waits for the renewal */
     quiet(&w);
-    redis_says(&w, op, CORE_OK, .stamp = 222);
+    redis_says(&w, op, CORE_OK, .expiry_ms = 222);
     op = expect_op(&w, CORE_EXTEND, "a");
-    ck_assert(op.op.stamp == 222 && op.op.exact);
+    ck_assert(op.op.expiry_ms == 222 && op.op.exact);
     freed = unlock(&w, s, "a", .kind = KIND_COUNTER); /* waits for RENEW */
     quiet(&w);
-    redis_says(&w, op, CORE_OK, .stamp = 333);
+    redis_says(&w, op, CORE_OK, .expiry_ms = 333);
     expect_reply(&w, id, CORE_LEFT);
     quiet(&w); /* who takes it next must have another stamp, give or take what scripts overlook */
     pass(&w, MS(5));
     op = expect_op(&w, CORE_RELEASE, "a");
-    ck_assert_int_eq(op.op.stamp, 333);
+    ck_assert_int_eq(op.op.expiry_ms, 333);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, freed, CORE_LEFT);
     world_close(&w);
@@ -806,7 +806,7 @@ START_TEST(stamped_release_waits)
             world_open(&w);
             s = session(&w);
             id = lock(&w, s, "a", .kind = KIND_COUNTER);
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 111);
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
             expect_reply(&w, id, CORE_GRANTED);
             pass(&w, TOLD_30S / 3);
             op = expect_op(&w, CORE_EXTEND, "a");
@@ -819,12 +819,12 @@ START_TEST(stamped_release_waits)
                 expect_news(&w, CORE_NEWS_LOST, "a");
             }
             quiet(&w);
-            redis_says(&w, op, outcomes[i], .stamp = outcomes[i] == CORE_OK ? 222 : 0);
+            redis_says(&w, op, outcomes[i], .expiry_ms = outcomes[i] == CORE_OK ? 222 : 0);
             if (outcomes[i] == CORE_OK) {
                 pass(&w, MS(5));
             }
             op = expect_op(&w, CORE_RELEASE, "a");
-            ck_assert_int_eq(op.op.stamp, outcomes[i] == CORE_OK ? 222 : 111);
+            ck_assert_int_eq(op.op.expiry_ms, outcomes[i] == CORE_OK ? 222 : 111);
             redis_says(&w, op, CORE_OK);
             if (how == 0) {
                 expect_reply(&w, id, CORE_LEFT);
@@ -848,7 +848,7 @@ START_TEST(stamped_patience)
     world_open(&w);
     s = session(&w);
     id = lock(&w, s, "a", .kind = KIND_COUNTER);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .stamp = 111);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
     expect_reply(&w, id, CORE_GRANTED);
     pass(&w, TOLD_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");

@@ -219,7 +219,7 @@ START_TEST(unanswered_downgrade_overtaken)
     id = unlock(&w, s, "a", .owner = "alice");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     break_name(&w, session(&w), "a", RW);
-    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
     expect_reply(&w, id, CORE_WAS_LOST);
     expect_reply(&w, w.request, CORE_LEFT);
     lock(&w, s, "a", RW, .owner = "alice");
@@ -382,7 +382,7 @@ START_TEST(break_of_several)
     }
     wrote = lock(&w, session(&w), "a", RW);
     id = break_name(&w, session(&w), "a", RW);
-    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .stamp = 1);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
     ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
     ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 3);
     redis_grants(&w, "a", wrote);

@@ -422,7 +422,7 @@ START_TEST(a_break_in_slices)
         redis_grants(&w, "doc", world_ask(&w, CORE_LOCK, s[i], "doc", reads));
     }
     id = break_name(&w, boss, "doc", .kind = KIND_RW);
-    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "doc"), CORE_OK, .stamp = 1);
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "doc"), CORE_OK, .expiry_ms = 1);
     expect_reply(&w, id, CORE_LEFT);
     ck_assert(is_busy(&w));
     expect_state(&w, "doc", "lost");
@@ -480,13 +480,13 @@ START_TEST(readers_are_reviewed_in_slices)
     open_sliced(&w, SLICE);
     read_many(&w, s);
     reclaims(&w, 5);
-    ck_assert_uint_le(w.core->doubts_n, SLICE);
+    ck_assert_uint_le(w.core->unverified_n, SLICE);
     n = count_ops(&w, CORE_ACQUIRE);
     ck_assert_int_le(n, SLICE);
     id = world_ask(&w, CORE_UNLOCK, s[MANY - 1], "doc", reading);
     n = count_ops(&w, CORE_ACQUIRE); /* nothing is given back that may not be there: its own is asserted first */
     ck_assert_int_le(n, SLICE + 1);
-    ck_assert_int_ge(turns_of(&w, &w.core->doubts_n), MANY / SLICE - 3);
+    ck_assert_int_ge(turns_of(&w, &w.core->unverified_n), MANY / SLICE - 3);
     ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 2 * MANY);
     for (size_t i = 0; i < w.flights_n; i++) {
         if (!w.flights[i].answered) {
@@ -515,7 +515,7 @@ START_TEST(reclaimed_is_said_behind_the_readers)
     read_many(&w, s);
     w.one_turn = true; /* the slice is used up */
     reclaims(&w, 5);
-    ck_assert_uint_eq(w.core->doubts_n, 0);
+    ck_assert_uint_eq(w.core->unverified_n, 0);
     ck_assert_uint_eq(w.reclaimed_n, 0);
     w.one_turn = false;
     for (size_t i = MANY; w.reclaimed_n == 0; i++) {

@@ -215,14 +215,14 @@ START_TEST(a_walk_does_not_look_for_its_place)
     world_open(&w);
     w.unchecked = true; /* a check looks at all records */
     s = session(&w);
-    redis_grants(&w, "hot", lock(&w, s, "hot", .no_place_grace = true));
+    redis_grants(&w, "hot", lock(&w, s, "hot", .no_queue_grace = true));
     for (int i = 0; i < FRONT; i++) {
         snprintf(owner, sizeof(owner), "f%d", i);
-        lock(&w, s, "hot", .owner = owner, .no_place_grace = true);
+        lock(&w, s, "hot", .owner = owner, .no_queue_grace = true);
     }
     for (int i = 0; i < 2 * GO; i++) { /* every second one gives up, one after the other */
         snprintf(owner, sizeof(owner), "g%d", i);
-        id[i] = lock(&w, s, "hot", .owner = owner, .no_place_grace = true,
+        id[i] = lock(&w, s, "hot", .owner = owner, .no_queue_grace = true,
                      .wait_us = i % 2 == 0 ? SEC(1) + i * 1000 : SEC(1000));
     }
     pass(&w, SEC(1) - 1);
@@ -256,10 +256,10 @@ START_TEST(a_queue_ends_under_a_walk)
 
     world_open(&w);
     s = session(&w);
-    redis_grants(&w, "hot", lock(&w, s, "hot", .no_place_grace = true));
+    redis_grants(&w, "hot", lock(&w, s, "hot", .no_queue_grace = true));
     take(&w, s, "late");
-    lock(&w, s, "hot", .owner = "o1", .no_place_grace = true);
-    id = lock(&w, s, "hot", .owner = "o2", .wait_us = SEC(1), .no_place_grace = true);
+    lock(&w, s, "hot", .owner = "o1", .no_queue_grace = true);
+    id = lock(&w, s, "hot", .owner = "o2", .wait_us = SEC(1), .no_queue_grace = true);
     lock(&w, s, "late", .owner = "o3");
     core_walk_begin(w.core, &look);
     ck_assert(WALK(1));

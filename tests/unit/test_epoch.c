@@ -107,7 +107,7 @@ START_TEST(the_words)
     expect_words(&e, 77, first);
     ck_assert_int_eq(answers(&e, 1, 1700000000000000, 0, a_b), EPOCH_NEW);
     e.reclaimed = 1699999999999999;
-    e.strict = e.leaving = e.stranded = true;
+    e.strict = e.leaving = e.rolled_back = true;
     expect_words(&e, 77, later);
 }
 END_TEST
@@ -163,19 +163,19 @@ START_TEST(a_life)
 END_TEST
 
 /* Until somebody says an epoch that counts. */
-START_TEST(stranded)
+START_TEST(rolled_back)
 {
     struct epoch e = ours();
 
     answers(&e, 1, 5, 0, NULL);
-    e.stranded = true;
+    e.rolled_back = true;
     ck_assert_int_eq(answers(&e, 1, 4, 0, NULL), EPOCH_OLD);
-    ck_assert(e.stranded);
+    ck_assert(e.rolled_back);
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_SAME); /* there it is again */
-    ck_assert(!e.stranded);
-    e.stranded = true;
+    ck_assert(!e.rolled_back);
+    e.rolled_back = true;
     ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
-    ck_assert(!e.stranded);
+    ck_assert(!e.rolled_back);
 }
 END_TEST
 
@@ -216,30 +216,30 @@ START_TEST(others_are_kept_in_a_grace)
 END_TEST
 
 /* A process that knows only that there were others: not who they are, before a grace is over. */
-START_TEST(blind)
+START_TEST(members_unknown)
 {
     struct epoch e = ours();
     const char *const b[] = {a_b[1], NULL};
     const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
                                  "!900", a_b[1], NULL};
 
-    e.blind = true;
+    e.members_unknown = true;
     ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
     ck_assert_int_eq(answers(&e, 1, 6, 900, b), EPOCH_NEW); /* lost again */
     expect_words(&e, 0, words);
     ck_assert_int_eq(answers(&e, 1, 6, 0, b), EPOCH_OVER);
-    ck_assert(!e.blind);
+    ck_assert(!e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 7, 900, b), EPOCH_NEW);
-    ck_assert(!e.blind);
+    ck_assert(!e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 7, 900, b), EPOCH_SAME);
-    ck_assert(!e.blind);
+    ck_assert(!e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 8, 900, b), EPOCH_NEW); /* cut off: Redis may forget that once more */
-    ck_assert(e.blind);
+    ck_assert(e.members_unknown);
     ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_OVER);
-    ck_assert(!e.blind);
-    e.blind = true;
+    ck_assert(!e.members_unknown);
+    e.members_unknown = true;
     ck_assert_int_eq(answers(&e, 1, 8, 0, b), EPOCH_SAME); /* nothing is lost that could tell of others */
-    ck_assert(!e.blind);
+    ck_assert(!e.members_unknown);
 }
 END_TEST
 
@@ -269,8 +269,8 @@ START_TEST(refused)
     answers(&e, 1, 5, 900, a_b);
     memcpy(&was, &e, sizeof(e));
     ck_assert_int_eq(answers(&e, 1, 4, 0, b_c), EPOCH_OLD);
-    ck_assert_int_eq(answers(&e, 2, 0, 0, NULL), EPOCH_TWIN);
-    ck_assert_int_eq(answers(&e, 2, 9, 0, b_c), EPOCH_TWIN);
+    ck_assert_int_eq(answers(&e, 2, 0, 0, NULL), EPOCH_DUPLICATE_UUID);
+    ck_assert_int_eq(answers(&e, 2, 9, 0, b_c), EPOCH_DUPLICATE_UUID);
     ck_assert_int_eq(answers(&e, 0, 9, 0, b_c), EPOCH_BROKEN);
     ck_assert_int_eq(answers(&e, 3, 9, 0, b_c), EPOCH_BROKEN);
     ck_assert_int_eq(answers(&e, 1, 0, 0, b_c), EPOCH_BROKEN);
@@ -330,10 +330,10 @@ main(void)
     const TTest *tests[] = {the_words,
                             as_many_others_as_there_is_room_for,
                             a_life,
-                            stranded,
+                            rolled_back,
                             too_far,
                             others_are_kept_in_a_grace,
-                            blind,
+                            members_unknown,
                             how_long_a_grace_others_need,
                             refused,
                             malformed};

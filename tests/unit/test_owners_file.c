@@ -1,48 +1,48 @@
 /*
  * test_owners_file.c -- the file `owners`: what is in it is there for the next process, if it counts.
  */
-#include "daemon/serve/held.h"
+#include "daemon/serve/state_file.h"
 #include "daemon/serve/owners_file.h"
 #include "proto/options.h"
 #include "tests/unit/state_fixture.h"
 
-static struct core_adoption a;
+static struct core_restored a;
 static uint64_t torn;
 
 /* The next process, after it has loaded and adopted. */
-static struct held *
+static struct state_file *
 next(const char *boot)
 {
-    struct held *h = held_open(dir, boot, error);
+    struct state_file *h = state_file_open(dir, boot, error);
 
     ck_assert_msg(h != NULL, "%s", error);
-    held_loaded_free(&a);
-    ck_assert(held_load(h, &a));
-    torn = held_count(h).torn;
-    held_adopted(h);
+    state_file_loaded_free(&a);
+    ck_assert(state_file_load(h, &a));
+    torn = state_file_count(h).torn;
+    state_file_restored(h);
     return h;
 }
 
 static void
-keep(struct held *h, uint64_t id, const char *name, int64_t until_us)
+keep(struct state_file *h, uint64_t id, const char *name, int64_t until_us)
 {
-    ck_assert(held_keep_owner(h, &(struct core_kept_owner){id, slice_of(name), until_us}));
+    ck_assert(state_file_keep_owner(h, &(struct core_owner_record){id, slice_of(name), until_us}));
 }
 
 /* alice and bob are kept; nothing runs. */
 static void
 two_are_kept(void)
 {
-    struct held *h = next("boot");
+    struct state_file *h = next("boot");
 
     ck_assert_uint_eq(a.owners_n, 0);
     keep(h, 11, "alice", 5000);
     keep(h, 12, "bob", 6000);
     keep(h, 13, "carol", 7000);
-    held_forget_owner(h, 13);
-    held_forget_owner(h, 999);
-    ck_assert_uint_eq(held_count(h).owners, 2);
-    held_close(&h);
+    state_file_forget_owner(h, 13);
+    state_file_forget_owner(h, 999);
+    ck_assert_uint_eq(state_file_count(h).owners, 2);
+    state_file_close(&h);
 }
 
 static void
@@ -76,7 +76,7 @@ flip(long at)
 
 START_TEST(what_is_kept_is_there)
 {
-    struct held *h;
+    struct state_file *h;
 
     two_are_kept();
     for (int i = 0; i < 2; i++) { /* also where the process between has changed nothing */
@@ -84,31 +84,31 @@ START_TEST(what_is_kept_is_there)
         ck_assert_uint_eq(a.owners_n, 2);
         expect_owner(0, 11, "alice", 5000);
         expect_owner(1, 12, "bob", 6000);
-        held_close(&h);
+        state_file_close(&h);
     }
     h = next("boot");
     keep(h, 11, "alice", 5500); /* once more */
-    held_serial(h, a.serial + 10 * HELD_BLOCK); /* ids have been used */
-    held_close(&h);
+    state_file_serial(h, a.serial + 10 * STATE_FILE_BLOCK); /* ids have been used */
+    state_file_close(&h);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 2);
     expect_owner(0, 11, "alice", 5500);
-    held_close(&h);
-    held_loaded_free(&a);
+    state_file_close(&h);
+    state_file_loaded_free(&a);
 }
 END_TEST
 
 /* No clock goes on over a boot. */
 START_TEST(not_of_another_boot)
 {
-    struct held *h;
+    struct state_file *h;
 
     two_are_kept();
     h = next("another");
     ck_assert_uint_eq(a.owners_n, 0);
-    ck_assert_uint_eq(held_count(h).owners, 0);
-    held_close(&h);
-    held_loaded_free(&a);
+    ck_assert_uint_eq(state_file_count(h).owners, 0);
+    state_file_close(&h);
+    state_file_loaded_free(&a);
 }
 END_TEST
 
@@ -119,19 +119,19 @@ END_TEST
 START_TEST(not_of_the_process_before_the_last)
 {
     unsigned char before[TABLE_HEAD + 64 * 256];
-    struct held *h;
+    struct state_file *h;
 
     two_are_kept();
     file_bytes(0, before, sizeof(before), false);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 2);
-    held_close(&h);
+    state_file_close(&h);
     file_bytes(0, before, sizeof(before), true);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 0);
-    ck_assert_uint_eq(held_count(h).owners, 0);
-    held_close(&h);
-    held_loaded_free(&a);
+    ck_assert_uint_eq(state_file_count(h).owners, 0);
+    state_file_close(&h);
+    state_file_loaded_free(&a);
 }
 END_TEST
 
@@ -140,7 +140,7 @@ START_TEST(a_broken_record_is_dropped)
 {
     two_are_kept();
     for (long at = TABLE_HEAD + 8; at < TABLE_HEAD + 8 + 8 + 8 + 2 + OPTIONS_OWNER_BYTES_MAX; at++) {
-        struct held *h;
+        struct state_file *h;
 
         flip(at);
         h = next("boot");
@@ -148,9 +148,9 @@ START_TEST(a_broken_record_is_dropped)
         expect_owner(0, 12, "bob", 6000);
         ck_assert_uint_eq(torn, 1);
         keep(h, 11, "alice", 5000);
-        held_close(&h);
+        state_file_close(&h);
     }
-    held_loaded_free(&a);
+    state_file_loaded_free(&a);
 }
 END_TEST
 
@@ -159,47 +159,47 @@ START_TEST(another_version_is_begun_anew)
     static const long places[] = {0, 16, 20}; /* magic, version, size of a slot */
 
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        struct held *h;
+        struct state_file *h;
 
         two_are_kept();
         flip(places[i]);
         h = next("boot");
         ck_assert_uint_eq(a.owners_n, 0);
-        held_close(&h);
+        state_file_close(&h);
         h = next("boot");
         ck_assert_uint_eq(a.owners_n, 0);
-        held_close(&h);
+        state_file_close(&h);
     }
-    held_loaded_free(&a);
+    state_file_loaded_free(&a);
 }
 END_TEST
 
 /* It grows and shrinks with the rest. */
 START_TEST(as_many_as_there_are)
 {
-    struct held *h = next("boot");
-    uint64_t least = held_count(h).bytes;
+    struct state_file *h = next("boot");
+    uint64_t least = state_file_count(h).bytes;
     char name[32];
 
     for (uint64_t id = 1; id <= 20000; id++) {
         snprintf(name, sizeof(name), "owner-%d", (int)id);
         keep(h, id, name, 1000 + (int64_t)id);
     }
-    held_close(&h);
+    state_file_close(&h);
     h = next("boot");
     ck_assert_uint_eq(a.owners_n, 20000);
     for (size_t i = 0; i < a.owners_n; i++) {
         snprintf(name, sizeof(name), "owner-%d", (int)a.owner[i].id);
         expect_owner(i, a.owner[i].id, name, 1000 + (int64_t)a.owner[i].id);
-        held_forget_owner(h, a.owner[i].id);
+        state_file_forget_owner(h, a.owner[i].id);
     }
-    while (held_tidy(h)) {
+    while (state_file_tidy(h)) {
     }
-    ck_assert_uint_eq(held_count(h).bytes, least);
-    ck_assert(!held_keep_owner(h, &(struct core_kept_owner){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
-    ck_assert_uint_eq(held_count(h).unkept, 1);
-    held_close(&h);
-    held_loaded_free(&a);
+    ck_assert_uint_eq(state_file_count(h).bytes, least);
+    ck_assert(!state_file_keep_owner(h, &(struct core_owner_record){1, {name, OPTIONS_OWNER_BYTES_MAX + 1}, 1}));
+    ck_assert_uint_eq(state_file_count(h).unkept, 1);
+    state_file_close(&h);
+    state_file_loaded_free(&a);
 }
 END_TEST
 

@@ -20,7 +20,7 @@ static int counted = -1; /* the socket */
 static unsigned reads, writes, asked;
 static unsigned looked_at; /* sockets, whichever; and processes of who comes */
 static int last_written;   /* of all sockets */
-static bool blind;         /* there is no memory to look at them */
+static bool members_unknown;         /* there is no memory to look at them */
 
 ssize_t
 recv(int fd, void *p, size_t n, int flags)
@@ -49,7 +49,7 @@ poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
     looked_at += (unsigned)n;
     errno = ENOMEM;
-    return blind ? -1 : (int)syscall(SYS_poll, p, n, timeout_ms);
+    return members_unknown ? -1 : (int)syscall(SYS_poll, p, n, timeout_ms);
 }
 
 static void
@@ -146,12 +146,12 @@ START_TEST(who_cannot_be_looked_at_is_read)
     say(&holder, "LOCK a\n");
     settle();
     count(&c);
-    blind = true;
+    members_unknown = true;
     say(&c, "LOCK a\n");
     settle();
     ck_assert(wait_for(all_seen));
     settle();
-    blind = false;
+    members_unknown = false;
     ck_assert_uint_eq(looked_at, 1);
     ck_assert_uint_eq(reads, 2);
     ck_assert_ptr_nonnull(session_find(engine, c.id));

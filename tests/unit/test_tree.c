@@ -155,7 +155,7 @@ draws_at(int line, const char *glob, size_t rows_max, const char *want)
 #define draws(want) draws_at(__LINE__, "", ROWS_MAX, want)
 #define draws_some(glob, want) draws_at(__LINE__, glob, ROWS_MAX, want)
 
-START_TEST(nobody)
+START_TEST(empty_queue)
 {
     static const struct rec held[] = {{"a", 1, 'h', NULL}};
 
@@ -349,7 +349,7 @@ main(void)
     SRunner *run;
     int failed;
 
-    tcase_add_test(tc, nobody);
+    tcase_add_test(tc, empty_queue);
     tcase_add_test(tc, root_first);
     tcase_add_test(tc, by_glob);
     tcase_add_test(tc, readers);

@@ -26,7 +26,7 @@ is_posted(const void *arg)
 /* Until the n-th such event since the beginning has come. */
 #define must_post(type, lock, n) turn_until(is_posted, (&(struct awaited){type, lock, n}))
 
-#define watchings(lock) count_events(CORE_WATCHING, lock)
+#define watchings(lock) count_events(CORE_SUBSCRIBED, lock)
 #define hints(lock) count_events(CORE_HINT, lock)
 
 static inline void

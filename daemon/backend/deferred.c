@@ -1,0 +1,95 @@
+/*
+ * deferred.c -- two lists and one event.
+ */
+#include "daemon/backend/deferred.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+
+static void
+post_down(struct deferred *d, uint64_t claim, uint64_t op)
+{
+    struct core_event ev = {.type = CORE_DONE};
+
+    ev.done = (struct core_done){
+        .claim = claim, .op = op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
+    d->env->post(d->env->ctx, &ev);
+}
+
+static void
+on_down(evutil_socket_t fd, short what, void *ctx)
+{
+    struct deferred *d = ctx;
+
+    (void)fd;
+    (void)what;
+    while (!list_empty(&d->items)) {
+        struct item *it = container_of(d->items.next, struct item, node);
+        uint64_t claim = it->op.claim, op = it->op.op;
+
+        item_free(d->env->freelist, it);
+        post_down(d, claim, op);
+    }
+    while (!list_empty(&d->members_unknown)) {
+        struct inspect *q = container_of(d->members_unknown.next, struct inspect, node);
+
+        list_remove(&q->node);
+        inspect_unseen(q);
+    }
+}
+
+/* Puts the node of one of them on the list of those who will be told. */
+static void
+tell_down(struct deferred *d, struct list *list, struct list *node)
+{
+    list_remove(node);
+    list_push_back(list, node);
+    event_active(d->ev, EV_TIMEOUT, 0);
+}
+
+void
+deferred_item(struct deferred *d, struct item *it)
+{
+    tell_down(d, &d->items, &it->node);
+}
+
+void
+deferred_look(struct deferred *d, struct inspect *q)
+{
+    tell_down(d, &d->members_unknown, &q->node);
+}
+
+bool
+deferred_idle(const struct deferred *d)
+{
+    return list_empty(&d->items) && list_empty(&d->members_unknown);
+}
+
+bool
+deferred_init(struct deferred *d, const struct backend_env *env)
+{
+    *d = (struct deferred){.env = env};
+    list_init(&d->items);
+    list_init(&d->members_unknown);
+    d->ev = event_new(env->base, -1, 0, on_down, d);
+    return d->ev != NULL;
+}
+
+void
+deferred_fini(struct deferred *d)
+{
+    while (!list_empty(&d->items)) {
+        item_free(d->env->freelist, container_of(d->items.next, struct item, node));
+    }
+    while (!list_empty(&d->members_unknown)) {
+        struct inspect *q = container_of(d->members_unknown.next, struct inspect, node);
+
+        list_remove(&q->node);
+        free(q);
+    }
+    if (d->ev != NULL) {
+        event_free(d->ev);
+    }
+}

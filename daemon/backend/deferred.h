@@ -1,0 +1,35 @@
+/*
+ * down.h -- what is known at once not to run, told in a later turn: verbs that end in DOWN, questions with no answer.
+ *
+ * That takes no memory, for there may be none: an item or a question lies here itself. An operation that did not even
+ * become one was not taken, which the core is told at once (core_op.untaken).
+ */
+#ifndef RLOCKD_BACKEND_DEFERRED_H
+#define RLOCKD_BACKEND_DEFERRED_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/call.h"
+#include "daemon/backend/inspect.h"
+
+/* Embedded in its node. */
+struct deferred {
+    const struct backend_env *env;
+    struct list items;  /* item.node; owned */
+    struct list members_unknown;  /* inspect.node; owned */
+    struct event *ev;   /* owned: somebody is to be told */
+};
+
+/* False: out of memory. deferred_fini() is called in both cases. */
+bool deferred_init(struct deferred *d, const struct backend_env *env);
+void deferred_fini(struct deferred *d);
+
+/* Takes the item, from wherever it stands. */
+void deferred_item(struct deferred *d, struct item *it);
+
+/* Takes the question. */
+void deferred_look(struct deferred *d, struct inspect *q);
+
+/* Nobody is to be told. */
+bool deferred_idle(const struct deferred *d);
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * membership.c -- the script presence.lua, said in each greeting, every few seconds, and often in a grace.
+ */
+#include "daemon/backend/membership.h"
+
+#include <assert.h>
+#include <event2/event.h>
+#include <stdio.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+enum { GRACE_BEAT_MS = 50 };
+
+/* Where it is said when no link is in question: the last one that is up, or the last one. */
+static struct membership_line *
+last_of(struct membership *p)
+{
+    for (unsigned i = p->lines_n; i-- > 0;) {
+        if (link_up(p->line[i].link) && !link_silent(p->line[i].link)) {
+            return &p->line[i];
+        }
+    }
+    return &p->line[p->lines_n - 1];
+}
+
+/* Without memory for the timer a link goes, and comes back: the answer to its greeting sets it then. */
+static void
+arm(struct membership *p)
+{
+    int ms = p->epoch.until_ms != 0 || p->again ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
+
+    if (event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000}) != 0) {
+        link_fail(last_of(p)->link, "out of memory");
+    }
+}
+
+static void
+post(struct membership *p, enum core_event_type type)
+{
+    struct core_event ev = {.type = type};
+
+    ev.epoch = p->epoch.number;
+    p->env->post(p->env->ctx, &ev);
+}
+
+/* Whether another link is up, in the epoch that we know. */
+static bool
+others_up(const struct membership *p, const struct membership_line *line)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        if (&p->line[i] != line && link_up(p->line[i].link)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+ask_all(struct membership *p)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        membership_ask(p, p->line[i].link);
+    }
+}
+
+/* What is refused on one link is so on all that are up: they are asked. */
+static void
+refused(struct membership_line *line, const char *what, const char *reason)
+{
+    struct membership *p = line->of;
+
+    if (!p->told) {
+        log_event(p->env->log, LOG_ERROR, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
+                  "uuid", LOG_S(p->epoch.uuid), NULL);
+    }
+    p->told = true;
+    link_fail(line->link, reason);
+    ask_all(p);
+}
+
+static void
+cannot_say_hello(struct membership_line *line, const struct reply *r)
+{
+    char text[TEXT_ERROR_ROOM];
+
+    refused(line, "cannot say hello",
+            r->type != REPLY_ERROR ? "an answer of an unexpected shape"
+                                   : text_error(text, r->text, line->of->address->user));
+}
+
+static void
+begins(struct membership *p, bool first)
+{
+    if (!first || p->epoch.until_ms != 0) {
+        log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address",
+                  LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
+    }
+    p->env->metrics->epochs += !first;
+    p->flapping = clock_now_us() - p->begun_us < GRACE_BEAT_MS * US_PER_MS;
+    p->begun_us = clock_now_us();
+    post(p, CORE_RECLAIM);
+}
+
+/*
+ * Redis is in an older epoch there than we have seen. Are the other links still where they were? If none is, it is the
+ * only Redis there is, and has lost what was granted since: the next greeting insists on a new epoch, unless the answer
+ * to another link has been heard until then.
+ */
+static void
+is_behind(struct membership_line *line)
+{
+    struct membership *p = line->of;
+
+    p->epoch.rolled_back = !others_up(p, line);
+    link_fail(line->link, "this Redis is behind the one that was there before");
+    ask_all(p);
+}
+
+/* On a link that is up: Redis is busy, or the like. It is asked again, and soon; the link may stay. */
+static bool
+is_of_the_moment(const struct membership_line *line, const struct reply *r)
+{
+    bool drop;
+
+    return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
+}
+
+/* Others may hold locks: those it knows, or, where a grace is not over, those it does not know. */
+static bool
+has_others(const struct epoch *e)
+{
+    return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
+}
+
+/* What Redis answered on that link. */
+static void
+heard(struct membership_line *line, const struct reply *r)
+{
+    struct membership *p = line->of;
+    bool first = p->epoch.number == 0;
+
+    switch (epoch_answer(&p->epoch, r)) {
+    case EPOCH_NEW:
+        begins(p, first);
+        break;
+    case EPOCH_OVER:
+        log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->address->shown), NULL);
+        post(p, CORE_GRACE_OVER);
+        break;
+    case EPOCH_SAME:
+        p->told = false;
+        break;
+    case EPOCH_OLD:
+        is_behind(line);
+        break;
+    case EPOCH_DUPLICATE_UUID:
+        refused(line, "twin", "another daemon has our id");
+        break;
+    case EPOCH_BROKEN:
+        p->again = is_of_the_moment(line, r);
+        if (!p->again) {
+            cannot_say_hello(line, r);
+        }
+        break;
+    }
+    if (p->met != has_others(&p->epoch) && p->env->met != NULL) {
+        p->met = !p->met;
+        p->env->met(p->env->ctx, p->met);
+    }
+    arm(p);
+}
+
+static void
+on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct membership_line *line = arg;
+    bool again = line->of->again;
+
+    (void)sent_us;
+    line->asked--;
+    if (result == LINK_ANSWERED) {
+        heard(line, r);
+    }
+    if (again && !line->of->flapping) {
+        membership_beat(line->of);
+    }
+}
+
+static bool
+say(struct membership_line *line)
+{
+    struct membership *p = line->of;
+    struct slice word[EPOCH_WORDS_MAX];
+    int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
+
+    if (p->text.failed || !link_send(line->link, words, word, on_answer, line)) {
+        return false;
+    }
+    p->again = false;
+    line->asked++;
+    return true;
+}
+
+static struct membership_line *
+line_of(struct membership *p, const struct redis_link *l)
+{
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        if (p->line[i].link == l) {
+            return &p->line[i];
+        }
+    }
+    return NULL;
+}
+
+void
+membership_hello(struct membership *p, struct redis_link *l)
+{
+    if (!say(line_of(p, l))) {
+        link_fail(l, "out of memory");
+    }
+}
+
+void
+membership_ask(struct membership *p, struct redis_link *l)
+{
+    struct membership_line *line = line_of(p, l);
+
+    if (line->asked == 0 && link_up(l)) {
+        (void)say(line);
+    }
+}
+
+void
+membership_beat(struct membership *p)
+{
+    membership_ask(p, last_of(p)->link);
+}
+
+static void
+on_beat(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    membership_beat(ctx);
+    arm(ctx);
+}
+
+void
+membership_dirty(struct membership *p)
+{
+    if (p->again) {
+        return; /* the timer is set: whoever wakes us often does not put it off */
+    }
+    p->again = true;
+    if (!p->flapping) { /* as in membership_reclaimed(): each new epoch wakes all */
+        membership_beat(p);
+    }
+    arm(p);
+}
+
+void
+membership_reclaimed(struct membership *p, uint64_t epoch)
+{
+    p->epoch.reclaimed = epoch;
+    if (p->epoch.until_ms != 0 && !p->flapping) { /* else each answer could bring the next epoch, and so on */
+        membership_beat(p);
+    }
+}
+
+void
+membership_leave(struct membership *p)
+{
+    p->epoch.leaving = true;
+    if (link_up(last_of(p)->link)) {
+        (void)say(last_of(p)); /* also behind a beat that is on its way: that one does not say it */
+    }
+}
+
+bool
+membership_busy(const struct membership *p)
+{
+    bool asked = false;
+
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        asked = asked || p->line[i].asked > 0;
+    }
+    return p->epoch.leaving && asked;
+}
+
+bool
+membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
+              const struct link_address *address, const char *channel)
+{
+    *p = (struct membership){.env = env, .address = address};
+    memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
+    p->epoch.nonce = env->nonce;
+    memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
+    p->epoch.number = env->epoch;
+    p->epoch.members_unknown = p->met = env->epoch != 0 && env->others;
+    p->epoch.grace_us = conf->grace_us;
+    p->epoch.strict = conf->strict;
+    snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
+    buf_init(&p->text, 0);
+    p->timer = event_new(env->base, -1, 0, on_beat, p);
+    return p->timer != NULL;
+}
+
+void
+membership_add(struct membership *p, struct redis_link *l)
+{
+    assert(p->lines_n < MEMBERSHIP_LINES);
+    p->line[p->lines_n++] = (struct membership_line){p, l, 0};
+    arm(p);
+}
+
+void
+membership_fini(struct membership *p)
+{
+    if (p->timer != NULL) {
+        event_free(p->timer);
+    }
+    buf_fini(&p->text);
+}

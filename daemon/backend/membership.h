@@ -1,0 +1,79 @@
+/*
+ * membership.h -- says on a node's links that this daemon is there, and tells the core when Redis may have lost data.
+ */
+#ifndef RLOCKD_BACKEND_MEMBERSHIP_H
+#define RLOCKD_BACKEND_MEMBERSHIP_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/epoch.h"
+#include "daemon/backend/link.h"
+
+enum { MEMBERSHIP_LINES = 17 }; /* as many as may be added */
+
+/* A link on which it is said. */
+struct membership_line {
+    struct membership *of;
+    struct redis_link *link;
+    unsigned asked; /* answers to come */
+};
+
+/* Embedded in its node, and outlives the node's links. */
+struct membership {
+    struct epoch epoch;
+    const struct backend_env *env;
+    const struct link_address *address; /* borrowed */
+    struct event *timer;
+    struct buf text;      /* scratch */
+    uint64_t token_floor; /* no token is given below it */
+    struct membership_line line[MEMBERSHIP_LINES];
+    unsigned lines_n;
+    bool met;  /* others, as was said to whoever keeps it */
+    int64_t begun_us; /* when the last epoch was heard of ... */
+    bool flapping;      /* ... just behind the one before: a Redis that drops even what it was just told */
+    bool told; /* the log knows that it is refused */
+    bool again; /* who else is there has to be asked, by what is not on its way yet */
+};
+
+/*
+ * env, conf and address are borrowed; channel: see epoch.h. False: out of memory. membership_fini() is called in both
+ * cases.
+ */
+bool membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
+                   const struct link_address *address, const char *channel);
+void membership_fini(struct membership *p);
+
+/* A link of the node, before it says anything. The last one that was added is asked when none is in question. */
+void membership_add(struct membership *p, struct redis_link *l);
+
+/* A link is greeting: it is not up before Redis has said in which epoch it is. */
+void membership_hello(struct membership *p, struct redis_link *l);
+
+/* Something that Redis answered there makes one doubt. */
+void membership_ask(struct membership *p, struct redis_link *l);
+
+/* A token has been given: Redis must never give one that is not larger, whatever it loses. */
+static inline void
+membership_token(struct membership *p, uint64_t token)
+{
+    p->token_floor = token > p->token_floor ? token : p->token_floor;
+}
+
+/* Says it now, where it is said when there is no doubt about a link. */
+void membership_beat(struct membership *p);
+
+/*
+ * Somebody may have come whom what is on its way does not tell of: it is said behind that once more. Until then his
+ * locks would be nobody's, should Redis lose them and he come back last.
+ */
+void membership_dirty(struct membership *p);
+
+/* All that is held here has been asserted in that epoch. */
+void membership_reclaimed(struct membership *p, uint64_t epoch);
+
+/* Good-bye; a good-bye that gets lost costs others a grace at the worst. */
+void membership_leave(struct membership *p);
+
+/* Its good-bye is on its way. */
+bool membership_busy(const struct membership *p);
+
+#endif

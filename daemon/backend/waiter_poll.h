@@ -1,0 +1,31 @@
+/*
+ * waiter_poll.h -- asks Redis how many listen on the channels of some names: PUBSUB NUMSUB.
+ */
+#ifndef RLOCKD_BACKEND_WAITER_POLL_H
+#define RLOCKD_BACKEND_WAITER_POLL_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/link.h"
+
+/* Embedded in its node, and outlives the node's links. */
+struct waiter_poller {
+    const struct backend_env *env;
+    const struct link_address *address;
+    struct buf channels; /* scratch */
+    uint64_t op;         /* in flight, about so many names; 0 = none */
+    size_t n;
+    bool refused;        /* Redis does not let us: nothing is asked any more on this connection */
+    bool told;           /* ... and the log knows */
+};
+
+/* Both are borrowed for its life. */
+void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct link_address *address);
+void waiter_poll_fini(struct waiter_poller *p);
+
+/* Ends in one PROBED, if Redis answers what it should; nothing happens when it cannot be sent. */
+void waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct core_waiter_poll *what);
+
+/* The answer about n names: for each its channel, and a number. False: it is none. */
+bool waiter_poll_read(const struct reply *r, size_t n, int64_t *subscribers);
+
+#endif

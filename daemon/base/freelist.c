@@ -1,0 +1,104 @@
+/*
+ * freelist.c -- one list of records for each class of sizes, the one that was given last in front: it is in the cache.
+ *
+ * Class c has records of 16 c + 8 bytes, of which malloc has no room left over; but for the smallest ones.
+ */
+#include "daemon/base/freelist.h"
+
+#include <assert.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __has_feature
+#define FREELIST_ASAN __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define FREELIST_ASAN 1
+#else
+#define FREELIST_ASAN 0
+#endif
+#ifndef FREELIST_NONE /* a test that counts allocations says so, too */
+#define FREELIST_NONE FREELIST_ASAN
+#endif
+
+struct spare {
+    struct spare *next;
+};
+
+static size_t
+class_of(size_t n)
+{
+    return n <= 8 ? 0 : (n - 8 + FREELIST_STEP - 1) / FREELIST_STEP;
+}
+
+static size_t
+bytes_of(size_t class)
+{
+    return class * FREELIST_STEP + 8;
+}
+
+static bool
+is_recorded(const struct freelist *s, size_t class)
+{
+    return s != NULL && !FREELIST_NONE && class < FREELIST_CLASSES;
+}
+
+void *
+freelist_take(struct freelist *s, size_t n)
+{
+    size_t class = class_of(n);
+    struct spare *p;
+
+    if (!is_recorded(s, class)) {
+        return malloc(n);
+    }
+    p = s->first[class];
+    if (p == NULL) {
+        return malloc(bytes_of(class));
+    }
+    s->first[class] = p->next;
+    s->n[class]--;
+    return p;
+}
+
+void *
+freelist_take_zeroed(struct freelist *s, size_t n)
+{
+    void *p = freelist_take(s, n);
+
+    return p != NULL ? memset(p, 0, n) : NULL;
+}
+
+void
+freelist_give(struct freelist *s, void *p, size_t n)
+{
+    size_t class = class_of(n);
+    struct spare *spare = p;
+
+    if (p == NULL) {
+        return;
+    }
+    assert(!FREELIST_ASAN || !FREELIST_NONE || malloc_usable_size(p) == n); /* there it is what was asked for */
+    if (!is_recorded(s, class) || (s->n[class] + 1) * bytes_of(class) > FREELIST_KEPT_BYTES) {
+        free(p);
+        return;
+    }
+    spare->next = s->first[class];
+    s->first[class] = spare;
+    s->n[class]++;
+}
+
+void
+freelist_clear(struct freelist *s)
+{
+    for (size_t class = 0; class < FREELIST_CLASSES; class++) {
+        while (s->first[class] != NULL) {
+            struct spare *p = s->first[class];
+
+            s->first[class] = p->next;
+            free(p);
+        }
+        s->n[class] = 0;
+    }
+}

@@ -1,0 +1,156 @@
+/*
+ * broadcast.c -- what daemons on one Redis tell each other, and what follows from what is heard.
+ *
+ * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is others'
+ * text: what does not parse is ignored, and so is a letter that only newer daemons know.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/core/state.h"
+
+struct slice
+broadcast_self(const struct core *c)
+{
+    return (struct slice){c->conf.daemon, strlen(c->conf.daemon)};
+}
+
+/* ---- saying it ---- */
+
+void
+broadcast_begin(struct core *c, enum broadcast_type what)
+{
+    c->tell.text[0] = (char)what;
+    c->tell.n = 1;
+    c->tell.fits = true;
+}
+
+void
+broadcast_word(struct core *c, struct slice word)
+{
+    struct tell *t = &c->tell;
+    int head;
+
+    if (!t->fits) {
+        return;
+    }
+    head = snprintf(t->text + t->n, BROADCAST_BYTES - t->n, "%zu:", word.n);
+    assert(head > 0);
+    if (t->n + (size_t)head + word.n + 1 > BROADCAST_BYTES) {
+        t->fits = false;
+        return;
+    }
+    memcpy(t->text + t->n + head, word.p, word.n);
+    t->n += (size_t)head + word.n;
+    t->text[t->n++] = ',';
+}
+
+void
+broadcast_number(struct core *c, uint64_t number)
+{
+    char text[24];
+
+    broadcast_word(c, (struct slice){text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, number)});
+}
+
+void
+broadcast_send(struct core *c)
+{
+    struct core_action a = {.type = CORE_SAY};
+
+    if (c->tell.fits) {
+        a.say = (struct slice){c->tell.text, c->tell.n};
+        core_act(c, &a);
+    }
+}
+
+void
+broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l)
+{
+    broadcast_begin(c, what);
+    broadcast_word(c, broadcast_self(c));
+    broadcast_word(c, lock_name(l));
+    broadcast_word(c, lock_key(l));
+    broadcast_send(c);
+}
+
+/* ---- hearing it ---- */
+
+bool
+received_word(struct slice *text, struct slice *word)
+{
+    size_t n = 0, i = 0;
+
+    for (; i < text->n && i < 6 && text->p[i] >= '0' && text->p[i] <= '9'; i++) {
+        n = n * 10 + (size_t)(text->p[i] - '0');
+    }
+    if (i == 0 || i >= text->n || text->p[i] != ':' || text->n - i - 1 <= n || text->p[i + 1 + n] != ',') {
+        return false;
+    }
+    *word = (struct slice){text->p + i + 1, n};
+    text->p += i + n + 2;
+    text->n -= i + n + 2;
+    return true;
+}
+
+bool
+received_number(struct slice *text, uint64_t *number)
+{
+    struct slice word;
+
+    if (!received_word(text, &word) || word.n == 0 || word.n > 19) {
+        return false;
+    }
+    *number = 0;
+    for (size_t i = 0; i < word.n; i++) {
+        if (word.p[i] < '0' || word.p[i] > '9') {
+            return false;
+        }
+        *number = *number * 10 + (uint64_t)(word.p[i] - '0');
+    }
+    return true;
+}
+
+struct lock *
+received_lock(const struct core *c, struct slice text)
+{
+    struct slice daemon, name, key;
+
+    if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
+        return NULL;
+    }
+    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
+}
+
+void
+broadcast_received(struct core *c, struct slice what)
+{
+    struct slice text;
+    struct lock *l;
+
+    if (what.n == 0) {
+        return;
+    }
+    text = (struct slice){what.p + 1, what.n - 1};
+    switch ((unsigned char)what.p[0]) {
+    case BROADCAST_TRAIL:
+    case BROADCAST_VERDICT:
+        trail_heard(c, (enum broadcast_type)what.p[0], text);
+        break;
+    case BROADCAST_BROKEN:
+        l = received_lock(c, text);
+        if (l != NULL) {
+            lock_broken(c, l);
+        }
+        break;
+    case BROADCAST_WANTED:
+        l = received_lock(c, text);
+        if (l != NULL) {
+            lock_wanted_elsewhere(c, l);
+        }
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,93 @@
+/*
+ * memory_usage.c -- what the records of a lock and of a session take, as the allocator says. It looks, and changes nothing.
+ *
+ * Counted are the blocks that records lie in, with what the allocator adds to each, and their share of the tables that
+ * lead to them: those grow by doubling, and all of an array is counted.
+ */
+#include "daemon/core/view.h"
+
+#include <malloc.h>
+
+#include "daemon/core/state.h"
+
+static size_t
+block(void *p)
+{
+    return malloc_usable_size(p) + sizeof(size_t);
+}
+
+/* Of one of the records that are in the table. */
+static size_t
+share(const UT_hash_table *t)
+{
+    return t->num_buckets * sizeof(UT_hash_bucket) / t->num_items;
+}
+
+/* The same of one of our own tables. */
+static size_t
+map_share(const struct map *m)
+{
+    return m->room * sizeof(struct map_node *) / m->count;
+}
+
+/* Of one record with a timer. */
+static size_t
+timer_share(const struct core *c)
+{
+    return c->timers.room * sizeof(struct heap_slot) / c->timers_n;
+}
+
+static size_t
+memory_of_claim(const struct core *c, struct claim *cl)
+{
+    size_t front = claim_front_bytes(cl->lock);
+
+    return block((char *)cl - front) + map_share(&c->claims) + (front > 0 ? map_share(&c->tokens) : 0) + timer_share(c);
+}
+
+static size_t
+memory_of_lock(const struct core *c, struct lock *l)
+{
+    size_t n = block((char *)l - lock_front_bytes(l->has_key)) + map_share(&c->by_name);
+    struct list *pos, *nxt;
+
+    n += l->has_key ? map_share(&c->by_key) : 0;
+    n += lock_has_queue(l) ? block(l->queue) + map_share(&c->queues) + timer_share(c) : 0;
+    list_for_each_safe(pos, nxt, &l->holders)
+    {
+        n += memory_of_claim(c, container_of(pos, struct claim, node));
+    }
+    return n;
+}
+
+/* Of a name with more than these nobody asks what one lock takes, and there may be any number of them. */
+enum { HOLDERS_MAX = 16 };
+
+struct core_weight
+core_memory_of_locks(const struct core *c, size_t most)
+{
+    struct core_weight w = {0, 0};
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->locks)
+    {
+        struct lock *l = container_of(pos, struct lock, all);
+
+        if (most-- == 0) {
+            break;
+        }
+        if (l->held_n > 0 && l->held_n <= HOLDERS_MAX) {
+            w.n++;
+            w.bytes += memory_of_lock(c, l);
+        }
+    }
+    return w;
+}
+
+size_t
+core_memory_of_session(struct core *c, uint64_t session)
+{
+    struct core_session *p = core_session_find(c, session);
+
+    return p != NULL ? block(p) + block(p->owner) + share(c->sessions->hh.tbl) + timer_share(c) : 0;
+}

@@ -1,0 +1,373 @@
+/*
+ * multilock.c -- several requests with one answer: MLOCK, MUNLOCK, MRENEW.
+ *
+ * A bundle is no request of its own: it makes one LOCK (UNLOCK, RENEW) for each name, in its owner's order, and
+ * collects their answers instead of sending them. So waiting, limits, deadlocks and leases are the same as for one.
+ *
+ * MLOCK asks for its names in the order of their keys, which is the same for everyone, so that two of them never wait
+ * for each other; the next name is asked for when the one before is granted. A member that is granted stays, with its
+ * claim, until the last one is: then the answer goes out. As soon as one fails, the answer goes out as well, those
+ * granted are given back by the very records that asked for them, and those that had not begun go.
+ *
+ * A LEASE begins for all of them when the last one is granted: until then the watchdog keeps the others.
+ *
+ * Invariant: a bundle lives as long as one of its members does; member[i] is NULL once its request has gone.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+struct multilock {
+    enum core_event_type verb;
+    uint64_t session, id;
+    struct request *member[CORE_MANY_MAX]; /* in the order they were asked for */
+    struct core_reply part[CORE_MANY_MAX]; /* their answers; names are copied behind the struct */
+    size_t n, members_n, answers_n;        /* names; requests alive; parts answered */
+    bool full;
+};
+
+/* With room for the names; NULL: no memory. */
+static struct multilock *
+multilock_new(const struct core_event *ev)
+{
+    size_t bytes = 0;
+    struct multilock *b;
+    char *name;
+
+    assert(ev->many.n >= 1 && ev->many.n <= CORE_MANY_MAX);
+    for (size_t i = 0; i < ev->many.n; i++) {
+        bytes += ev->many.request[i].name.n;
+    }
+    b = calloc(1, sizeof(*b) + bytes);
+    if (b == NULL) {
+        return NULL;
+    }
+    b->verb = ev->type;
+    b->session = ev->many.request[0].session;
+    b->id = ev->many.request[0].id;
+    b->full = ev->many.request[0].full;
+    b->n = ev->many.n;
+    name = (char *)(b + 1);
+    for (size_t i = 0; i < b->n; i++) {
+        struct slice from = ev->many.request[i].name;
+
+        memcpy(name, from.p, from.n);
+        b->part[i].name = (struct slice){name, from.n};
+        name += from.n;
+    }
+    return b;
+}
+
+/* The request is no member any more; with the last one the bundle goes. */
+static void
+leave(struct multilock *b, struct request *r)
+{
+    b->member[r->part] = NULL;
+    r->multilock = NULL;
+    if (--b->members_n == 0) {
+        free(b);
+    }
+}
+
+static void
+note(struct multilock *b, size_t i, const struct core_reply *rp)
+{
+    struct slice name = b->part[i].name;
+
+    b->part[i] = *rp;
+    b->part[i].name = name; /* the lock's own may go before the answer does */
+    b->answers_n++;
+}
+
+static void
+send(struct core *c, const struct multilock *b, const struct core_reply *rp)
+{
+    struct core_reply whole = *rp;
+
+    whole.session = b->session;
+    whole.id = b->id;
+    whole.full = b->full;
+    whole.part = b->part;
+    whole.parts = b->n;
+    request_reply(c, &whole);
+}
+
+/* ---- MLOCK ---- */
+
+static int
+by_key(const struct core_request *a, const struct core_request *b)
+{
+    struct slice x = a->spec.key, y = b->spec.key;
+    int cmp = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+
+    return cmp != 0 ? cmp : (x.n > y.n) - (x.n < y.n);
+}
+
+/* Indices of the requests in the order in which everyone asks for their keys. */
+static void
+put_in_order(const struct core_event *ev, size_t order[CORE_MANY_MAX])
+{
+    for (size_t i = 0; i < ev->many.n; i++) {
+        size_t at = i;
+
+        for (; at > 0 && by_key(&ev->many.request[i], &ev->many.request[order[at - 1]]) < 0; at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = i;
+    }
+}
+
+/* A member that holds what it was granted gives it back: its record becomes the UNLOCK that nobody hears about. */
+static void
+give_back(struct core *c, struct request *r)
+{
+    list_remove(&r->session_node);
+    r->session = NULL;
+    r->verb = CORE_UNLOCK;
+    r->fresh = false;
+    r->token = r->claim->token; /* of several permits, this one */
+    r->silent = true;
+    request_run(c, r);
+}
+
+static bool
+has_hold(const struct request *r)
+{
+    return r->started && !r->waits && !r->uncounted;
+}
+
+/* One could not be had: the others are given back, or not even begun. */
+static void
+undo(struct core *c, struct multilock *b)
+{
+    size_t i = b->n;
+    bool last = false; /* b goes with it */
+
+    while (!last) {
+        struct request *r;
+
+        assert(i > 0);
+        r = b->member[--i];
+        if (r == NULL) {
+            continue;
+        }
+        last = b->members_n == 1;
+        leave(b, r);
+        if (has_hold(r)) {
+            give_back(c, r);
+        } else {
+            request_drop(c, r);
+        }
+    }
+}
+
+/* Its own LEASE from now on; who was granted earlier has less of it left than that, so it is renewed once more. */
+static void
+lease_begins(struct core *c, struct claim *cl)
+{
+    if (cl->since_us < c->now_us && cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
+        claim_renew(c, cl);
+    }
+    cl->watchdog = false;
+    claim_arm(c, cl);
+}
+
+/* Everything is granted. Holds of which one was lost meanwhile are no whole. */
+static void
+complete(struct core *c, struct multilock *b)
+{
+    const struct core_reply *lost = NULL;
+
+    for (size_t i = 0; i < b->n; i++) {
+        struct request *r = b->member[i];
+        struct claim *cl = r->claim;
+
+        if (!claim_is_held(cl, c->now_us)) {
+            lost = &b->part[i];
+        } else {
+            /* Its owner asked for nothing since. */
+            assert(cl->token == b->part[i].token);
+            b->part[i].lease_us = cl->deadline_us - c->now_us;
+            b->part[i].relies.until_us = cl->deadline_us;
+        }
+    }
+    if (lost != NULL) {
+        send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
+        undo(c, b);
+        return;
+    }
+    send(c, b, &(struct core_reply){.answer = CORE_GRANTED, .name = b->part[0].name, .token = b->part[0].token});
+    for (size_t i = 0, n = b->n; i < n; i++) {
+        struct request *r = b->member[i];
+
+        if (r->tended) {
+            lease_begins(c, r->claim);
+        }
+        leave(b, r);
+        request_drop(c, r);
+    }
+}
+
+static void
+lock_answers(struct core *c, struct multilock *b, struct request *r, const struct core_reply *rp)
+{
+    if (rp->answer != CORE_GRANTED) {
+        send(c, b, rp);
+        if (b->members_n > 1) {
+            leave(b, r);
+            undo(c, b);
+        } else {
+            leave(b, r);
+        }
+        request_drop(c, r);
+        return;
+    }
+    note(b, r->part, rp);
+    request_settle(c, r);
+    if (b->answers_n == b->n) {
+        complete(c, b);
+    }
+}
+
+static void
+mlock_arrives(struct core *c, struct core_session *p, const struct core_event *ev, struct multilock *b)
+{
+    size_t order[CORE_MANY_MAX];
+    enum core_answer answer = CORE_GRANTED;
+    struct core_reply refusal;
+    size_t i;
+
+    put_in_order(ev, order);
+    for (i = 0; i < b->n && answer == CORE_GRANTED; i++) {
+        struct request **r = &b->member[order[i]];
+
+        answer = request_lock(c, p, &ev->many.request[order[i]], r);
+        if (answer == CORE_GRANTED) {
+            (*r)->multilock = b;
+            (*r)->part = (uint32_t)order[i];
+            b->members_n++;
+        }
+    }
+    if (answer == CORE_GRANTED) {
+        for (i = 0; i < b->n; i++) {
+            request_begin(c, b->member[order[i]], true);
+        }
+        return;
+    }
+    refusal = request_refusal(c, &ev->many.request[order[i - 1]], answer);
+    send(c, b, &refusal);
+    if (b->members_n > 0) {
+        undo(c, b);
+    } else {
+        free(b);
+    }
+}
+
+/* ---- MUNLOCK, MRENEW: each by itself ---- */
+
+static void
+held_answers(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp)
+{
+    note(b, i, rp);
+    if (b->answers_n == b->n) {
+        send(c, b, &(struct core_reply){.answer = CORE_LEFT, .name = b->part[0].name});
+    }
+}
+
+static void
+held_arrive(struct core *c, struct core_session *p, const struct core_event *ev, struct multilock *b)
+{
+    enum core_event_type verb = b->verb == CORE_MUNLOCK ? CORE_UNLOCK : CORE_RENEW;
+
+    b->members_n = 1; /* ourselves, until all have begun */
+    for (size_t i = 0; i < b->n; i++) {
+        const struct core_request *rq = &ev->many.request[i];
+        struct request *r;
+        enum core_answer answer = request_held(c, p, rq, verb, &r);
+
+        if (answer != CORE_GRANTED) {
+            held_answers(c, b, i, &(struct core_reply){.answer = answer});
+            continue;
+        }
+        r->multilock = b;
+        r->part = (uint32_t)i;
+        b->member[i] = r;
+        b->members_n++;
+        request_begin(c, r, rq->token == 0 || rq->owner.n != 0);
+    }
+    if (--b->members_n == 0) {
+        free(b);
+    }
+}
+
+/* ---- for all of them ---- */
+
+void
+multilock_arrive(struct core *c, const struct core_event *ev)
+{
+    struct core_session *p = core_session_find(c, ev->many.request[0].session);
+    struct multilock *b;
+
+    if (p == NULL) {
+        return;
+    }
+    b = multilock_new(ev);
+    if (b == NULL) {
+        request_refuse(c, &ev->many.request[0], CORE_NO_MEMORY);
+    } else if (ev->type == CORE_MLOCK) {
+        mlock_arrives(c, p, ev, b);
+    } else {
+        held_arrive(c, p, ev, b);
+    }
+}
+
+void
+multilock_answer(struct core *c, struct request *r, const struct core_reply *rp)
+{
+    struct multilock *b = r->multilock;
+
+    if (b->verb == CORE_MLOCK) {
+        lock_answers(c, b, r, rp);
+    } else {
+        held_answers(c, b, r->part, rp);
+        leave(b, r);
+        request_drop(c, r);
+    }
+}
+
+void
+multilock_cancelled(struct multilock *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->member[i] != NULL) {
+            b->member[i]->cancelled = true;
+        }
+    }
+}
+
+bool
+multilock_asks_for(const struct multilock *b, const struct lock *l)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->member[i] != NULL && b->member[i]->claim->lock == l) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its session has gone: nobody hears of it any more. */
+void
+multilock_leave(struct core *c, struct request *r)
+{
+    struct multilock *b = r->multilock;
+
+    if (b->verb == CORE_MLOCK) {
+        c->metrics->cancelled++;
+        undo(c, b);
+    } else {
+        leave(b, r);
+        request_drop(c, r);
+    }
+}

@@ -1,0 +1,169 @@
+/*
+ * records.c -- what is remembered of a claim outside of this process, for the one that comes after it (restore.c).
+ *
+ * Of each claim that Redis may have something of, and of each place of a named owner, one record: KEEP puts it there
+ * or exchanges it, FORGET takes it away. It is there before an acquire can leave, and goes when Redis has nothing left.
+ * claim_arm(), with which every change of a claim ends, and the few that do without it, call claim_keep(); it compares
+ * checksums, so that a call too many costs next to nothing, and core_check() finds a call too few.
+ *
+ * Nothing in a record depends on the time at which it is made, or the comparison would be of no use; so where time
+ * has settled a doubt, the record still has it. The process after us may then ask for something once more: no harm.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/core/state.h"
+
+static bool
+is_named(const struct claim *cl)
+{
+    return cl->owner->name != NULL && !cl->owner->ending;
+}
+
+static enum core_record_state
+state_of(const struct claim *cl)
+{
+    switch (cl->state) {
+    case CLAIM_QUEUED:
+        assert(cl->acquire_unresolved || !cl->has_ticket);
+        return cl->acquire_unresolved || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
+    case CLAIM_TRYING:
+        return CORE_RECORD_QUEUED;
+    case CLAIM_HELD:
+        return CORE_RECORD_HELD;
+    case CLAIM_CACHED:
+    case CLAIM_RELEASING:
+    case CLAIM_QUARANTINE:
+        return CORE_RECORD_RELEASING;
+    case CLAIM_LOST:
+        return is_named(cl) ? CORE_RECORD_LOST : CORE_RECORD_NOTHING;
+    case CLAIM_IDLE:
+    case CLAIM_STATES:
+        break;
+    }
+    return CORE_RECORD_NOTHING;
+}
+
+/* The shortest lease that a RENEW without an answer may still set. */
+static int64_t
+shrinks_to(const struct claim *cl)
+{
+    int64_t pending_us = cl->stragglers & STRAGGLER_RENEW ? cl->shrink_lease_us : 0;
+    int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->op_lease_us : 0;
+
+    return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
+}
+
+static enum record_rank
+rank_of(const struct claim *cl, enum core_record_state state)
+{
+    return state != CORE_RECORD_QUEUED ? RECORD_UNRANKED : cl->has_ticket ? RECORD_TICKET : RECORD_WAITING;
+}
+
+static void
+describe(const struct claim *cl, enum core_record_state state, struct core_record_part *p)
+{
+    bool held = state == CORE_RECORD_HELD, queued = state == CORE_RECORD_QUEUED;
+    bool asserting = cl->op != 0 && cl->op_reclaim;
+    bool attempted = (cl->stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
+
+    memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
+    p->claim = claim_id(cl);
+    p->number = cl->redis_owner;
+    p->state = (uint8_t)state;
+    p->named = is_named(cl);
+    p->lease_us = cl->lease_us;
+    p->expiry_ms = cl->expiry_ms;
+    p->acquire_unresolved = attempted || (queued && cl->acquire_unresolved && !cl->has_ticket);
+    if (queued) {
+        p->order = cl->record_order;
+        p->has_ticket = cl->has_ticket;
+        p->ticket_life_us = cl->ticket_life_us;
+        return;
+    }
+    p->token = cl->news_lost && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
+    p->lost = cl->lost;
+    if (held) {
+        p->deadline_us = cl->deadline_us;
+        p->granted_us = cl->since_us;
+        p->holds = cl->holds;
+        p->shared = cl->shared;
+        p->watchdog = cl->watchdog;
+        p->fresh = cl->fresh;
+        p->shrink_lease_us = shrinks_to(cl);
+        p->partial = (cl->stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+    }
+}
+
+/* Never 0. */
+static uint64_t
+sum_of(const struct core *c, const struct core_record_part *p)
+{
+    return hash_bytes(&c->key, p, sizeof(*p)) | 1;
+}
+
+void
+claim_forget(struct core *c, struct claim *cl)
+{
+    if (cl->kept != 0) {
+        cl->kept = 0;
+        cl->record_rank = RECORD_UNRANKED;
+        core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = claim_id(cl)});
+    }
+}
+
+static void
+keep(struct core *c, struct claim *cl, enum core_record_state state)
+{
+    enum record_rank rank = rank_of(cl, state);
+    const struct lock *l = cl->lock;
+    struct core_action a = {.type = CORE_KEEP};
+    uint64_t sum;
+
+    if (rank != cl->record_rank) {
+        /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
+        cl->record_rank = rank;
+        cl->record_order = rank == RECORD_UNRANKED ? cl->record_order : cl->ticket;
+    }
+    describe(cl, state, &a.keep.part);
+    sum = sum_of(c, &a.keep.part);
+    if (sum == cl->kept) {
+        return;
+    }
+    cl->kept = sum;
+    a.keep.name = lock_name(l);
+    a.keep.key = lock_key(l);
+    a.keep.owner = (struct slice){cl->owner->name, cl->owner->name_n};
+    a.keep.kind = l->kind;
+    a.keep.value = l->value;
+    a.keep.limit = l->limit;
+    a.keep.owner_grace_us = later(l->owner_grace_us, cl->owner->grace_us);
+    a.keep.queue_grace_us = l->queue_grace_us;
+    core_act(c, &a);
+}
+
+void
+claim_keep(struct core *c, struct claim *cl)
+{
+    enum core_record_state state = c->conf.keeps ? state_of(cl) : CORE_RECORD_NOTHING;
+
+    if (state == CORE_RECORD_NOTHING) {
+        claim_forget(c, cl);
+    } else {
+        keep(c, cl, state);
+    }
+}
+
+void
+claim_check_record(const struct core *c, const struct claim *cl)
+{
+    enum core_record_state state = c->conf.keeps ? state_of(cl) : CORE_RECORD_NOTHING;
+    struct core_record_part p;
+
+    if (state == CORE_RECORD_NOTHING) {
+        assert(cl->kept == 0);
+        return;
+    }
+    describe(cl, state, &p);
+    assert(rank_of(cl, state) == cl->record_rank && sum_of(c, &p) == cl->kept);
+}

@@ -1,0 +1,291 @@
+/*
+ * restore.c -- the first step of a process: what the one before it has left in Redis, as that one kept it (records.c).
+ *
+ * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
+ * number they had in Redis, and as insistently as any release. Named owners have their grace: what they held they go on
+ * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand
+ * as they stood, before everybody who comes now. Who has not come back when the grace is over has ended;
+ * it begins with the first process that the owner was not seen by.
+ *
+ * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
+ * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.
+ *
+ * What the process before us had on its way to Redis may still run: an acquire is swept up like any that went
+ * unanswered, and a RENEW or a release of some holds is reckoned with for as long as it could be on its way.
+ *
+ * A claim goes the way through its states that it went once, so that nothing here is allowed that claims.c forbids; and
+ * it keeps its id, for values and permits are derived from it.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/core/state.h"
+
+static bool
+waits_on(const struct core_record *k)
+{
+    const struct core_record_part *p = &k->part;
+
+    return p->state == CORE_RECORD_QUEUED && (k->queue_grace_us > 0 || k->owner_grace_us > 0);
+}
+
+/* Of its owner when that one may come back for it; else of one that has ended already. */
+static bool
+is_expected(const struct core_record *k)
+{
+    const struct core_record_part *p = &k->part;
+    bool held = p->state == CORE_RECORD_HELD && p->token != 0 && p->holds + p->shared > 0;
+
+    return k->owner.n > 0 && p->named && (held || waits_on(k) || p->state == CORE_RECORD_LOST || p->lost);
+}
+
+/* The record of its name. NULL: no memory, or it is there as something else. */
+static struct lock *
+lock_of(struct core *c, const struct core_record *k)
+{
+    struct core_request rq = {.name = k->name,
+                              .spec = {.kind = k->kind,
+                                       .rule_kind = KINDS,
+                                       .value = k->value,
+                                       .limit = k->limit,
+                                       .declared = k->declared,
+                                       .wakes = k->wakes,
+                                       .key = k->key,
+                                       .owner_grace_us = k->owner_grace_us,
+                                       .queue_grace_us = k->queue_grace_us}};
+    struct lock *l;
+
+    if (lock_get(c, &rq, false, &l) != CORE_GRANTED || l->value != k->value ||
+        !slice_eq(k->key, lock_key(l))) {
+        return NULL;
+    }
+    return l;
+}
+
+/* IDLE, with all that is known of it. */
+static struct claim *
+claim_of(struct core *c, const struct core_record *k)
+{
+    const struct core_record_part *p = &k->part;
+    struct owner *o = owner_restore(c, is_expected(k) ? k->owner : (struct slice){NULL, 0});
+    struct lock *l = lock_of(c, k);
+    uint64_t serial = c->serial;
+    struct claim *cl;
+
+    if (o == NULL || l == NULL) {
+        return NULL;
+    }
+    c->serial = p->claim - 1; /* its own id once more */
+    cl = claim_new(c, l, o);
+    c->serial = serial;
+    if (cl == NULL) {
+        lock_wake(c, l);
+        return NULL;
+    }
+    cl->redis_owner = p->number;
+    claim_set_token(c, cl, p->token);
+    cl->lease_us = p->lease_us;
+    cl->ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
+    cl->expiry_ms = p->expiry_ms;
+    cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
+    claim_lasts(cl, later(c->now_us, p->deadline_us), p->lease_us);
+    if (p->acquire_unresolved) {
+        claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
+    }
+    cl->ticket = ++c->serial;
+    cl->kept = 1; /* something is, if not what is to be kept from now on */
+    claim_move(c, cl, CLAIM_QUEUED);
+    return cl;
+}
+
+/* Given back as soon as Redis is there. */
+static void
+as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
+{
+    claim_move(c, cl, CLAIM_RELEASING);
+    cl->lost = cl->news_lost = p->lost && !cl->owner->ending;
+    cl->release_unresolved = true; /* the process before us may have begun it */
+    cl->retry_us = after_us(c->now_us, REACH_US);
+}
+
+static void
+as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
+{
+    /* One that Redis may have granted is in the way of others: it waits no longer than a place does. */
+    const struct lock *l = cl->lock;
+    int64_t grace_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
+
+    cl->has_ticket = p->has_ticket;
+    cl->acquire_unresolved = p->has_ticket || p->acquire_unresolved;
+    cl->ticket_until_us = after_us(c->now_us, grace_us);
+    cl->renew_us = after_us(c->now_us, REACH_US);
+    if (grace_us == 0) {
+        claim_desert(c, cl);
+    }
+}
+
+static void
+as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
+{
+    claim_move(c, cl, CLAIM_TRYING);
+    claim_move(c, cl, CLAIM_HELD);
+    cl->holds = p->holds;
+    cl->shared = p->shared;
+    cl->deadline_us = p->deadline_us;
+    cl->watchdog = p->watchdog;
+    cl->fresh = p->fresh;
+    cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
+    cl->jeopardy_us = cl->deadline_us - cl->lease_us / 3;
+    claim_verify(c, cl, VERIFY_EXISTS); /* whatever has happened meanwhile: Redis says first whether it is still there */
+    if (p->shrink_lease_us != 0) {
+        cl->shrink_lease_us = p->shrink_lease_us;
+        claim_add_straggler(c, cl, STRAGGLER_RENEW, stragglers_until_us(c));
+    }
+    if (p->partial) {
+        claim_add_straggler(c, cl, STRAGGLER_RELEASE, stragglers_until_us(c));
+        cl->release_unresolved = lock_is(cl->lock, KIND_F_SHARED);
+    }
+}
+
+static bool
+has_room(const struct lock *l, const struct core_record_part *p)
+{
+    return lock_is(l, KIND_F_PERMITS) || !lock_is_full(l, p->holds == 0);
+}
+
+/* False: it is left to its lease. */
+static bool
+restore_one(struct core *c, struct core_restored *a, const struct core_record *k)
+{
+    const struct core_record_part *p = &k->part;
+    struct claim *cl = claim_of(c, k);
+
+    if (cl == NULL) {
+        return false;
+    }
+    if (cl->owner->ending || p->state == CORE_RECORD_RELEASING) {
+        a->freed++;
+        as_releasing(c, cl, p);
+    } else if (p->state == CORE_RECORD_QUEUED) {
+        a->places++;
+        as_queued(c, cl, p);
+    } else if (p->state == CORE_RECORD_HELD && has_room(cl->lock, p)) {
+        a->held++;
+        as_held(c, cl, p);
+        if (cl->deadline_us <= c->now_us) {
+            a->held--;
+            a->lost++;
+            claim_lose(c, cl, cl->watchdog ? "not renewed while no daemon ran" : "lease over", false);
+        }
+    } else {
+        a->lost++;
+        claim_move(c, cl, CLAIM_TRYING);
+        claim_move(c, cl, CLAIM_HELD);
+        cl->watchdog = true; /* told however late, as nobody knows when that was */
+        claim_lost(c, cl);
+    }
+    claim_arm(c, cl);
+    while (c->dirty_locks.first != NULL) { /* now, so that there are never as many queues as locks */
+        dirty_locks(c);                    /* ... and perhaps no such lock or claim any more */
+    }
+    return true;
+}
+
+/* Who has a place in Redis stands before those that have none (I11). */
+static int
+by_order(const void *left, const void *right)
+{
+    const struct core_record_part *l = left, *r = right; /* the first member of what is sorted */
+
+    if (l->has_ticket != r->has_ticket) {
+        return l->has_ticket ? -1 : 1;
+    }
+    if (l->order != r->order) {
+        return l->order < r->order ? -1 : 1;
+    }
+    return l->token < r->token ? -1 : l->token > r->token; /* so do permits of one owner: share_put() */
+}
+
+/*
+ * All have their grace now, as if their last connection had just gone; but those that no session has used since it began
+ * in a process before us, only what is left of it. Their records are exchanged for ours before they go.
+ */
+static void
+begin_grace(struct core *c, const struct core_restored *a)
+{
+    struct owner *o, *next;
+
+    for (size_t i = 0; i < a->owners_n; i++) {
+        const struct core_owner_record *k = &a->owner[i];
+
+        o = owner_find(c, k->name);
+        if (o != NULL) {
+            o->until_us = o->until_us != 0 ? earlier(o->until_us, k->until_us) : k->until_us;
+        }
+    }
+    HASH_ITER(hh, c->owners, o, next)
+    {
+        int64_t until_us = after_us(c->now_us, o->grace_us);
+
+        owner_left(c, o, o->until_us != 0 ? earlier(o->until_us, until_us) : until_us);
+    }
+    for (size_t i = 0; i < a->owners_n; i++) {
+        core_act(c, &(struct core_action){.type = CORE_FORGET_OWNER, .forget = a->owner[i].id});
+    }
+}
+
+void
+restore(struct core *c, struct core_restored *a)
+{
+    assert(c->serial == 0 && c->sessions_n == 0);
+    c->serial = a->serial;
+    c->token_max = a->token;
+    if (a->n > 0) {
+        qsort(a->kept, a->n, sizeof(a->kept[0]), by_order);
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        const struct core_record_part *p = &a->kept[i].part;
+
+        c->serial = p->claim > c->serial ? p->claim : c->serial;
+        c->serial = p->number > c->serial ? p->number : c->serial;
+        c->token_max = p->token > c->token_max ? p->token : c->token_max;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        if (!restore_one(c, a, &a->kept[i])) {
+            a->failed++;
+            core_act(c, &(struct core_action){.type = CORE_FORGET, .forget = a->kept[i].part.claim});
+        }
+    }
+    begin_grace(c, a);
+}
+
+/* ---- Redis is there ---- */
+
+/* What is to be freed is tried again; what is in doubt, or due within a second, is not put off by a pause. */
+void
+claim_reached(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_RELEASING) {
+        if (cl->op == 0 && cl->retry_us != 0) {
+            claim_release(c, cl, claim_op_request(cl));
+        }
+        return;
+    }
+    if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
+        return;
+    }
+    if (cl->verify != 0) {
+        cl->retry_us = 0;
+        claim_arm(c, cl);
+    }
+    if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
+        cl->renew_us = c->now_us;
+        claim_arm(c, cl);
+    }
+}
+
+void
+lock_reached(struct core *c, struct lock *l)
+{
+    lock_round(c, l, ROUND_REACHED);
+}

@@ -1,0 +1,209 @@
+/*
+ * waiter_polls.c -- what stays here while Redis keeps it for us: does anybody wait for it elsewhere?
+ *
+ * Who waits elsewhere listens on the lock's channel. Another daemon whose rule for the name says that it may linger
+ * tells us so, see lock_attempt_failed(); but words get lost, and Redisson, or a daemon with another rule, says
+ * nothing. So Redis is asked how many listen: by one PROBE at a time for all locks that linger or are in a run of
+ * hand-overs, not a word for each. If others than we do, what lingers is given back at once, and what is held does
+ * not linger again; if nobody does, the run's time begins anew: who comes later waits no longer than without.
+ *
+ * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
+ * P2  Two probes are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another
+ *     leaves only for what was not asked about in this round, or for enough grants to pay for it.
+ * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
+ */
+#include <assert.h>
+
+#include "daemon/core/state.h"
+
+enum {
+    WAITER_POLL_GAP_US = 1000,
+    WAITER_POLL_LAZY_US = 8 * 1000, /* the longest pause; less where handoff.time is short, so that a run can go on */
+    WAITER_POLL_GRANTS = 32,        /* made here since the one before */
+    LOOK_MAX = 4 * CORE_WAITER_POLL_MAX, /* locks that are looked at for one */
+};
+
+static uint64_t
+grants(const struct core *c)
+{
+    return c->metrics->handoffs + c->metrics->lingers;
+}
+
+static int64_t
+pause_us(const struct core *c)
+{
+    bool soon = !list_empty(&c->waiter_poll.todo) || grants(c) - c->waiter_poll.grants >= WAITER_POLL_GRANTS;
+
+    return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, earlier(WAITER_POLL_LAZY_US, c->conf.handoff_time_us / 4 * 3));
+}
+
+void
+waiter_poll_join(struct core *c, struct lock *l)
+{
+    struct waiter_poll *p = &c->waiter_poll;
+    bool armed = p->timer.node.pos != 0;
+
+    assert(lock_has_queue(l));
+    if (list_linked(&l->queue->waiter_poll_node)) {
+        return;
+    }
+    list_push_back(&p->todo, &l->queue->waiter_poll_node);
+    if (p->op == 0) { /* not at once: many come back sooner, and others join */
+        timer_set(c, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
+                                        after_us(c->now_us, WAITER_POLL_GAP_US)));
+    }
+}
+
+static struct claim *
+who_stays(const struct lock *l)
+{
+    return l->lingers ? lock_cached(l) : lock_newest(l);
+}
+
+/* Lingers, or is handed around; who holds it for long has ended the run. Of permits all there are must be held. */
+static bool
+stays_here(const struct core *c, const struct lock *l)
+{
+    uint32_t all = lock_is(l, KIND_F_PERMITS) ? l->limit : 1;
+
+    if (l->lingers) {
+        return true;
+    }
+    return l->held_n == all && l->cohort_passes > 1 && c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
+}
+
+/* A run of hand-overs that ends by their number needs no more time. */
+static bool
+is_asked_about(const struct core *c, const struct lock *l)
+{
+    return lock_may_linger(l) || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us / 2;
+}
+
+static bool
+is_idle(const struct waiter_poll *p)
+{
+    return list_empty(&p->todo) && list_empty(&p->seen);
+}
+
+/* From there, as many as there is room for; whoever was looked at is in `looked`, or stays here no more. */
+static void
+choose_from(struct core *c, struct list *from, struct list *looked, struct core_waiter_poll_name *name)
+{
+    struct waiter_poll *p = &c->waiter_poll;
+
+    for (unsigned i = 0; i < LOOK_MAX && p->n < CORE_WAITER_POLL_MAX && !list_empty(from); i++) {
+        struct lock *l = container_of(from->next, struct queue, waiter_poll_node)->lock;
+
+        list_remove(&l->queue->waiter_poll_node);
+        if (!stays_here(c, l)) {
+            lock_wake(c, l); /* it may need no queue any more */
+            continue;
+        }
+        list_push_back(looked, &l->queue->waiter_poll_node);
+        if (is_asked_about(c, l)) {
+            name[p->n] = (struct core_waiter_poll_name){lock_key(l), l->kind};
+            p->claim[p->n++] = claim_id(who_stays(l));
+            l->heard_itself = l->queue->watch == WATCH_ON;
+            l->wanted_since = false;
+        }
+    }
+}
+
+/* Those whose turn it is in this round, and if there is room, others; or the next round begins. */
+static void
+choose(struct core *c, struct core_waiter_poll_name *name)
+{
+    struct waiter_poll *p = &c->waiter_poll;
+    struct list looked;
+
+    if (list_empty(&p->todo)) {
+        list_move_all(&p->todo, &p->seen);
+    }
+    list_init(&looked);
+    p->n = 0;
+    choose_from(c, &p->todo, &looked, name);
+    choose_from(c, &p->seen, &looked, name);
+    list_move_all(&p->seen, &looked);
+}
+
+static void
+ask(struct core *c)
+{
+    struct core_waiter_poll_name name[CORE_WAITER_POLL_MAX];
+    struct core_action a = {.type = CORE_WAITER_POLL};
+    struct waiter_poll *p = &c->waiter_poll;
+
+    choose(c, name);
+    if (p->n == 0) {
+        timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : after_us(c->now_us, WAITER_POLL_GAP_US));
+        return;
+    }
+    p->op = ++c->serial;
+    p->sent_us = c->now_us;
+    p->grants = grants(c);
+    a.waiter_poll = (struct core_waiter_poll){.op = p->op, .name = name, .n = p->n};
+    timer_set(c, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
+    core_act(c, &a);
+}
+
+void
+waiter_poll_timer(struct core *c)
+{
+    struct waiter_poll *p = &c->waiter_poll;
+
+    p->op = 0; /* no answer came, if it was asked */
+    if (c->now_us - p->sent_us >= pause_us(c)) {
+        ask(c);
+    } else {
+        timer_set(c, &p->timer, p->sent_us + pause_us(c));
+    }
+}
+
+void
+lock_wanted_elsewhere(struct core *c, struct lock *l)
+{
+    l->remote_waiters = l->lingers || l->held_n + l->releasing_n > 0;
+    l->wanted_since = true;
+    if (l->lingers) {
+        c->metrics->linger_yields++;
+        lock_linger_ends(c, l);
+    }
+    lock_releases_sooner(c, l);
+}
+
+/* So many listen to it, the daemon's own ear among them. */
+static void
+heard(struct core *c, struct lock *l, int64_t subscribers)
+{
+    bool ours = l->heard_itself && l->queue->watch == WATCH_ON;
+
+    l->remote_waiters = false;
+    if (subscribers > ours || l->wanted_since) {
+        lock_wanted_elsewhere(c, l);
+    } else if (!l->tracking) { /* those who ask now and then are not counted, and must find it free */
+        l->cohort_since_us = later(l->cohort_since_us, c->waiter_poll.sent_us);
+        if (l->lingers) {
+            claim_arm(c, lock_cached(l));
+        }
+    }
+}
+
+void
+waiter_poll_done(struct core *c, const struct core_waiters_polled *d)
+{
+    struct waiter_poll *p = &c->waiter_poll;
+
+    if (d->op != p->op || d->op == 0) {
+        return; /* too late */
+    }
+    assert(d->n == p->n);
+    p->op = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        struct map_node *found = map_find(&c->claims, p->claim[i]);
+
+        if (found != NULL) { /* it may be somebody else's by now, but has been here all the time */
+            heard(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
+        }
+    }
+    timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + WAITER_POLL_GAP_US));
+}

@@ -1,0 +1,59 @@
+/*
+ * recheck.c -- sessions that may have ended unseen. Owns engine.unseen and engine.look_us.
+ *
+ * Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. Most have
+ * nothing to tell, so they are asked with one poll(): a read of each would cost more than all the rest of a hand-over.
+ * What was heard by then, and is in the socket for want of an answer, is taken out: see I3 of peek.c.
+ */
+#include "daemon/serve/recheck.h"
+
+#include <poll.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/serve/peek.h"
+
+#define LOOK_AGAIN_US (2 * US_PER_MS)
+#define LOOK_AT_ONCE 64
+
+void
+recheck_add(struct engine *e, struct session *s)
+{
+    list_push_back(&e->recheck[1], &s->recheck_node);
+    if (e->look_us == CORE_FOREVER) {
+        e->look_us = clock_now_us() + LOOK_AGAIN_US;
+    }
+}
+
+/* At the first of them: who has something to tell is read, and so is everybody if poll() fails. */
+static void
+look_at_some(struct list *recheck)
+{
+    struct session *s[LOOK_AT_ONCE];
+    struct pollfd p[LOOK_AT_ONCE];
+    nfds_t n, i;
+    bool told;
+
+    for (n = 0; n < LOOK_AT_ONCE && !list_empty(recheck); n++) {
+        s[n] = container_of(recheck->next, struct session, recheck_node);
+        peek_take(s[n]);
+        p[n] = (struct pollfd){.fd = s[n]->fd, .events = POLLIN};
+        list_remove(&s[n]->recheck_node);
+    }
+    told = poll(p, n, 0) >= 0;
+    for (i = 0; i < n; i++) {
+        if (!told || p[i].revents != 0) {
+            s[i]->readable = s[i]->stirred = true; /* who is held up asks whether it is broken */
+            session_wake(s[i]);
+        }
+    }
+}
+
+void
+recheck_run(struct engine *e, int64_t now_us)
+{
+    while (!list_empty(&e->recheck[0])) {
+        look_at_some(&e->recheck[0]);
+    }
+    list_move_all(&e->recheck[0], &e->recheck[1]);
+    e->look_us = list_empty(&e->recheck[0]) ? CORE_FOREVER : now_us + LOOK_AGAIN_US;
+}

@@ -1,0 +1,15 @@
+/*
+ * recheck.h -- sessions that may have ended unseen (see session.c): they are looked at again, some milliseconds later.
+ */
+#ifndef RLOCKD_SERVE_RECHECK_H
+#define RLOCKD_SERVE_RECHECK_H
+
+#include "daemon/serve/session.h"
+
+/* Whoever is off engine.unseen by then is not looked at. */
+void recheck_add(struct engine *e, struct session *s);
+
+/* At engine.look_us. */
+void recheck_run(struct engine *e, int64_t now_us);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * table.h -- slots of one size in a mapped file, found by their id.
+ *
+ * The first word of a slot is its id; 0 = free. It is written last when a slot is filled and first when it is cleared,
+ * so a slot that counts is whole however the process ends. Before the slots stands a page for the owner of the table.
+ *
+ * Stores reach the kernel's pages in the order of the program, whatever becomes of the process: only the compiler must
+ * be kept from changing it (slot_file_in_order). After a loss of power any of them may be missing.
+ */
+#ifndef RLOCKD_SERVE_SLOT_FILE_H
+#define RLOCKD_SERVE_SLOT_FILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TABLE_HEAD = 4096 };
+
+struct slot_file {
+    int fd;
+    unsigned char *map;
+    size_t slot_bytes, mapped;
+    uint32_t slots_n, first_n, used_n;
+    uint32_t buckets_n, mask;
+    uint32_t *bucket, *next; /* by id; next also of the free ones */
+    uint32_t *prev;          /* of the free ones */
+    uint32_t free, high;     /* see T1 */
+    uint32_t target, low;    /* it shrinks to so many slots, those before `low` are used; 0 = it does not */
+};
+
+/* Opens or makes the file, with room for `first_n` slots at least. slot_file_index() comes next. False: errno says why. */
+bool slot_file_open(struct slot_file *t, int dir, const char *file, size_t slot_bytes, uint32_t first_n);
+void slot_file_close(struct slot_file *t);
+
+/* Reads anew which slots are used. False: out of memory, nothing has changed. */
+bool slot_file_index(struct slot_file *t);
+
+void *slot_file_head(const struct slot_file *t);
+void *slot_file_slot(const struct slot_file *t, uint32_t i); /* 0 .. slots_n - 1; a slot moves when the table grows */
+uint64_t slot_file_id(const void *slot);
+
+void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is none */
+
+/* A slot to be filled behind its id; NULL: no room, no memory. slot_file_commit() makes it count. */
+void *slot_file_free_slot(struct slot_file *t);
+void slot_file_commit(struct slot_file *t, uint64_t id);
+
+/* Goes on with making the file smaller, if few of its slots are used. True: there is more to be done, soon. */
+bool slot_file_tidy(struct slot_file *t);
+
+bool slot_file_remove(struct slot_file *t, uint64_t id); /* false: there is none */
+void slot_file_clear(void *slot);                    /* before slot_file_index() */
+
+static inline void
+slot_file_in_order(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+#endif

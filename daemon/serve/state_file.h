@@ -1,0 +1,72 @@
+/*
+ * state_file.h -- the table of what Redis has of us, in files that outlive the process: `held`, and for longer names
+ * `held-1k`, `held-2k` and `held-long`. They grow with what is kept, and shrink when they are mostly empty.
+ *
+ * Mapped memory: to keep something is to copy a few words, with no call to the kernel. It survives the process, however
+ * that ends. When the machine loses its power it may be old or gone; then what was not found runs out by its lease, as
+ * it would without a table.
+ */
+#ifndef RLOCKD_SERVE_STATE_FILE_H
+#define RLOCKD_SERVE_STATE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/core/core.h"
+
+enum { STATE_FILE_BOOT = 96, STATE_FILE_BLOCK = 1 << 20 };
+
+struct state_file;
+
+struct state_file_counts {
+    uint64_t kept;   /* records now */
+    uint64_t owners; /* named owners that no session uses */
+    uint64_t bytes;  /* of the files */
+    uint64_t torn;   /* found broken at the start, and dropped */
+    uint64_t unkept; /* could not be kept: no room on the disk, no memory, or too long a name */
+};
+
+/* This boot of this machine, and the clock by which deadlines are reckoned. */
+void state_file_boot(char boot[STATE_FILE_BOOT]);
+
+/* Opens or begins the files in the directory. One of another version is begun anew. NULL with a message. */
+struct state_file *state_file_open(int dir, const char *boot, char error[160]);
+void state_file_close(struct state_file **h);
+
+/*
+ * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), named
+ * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on.
+ * False: out of memory. The records are to be freed.
+ */
+bool state_file_load(struct state_file *h, struct core_restored *a);
+void state_file_loaded_free(struct core_restored *a);
+
+/* All that was loaded has been adopted: what is in it from now on is of this boot. */
+void state_file_restored(struct state_file *h);
+
+/* False: it is not kept (any more). */
+bool state_file_keep(struct state_file *h, const struct core_record *k);
+void state_file_forget(struct state_file *h, uint64_t claim);
+
+/* The same for named owners that no session uses; see owners_file.h. */
+bool state_file_keep_owner(struct state_file *h, const struct core_owner_record *k);
+void state_file_forget_owner(struct state_file *h, uint64_t id);
+
+/* A bit of what makes files smaller that are mostly empty. True: there is more of it. */
+bool state_file_tidy(struct state_file *h);
+
+/* Ids up to this one have been used: those above it stay reserved. */
+void state_file_serial(struct state_file *h, uint64_t serial);
+
+/* The epoch of Redis's data (backend/epoch.h) in which all that is held was last; 0 = not known. */
+uint64_t state_file_epoch(const struct state_file *h);
+void state_file_set_epoch(struct state_file *h, uint64_t epoch);
+
+/* Whether there were other daemons on that Redis. */
+bool state_file_others(const struct state_file *h);
+void state_file_set_others(struct state_file *h, bool others);
+
+struct state_file_counts state_file_count(const struct state_file *h);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * state_store.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of
+ * what Redis has of it (state_file.h), and the first step of the core, which adopts that.
+ */
+#ifndef RLOCKD_SERVE_STATE_STORE_H
+#define RLOCKD_SERVE_STATE_STORE_H
+
+#include "daemon/serve/state_file.h"
+#include "daemon/serve/identity.h"
+
+struct engine;
+
+struct state_store {
+    struct identity identity;
+    struct state_file *held;    /* owned; NULL: no state directory, nothing outlives this process */
+    size_t adopted, freed, lost; /* of the process before us */
+    bool freeing;         /* some of it is not free yet */
+    int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
+    bool warned;          /* the log knows that not everything can be kept */
+};
+
+/* Who we are; the table. False with a message. */
+bool state_store_open(struct engine *e, char error[160]);
+void state_store_close(struct state_store *k);
+
+/* The first step of the core, before any session is there. False with a message. */
+bool state_store_restore(struct engine *e, char error[160]);
+
+/* What the core says. */
+void state_store_keep(struct engine *e, const struct core_record *what);
+void state_store_forget(struct engine *e, uint64_t claim);
+void keeper_keep_owner(struct engine *e, const struct core_owner_record *what);
+void keeper_forget_owner(struct engine *e, uint64_t id);
+
+/* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
+uint64_t state_store_epoch(const struct state_store *k);
+void state_store_reclaimed(struct state_store *k, uint64_t epoch);
+
+/* Whether there were, or are, other daemons on that Redis. */
+bool state_store_others(const struct state_store *k);
+void state_store_met(struct state_store *k, bool others);
+
+/* Redis can be reached: what was put off for that is done. */
+void state_store_reached(struct engine *e);
+
+/* After each turn. True: there is more to be done at once. */
+bool state_store_turn(struct engine *e);
+
+#endif

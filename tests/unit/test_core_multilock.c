@@ -1,0 +1,772 @@
+/*
+ * test_core_multilock.c -- MLOCK, MUNLOCK, MRENEW: all names or none, in one order for everyone, with one answer.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+/* s has all of the free names, which it gives in their order; returns the answer. */
+static const struct core_reply *
+takes_two(struct world *w, uint64_t s)
+{
+    uint64_t id = mlock(w, s, "a b");
+
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    return redis_grants(w, "b", id);
+}
+
+/* The next operation gives everything of this name back. */
+static void
+expect_freed(struct world *w, const char *name)
+{
+    struct flight op = expect_op(w, CORE_RELEASE, name);
+
+    ck_assert(op.op.holds == 0 && op.op.rest == 0);
+    redis_says(w, op, CORE_OK);
+    ck_assert(!known(w, name) || strcmp(look(w, name).state, "held") != 0);
+}
+
+/* Asked for in the order of their keys, answered in the order they were asked for, with each one's token. */
+START_TEST(all)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, id, token[3];
+    static const char *const order[] = {"z", "b", "y"};
+
+    world_open(&w);
+    s = session(&w);
+    id = mlock(&w, s, "y:key3 z:key1 b:key2", .full = true);
+    for (int i = 0; i < 3; i++) {
+        char key[] = "key0";
+
+        key[3] = (char)('1' + i);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, key), CORE_OK);
+        token[i] = w.token;
+        ck_assert_uint_eq(look(&w, order[i]).token, token[i]);
+    }
+    r = expect_reply(&w, id, CORE_GRANTED);
+    ck_assert(r->full && r->parts == 3 && r->session == s);
+    ck_assert_str_eq(part(r, 0)->name, "y");
+    ck_assert_str_eq(part(r, 1)->name, "z");
+    ck_assert_str_eq(part(r, 2)->name, "b");
+    ck_assert_uint_eq(part(r, 0)->part.token, token[2]);
+    ck_assert_uint_eq(part(r, 1)->part.token, token[0]);
+    ck_assert_uint_eq(part(r, 2)->part.token, token[1]);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(part(r, (size_t)i)->part.answer, CORE_GRANTED);
+        ck_assert_int_eq(part(r, (size_t)i)->part.lease_us, TOLD_30S);
+        ck_assert_uint_eq(part(r, (size_t)i)->part.owner, s);
+        ck_assert_uint_eq(part(r, (size_t)i)->part.holds, 1);
+    }
+    ck_assert_uint_eq(core_totals(w.core).held, 3);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 0);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(one_name)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    mlock(&w, s, "a");
+    ck_assert_uint_eq(redis_grants(&w, "a", w.request)->parts, 1);
+    munlock(&w, s, "a");
+    ck_assert_uint_eq(redis_frees(&w, "a", w.request)->parts, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* The time is over while it waits for the second: the first is given back, the third was never asked for. */
+START_TEST(timeout_undoes)
+{
+    struct world w;
+    uint64_t s, t, id, next;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "b");
+    id = mlock(&w, s, "c b a", .wait_us = SEC(2));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 2);
+    next = lock(&w, session(&w), "a");
+    pass(&w, SEC(2) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    ck_assert_str_eq(w.answers[w.answers_n - 1].name, "b");
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_freed(&w, "a");
+    redis_grants(&w, "a", next);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 0);
+    ck_assert(!known(&w, "c"));
+    world_close(&w);
+}
+END_TEST
+
+/* The first is waited for so long that nothing is left for the second. */
+START_TEST(one_wait_for_all)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "a");
+    take(&w, t, "b");
+    id = mlock(&w, s, "a b", .wait_us = SEC(2));
+    pass(&w, MS(1900));
+    give(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    pass(&w, MS(100));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_freed(&w, "a");
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(nowait)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = mlock(&w, s, "a b", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_grants(&w, "b", id);
+    expect_reply(&w, mlock(&w, t, "a c", .nowait = true), CORE_NOT_GRANTED);
+    id = mlock(&w, t, "a0 b", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a0"), CORE_OK);
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_freed(&w, "a0");
+    ck_assert_uint_eq(core_totals(w.core).held, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* Any error of one is the answer for all, with its name. */
+START_TEST(error_undoes)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = mlock(&w, s, "a b c");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_FOREIGN, .pttl_us = SEC(1));
+    r = expect_reply(&w, id, CORE_WRONG_KIND);
+    ck_assert_str_eq(w.answers[w.answers_n - 1].name, "b");
+    ck_assert_uint_eq(r->hops, 0);
+    expect_freed(&w, "a");
+    ck_assert_uint_eq(core_totals(w.core).locks, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Refused before anything was asked for: the name that it was for is told. */
+START_TEST(refused_at_the_door)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    uint64_t s, id;
+
+    conf.locks_max = 3;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    take(&w, s, "x");
+    lock(&w, session(&w), "b", .kind = KIND_SIMPLE);
+    redis_grants(&w, "b", w.request);
+    id = mlock(&w, s, "c b a");
+    ck_assert_str_eq(w.answers[w.answers_n - 1].name, "b");
+    expect_reply(&w, id, CORE_WRONG_KIND);
+    id = mlock(&w, s, "f e d");
+    ck_assert_str_eq(w.answers[w.answers_n - 1].name, "f");
+    expect_reply(&w, id, CORE_TOO_MANY_LOCKS);
+    ck_assert_uint_eq(core_totals(w.core).locks, 2);
+    ck_assert_uint_eq(core_totals(w.core).waiters, 0);
+    drains(&w);
+    expect_reply(&w, mlock(&w, s, "d e"), CORE_DRAINING);
+    world_close(&w);
+}
+END_TEST
+
+/* Two that ask for the same names in different orders do not wait for each other. */
+START_TEST(no_deadlock_of_two)
+{
+    struct world w;
+    struct flight op, a;
+    uint64_t s, t, first, second;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    first = mlock(&w, s, "a b");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    second = mlock(&w, t, "b a");
+    redis_says(&w, op, CORE_OK);
+    redis_grants(&w, "b", first);
+    munlock(&w, s, "b a");
+    op = expect_op(&w, CORE_RELEASE, "b");
+    a = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, a, CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_grants(&w, "b", second);
+    world_close(&w);
+}
+END_TEST
+
+/* But with single LOCKs they may: the victim gets the cycle, and what it had of the bundle is given back. */
+START_TEST(deadlock)
+{
+    struct world w;
+    struct flight op;
+    const struct core_reply *r;
+    uint64_t s, t, id, single;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "b");
+    id = mlock(&w, s, "a b");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    single = lock(&w, t, "a");
+    r = expect_reply(&w, single, CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    give(&w, t, "b");
+    redis_grants(&w, "b", id);
+    single = lock(&w, t, "b");
+    gone(&w, s);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    redis_grants(&w, "b", single);
+    redis_says(&w, op, CORE_OK);
+
+    s = session(&w); /* now the bundle closes it */
+    take(&w, s, "c");
+    lock(&w, t, "c");
+    id = mlock(&w, s, "a b");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    r = expect_reply(&w, id, CORE_DEADLOCK);
+    ck_assert_uint_eq(r->hops, 2);
+    ck_assert_str_eq(hop(r, 0)->name, "b");
+    ck_assert_str_eq(hop(r, 1)->name, "c");
+    expect_freed(&w, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* A hold that the owner had before the bundle's: it stays, or goes with it. */
+static void
+expect_earlier_hold(struct world *w, bool stays)
+{
+    struct flight op = expect_op(w, CORE_RELEASE, "a");
+
+    if (stays) {
+        ck_assert_uint_eq(op.op.holds, 1);
+    } else { /* first the bundle's, which the end of the owner overtakes */
+        op = expect_op(w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(op.op.holds, 0);
+    }
+    redis_says(w, op, CORE_OK);
+}
+
+/* The session goes half way: what it had is freed, what it waited for is not. A named owner keeps its own. */
+START_TEST(session_goes)
+{
+    static const char *const owners[] = {NULL, "alice"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, t;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        lock(&w, s, "a", .owner = owners[i]);
+        redis_grants(&w, "a", w.request);
+        take(&w, t, "c");
+        mlock(&w, s, "a b c d", .owner = owners[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+        gone(&w, s);
+        op = expect_op(&w, CORE_RELEASE, "b");
+        ck_assert_uint_eq(op.op.holds, 0);
+        expect_earlier_hold(&w, owners[i] != NULL);
+        redis_says(&w, op, CORE_OK);
+        ck_assert(!known(&w, "b"));
+        ck_assert_int_eq(known(&w, "a"), owners[i] != NULL);
+        ck_assert_uint_eq(look(&w, "c").waiters, 0);
+        ck_assert_uint_eq(w.metrics.cancelled, 1);
+        if (owners[i] != NULL) { /* its place for c, for a while */
+            pass(&w, SEC(2));
+            ck_assert(!known(&w, "d"));
+            ck_assert_uint_eq(look(&w, "a").holds, 1);
+            pass(&w, SEC(8) - MS(50));
+            expect_op(&w, CORE_EXTEND, "c");
+            expect_op(&w, CORE_EXTEND, "a");
+            pass(&w, MS(50));
+            expect_op(&w, CORE_RELEASE, "a"); /* its owner's end */
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Nothing more will be asked: it may not go on waiting. */
+START_TEST(eof_undoes)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, session(&w), "b");
+    id = mlock(&w, s, "a b c");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    eof(&w, s);
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_freed(&w, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Until the last one is granted the others are renewed; from then on the LEASE runs, for all of them. */
+START_TEST(lease_begins_when_whole)
+{
+    struct world w;
+    struct flight op;
+    const struct core_reply *r;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "b");
+    id = mlock(&w, s, "a b", .lease_us = SEC(9));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    for (int i = 0; i < 2; i++) {
+        pass(&w, SEC(3));
+        op = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(op.op.lease_us == SEC(9) && !op.op.exact);
+        redis_says(&w, op, CORE_OK);
+    }
+    pass(&w, SEC(2));
+    give(&w, t, "b");
+    r = redis_grants(&w, "b", id);
+    ck_assert_int_eq(part(r, 1)->part.lease_us, told(SEC(9)));
+    ck_assert_int_ge(part(r, 0)->part.lease_us, told(SEC(9)) * 2 / 3); /* what is sure already */
+    ck_assert(!look(&w, "a").renewed && !look(&w, "b").renewed);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.lease_us == SEC(9) && !op.op.exact);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(9)));
+    pass(&w, told(SEC(9)) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "lease over");
+    ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "b")->reason, "lease over");
+    expect_op(&w, CORE_RELEASE, "b");
+    expect_op(&w, CORE_RELEASE, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* One was lost while another was waited for: they are no whole, and what is held is given back. */
+START_TEST(lost_member)
+{
+    static const char *const missing[] = {"a", "b"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        uint64_t s, t, u, id;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        u = session(&w);
+        take(&w, t, "c");
+        id = mlock(&w, s, "a b c");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+        break_name(&w, u, missing[i]);
+        redis_says(&w, expect_op(&w, CORE_BREAK_KEY, missing[i]), CORE_OK, .expiry_ms = 1);
+        expect_reply(&w, w.request, CORE_LEFT);
+        give(&w, t, "c");
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_OK);
+        ck_assert_str_eq(w.answers[w.answers_n - 1].name, missing[i]);
+        expect_reply(&w, id, CORE_WAS_LOST);
+        for (int n = 0; n < 2; n++) {
+            struct flight *f = &w.flights[w.flights_n - 2 + (size_t)n];
+
+            ck_assert(f->verb == CORE_RELEASE && strcmp(f->key, missing[i]) != 0);
+            f->seen = true;
+        }
+        redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
+        redis_says(&w, w.flights[w.flights_n - 2], CORE_OK);
+        ck_assert_uint_eq(core_totals(w.core).held, 0);
+        expect_reply(&w, munlock(&w, s, "a b c"), CORE_LEFT); /* its owner has been told */
+        for (size_t n = 0; n < 3; n++) {
+            ck_assert_int_eq(part(&w.answers[w.answers_n - 1].reply, n)->part.answer, CORE_NOT_HELD);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* As above, and the same owner has asked for the last one once more, by another connection. */
+START_TEST(lost_member_and_a_repetition)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, again;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "b");
+    id = mlock(&w, s, "a b", .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    again = lock(&w, t, "b", .owner = "alice", .once = true);
+    break_name(&w, t, "a");
+    redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
+    expect_reply(&w, w.request, CORE_LEFT);
+    give(&w, t, "b");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    expect_reply(&w, id, CORE_WAS_LOST);
+    op = expect_op(&w, CORE_RELEASE, "b");
+    redis_says(&w, op, CORE_OK);
+    redis_grants(&w, "b", again);
+    world_close(&w);
+}
+END_TEST
+
+/* A `fresh` MLOCK (the acquire script of redlock) asks for new grants: an untold loss of one name is not its answer. */
+START_TEST(fresh_after_a_loss)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "b", .owner = "host", .fresh = true, .nowait = true, .lease_us = SEC(1));
+    redis_grants(&w, "b", id);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "b"), CORE_OK);
+    id = mlock(&w, s, "a b c", .owner = "host", .fresh = true, .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "c"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* What the owner had before is not given back with the rest, counted or not. */
+START_TEST(undo_leaves_earlier_holds)
+{
+    static const bool once[] = {false, true};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        uint64_t s, t, id;
+
+        s = world_holding(&w);
+        t = session(&w);
+        take(&w, t, "b");
+        id = mlock(&w, s, "a b", .nowait = true, .once = once[i]);
+        if (!once[i]) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        }
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        if (!once[i]) {
+            struct flight op = expect_op(&w, CORE_RELEASE, "a");
+
+            ck_assert_uint_eq(op.op.holds, 1);
+            redis_says(&w, op, CORE_OK);
+        }
+        quiet(&w);
+        ck_assert_uint_eq(look(&w, "a").holds, 1);
+        expect_state(&w, "a", "held");
+        give(&w, s, "a");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Nor what waited with its member for the same grant. */
+START_TEST(undo_leaves_what_waited_with_it)
+{
+    static const bool once[] = {false, true};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        uint64_t s, t, first, joined, id;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        take(&w, s, "b");
+        first = lock(&w, t, "b", .wait_us = SEC(1));
+        joined = lock(&w, t, "b", .once = true);
+        pass(&w, SEC(1));
+        expect_reply(&w, first, CORE_NOT_GRANTED);
+        id = mlock(&w, t, "a b", .once = once[i]);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        break_name(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_OK, .expiry_ms = 1);
+        expect_reply(&w, w.request, CORE_LEFT);
+        give(&w, s, "b");
+        redis_grants(&w, "b", joined);
+        if (!once[i]) {
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_OK);
+        }
+        expect_reply(&w, id, CORE_WAS_LOST);
+        if (!once[i]) {
+            struct flight op = expect_op(&w, CORE_RELEASE, "b");
+
+            ck_assert_uint_eq(op.op.holds, 1);
+            redis_says(&w, op, CORE_OK);
+        }
+        quiet(&w);
+        ck_assert_uint_eq(look(&w, "b").holds, 1);
+        expect_state(&w, "b", "held");
+        world_close(&w);
+    }
+}
+END_TEST
+
+START_TEST(munlock_and_mrenew)
+{
+    struct world w;
+    struct flight op[2];
+    const struct core_reply *r;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes_two(&w, s);
+    take(&w, t, "c");
+    id = mrenew(&w, s, "x b c a", SEC(60));
+    op[0] = expect_op(&w, CORE_EXTEND, "b");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[1], CORE_OK);
+    redis_says(&w, op[0], CORE_OK);
+    r = expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(r->parts, 4);
+    ck_assert_int_eq(part(r, 0)->part.answer, CORE_NOT_HELD);
+    ck_assert_int_eq(part(r, 1)->part.answer, CORE_LEFT);
+    ck_assert_int_eq(part(r, 1)->part.left, told(SEC(60)) / US_PER_MS);
+    ck_assert_int_eq(part(r, 2)->part.answer, CORE_NOT_HELD);
+    ck_assert_str_eq(part(r, 2)->name, "c");
+    ck_assert_int_eq(part(r, 3)->part.answer, CORE_LEFT);
+    id = munlock(&w, s, "a c b x");
+    op[0] = expect_op(&w, CORE_RELEASE, "a");
+    op[1] = expect_op(&w, CORE_RELEASE, "b");
+    redis_says(&w, op[0], CORE_OK);
+    redis_says(&w, op[1], CORE_GONE_IN_REDIS);
+    r = expect_reply(&w, id, CORE_LEFT);
+    ck_assert_int_eq(part(r, 0)->part.answer, CORE_LEFT);
+    ck_assert_int_eq(part(r, 0)->part.left, 0);
+    ck_assert_int_eq(part(r, 1)->part.answer, CORE_NOT_HELD);
+    ck_assert_int_eq(part(r, 2)->part.answer, CORE_WAS_LOST);
+    ck_assert_int_eq(part(r, 3)->part.answer, CORE_NOT_HELD);
+    r = expect_reply(&w, munlock(&w, s, "a b"), CORE_LEFT);
+    ck_assert_int_eq(part(r, 0)->part.answer, CORE_NOT_HELD);
+    ck_assert_int_eq(part(r, 1)->part.answer, CORE_NOT_HELD);
+    expect_state(&w, "c", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* With the session gone there is nobody to answer; what was begun goes on. */
+START_TEST(munlock_of_a_session_that_goes)
+{
+    struct world w;
+    struct flight a, b;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    redis_grants(&w, "a", lock(&w, t, "a", .owner = "alice"));
+    redis_grants(&w, "b", lock(&w, t, "b", .owner = "alice"));
+    redis_grants(&w, "c", lock(&w, t, "c", .owner = "alice", .kind = KIND_SIMPLE)); /* the order of kinds is kept */
+    munlock(&w, s, "a b c", .owner = "alice");
+    a = expect_op(&w, CORE_RELEASE, "a");
+    b = expect_op(&w, CORE_RELEASE, "b");
+    gone(&w, s);
+    redis_says(&w, a, CORE_OK);
+    redis_says(&w, b, CORE_OK);
+    quiet(&w);
+    expect_state(&w, "c", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* Kinds may differ from name to name, and an owner may have several permits of the same one. */
+START_TEST(kinds)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    for (int i = 0; i < 2; i++) {
+        id = mlock(&w, s, "p q", .kind = KIND_SEMAPHORE, .limit = 2);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "p"), CORE_OK);
+        redis_grants(&w, "q", id);
+    }
+    ck_assert_uint_eq(look(&w, "p").holders, 2);
+    expect_reply(&w, mlock(&w, t, "p q", .kind = KIND_SEMAPHORE, .limit = 2, .nowait = true), CORE_NOT_GRANTED);
+    id = mlock(&w, t, "o q", .kind = KIND_SEMAPHORE, .limit = 2, .nowait = true);
+    op = expect_op(&w, CORE_ACQUIRE, "o");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    op = expect_op(&w, CORE_RELEASE, "o");
+    redis_says(&w, op, CORE_OK);
+    id = mlock(&w, t, "r r2", .kind = KIND_RW, .shared = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r"), CORE_OK);
+    redis_grants(&w, "r2", id);
+    ck_assert(look(&w, "r").shared);
+    world_close(&w);
+}
+END_TEST
+
+/* Of several permits the bundle gives back its own. */
+START_TEST(undo_of_a_permit)
+{
+    struct world w;
+    struct flight own, op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "q");
+    lock(&w, s, "p", .kind = KIND_SEMAPHORE, .limit = 5, .owner = "alice");
+    own = expect_op(&w, CORE_ACQUIRE, "p");
+    redis_says(&w, own, CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    id = lock(&w, s, "q", .nowait = true);
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    mlock(&w, s, "p z", .kind = KIND_SEMAPHORE, .limit = 5, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "p");
+    redis_says(&w, op, CORE_OK);
+    id = op.op.claim;
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "z"), CORE_FOREIGN, .pttl_us = -1);
+    expect_reply(&w, w.request, CORE_WRONG_KIND);
+    op = expect_op(&w, CORE_RELEASE, "p");
+    ck_assert_uint_eq(op.op.claim, id);
+    ck_assert_uint_ne(own.op.claim, id);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(look(&w, "p").holders, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis is not sure about the last one: it is asked again, and given back when the time is over meanwhile. */
+START_TEST(unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = mlock(&w, s, "a b", .wait_us = MS(10));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "b");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(10));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    expect_freed(&w, "b");
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* The largest one, and its core ends in the middle of it, in each state. */
+START_TEST(core_ends)
+{
+    for (int stop = 0; stop < 4; stop++) {
+        struct world w;
+        char names[CORE_MANY_MAX * 4 + 1] = "";
+        uint64_t s;
+
+        world_open(&w);
+        s = session(&w);
+        for (int i = 0; i < CORE_MANY_MAX; i++) {
+            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%sn%02d", i == 0 ? "" : " ", i);
+        }
+        mlock(&w, s, names);
+        for (int i = 0; i < stop * 32 && i < CORE_MANY_MAX; i++) {
+            char name[] = "n00";
+
+            name[1] = (char)('0' + i / 10);
+            name[2] = (char)('0' + i % 10);
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, name), CORE_OK);
+        }
+        if (stop == 2) {
+            ck_assert_uint_eq(expect_reply(&w, w.request, CORE_GRANTED)->parts, CORE_MANY_MAX);
+            munlock(&w, s, names);
+        } else if (stop == 1) {
+            world_step(&w, &(struct core_event){.type = CORE_GONE, .session = s});
+        }
+        core_free(&w.core);
+        free(w.flights);
+        for (size_t i = 0; i < w.answers_n; i++) {
+            free(w.answers[i].detail);
+        }
+        free(w.answers);
+        free(w.news);
+        stop += stop == 2;
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        all,
+        one_name,
+        timeout_undoes,
+        one_wait_for_all,
+        nowait,
+        error_undoes,
+        refused_at_the_door,
+        no_deadlock_of_two,
+        deadlock,
+        session_goes,
+        eof_undoes,
+        lease_begins_when_whole,
+        lost_member,
+        lost_member_and_a_repetition,
+        fresh_after_a_loss,
+        undo_leaves_earlier_holds,
+        undo_leaves_what_waited_with_it,
+        munlock_and_mrenew,
+        munlock_of_a_session_that_goes,
+        kinds,
+        undo_of_a_permit,
+        unanswered,
+        core_ends,
+    };
+
+    return suite_main("core, bundles", tests, sizeof(tests) / sizeof(tests[0]));
+}

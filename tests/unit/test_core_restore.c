@@ -1,0 +1,744 @@
+/*
+ * test_core_restore.c -- what is kept for the next process, and what that one makes of it.
+ */
+#include "tests/unit/core_restart.h"
+
+static void
+expect_nothing(const struct world *w)
+{
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        ck_assert_msg(w->flights[i].seen, "an operation: %d on %s", (int)w->flights[i].verb, w->flights[i].key);
+    }
+}
+
+/* ---- what is kept ---- */
+
+START_TEST(kept_while_redis_may_have_it)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", .key = "key-a");
+    op = expect_op(&w, CORE_ACQUIRE, "key-a");
+    ck_assert_uint_eq(w.kept_n, 1); /* before it has left */
+    ck_assert_str_eq(w.kept[0].name, "a");
+    ck_assert_str_eq(w.kept[0].key, "key-a");
+    ck_assert_str_eq(w.kept[0].owner, "");
+    ck_assert(w.kept[0].kept.part.acquire_unresolved && w.kept[0].kept.part.state == CORE_RECORD_QUEUED);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
+    expect_op(&w, CORE_WATCH, "key-a");
+    ck_assert_uint_eq(w.kept_n, 0); /* somebody else has it */
+    pass(&w, SEC(1) + MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "key-a"), CORE_OK, .expiry_ms = 17);
+    skip_watches(&w);
+    ck_assert_uint_eq(w.kept[0].kept.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
+    ck_assert_int_eq(w.kept[0].kept.part.expiry_ms, 17);
+    ck_assert_int_eq(w.kept[0].kept.part.deadline_us, w.now_us + TOLD_30S);
+    lock(&w, t, "a", .key = "key-a");
+    ck_assert_uint_eq(w.kept_n, 1); /* a session that waits has nothing */
+    lock(&w, t, "a", .key = "key-a", .owner = "alice");
+    ck_assert_uint_eq(w.kept_n, 2); /* a named owner has its place */
+    id = unlock(&w, s, "a");
+    op = expect_op(&w, CORE_RELEASE, "key-a");
+    ck_assert_uint_eq(w.kept[0].kept.part.state, CORE_RECORD_RELEASING);
+    gone(&w, t);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(w.kept_n, 1);
+    pass(&w, SEC(2) + 1);
+    ck_assert_uint_eq(w.kept_n, 0); /* her place is over */
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(nothing_is_kept_unless_it_is_wanted)
+{
+    struct world w;
+
+    world_open(&w);
+    take(&w, session(&w), "a");
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- sessions ---- */
+
+static const enum kind all_kinds[] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER, KIND_FAIR,
+                                      KIND_RW,        KIND_RW,     KIND_SEMAPHORE, KIND_FENCED};
+
+/* Under the number, claim and stamp that Redis knows it by; when Redis is there, and not earlier. */
+START_TEST(session_is_freed)
+{
+    enum kind kind = all_kinds[_i];
+    bool shared = _i == 5;
+    struct world w;
+    struct flight op, was;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = kind, .shared = shared, .limit = 2);
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, was, CORE_OK, .expiry_ms = 4711);
+    expect_reply(&w, id, CORE_GRANTED);
+    adopted(restarts(&w), 0, 0, 1, 0);
+    expect_nothing(&w);
+    reached(&w);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.kind == kind && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+    ck_assert(op.op.expiry_ms == 4711 && op.op.holds == 0 && op.op.rest == 0 && !op.op.shared);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(w.kept_n, 0);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* As insistently as any release; and if nobody says that Redis is there, by itself. */
+START_TEST(release_is_tried_again)
+{
+    struct world w;
+
+    open_keeping(&w);
+    take(&w, session(&w), "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN);
+    pass(&w, MS(40));
+    ck_assert_uint_eq(w.kept_n, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* An acquire that nobody heard of may run after the release: it is swept up when it can run no more. */
+START_TEST(acquire_on_its_way_is_swept_up)
+{
+    struct world w;
+    struct flight op, was;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a");
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert_uint_eq(w.kept_n, 1);
+    pass(&w, keeping.op_timeout_us);
+    expect_nothing(&w);
+    pass(&w, keeping.op_timeout_us);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* Who comes meanwhile waits for the release, and not for a lease. */
+START_TEST(newcomer_waits_for_the_release)
+{
+    struct world w;
+    uint64_t id;
+
+    open_keeping(&w);
+    take(&w, session(&w), "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    id = lock(&w, session(&w), "a");
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
+/* The place of a session in Redis's queue. */
+START_TEST(place_of_a_session_is_given_back)
+{
+    struct world w;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .kind = KIND_FAIR);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(5), .has_ticket = true);
+    expect_op(&w, CORE_WATCH, "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- named owners: what they hold ---- */
+
+/* Her locks are hers: the token, the holds, the number in Redis; renewed from now on. */
+START_TEST(named_owner_holds_on)
+{
+    enum kind kind = all_kinds[_i];
+    bool shared = _i == 5;
+    uint32_t holds = (kind_rows[kind].flags & KIND_F_REENTRANT) != 0 ? 2 : 1;
+    const struct core_reply *r;
+    struct world w;
+    struct flight op, was;
+    uint64_t s, id, token;
+
+    open_keeping(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2);
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, was, CORE_OK, .expiry_ms = 4711);
+    token = expect_reply(&w, id, CORE_GRANTED)->token;
+    if (holds == 2) {
+        id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 4711);
+        expect_reply(&w, id, CORE_GRANTED);
+    }
+    adopted(restarts(&w), 1, 0, 0, 0);
+    expect_state(&w, "a", "held");
+    reached(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim && op.op.expiry_ms == 4711);
+    redis_says(&w, op, CORE_OK, .expiry_ms = 4712);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .kind = kind, .shared = shared, .limit = 2, .once = true);
+    r = expect_reply(&w, id, CORE_GRANTED);
+    ck_assert(r->token == token && r->holds == holds && r->owner == was.op.owner);
+    pass(&w, SEC(9)); /* no grace is left to run out */
+    for (; holds > 0; holds--) {
+        id = unlock(&w, s, "a", .owner = "alice", .token = token);
+        op = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim && op.op.holds == holds - 1);
+        ck_assert_int_eq(op.op.expiry_ms, 4712);
+        redis_says(&w, op, CORE_OK, .expiry_ms = 4712);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, holds - 1);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A writer that reads as well keeps both. */
+START_TEST(writer_and_reader)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    for (int i = 0; i < 2; i++) {
+        id = lock(&w, s, "a", .owner = "alice", .kind = KIND_RW, .shared = i == 1);
+        redis_grants(&w, "a", id);
+    }
+    adopted(restarts(&w), 1, 0, 0, 0);
+    confirmed(&w, 1);
+    s = session(&w);
+    id = unlock(&w, s, "a", .owner = "alice");
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.holds == 0 && !op.op.shared && op.op.rest == 1);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+    id = unlock(&w, s, "a", .owner = "alice");
+    redis_frees(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
+/* Two readers, two permits: each is one of its own. */
+START_TEST(several_holders)
+{
+    bool permits = _i == 0;
+    struct world w;
+    uint64_t s, t, id, token[3];
+
+    open_keeping(&w);
+    s = session(&w);
+    for (int i = 0; i < 3; i++) {
+        id = lock(&w, s, "a", .owner = i == 0 ? "bob" : permits ? "alice" : i == 1 ? "alice" : "carol",
+                  .kind = permits ? KIND_SEMAPHORE : KIND_RW, .shared = !permits, .limit = 3);
+        token[i] = redis_grants(&w, "a", id)->token;
+    }
+    adopted(restarts(&w), 3, 0, 0, 0);
+    confirmed(&w, 3);
+    t = session(&w);
+    id = lock(&w, t, "a", .kind = permits ? KIND_SEMAPHORE : KIND_RW, .limit = 3, .nowait = true);
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    for (int i = 0; i < 3; i++) {
+        id = unlock(&w, t, "a", .token = token[i]);
+        ck_assert_int_eq(redis_frees(&w, "a", id)->left, permits && i == 1);
+    }
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(grace_ends)
+{
+    struct world w;
+    uint64_t s;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .owner = "alice");
+    redis_grants(&w, "a", w.request);
+    adopted(restarts(&w), 1, 0, 0, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, TOLD_30S / 3);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, SEC(10) - TOLD_30S / 3 - 1);
+    expect_nothing(&w);
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * What ran out while no daemon ran, or cannot be dated any more, is lost; it is told once, also over one more restart.
+ */
+START_TEST(run_out_is_lost)
+{
+    bool same_boot = _i % 2 == 0, watchdog = _i < 2;
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .owner = "alice", .lease_us = watchdog ? 0 : SEC(30));
+    redis_grants(&w, "a", w.request);
+    adopted(restart_as(&w, same_boot ? TOLD_30S : MS(1), same_boot), 0, 0, 0, 1);
+    ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason,
+                     watchdog ? "not renewed while no daemon ran" : "lease over");
+    expect_op(&w, CORE_RELEASE, "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_OK);
+    expect_state(&w, "a", "lost");
+    ck_assert_uint_ne(w.kept[0].kept.part.number, op.op.owner); /* the release of the one before may yet run */
+    adopted(restarts(&w), 0, 0, 0, 1);
+    s = session(&w);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_NOT_HELD);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * Lost while it was asserted anew; Redis may yet have it when the process ends. Its owner is told once, by whichever of
+ * the two, and the end of what was lost is no news.
+ */
+START_TEST(lost_and_to_be_swept_up)
+{
+    enum { UNTOLD, TOLD, TOLD_BEFORE_IT_WAS_GIVEN_BACK, TOLD_AT_ONCE };
+    struct world w;
+    struct flight op;
+    uint64_t s, id = 0;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .owner = "alice");
+    redis_grants(&w, "a", w.request);
+    reclaims(&w, 9);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, TOLD_30S - MS(1));
+    if (_i == TOLD_AT_ONCE) { /* it waits for what Redis says */
+        id = unlock(&w, s, "a", .owner = "alice");
+    }
+    pass(&w, MS(1));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    if (_i == UNTOLD || _i == TOLD) {
+        redis_says(&w, op, CORE_GONE_IN_REDIS);
+        expect_state(&w, "a", "lost");
+    }
+    if (_i == TOLD_AT_ONCE) {
+        expect_reply(&w, id, CORE_WAS_LOST);
+    } else if (_i != UNTOLD) {
+        expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), CORE_WAS_LOST);
+    }
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    pass(&w, SEC(2));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    s = session(&w);
+    expect_reply(&w, unlock(&w, s, "a", .owner = "alice"), _i == UNTOLD ? CORE_WAS_LOST : CORE_NOT_HELD);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 1);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* It may have been broken, or lost by Redis: nothing is said before it is confirmed. */
+START_TEST(nothing_is_said_before_redis_has)
+{
+    bool gone_in_redis = _i == 0;
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(20));
+    redis_grants(&w, "a", w.request);
+    adopted(restarts(&w), 1, 0, 0, 0);
+    s = session(&w);
+    id = lock(&w, s, "a", .owner = "alice", .once = true);
+    reached(&w);
+    if (gone_in_redis) {
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_GONE_IN_REDIS);
+        expect_reply(&w, id, CORE_WAS_LOST);
+    } else {
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        ck_assert_int_le(expect_reply(&w, id, CORE_GRANTED)->lease_us, SEC(20));
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Redis is in another epoch: what is held is asserted anew. */
+START_TEST(redis_has_lost_its_data)
+{
+    struct world w;
+    struct flight op, was;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice");
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, was, CORE_OK);
+    expect_reply(&w, w.request, CORE_GRANTED);
+    adopted(restarts(&w), 1, 0, 0, 0);
+    reclaims(&w, 7);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.reclaim && op.op.holds == 1 && op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+    redis_says(&w, op, CORE_OK);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* One microsecond before the deadline it is held; at the deadline nobody is told so. */
+START_TEST(deadline_is_kept_to)
+{
+    struct world w;
+    uint64_t id;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice", .lease_us = SEC(5));
+    redis_grants(&w, "a", w.request);
+    adopted(restart_as(&w, told(SEC(5)) - 1, true), 1, 0, 0, 0);
+    expect_state(&w, "a", "held");
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    id = unlock(&w, session(&w), "a", .owner = "alice");
+    expect_reply(&w, id, CORE_WAS_LOST);
+    world_close(&w);
+}
+END_TEST
+
+/* A RENEW to less that nobody heard of: no more than that is counted on while it may still run. */
+START_TEST(shrinking_renew_on_its_way)
+{
+    struct world w;
+    uint64_t s;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .owner = "alice");
+    redis_grants(&w, "a", w.request);
+    renew(&w, s, "a", SEC(4), .owner = "alice");
+    expect_op(&w, CORE_EXTEND, "a");
+    adopted(restarts(&w), 1, 0, 0, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + told(SEC(4)));
+    world_close(&w);
+}
+END_TEST
+
+/* A release of some holds that nobody heard of: what it would take away is not given meanwhile. */
+START_TEST(partial_release_on_its_way)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    for (int i = 0; i < 2; i++) {
+        lock(&w, s, "a", .owner = "alice");
+        redis_grants(&w, "a", w.request);
+    }
+    unlock(&w, s, "a", .owner = "alice");
+    expect_op(&w, CORE_RELEASE, "a");
+    adopted(restarts(&w), 1, 0, 0, 0);
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    id = lock(&w, session(&w), "a", .owner = "alice");
+    expect_nothing(&w);
+    pass(&w, 2 * keeping.op_timeout_us);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- named owners: their places ---- */
+
+START_TEST(places_stand_as_they_stood)
+{
+    static const char *const names[] = {"w0", "w1", "w2", "w3"};
+    struct world w;
+    uint64_t s, id[4], late, other;
+
+    open_keeping(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (int i = 0; i < 4; i++) {
+        lock(&w, session(&w), "a", .owner = names[i]);
+        lock(&w, session(&w), "a");
+    }
+    adopted(restarts(&w), 0, 4, 1, 0);
+    other = session(&w);
+    late = lock(&w, other, "a");
+    for (int i = 3; i >= 0; i--) {
+        id[i] = lock(&w, s = session(&w), "a", .owner = names[i]);
+    }
+    reached(&w);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    for (int i = 0; i < 4; i++) {
+        redis_grants(&w, "a", id[i]);
+        unlock(&w, s, "a", .owner = names[i]);
+        redis_frees(&w, "a", w.request);
+    }
+    redis_grants(&w, "a", late);
+    world_close(&w);
+}
+END_TEST
+
+/* In Redis's queue bob stands, and alice, who came earlier, does not: there was no room for her. */
+START_TEST(places_in_redis_come_first)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, bob;
+
+    open_keeping(&w);
+    s = session(&w);
+    lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no room for her */
+    skip_watches(&w);
+    gone(&w, s);
+    skip_watches(&w);
+    lock(&w, session(&w), "a", .kind = KIND_FAIR, .owner = "bob");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    skip_watches(&w);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
+    skip_watches(&w);
+    adopted(restarts(&w), 0, 2, 0, 0);
+    reached(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(op.op.ticket);
+    redis_says(&w, op, CORE_OK);
+    s = session(&w);
+    lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
+    skip_watches(&w);
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* to be placed as well */
+    ck_assert(op.op.ticket);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
+    skip_watches(&w);
+    bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
+    skip_watches(&w);
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    skip_watches(&w);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, bob, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Who is put into Redis's queue passes those who are not; their order among themselves is what it was. */
+START_TEST(places_that_are_passed)
+{
+    static const char *const names[] = {"a0", "a1", "p0", "p1", "a0"};
+    const struct kept *first, *second;
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    open_keeping(&w);
+    for (int i = 0; i < 5; i++) { /* a0 comes once more, when the others have passed her */
+        s = session(&w);
+        lock(&w, s, "a", .kind = KIND_FAIR, .owner = names[i]);
+        skip_watches(&w);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = names[i][0] == 'p');
+        skip_watches(&w);
+        gone(&w, s);
+        skip_watches(&w);
+    }
+    first = second = NULL;
+    for (size_t i = 0; i < w.kept_n; i++) {
+        first = strcmp(w.kept[i].owner, "a0") == 0 ? &w.kept[i] : first;
+        second = strcmp(w.kept[i].owner, "a1") == 0 ? &w.kept[i] : second;
+    }
+    ck_assert(first != NULL && second != NULL && first->kept.part.order < second->kept.part.order);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * Her acquire may have got it: nobody is kept from it longer than a place is kept; and if she comes back, she has it.
+ */
+START_TEST(acquire_of_a_named_owner)
+{
+    bool comes_back = _i == 0;
+    struct world w;
+    struct flight op, was;
+    uint64_t id;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a", .owner = "alice");
+    was = expect_op(&w, CORE_ACQUIRE, "a");
+    adopted(restarts(&w), 0, 1, 0, 0);
+    reached(&w);
+    if (comes_back) {
+        id = lock(&w, session(&w), "a", .owner = "alice");
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+    } else {
+        pass(&w, SEC(2));
+        op = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert(op.op.owner == was.op.owner && op.op.claim == was.op.claim);
+        redis_says(&w, op, CORE_OK);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A stop sends waiters away, but their places are for the next process. */
+START_TEST(drain_keeps_places)
+{
+    struct world w;
+    uint64_t s, t;
+
+    open_keeping(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", .owner = "alice");
+    redis_grants(&w, "a", w.request);
+    lock(&w, t, "a", .owner = "bob");
+    lock(&w, t, "a");
+    drains(&w);
+    expect_reply(&w, w.request - 1, CORE_DRAINING);
+    expect_reply(&w, w.request, CORE_DRAINING);
+    pass(&w, SEC(9));
+    adopted(restarts(&w), 1, 1, 0, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- ids and tokens ---- */
+
+START_TEST(ids_and_tokens_rise)
+{
+    struct core_restored a = {.serial = 1000000, .token = 5000};
+    struct world w;
+    uint64_t id;
+
+    open_keeping(&w);
+    world_step(&w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
+    ck_assert_uint_gt(session(&w), 1000000);
+    id = lock(&w, w.session[0], "a");
+    ck_assert_uint_gt(redis_grants(&w, "a", id)->token, 5000);
+    world_close(&w);
+}
+END_TEST
+
+/* Also when the count of ids is behind what was kept. */
+START_TEST(ids_that_were_kept_are_not_used_again)
+{
+    for (int i = 0; i < 2; i++) {
+        struct world w;
+
+        open_keeping(&w);
+        lock(&w, session(&w), "a");
+        expect_op(&w, CORE_ACQUIRE, "a");
+        *(i == 0 ? &w.kept[0].kept.part.claim : &w.kept[0].kept.part.number) = 900;
+        adopted(restarts(&w), 0, 0, 1, 0);
+        ck_assert_uint_gt(session(&w), 900);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* One that cannot be taken over is left to its lease, and not kept any longer. */
+START_TEST(what_does_not_fit_is_left)
+{
+    struct world w;
+    struct core_restored a;
+    struct core_record odd;
+
+    open_keeping(&w);
+    lock(&w, session(&w), "a");
+    expect_op(&w, CORE_ACQUIRE, "a");
+    odd = w.kept[0].kept;
+    odd.part.claim += 50;
+    odd.part.order += 50;
+    odd.name = odd.key = slice_of("a");
+    odd.kind = KIND_COUNTER;
+    world_keep(&w, &odd);
+    a = restarts(&w);
+    ck_assert(a.freed == 1 && a.failed == 1);
+    ck_assert_uint_eq(w.kept_n, 1);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    Suite *s = suite_create("core, adopt");
+    TCase *t = tcase_create("all");
+    int kinds = (int)(sizeof(all_kinds) / sizeof(all_kinds[0]));
+
+    tcase_add_test(t, kept_while_redis_may_have_it);
+    tcase_add_test(t, nothing_is_kept_unless_it_is_wanted);
+    tcase_add_loop_test(t, session_is_freed, 0, kinds);
+    tcase_add_test(t, release_is_tried_again);
+    tcase_add_test(t, acquire_on_its_way_is_swept_up);
+    tcase_add_test(t, newcomer_waits_for_the_release);
+    tcase_add_test(t, place_of_a_session_is_given_back);
+    tcase_add_loop_test(t, named_owner_holds_on, 0, kinds);
+    tcase_add_test(t, writer_and_reader);
+    tcase_add_loop_test(t, several_holders, 0, 2);
+    tcase_add_test(t, grace_ends);
+    tcase_add_loop_test(t, run_out_is_lost, 0, 4);
+    tcase_add_loop_test(t, lost_and_to_be_swept_up, 0, 4);
+    tcase_add_loop_test(t, nothing_is_said_before_redis_has, 0, 2);
+    tcase_add_test(t, redis_has_lost_its_data);
+    tcase_add_test(t, deadline_is_kept_to);
+    tcase_add_test(t, shrinking_renew_on_its_way);
+    tcase_add_test(t, partial_release_on_its_way);
+    tcase_add_test(t, places_stand_as_they_stood);
+    tcase_add_test(t, places_in_redis_come_first);
+    tcase_add_test(t, places_that_are_passed);
+    tcase_add_loop_test(t, acquire_of_a_named_owner, 0, 2);
+    tcase_add_test(t, drain_keeps_places);
+    tcase_add_test(t, ids_and_tokens_rise);
+    tcase_add_test(t, ids_that_were_kept_are_not_used_again);
+    tcase_add_test(t, what_does_not_fit_is_left);
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}

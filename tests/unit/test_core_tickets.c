@@ -1,0 +1,945 @@
+/*
+ * test_core_tickets.c -- kinds whose waiters have a place in Redis's queue: taken at once, kept alive, given back, and
+ * in the same order there as here.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+#define FAIR .kind = KIND_FAIR
+#define PLACE_S 30 /* so long a place is good without being renewed */
+
+/* s takes the free "a"; returns the token. */
+static uint64_t
+takes(struct world *w, uint64_t s)
+{
+    uint64_t id = lock(w, s, "a", FAIR);
+
+    return redis_grants(w, "a", id)->token;
+}
+
+static struct flight
+expect_ticket(struct world *w, uint64_t owner)
+{
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert(op.op.ticket && op.op.owner == owner && op.op.holds == 1);
+    return op;
+}
+
+/* The next operation asks for a place for `owner`, and gets it. */
+static struct flight
+places(struct world *w, uint64_t owner, int64_t pttl_us)
+{
+    struct flight op = expect_ticket(w, owner);
+
+    redis_says(w, op, CORE_TAKEN, .pttl_us = pttl_us, .has_ticket = true);
+    return op;
+}
+
+/* The next operation is one of `owner`, without asking for a place. */
+static struct flight
+asks(struct world *w, uint64_t owner)
+{
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert(!op.op.ticket && op.op.owner == owner);
+    return op;
+}
+
+static void
+expect_watch(struct world *w, enum core_action_type verb, uint64_t owner)
+{
+    ck_assert_uint_eq(expect_op(w, verb, "a").op.owner, owner);
+}
+
+/* Taken elsewhere: everyone who waits asks at once, one after the other, and then only the first asks again. */
+START_TEST(all_take_places)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s[4], id[4];
+
+    world_open(&w);
+    for (int i = 0; i < 4; i++) {
+        id[i] = lock(&w, s[i] = session(&w), "a", FAIR);
+        if (i == 0) {
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            ck_assert(op.op.ticket && op.op.owner == s[0]);
+        }
+    }
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
+    for (int i = 1; i < 4; i++) {
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        if (i == 1) {
+            expect_watch(&w, CORE_WATCH, s[0]);
+        }
+        ck_assert(op.op.ticket && op.op.owner == s[i]);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
+    }
+    quiet(&w);
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, asks(&w, s[0]), CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    expect_watch(&w, CORE_UNWATCH, s[0]);
+    expect_watch(&w, CORE_WATCH, s[1]);
+    world_close(&w);
+}
+END_TEST
+
+/* Who comes later and takes a place does not put off the time at which the first one asks again. */
+START_TEST(the_first_one_is_not_put_off)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(4));
+    lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(30));
+    pass(&w, SEC(1));
+    quiet(&w);
+    pass(&w, MS(1));
+    redis_says(&w, asks(&w, s), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* ... nor does it make forgotten that it is his turn (found by tests/sim, seed 3705). */
+START_TEST(the_turn_is_not_forgotten)
+{
+    struct world w;
+    struct flight gives, ticket;
+    uint64_t h, s, t, u, id, left;
+
+    world_open(&w);
+    h = session(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    takes(&w, h);
+    id = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    left = unlock(&w, h, "a");
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    lock(&w, t, "a", FAIR);
+    ticket = expect_ticket(&w, t);
+    lock(&w, u, "a", FAIR);
+    redis_says(&w, gives, CORE_OK);
+    expect_reply(&w, left, CORE_LEFT);
+    redis_says(&w, ticket, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    places(&w, u, SEC(30));
+    redis_says(&w, asks(&w, s), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Held here: a place is taken all the same, so that who asks elsewhere stands behind it. */
+START_TEST(places_while_held_here)
+{
+    struct world w;
+    uint64_t s, t, u, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    takes(&w, s);
+    id = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(30));
+    expect_watch(&w, CORE_WATCH, t);
+    lock(&w, u, "a", FAIR);
+    places(&w, u, SEC(30));
+    pass(&w, SEC(5));
+    quiet(&w); /* who holds it here will say when it is free */
+    unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 2);
+    expect_reply(&w, w.request, CORE_LEFT);
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    expect_watch(&w, CORE_UNWATCH, t);
+    expect_watch(&w, CORE_WATCH, u);
+    world_close(&w);
+}
+END_TEST
+
+/* Who does not want to wait asks, but takes no place. */
+START_TEST(nowait)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", FAIR, .nowait = true);
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    quiet(&w);
+    id = lock(&w, s, "a", FAIR, .nowait = true);
+    op = asks(&w, s);
+    lock(&w, t, "a", FAIR); /* came meanwhile: is not forgotten */
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    op = expect_ticket(&w, t);
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
+    expect_reply(&w, lock(&w, s, "a", FAIR, .nowait = true), CORE_NOT_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* A place is renewed every third of its time, by each waiter for itself, also while nobody asks for the lock. */
+START_TEST(renewed)
+{
+    struct world w;
+    struct flight op[3];
+    uint64_t s[3];
+
+    world_open(&w);
+    takes(&w, s[0] = session(&w));
+    for (int i = 1; i < 3; i++) {
+        struct flight first;
+
+        lock(&w, s[i] = session(&w), "a", FAIR);
+        first = places(&w, s[i], SEC(30));
+        if (i == 1) {
+            expect_watch(&w, CORE_WATCH, first.op.owner);
+        }
+    }
+    for (int n = 0; n < 5; n++) {
+        pass(&w, SEC(PLACE_S / 3) - MS(100)); /* all in one: the holder's lease is renewed, and the places with it */
+        for (int i = 0; i < 3; i++) {
+            op[i] = expect_op(&w, CORE_EXTEND, "a");
+            ck_assert(op[i].op.ticket == (i > 0) && op[i].op.reentry == (i == 0) && !op[i].op.exact);
+            ck_assert_int_eq(op[i].op.lease_us, SEC(PLACE_S));
+            ck_assert_uint_eq(op[i].op.owner, s[i]);
+        }
+        for (int i = 0; i < 3; i++) {
+            redis_says(&w, op[i], CORE_OK);
+        }
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A place that was taken for a short lease is good for no longer: it is renewed in time. */
+START_TEST(renewed_sooner)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    takes(&w, session(&w));
+    lock(&w, s, "a", FAIR, .lease_us = SEC(3));
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(1));
+    ck_assert(expect_op(&w, CORE_EXTEND, "a").op.ticket);
+    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    pass(&w, SEC(5));
+    quiet(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* It could not be renewed: again after a second, whatever the reason. */
+START_TEST(not_renewed)
+{
+    static const enum core_outcome outcomes[] = {CORE_UNKNOWN, CORE_DOWN, CORE_FULL};
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", FAIR);
+    places(&w, s, -1);
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    pass(&w, SEC(5) - MS(1));
+    for (size_t i = 0; i < 3; i++) {
+        struct flight op = expect_op(&w, CORE_EXTEND, "a");
+
+        ck_assert(op.op.ticket);
+        redis_says(&w, op, outcomes[i]);
+        pass(&w, SEC(1));
+        if (i == 0) {
+            redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+        }
+    }
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis has lost the place: it is taken anew, behind all others, there and here. */
+START_TEST(lost_place)
+{
+    struct world w;
+    struct flight op[2], ticket;
+    uint64_t s, t, u, first, second;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    takes(&w, u);
+    first = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    second = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(30));
+    pass(&w, SEC(10));
+    expect_op(&w, CORE_EXTEND, "a");
+    op[0] = expect_op(&w, CORE_EXTEND, "a");
+    op[1] = expect_op(&w, CORE_EXTEND, "a");
+    redis_says(&w, op[0], CORE_GONE_IN_REDIS);
+    ticket = expect_ticket(&w, s);
+    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, ticket, CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
+    redis_says(&w, op[1], CORE_OK);
+    unlock(&w, u, "a");
+    redis_frees(&w, "a", w.request);
+    redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis, or nobody would ever get it */
+    expect_reply(&w, second, CORE_GRANTED);
+    expect_watch(&w, CORE_UNWATCH, t);
+    expect_watch(&w, CORE_WATCH, s);
+    unlock(&w, t, "a");
+    redis_frees(&w, "a", w.request);
+    redis_says(&w, asks(&w, s), CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    expect_watch(&w, CORE_UNWATCH, s);
+    world_close(&w);
+}
+END_TEST
+
+/* The first asks for the lock and hears that it has no place any more: as above. */
+START_TEST(lost_place_found_out)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, first, second;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    first = lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(3));
+    expect_watch(&w, CORE_WATCH, s);
+    second = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(3));
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = false);
+    op = expect_ticket(&w, s);
+    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, second, CORE_GRANTED);
+    ck_assert_uint_lt(first, second);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * The renewal of a place that Redis has lost is answered late, when an attempt has found that out and taken another: it
+ * is no news of this one. (Both would go behind one another here, but not in Redis, and nobody would ever get it.)
+ */
+START_TEST(renewal_overtaken_by_the_next_place)
+{
+    struct world w;
+    struct flight op, other, renewal;
+    uint64_t s, t, second;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR);
+    op = places(&w, s, SEC(3600));
+    expect_watch(&w, CORE_WATCH, s);
+    second = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(3600));
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    pass(&w, SEC(5) - MS(1));
+    other = expect_op(&w, CORE_EXTEND, "a");
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert(other.op.owner == t && renewal.op.owner == s);
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
+    op = expect_ticket(&w, s);
+    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    redis_says(&w, renewal, CORE_GONE_IN_REDIS);
+    redis_says(&w, other, CORE_OK);
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis */
+    expect_reply(&w, second, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* The same, and there is no other place to be had. */
+START_TEST(renewal_of_no_place)
+{
+    struct world w;
+    struct flight op, renewal;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", FAIR);
+    op = places(&w, s, SEC(3600));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(5) + MS(1));
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    pass(&w, SEC(5) - MS(1));
+    renewal = expect_op(&w, CORE_EXTEND, "a");
+    hint(&w, op.op.lock);
+    redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
+    redis_says(&w, expect_ticket(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
+    redis_says(&w, renewal, CORE_GONE_IN_REDIS); /* that is known */
+    quiet(&w);
+    hint(&w, op.op.lock);
+    redis_grants(&w, "a", w.request);
+    expect_watch(&w, CORE_UNWATCH, s);
+    world_close(&w);
+}
+END_TEST
+
+/* A renewal of the place is under way while the lock is granted: what it finds is no news of the hold. */
+START_TEST(renewal_overtaken_by_the_grant)
+{
+    static const enum core_outcome outcomes[] = {CORE_GONE_IN_REDIS, CORE_OK, CORE_UNKNOWN};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct world w;
+        struct flight op, renewal;
+        uint64_t s, id;
+
+        world_open(&w);
+        s = session(&w);
+        id = lock(&w, s, "a", FAIR);
+        op = places(&w, s, SEC(3600));
+        expect_watch(&w, CORE_WATCH, s);
+        pass(&w, SEC(5) + MS(1));
+        redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+        pass(&w, SEC(5) - MS(1));
+        renewal = expect_op(&w, CORE_EXTEND, "a");
+        ck_assert(renewal.op.ticket);
+        hint(&w, op.op.lock);
+        redis_says(&w, asks(&w, s), CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        expect_watch(&w, CORE_UNWATCH, s);
+        redis_says(&w, renewal, outcomes[i]);
+        expect_state(&w, "a", "held");
+        ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
+        pass(&w, SEC(10));
+        ck_assert(!expect_op(&w, CORE_EXTEND, "a").op.ticket);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Who gives up gives its place back; the lock's end has no say in when that has to be done. */
+START_TEST(giving_up)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes(&w, t);
+    id = lock(&w, s, "a", FAIR, .wait_us = SEC(1));
+    places(&w, s, SEC(30));
+    expect_watch(&w, CORE_WATCH, s);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert(op.op.holds == 0 && op.op.rest == 0 && op.op.owner == s);
+    expect_watch(&w, CORE_UNWATCH, s);
+    redis_says(&w, op, CORE_DOWN);
+    unlock(&w, t, "a");
+    redis_frees(&w, "a", w.request);
+    for (int n = 0; n < 200; n++) { /* for more than a lease */
+        pass(&w, MS(500));
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    }
+    pass(&w, MS(500));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_RELEASED), 1); /* of the hold, none of the place */
+    world_close(&w);
+}
+END_TEST
+
+/* ... also when the attempt was not answered: it may have run, and may yet run. */
+START_TEST(giving_up_unanswered)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", FAIR);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert(known(&w, "a"));
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* An unanswered attempt of one that is not first may have got the lock: it asks again itself, whoever is before it. */
+START_TEST(unanswered_behind_another)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR);
+    places(&w, s, SEC(3600));
+    expect_watch(&w, CORE_WATCH, s);
+    id = lock(&w, t, "a", FAIR);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    pass(&w, MS(20));
+    ck_assert_uint_eq(redis_grants(&w, "a", id)->owner, t);
+    world_close(&w);
+}
+END_TEST
+
+/* A key of another kind that is waited for: nobody has a place there, and Redis is asked as seldom as ever. */
+START_TEST(foreign)
+{
+    struct world w;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR, .foreign_wait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = SEC(3));
+    expect_watch(&w, CORE_WATCH, s);
+    quiet(&w);
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
+    lock(&w, t, "a", FAIR, .foreign_wait = true); /* who comes may ask once */
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
+    for (int i = 0; i < 3; i++) {
+        quiet(&w);
+        pass(&w, SEC(5) + MS(1));
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
+    }
+    pass(&w, SEC(5) + MS(1));
+    places(&w, s, SEC(3)); /* now it is one of ours */
+    places(&w, t, SEC(3));
+    world_close(&w);
+}
+END_TEST
+
+/* Redis can not give a place (no room, or the list is something else): that is no reason to ask all the time. */
+START_TEST(no_place_to_be_had)
+{
+    struct world w;
+    uint64_t s;
+
+    world_open(&w);
+    s = session(&w);
+    lock(&w, s, "a", FAIR);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = false);
+    expect_watch(&w, CORE_WATCH, s);
+    quiet(&w);
+    pass(&w, SEC(3) + MS(1));
+    redis_grants(&w, "a", w.request);
+    expect_watch(&w, CORE_UNWATCH, s);
+    world_close(&w);
+}
+END_TEST
+
+/* A named owner's place is kept in Redis too, and renewed; it comes back to where it stood. */
+START_TEST(kept_place)
+{
+    struct world w;
+    struct flight op, renewal[3];
+    uint64_t s, t, first, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes(&w, t);
+    first = lock(&w, s, "a", FAIR, .owner = "alice", .wait_us = SEC(9));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    skip_watches(&w);
+    lock(&w, t, "a", FAIR, .owner = "bob");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    pass(&w, SEC(9));
+    expect_reply(&w, first, CORE_NOT_GRANTED);
+    quiet(&w); /* nothing is given back */
+    pass(&w, SEC(1));
+    for (int i = 0; i < 3; i++) {
+        renewal[i] = expect_op(&w, CORE_EXTEND, "a");
+    }
+    for (int i = 0; i < 3; i++) {
+        redis_says(&w, renewal[i], CORE_OK);
+    }
+    id = lock(&w, s, "a", FAIR, .owner = "alice");
+    quiet(&w);
+    unlock(&w, t, "a");
+    redis_frees(&w, "a", w.request);
+    redis_grants(&w, "a", id);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* It is the turn of a place that nobody waits in: it is given back, so that the next one need not wait for its end. */
+START_TEST(kept_place_is_passed_on)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, kept;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice", .wait_us = SEC(1));
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    kept = op.op.owner;
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    expect_watch(&w, CORE_WATCH, kept);
+    id = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(3600));
+    pass(&w, SEC(1));
+    expect_reply(&w, id - 1, CORE_NOT_GRANTED);
+    quiet(&w); /* Redis calls who is first there: that is still heard */
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(op.op.owner, kept);
+    skip_watches(&w);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* The watch follows who is first. */
+START_TEST(watch_follows_the_head)
+{
+    struct world w;
+    uint64_t s[3];
+
+    world_open(&w);
+    for (int i = 0; i < 3; i++) {
+        lock(&w, s[i] = session(&w), "a", FAIR);
+        places(&w, s[i], SEC(3600));
+        if (i == 0) {
+            expect_watch(&w, CORE_WATCH, s[0]);
+        }
+    }
+    gone(&w, s[1]);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_says(&w, asks(&w, s[0]), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    gone(&w, s[0]);
+    ck_assert_uint_eq(expect_op(&w, CORE_RELEASE, "a").op.owner, s[0]);
+    expect_watch(&w, CORE_UNWATCH, s[0]);
+    expect_watch(&w, CORE_WATCH, s[2]);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis has given it to one who asked for a place beside the holder here: that hold is lost, and its owner is told. */
+START_TEST(granted_beside_a_hold)
+{
+    struct world w;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes(&w, s);
+    id = lock(&w, t, "a", FAIR);
+    redis_grants(&w, "a", id);
+    ck_assert_uint_eq(expect_news(&w, CORE_NEWS_LOST, "a")->owner, s);
+    ck_assert_uint_eq(look(&w, "a").owner.number, t);
+    ck_assert_uint_eq(look(&w, "a").holders, 1);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_WAS_LOST);
+    world_close(&w);
+}
+END_TEST
+
+/* Its release is under way while a place is asked for: what the attempt brings is believed. */
+START_TEST(granted_behind_a_release)
+{
+    struct world w;
+    struct flight release, op;
+    uint64_t s, t, id;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes(&w, s);
+    unlock(&w, s, "a");
+    release = expect_op(&w, CORE_RELEASE, "a");
+    id = lock(&w, t, "a", FAIR);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, release, CORE_UNKNOWN);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, MS(20));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    expect_reply(&w, id - 1, CORE_LEFT);
+    ck_assert_uint_eq(count_news(&w, CORE_NEWS_LOST), 0);
+    world_close(&w);
+}
+END_TEST
+
+/* What an attempt brought for a named owner that had left is given back; then its place is the last, as in Redis. */
+START_TEST(kept_place_after_a_release)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, u, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    u = session(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    gone(&w, s);
+    redis_says(&w, op, CORE_OK);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    other = lock(&w, t, "a", FAIR);
+    places(&w, t, SEC(30));
+    expect_watch(&w, CORE_WATCH, t);
+    redis_says(&w, op, CORE_OK);
+    redis_says(&w, asks(&w, t), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true); /* somebody elsewhere was faster */
+    id = lock(&w, u, "a", FAIR, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.ticket && op.op.owner != t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
+    pass(&w, SEC(3) + MS(1));
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    ck_assert_uint_gt(id, other);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* A place that is kept here only: who took one in Redis meanwhile is before it, there and here. */
+START_TEST(kept_place_here_only)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id, other;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    id = lock(&w, s, "a", FAIR, .owner = "alice", .nowait = true);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(!op.op.ticket);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
+    expect_reply(&w, id, CORE_NOT_GRANTED);
+    expect_op(&w, CORE_WATCH, "a");
+    other = lock(&w, t, "a", FAIR);
+    op = expect_ticket(&w, t);
+    skip_watches(&w);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .has_ticket = true);
+    skip_watches(&w);
+    id = lock(&w, s, "a", FAIR, .owner = "alice");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.ticket && op.op.owner != t);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .has_ticket = true);
+    quiet(&w); /* the watch stays with who is first */
+    pass(&w, SEC(1) + MS(1));
+    redis_says(&w, asks(&w, t), CORE_OK);
+    expect_reply(&w, other, CORE_GRANTED);
+    ck_assert_uint_gt(id, other);
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* An unanswered attempt may have taken a place: that is made sure of before anybody else takes one. */
+START_TEST(unanswered_before_others)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3600));
+    expect_reply(&w, w.request, CORE_NOT_GRANTED);
+    skip_watches(&w);
+    lock(&w, t, "a", FAIR);
+    op = expect_ticket(&w, t);
+    skip_watches(&w);
+    lock(&w, s, "a", FAIR, .owner = "alice"); /* back in time, where it stood */
+    skip_watches(&w);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
+    skip_watches(&w);
+    pass(&w, MS(20));
+    op = expect_ticket(&w, t);
+    skip_watches(&w);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
+    skip_watches(&w);
+    ck_assert(expect_op(&w, CORE_ACQUIRE, "a").op.ticket);
+    world_close(&w);
+}
+END_TEST
+
+/* The daemon ends: no place is kept for anybody. */
+START_TEST(drain)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    takes(&w, t);
+    lock(&w, s, "a", FAIR, .owner = "alice");
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    skip_watches(&w);
+    drains(&w);
+    expect_reply(&w, w.request, CORE_DRAINING);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    skip_watches(&w);
+    redis_says(&w, op, CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+static void
+count_waiter(void *ctx, const struct core_waiter_view *v)
+{
+    ck_assert(v->kept);
+    ++*(int *)ctx;
+}
+
+/* As redis-py polls: a new owner each time. The oldest places stay; what has run out goes. */
+/* As SET NX with a new value each time: however many were refused before, Redis is asked anew. */
+START_TEST(places_for_nobody_keep_nobody_out)
+{
+    char owner[8];
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    for (int i = 0; i < 200; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        id = lock(&w, s, "a", .owner = owner, .nowait = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        if (i == 0) {
+            expect_op(&w, CORE_WATCH, "a");
+        }
+    }
+    id = lock(&w, s, "a", .owner = "next", .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(places_for_nobody_are_bounded)
+{
+    char owner[8];
+    struct world w;
+    uint64_t s;
+    int n = 0;
+
+    world_open(&w);
+    s = session(&w);
+    take(&w, s, "a");
+    for (int i = 0; i < 3000; i++) {
+        snprintf(owner, sizeof(owner), "o%d", i);
+        expect_reply(&w, lock(&w, s, "a", .owner = owner, .nowait = true), CORE_NOT_GRANTED);
+    }
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("a"), SIZE_MAX, count_waiter, &n);
+    ck_assert(n > 1000 && n < 1100);
+    ck_assert_uint_lt(core_totals(w.core).owners, 1100);
+    pass(&w, SEC(3));
+    ck_assert_uint_eq(core_totals(w.core).owners, 1);
+    expect_reply(&w, lock(&w, s, "a", .owner = "again", .nowait = true), CORE_NOT_GRANTED);
+    n = 0;
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("a"), SIZE_MAX, count_waiter, &n);
+    ck_assert_int_eq(n, 1);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {
+        all_take_places,
+        the_first_one_is_not_put_off,
+        the_turn_is_not_forgotten,
+        places_while_held_here,
+        nowait,
+        renewed,
+        renewed_sooner,
+        not_renewed,
+        lost_place,
+        lost_place_found_out,
+        renewal_overtaken_by_the_next_place,
+        renewal_of_no_place,
+        renewal_overtaken_by_the_grant,
+        giving_up,
+        giving_up_unanswered,
+        unanswered_behind_another,
+        foreign,
+        no_place_to_be_had,
+        kept_place,
+        kept_place_is_passed_on,
+        watch_follows_the_head,
+        granted_beside_a_hold,
+        granted_behind_a_release,
+        kept_place_after_a_release,
+        kept_place_here_only,
+        unanswered_before_others,
+        drain,
+        places_for_nobody_are_bounded,
+        places_for_nobody_keep_nobody_out,
+    };
+
+    return suite_main("core, places", tests, sizeof(tests) / sizeof(tests[0]));
+}

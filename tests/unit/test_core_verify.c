@@ -1,0 +1,211 @@
+/*
+ * test_core_verify.c -- a clock has jumped (SUSPECT): each lock is in doubt until Redis has confirmed it, whatever else
+ * is going on.
+ */
+#include "tests/unit/core_world.h"
+
+/*
+ * What was in flight fails and is to be tried again; the doubt goes first. The time of the other try must not be waited
+ * for meanwhile: it has passed, and the step would never end (found by tests/fuzz, core).
+ */
+START_TEST(a_failed_operation_and_a_doubt)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    id = lock(&w, s, "a");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    suspects(&w);
+    redis_says(&w, op, CORE_DOWN);
+    pass(&w, SEC(1));
+    op = expect_op(&w, CORE_EXTEND, "a"); /* is it still there? */
+    pass(&w, SEC(1));
+    redis_says(&w, op, CORE_OK);
+    redis_grants(&w, "a", id);
+    ck_assert_uint_eq(look(&w, "a").holds, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* A renewal is due before the other try: there is none beside the doubt, which is asked about at its own time. */
+START_TEST(a_renewal_due_in_doubt)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    id = renew(&w, s, "a", MS(10));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    suspects(&w);
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1)); /* it may have that little time now */
+    pass(&w, MS(7));
+    expect_state(&w, "a", "held");
+    pass(&w, MS(1));
+    expect_reply(&w, id, CORE_WAS_LOST);
+    expect_op(&w, CORE_RELEASE, "a");
+    skip_watches(&w);
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * A renewal that is due takes others along that are due soon; but not one in doubt that has just failed: that one
+ * waits.
+ */
+START_TEST(doubt_waits_for_its_pause)
+{
+    struct world w;
+    struct flight a, b;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .spec_lease_us = SEC(3)); /* renewed after 989 ms */
+    redis_grants(&w, "a", id);
+    take(&w, s, "b");
+    suspects(&w);
+    a = expect_op(&w, CORE_EXTEND, "a");
+    b = expect_op(&w, CORE_EXTEND, "b");
+    redis_says(&w, a, CORE_OK);
+    redis_says(&w, b, CORE_DOWN); /* again after 1 s */
+    pass(&w, MS(995));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+    pass(&w, MS(5));
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "b"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Somebody waits for the answer to a doubt that had failed before: for as long as that takes, and at rest. */
+START_TEST(doubt_that_is_waited_for)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    s = world_holding(&w);
+    suspects(&w);
+    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_DOWN); /* again after 1 s */
+    id = lock(&w, s, "a", .once = true);
+    pass(&w, SEC(1));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    pass(&w, MS(100));
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    world_close(&w);
+}
+END_TEST
+
+/* What is given back in doubt may be told UNAVAILABLE, but not be forgotten: else it would be renewed for ever. */
+START_TEST(given_back_in_doubt)
+{
+    for (int named = 0; named < 2; named++) {
+        struct world w;
+        uint64_t s, id;
+
+        s = world_holding(&w);
+        suspects(&w);
+        expect_op(&w, CORE_EXTEND, "a");
+        id = unlock(&w, s, "a", .token = named ? look(&w, "a").token : 0);
+        pass(&w, SEC(1));
+        expect_reply(&w, id, CORE_UNAVAILABLE);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(!known(&w, "a"));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ... but what would not give back the last hold does not. */
+START_TEST(not_given_back_in_doubt)
+{
+    enum how { TWO_HOLDS, RENEWED, STALE, SHARED, HOWS };
+
+    for (int how = 0; how < HOWS; how++) {
+        struct world w;
+        uint64_t s, id, token;
+        struct flight op;
+
+        world_open(&w);
+        s = session(&w);
+        token = redis_grants(&w, "a", lock(&w, s, "a", .owner = "o"))->token;
+        if (how == TWO_HOLDS) {
+            redis_grants(&w, "a", lock(&w, s, "a", .owner = "o"));
+        }
+        suspects(&w);
+        op = expect_op(&w, CORE_EXTEND, "a");
+        id = how == RENEWED  ? renew(&w, s, "a", SEC(60), .owner = "o")
+             : how == STALE  ? unlock(&w, s, "a", .owner = "o", .token = token + 1)
+             : how == SHARED ? unlock(&w, s, "a", .owner = "o", .shared = true)
+                             : unlock(&w, s, "a", .owner = "o");
+        pass(&w, SEC(1));
+        expect_reply(&w, id, CORE_UNAVAILABLE);
+        redis_says(&w, op, CORE_OK);
+        expect_state(&w, "a", "held");
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* ... and not what stands behind somebody else's question. */
+START_TEST(given_back_behind_another_in_doubt)
+{
+    struct world w;
+    uint64_t s, first, id;
+    struct flight op;
+
+    s = world_holding(&w);
+    suspects(&w);
+    op = expect_op(&w, CORE_EXTEND, "a");
+    first = lock(&w, s, "a", .once = true);
+    id = unlock(&w, s, "a", .token = look(&w, "a").token);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, first, CORE_GRANTED);
+    expect_state(&w, "a", "held");
+    world_close(&w);
+}
+END_TEST
+
+/* What was answered is not looked at again, though a renewal beside it failed while there was doubt. */
+START_TEST(reentry_beside_a_doubt)
+{
+    for (int how = 0; how < 3; how++) {
+        struct world w;
+        struct flight renewal, op;
+        uint64_t s, id;
+
+        s = world_holding(&w);
+        pass(&w, TOLD_30S / 3);
+        renewal = expect_op(&w, CORE_EXTEND, "a");
+        id = lock(&w, s, "a", .nowait = how < 2); /* hurried: only the operation stands between it and an answer */
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        if (how == 0) {
+            suspects(&w);
+        } else {
+            hears(&w, "B5:other,1:a,1:a,", 17); /* it was broken at another daemon */
+        }
+        redis_says(&w, renewal, CORE_DOWN);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id, CORE_GRANTED);
+        quiet(&w);
+        pass(&w, SEC(1));
+        redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        world_close(&w);
+    }
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {a_failed_operation_and_a_doubt, a_renewal_due_in_doubt, doubt_waits_for_its_pause,
+                            doubt_that_is_waited_for, given_back_in_doubt, not_given_back_in_doubt,
+                            given_back_behind_another_in_doubt, reentry_beside_a_doubt};
+
+    return suite_main("core, doubt", tests, sizeof(tests) / sizeof(tests[0]));
+}

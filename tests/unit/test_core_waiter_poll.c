@@ -1,0 +1,682 @@
+/*
+ * test_core_waiter_poll.c -- while something stays here, Redis is asked whether somebody waits for it elsewhere.
+ */
+#include <stdio.h>
+
+#include "tests/unit/core_world.h"
+
+#define GAP_US MS(1)
+#define LAZY_US (MS(10) / 4 * 3) /* three quarters of handoff.time, which is less than 8 ms */
+
+static void
+open_probing(struct world *w)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 100;
+    world_open_conf(w, &conf);
+}
+
+/* ---- what Redis says ---- */
+
+/* So many listen to each; of the probe with this number. */
+static void
+answered(struct world *w, uint64_t op, size_t n, int64_t subscribers)
+{
+    int64_t each[CORE_WAITER_POLL_MAX];
+    struct core_event ev = {.type = CORE_PROBED, .polled = {op, each, n}};
+
+    for (size_t i = 0; i < n; i++) {
+        each[i] = subscribers;
+    }
+    happens(w, &ev);
+}
+
+/* To the last one. */
+static void
+listen(struct world *w, int64_t subscribers)
+{
+    answered(w, w->waiter_poll.op, w->waiter_poll.n, subscribers);
+}
+
+/* Nothing is asked before so much time has passed, and then about these names. */
+static void
+probed_after(struct world *w, int64_t us, size_t n, const char *first)
+{
+    unsigned before = w->probes_n;
+
+    pass(w, us - 1);
+    ck_assert_uint_eq(w->probes_n, before);
+    pass(w, 1);
+    ck_assert_uint_eq(w->probes_n, before + 1);
+    ck_assert_uint_eq(w->waiter_poll.n, n);
+    ck_assert_str_eq(w->waiter_poll.key[0], first);
+}
+
+/* ---- a lock that lingers ---- */
+
+#define LINGER .linger_us = MS(500)
+
+static void
+goes_round(struct world *w, uint64_t s, const char *name)
+{
+    expect_reply(w, lock(w, s, name, LINGER), CORE_GRANTED);
+    expect_reply(w, unlock(w, s, name), CORE_LEFT);
+    expect_state(w, name, "lingering");
+}
+
+static void
+takes(struct world *w, uint64_t s, struct ask how)
+{
+    uint64_t id = world_ask(w, CORE_LOCK, s, "a", how);
+
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK);
+    expect_reply(w, id, CORE_GRANTED);
+}
+
+/* A new world, in which a session has had "a" as it says, and has given it back. */
+static uint64_t
+cached(struct world *w, struct ask how)
+{
+    uint64_t s;
+
+    open_probing(w);
+    s = session(w);
+    takes(w, s, how);
+    expect_reply(w, unlock(w, s, "a"), CORE_LEFT);
+    expect_state(w, "a", "lingering");
+    return s;
+}
+
+#define CACHED(w, ...) cached(w, (struct ask){LINGER, __VA_ARGS__})
+
+/* By BREAK it is nobody's at once, here and in Redis. */
+static void
+breaks(struct world *w, uint64_t s)
+{
+    uint64_t id = break_name(w, s, "a");
+    struct flight op = expect_op(w, CORE_RELEASE, "a"), broken = expect_op(w, CORE_BREAK_KEY, "a");
+
+    redis_says(w, op, CORE_OK);
+    redis_says(w, broken, CORE_OK);
+    expect_reply(w, id, CORE_LEFT);
+}
+
+/* Soon, and then now and then, until it is Redis's again; and never when nothing stays here. */
+START_TEST(asked_while_it_lingers)
+{
+    struct world w;
+
+    open_probing(&w);
+    take(&w, session(&w), "b");
+    ck_assert_int_gt(core_next_us(w.core), w.now_us + SEC(1));
+    world_close(&w);
+    cached(&w, (struct ask){.linger_us = MS(30)});
+    probed_after(&w, GAP_US, 1, "a");
+    listen(&w, 0);
+    for (int i = 0; i < 3; i++) {
+        probed_after(&w, LAZY_US, 1, "a");
+        listen(&w, 0);
+    }
+    ck_assert_uint_eq(w.probes_n, 4);
+    pass(&w, MS(29) - 3 * LAZY_US);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    pass(&w, SEC(60));
+    ck_assert_uint_eq(w.probes_n, 4);
+    ck_assert_int_eq(core_next_us(w.core), CORE_FOREVER);
+    world_close(&w);
+}
+END_TEST
+
+/* It is given back at once, and who comes here next waits until those elsewhere have had their turn. */
+START_TEST(ended_for_who_waits_elsewhere)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s = CACHED(&w), id;
+
+    probed_after(&w, GAP_US, 1, "a");
+    listen(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_eq(w.metrics.linger_yields, 1);
+    id = lock(&w, s, "a", LINGER);
+    redis_says(&w, op, CORE_OK, .remote_subscribers = 1);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+    pass(&w, MS(5) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    redis_grants(&w, "a", id);
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT); /* they had it, or did not want it */
+    expect_state(&w, "a", "lingering");
+    world_close(&w);
+}
+END_TEST
+
+/* Nobody listens any more when Redis is told: there is nobody to let try first. */
+START_TEST(nobody_listens_any_more)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s = CACHED(&w), id;
+
+    pass(&w, GAP_US);
+    listen(&w, 1);
+    op = expect_op(&w, CORE_RELEASE, "a");
+    id = lock(&w, s, "a", LINGER);
+    redis_says(&w, op, CORE_OK, .remote_subscribers = 0);
+    redis_grants(&w, "a", id);
+    ck_assert_uint_eq(w.metrics.handoff_yields, 0);
+    world_close(&w);
+}
+END_TEST
+
+/* It was held when that was heard: it does not linger again, until Redis has been told; or nobody waits any more. */
+START_TEST(held_when_that_is_heard)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        struct world w;
+        uint64_t s = CACHED(&w), id;
+
+        expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+        probed_after(&w, GAP_US, 1, "a");
+        listen(&w, 1);
+        if (gone) {
+            probed_after(&w, LAZY_US, 1, "a");
+            listen(&w, 0);
+            expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+            expect_state(&w, "a", "lingering");
+        } else {
+            give(&w, s, "a");
+            id = lock(&w, s, "a", LINGER);
+            redis_grants(&w, "a", id);
+            expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+            expect_state(&w, "a", "lingering");
+        }
+        ck_assert_uint_eq(w.metrics.linger_yields, 0);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A run lasts handoff.time from when it was asked, not from the answer: who came in between waits no longer. */
+START_TEST(time_begins_anew)
+{
+    for (int late = 0; late < 2; late++) {
+        struct world w;
+        uint64_t s = CACHED(&w), id;
+
+        probed_after(&w, GAP_US, 1, "a");
+        pass(&w, MS(6));
+        listen(&w, 0);
+        w.now_us += MS(4) - 1 + late;
+        if (late) {
+            id = lock(&w, s, "a", LINGER);
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+            redis_grants(&w, "a", id);
+        } else {
+            goes_round(&w, s, "a");
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* A run that has begun since goes on from its own beginning. */
+START_TEST(a_later_run_has_its_own_time)
+{
+    struct world w;
+    uint64_t s = CACHED(&w);
+
+    probed_after(&w, GAP_US, 1, "a");
+    breaks(&w, s);
+    ck_assert(!known(&w, "a"));
+    listen(&w, 1); /* of a record that has gone */
+    pass(&w, MS(4));
+    takes(&w, s, (struct ask){LINGER});
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    pass(&w, GAP_US);
+    ck_assert_uint_eq(w.probes_n, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* Where others only ask now and then, they are not counted: it must be free for them as often as without. */
+START_TEST(not_where_others_poll)
+{
+    struct world w;
+    uint64_t s = CACHED(&w, .tracking = true), id;
+
+    probed_after(&w, GAP_US, 1, "a");
+    listen(&w, 0);
+    pass(&w, MS(9) - 1);
+    quiet(&w);
+    pass(&w, 1); /* nobody here could take it up any more */
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    id = lock(&w, s, "a", LINGER, .tracking = true);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- how often ---- */
+
+/* Many grants are worth a question in the next millisecond. */
+START_TEST(more_often_when_there_is_much_to_do)
+{
+    struct world w;
+    uint64_t s = CACHED(&w);
+
+    probed_after(&w, GAP_US, 1, "a");
+    listen(&w, 0);
+    for (int i = 0; i < 31; i++) {
+        goes_round(&w, s, "a");
+    }
+    pass(&w, GAP_US);
+    ck_assert_uint_eq(w.probes_n, 1);
+    probed_after(&w, LAZY_US - GAP_US, 1, "a");
+    listen(&w, 0);
+    for (int i = 0; i < 32; i++) {
+        goes_round(&w, s, "a");
+    }
+    probed_after(&w, GAP_US, 1, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* However many names: the next ones a millisecond later, each in its turn. */
+START_TEST(going_round)
+{
+    enum { NAMES = 300 };
+    struct world w;
+    uint64_t s;
+    char name[WORLD_TEXT];
+    int asked[NAMES] = {0};
+
+    open_probing(&w);
+    w.unchecked = true;
+    s = session(&w);
+    for (int i = 0; i < NAMES; i++) {
+        uint64_t id;
+
+        snprintf(name, sizeof(name), "n%d", i);
+        id = lock(&w, s, name, LINGER);
+        redis_grants(&w, name, id);
+        expect_reply(&w, unlock(&w, s, name), CORE_LEFT);
+    }
+    for (int i = 0; i < 3; i++) {
+        probed_after(&w, GAP_US, CORE_WAITER_POLL_MAX, (const char *[]){"n0", "n128", "n256"}[i]);
+        for (size_t k = 0; k < w.waiter_poll.n; k++) {
+            asked[atoi(w.waiter_poll.key[k] + 1)]++;
+        }
+        listen(&w, 0);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        ck_assert_int_eq(asked[i], 1 + (i < 3 * CORE_WAITER_POLL_MAX - NAMES)); /* who comes first fills the last one up */
+    }
+    probed_after(&w, LAZY_US, CORE_WAITER_POLL_MAX, "n84");
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* One at a time; what comes meanwhile is asked about in the next one. */
+START_TEST(one_at_a_time)
+{
+    struct world w;
+    uint64_t s = CACHED(&w);
+    uint64_t id;
+
+    probed_after(&w, GAP_US, 1, "a");
+    id = lock(&w, s, "b", LINGER);
+    redis_grants(&w, "b", id);
+    expect_reply(&w, unlock(&w, s, "b"), CORE_LEFT);
+    pass(&w, MS(3));
+    ck_assert_uint_eq(w.probes_n, 1);
+    listen(&w, 0); /* it is time long since */
+    ck_assert_uint_eq(w.probes_n, 2);
+    ck_assert_uint_eq(w.waiter_poll.n, 2);
+    world_close(&w);
+}
+END_TEST
+
+/* Redis is away, or too slow: the bounds hold alone, and it is asked again; what it says too late is not heard. */
+START_TEST(unanswered)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    uint64_t op, s;
+
+    conf.handoff_max = 8;
+    conf.handoff_time_us = SEC(10);
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    takes(&w, s, (struct ask){.linger_us = SEC(5)});
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    answered(&w, 0, 0, 0); /* none was asked */
+    probed_after(&w, GAP_US, 1, "a");
+    op = w.waiter_poll.op;
+    probed_after(&w, SEC(1), 1, "a");
+    answered(&w, op, 1, 1);
+    quiet(&w);
+    expect_state(&w, "a", "lingering");
+    listen(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    answered(&w, w.waiter_poll.op, 1, 1); /* again */
+    world_close(&w);
+}
+END_TEST
+
+/* Where Redis has hardly any time to answer, it is not asked more often for that. */
+START_TEST(hasty)
+{
+    struct core_conf conf = world_conf;
+    struct world w;
+    uint64_t s;
+
+    conf.handoff_max = 8;
+    conf.op_timeout_us = 100;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    takes(&w, s, (struct ask){LINGER});
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    probed_after(&w, GAP_US, 1, "a");
+    probed_after(&w, LAZY_US, 1, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* ---- a lock that is handed over ---- */
+
+/* It has waited elsewhere, and here N wait; our own ear is on its channel. Returns the id of its queue. */
+static uint64_t
+crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
+{
+    struct flight op;
+
+    s[0] = session(w);
+    id[0] = lock(w, s[0], "a");
+    op = expect_op(w, CORE_ACQUIRE, "a");
+    for (int i = 1; i < n; i++) {
+        s[i] = session(w);
+        id[i] = lock(w, s[i], "a");
+    }
+    redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
+    op = expect_op(w, CORE_WATCH, "a");
+    watching(w, op.op.lock);
+    op = expect_op(w, CORE_ACQUIRE, "a");
+    redis_says(w, op, CORE_OK);
+    expect_reply(w, id[0], CORE_GRANTED);
+    return op.op.lock;
+}
+
+/* s gives it to who is next. */
+static void
+hands(struct world *w, uint64_t s, uint64_t next)
+{
+    expect_reply(w, unlock(w, s, "a"), CORE_LEFT);
+    expect_reply(w, next, CORE_GRANTED);
+}
+
+/*
+ * A run that ends by the number of its grants is none of its business. One that takes time goes on, unless somebody
+ * else listens than we do.
+ */
+START_TEST(run_of_hand_overs)
+{
+    for (int others = 0; others < 2; others++) {
+        struct world w;
+        uint64_t s[8], id[8], last;
+
+        open_probing(&w);
+        crowd(&w, s, id, 8);
+        hands(&w, s[0], id[1]);
+        pass(&w, MS(5) - 1);
+        hands(&w, s[1], id[2]);
+        ck_assert_uint_eq(w.probes_n, 0);
+        pass(&w, 2 * GAP_US);
+        ck_assert_uint_eq(w.probes_n, 1);
+        listen(&w, 1 + others);
+        pass(&w, MS(3));
+        hands(&w, s[2], id[3]);
+        pass(&w, MS(1)); /* 11 ms in all, and half of that since it was asked */
+        if (others == 0) {
+            hands(&w, s[3], id[4]);
+        } else {
+            last = unlock(&w, s[3], "a");
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 2);
+            expect_reply(&w, last, CORE_LEFT);
+            ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+        }
+        for (int i = 7; i >= 0; i--) {
+            skip_all(&w);
+            gone(&w, s[i]);
+        }
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Among very many locks that are handed over, some at a time are looked at, and in the end each. */
+START_TEST(many_runs)
+{
+    enum { NAMES = 600 };
+    struct world w;
+    int asked[NAMES] = {0};
+    uint64_t s[3];
+    char name[WORLD_TEXT];
+
+    open_probing(&w);
+    w.unchecked = true;
+    for (int i = 0; i < 3; i++) {
+        s[i] = session(&w);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        uint64_t id[3];
+        struct flight op;
+
+        snprintf(name, sizeof(name), "n%d", i);
+        id[0] = lock(&w, s[0], name);
+        op = expect_op(&w, CORE_ACQUIRE, name);
+        id[1] = lock(&w, s[1], name, .owner = name);
+        id[2] = lock(&w, s[2], name, .owner = "o");
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[0], CORE_GRANTED);
+        id[0] = unlock(&w, s[0], name);
+        op = redis_frees_for_next(&w, name);
+        expect_reply(&w, id[0], CORE_LEFT);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, id[1], CORE_GRANTED);
+        expect_reply(&w, unlock(&w, s[1], name, .owner = name), CORE_LEFT);
+        expect_reply(&w, id[2], CORE_GRANTED);
+    }
+    pass(&w, MS(5) - 1);
+    ck_assert_uint_eq(w.probes_n, 0);
+    for (unsigned i = 0; i < 5; i++) {
+        pass(&w, MS(1));
+        ck_assert_uint_eq(w.probes_n, i + 1);
+        ck_assert_uint_eq(w.waiter_poll.n, i < 4 ? CORE_WAITER_POLL_MAX : NAMES - 4 * CORE_WAITER_POLL_MAX); /* those before have time */
+        for (size_t k = 0; k < w.waiter_poll.n; k++) {
+            ck_assert_int_eq(asked[atoi(w.waiter_poll.key[k] + 1)]++, 0);
+        }
+        listen(&w, 0);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/*
+ * Somebody waits elsewhere: who is next here, and cannot have it handed over, asks when Redis has said so, and after
+ * them. One that had left before that was known is the last of the run.
+ */
+START_TEST(nobody_behind_when_others_wait)
+{
+    for (int late = 0; late < 2; late++) {
+        struct world w;
+        struct flight gives, op;
+        uint64_t s, t, next[2], id;
+
+        s = CACHED(&w, .kind = KIND_REENTRANT);
+        t = session(&w);
+        expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+        pass(&w, GAP_US);
+        ck_assert_uint_eq(w.probes_n, 1);
+        next[0] = lock(&w, t, "a", LINGER, .lease_us = SEC(60));
+        next[1] = lock(&w, session(&w), "a", LINGER, .lease_us = SEC(90));
+        if (late) {
+            id = unlock(&w, s, "a");
+            gives = expect_op(&w, CORE_RELEASE, "a");
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            listen(&w, 1);
+            redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
+            expect_reply(&w, id, CORE_LEFT);
+            redis_says(&w, op, CORE_OK);
+            expect_reply(&w, next[0], CORE_GRANTED);
+            ck_assert_uint_eq(w.metrics.handoff_yields, 0);
+        } else {
+            listen(&w, 1);
+        }
+        id = unlock(&w, late ? t : s, "a");
+        gives = expect_op(&w, CORE_RELEASE, "a");
+        quiet(&w);
+        redis_says(&w, gives, CORE_OK, .remote_subscribers = 1);
+        expect_reply(&w, id, CORE_LEFT);
+        quiet(&w);
+        ck_assert_uint_eq(w.metrics.handoff_yields, 1);
+        pass(&w, MS(5));
+        redis_grants(&w, "a", next[late]);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Who holds it for long has no run to go on with. */
+START_TEST(not_for_long_holders)
+{
+    struct world w;
+    uint64_t s = CACHED(&w);
+
+    expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
+    probed_after(&w, GAP_US, 1, "a");
+    listen(&w, 0);
+    probed_after(&w, LAZY_US, 1, "a");
+    listen(&w, 0);
+    pass(&w, SEC(5));
+    ck_assert_uint_eq(w.probes_n, 2);
+    ck_assert_int_gt(core_next_us(w.core), w.now_us + SEC(1));
+    give(&w, s, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Nor has what is held for the first time since Redis was asked for it. */
+START_TEST(not_without_a_run)
+{
+    struct world w;
+    uint64_t s = CACHED(&w), id = lock(&w, s, "a", LINGER, .lease_us = SEC(60)); /* more than is left */
+
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    redis_grants(&w, "a", id);
+    pass(&w, SEC(1));
+    ck_assert_uint_eq(w.probes_n, 0);
+    give(&w, s, "a");
+    world_close(&w);
+}
+END_TEST
+
+/* Our own ear counts when it was there all the time; in doubt somebody waits elsewhere. */
+START_TEST(our_own_ear)
+{
+    enum ear { THERE, COMES, GOES, EARS };
+
+    for (enum ear ear = 0; ear < EARS; ear++) {
+        struct world w;
+        uint64_t s[3], id[3], last;
+        struct flight op;
+        bool no_grace = ear == GOES; /* else a place is kept, and so the ear is */
+
+        open_probing(&w);
+        s[0] = session(&w);
+        s[1] = session(&w);
+        s[2] = session(&w);
+        id[0] = lock(&w, s[0], "a", LINGER, .no_queue_grace = no_grace);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        id[1] = lock(&w, s[1], "a", LINGER, .no_queue_grace = no_grace);
+        id[2] = lock(&w, s[2], "a", LINGER, .owner = "me", .wait_us = MS(7), .no_queue_grace = no_grace);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = 0);
+        op = expect_op(&w, CORE_WATCH, "a");
+        if (ear != COMES) {
+            watching(&w, op.op.lock);
+        } else {
+            pass(&w, MS(1));
+        }
+        redis_grants(&w, "a", id[0]);
+        hands(&w, s[0], id[1]);
+        pass(&w, GAP_US);
+        ck_assert_uint_eq(w.probes_n, 1);
+        if (ear == COMES) {
+            watching(&w, op.op.lock);
+        } else if (ear == GOES) {
+            gone(&w, s[2]);
+            expect_op(&w, CORE_UNWATCH, "a");
+        }
+        listen(&w, 1);
+        pass(&w, MS(7) - GAP_US);
+        if (ear != GOES) {
+            expect_reply(&w, id[2], CORE_NOT_GRANTED);
+        }
+        last = unlock(&w, s[1], "a");
+        skip_watches(&w);
+        if (ear == THERE) {
+            expect_state(&w, "a", "lingering");
+        } else {
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        }
+        expect_reply(&w, last, CORE_LEFT);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* It is held here, and a probe is on its way when somebody elsewhere begins to wait, and says so: that is newer. */
+START_TEST(wanted_behind_a_probe)
+{
+    struct world w;
+    struct core_conf conf = world_conf;
+    int64_t none[1] = {0};
+    struct core_event ev = {.type = CORE_PROBED};
+    uint64_t s, id;
+
+    conf.handoff_max = 100;
+    snprintf(conf.daemon, sizeof(conf.daemon), "us");
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .linger_us = MS(500)));
+    expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
+    expect_state(&w, "a", "lingering");
+    pass(&w, MS(1));
+    ck_assert_uint_eq(w.probes_n, 1); /* sent */
+    id = lock(&w, s, "a", .linger_us = MS(500));
+    expect_reply(&w, id, CORE_GRANTED);
+    hears(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */
+    ev.polled = (struct core_waiters_polled){w.waiter_poll.op, none, 1};
+    happens(&w, &ev); /* nobody listened yet */
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {asked_while_it_lingers, ended_for_who_waits_elsewhere, nobody_listens_any_more,
+                            held_when_that_is_heard, time_begins_anew, a_later_run_has_its_own_time,
+                            not_where_others_poll, more_often_when_there_is_much_to_do, going_round, one_at_a_time,
+                            unanswered, hasty, run_of_hand_overs, many_runs, not_for_long_holders, not_without_a_run,
+                            our_own_ear, nobody_behind_when_others_wait, wanted_behind_a_probe};
+
+    return suite_main("core, probe", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,97 @@
+/*
+ * test_freelist.c -- records that go round: whose they are, how many are kept, and what becomes of the rest.
+ */
+#include "daemon/base/freelist.h"
+
+#include <string.h>
+
+#include "tests/unit/suite.h"
+
+#include "tests/unit/failing_alloc.h"
+
+#define FREELIST_NONE 0
+#include "daemon/base/freelist.c"
+
+#include "tests/unit/failing_alloc_end.h"
+
+START_TEST(go_round)
+{
+    struct freelist s = {0};
+    void *p = freelist_take(&s, 40), *q = freelist_take(&s, 40);
+
+    ck_assert_int_eq(alive, 2);
+    memset(p, 1, 40);
+    memset(q, 2, 40);
+    freelist_give(&s, p, 40);
+    freelist_give(&s, q, 40);
+    freelist_give(&s, NULL, 40);
+    ck_assert_int_eq(alive, 2);
+    failing = 0; /* it asks for nothing */
+    ck_assert_ptr_eq(freelist_take(&s, 40), q); /* the last one first */
+    ck_assert_ptr_eq(freelist_take(&s, 25), p); /* as malloc would have made 40 of it */
+    ck_assert_ptr_null(freelist_take(&s, 40));
+    failing = -1;
+    freelist_give(&s, p, 25);
+    freelist_give(&s, q, 40);
+    freelist_clear(&s);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+/* Each has all the room of its size, and only records of that size go where it goes. */
+START_TEST(sizes)
+{
+    struct freelist s = {0};
+
+    for (size_t n = 1; n <= FREELIST_RECORD_MAX; n++) {
+        void *p = freelist_take(&s, n), *other;
+
+        memset(p, 0xff, n);
+        freelist_give(&s, p, n);
+        failing = 0;
+        ck_assert_ptr_null(freelist_take(&s, n + 16));
+        failing = -1;
+        other = freelist_take_zeroed(&s, n);
+        ck_assert_ptr_eq(other, p);
+        for (size_t i = 0; i < n; i++) {
+            ck_assert_int_eq(((char *)other)[i], 0);
+        }
+        freelist_give(&s, other, n);
+        freelist_clear(&s);
+    }
+    ck_assert_int_eq(alive, 0);
+    failing = 0;
+    ck_assert_ptr_null(freelist_take_zeroed(&s, 8));
+    failing = -1;
+}
+END_TEST
+
+/* 64 KiB of each; what is larger than any is not kept at all. */
+START_TEST(so_many)
+{
+    enum { N = 1000 };
+    struct freelist s = {0};
+    void *p[N], *large = freelist_take(&s, FREELIST_RECORD_MAX + 1);
+
+    freelist_give(&s, large, FREELIST_RECORD_MAX + 1);
+    ck_assert_int_eq(alive, 0);
+    for (int i = 0; i < N; i++) {
+        p[i] = freelist_take(&s, 264);
+    }
+    for (int i = 0; i < N; i++) {
+        freelist_give(&s, p[i], 264);
+    }
+    ck_assert_int_eq(alive, FREELIST_KEPT_BYTES / 264);
+    freelist_clear(&s);
+    freelist_give(NULL, freelist_take(NULL, 264), 264);
+    ck_assert_int_eq(alive, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {go_round, sizes, so_many};
+
+    return suite_main("spares", tests, sizeof(tests) / sizeof(tests[0]));
+}

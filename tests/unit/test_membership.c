@@ -1,0 +1,247 @@
+/*
+ * test_membership.c -- when membership.c says that we are there, over links that do nothing: what Redis makes of it is in
+ * test_backend_membership.c.
+ */
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/backend/membership.h"
+#include "suite.h"
+
+enum { ASKED_MAX = 8 };
+
+struct redis_link {
+    bool up, silent;
+};
+
+static struct {
+    struct event_base *base;
+    struct log log;
+    struct metrics metrics;
+    struct backend_conf conf;
+    struct backend_env env;
+    struct link_address address;
+    struct redis_link link;
+    struct membership p;
+    struct {
+        link_reply_fn *fn;
+        void *arg;
+    } asked[ASKED_MAX]; /* and not answered yet */
+    unsigned asked_n;
+    uint64_t epoch;
+    uint64_t reclaims;
+    unsigned failed; /* links that were given up */
+} t;
+
+/* ---- in link.c's stead ---- */
+
+bool
+link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    (void)words;
+    ck_assert(slice_is(word[0], "EVAL"));
+    ck_assert_ptr_eq(l, &t.link);
+    ck_assert_uint_lt(t.asked_n, ASKED_MAX);
+    t.asked[t.asked_n].fn = fn;
+    t.asked[t.asked_n++].arg = arg;
+    return true;
+}
+
+bool
+link_up(const struct redis_link *l)
+{
+    return l->up;
+}
+
+bool
+link_silent(const struct redis_link *l)
+{
+    return l->silent;
+}
+
+void
+link_fail(struct redis_link *l, const char *reason)
+{
+    (void)reason;
+    l->up = false;
+    t.failed++;
+}
+
+/* ---- the world ---- */
+
+static void
+post(void *ctx, const struct core_event *ev)
+{
+    (void)ctx;
+    t.reclaims += ev->type == CORE_RECLAIM;
+}
+
+/* The first of them is answered: in t.epoch, which grants. */
+static void
+answer(void)
+{
+    char open[48];
+    struct reply head[5] = {{.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT},
+                            {.type = REPLY_INT}, {.type = REPLY_TEXT}};
+    struct reply *item[5] = {&head[0], &head[1], &head[2], &head[3], &head[4]};
+    struct reply r = {.type = REPLY_ARRAY, .count = 5, .item = item};
+    link_reply_fn *fn = t.asked[0].fn;
+    void *arg = t.asked[0].arg;
+
+    ck_assert_uint_gt(t.asked_n, 0);
+    snprintf(open, sizeof(open), "%" PRIu64 " abcd", t.epoch);
+    head[2].n = (int64_t)t.epoch;
+    head[4].text = slice_of(open);
+    memmove(&t.asked[0], &t.asked[1], sizeof(t.asked[0]) * --t.asked_n);
+    fn(arg, LINK_ANSWERED, &r, 0);
+}
+
+static void
+setup(void)
+{
+    memset(&t, 0, sizeof(t));
+    t.base = event_base_new();
+    t.epoch = 7;
+    t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics, .post = post,
+                                 .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
+    ck_assert(membership_init(&t.p, &t.conf, &t.env, &t.address, "ch"));
+    membership_add(&t.p, &t.link);
+    membership_hello(&t.p, &t.link);
+    answer();
+    t.link.up = true;
+}
+
+static void
+teardown(void)
+{
+    membership_fini(&t.p);
+    event_base_free(t.base);
+}
+
+/* ---- woken ---- */
+
+START_TEST(who_is_woken_asks_at_once)
+{
+    membership_dirty(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    membership_dirty(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+}
+END_TEST
+
+/* The link on which it is said is away, or does not answer: another one does. */
+START_TEST(it_is_said_on_any_link)
+{
+    struct redis_link last = {.up = false};
+
+    membership_add(&t.p, &last);
+    membership_beat(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    last = (struct redis_link){.up = true, .silent = true};
+    membership_leave(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    ck_assert(membership_busy(&t.p));
+    answer();
+    ck_assert(!membership_busy(&t.p));
+}
+END_TEST
+
+/* Redis may have answered what is on its way before somebody came. */
+START_TEST(and_once_more_behind_what_is_on_its_way)
+{
+    membership_beat(&t.p);
+    membership_dirty(&t.p);
+    membership_dirty(&t.p);
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* An answer that does not come is none: the link has gone, and its greeting says it. */
+START_TEST(a_link_that_has_gone_greets)
+{
+    membership_beat(&t.p);
+    membership_dirty(&t.p);
+    t.link.up = false;
+    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0);
+    t.asked_n = 0;
+    membership_hello(&t.p, &t.link);
+    answer();
+    t.link.up = true;
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* A Redis that drops even what it was just told: each new epoch wakes all, us too. Asked again, but not at once. */
+START_TEST(not_at_once_in_a_storm)
+{
+    t.epoch++;
+    membership_dirty(&t.p);
+    answer();
+    t.epoch++;
+    membership_beat(&t.p);
+    answer();
+    ck_assert_uint_eq(t.reclaims, 3);
+    membership_dirty(&t.p);
+    membership_dirty(&t.p);
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
+    ck_assert_uint_eq(t.asked_n, 1);
+    membership_dirty(&t.p);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE);
+    ck_assert_uint_eq(t.asked_n, 1);
+}
+END_TEST
+
+static void
+answer_error(const char *error)
+{
+    struct reply r = {.type = REPLY_ERROR, .text = slice_of(error)};
+
+    ck_assert_uint_eq(t.asked_n, 1);
+    t.asked_n = 0;
+    t.asked[0].fn(t.asked[0].arg, LINK_ANSWERED, &r, 0);
+}
+
+/* Redis is busy: asked again, but not as fast as it says so. What it refuses for good ends the link. */
+START_TEST(errors_of_the_moment)
+{
+    membership_dirty(&t.p);
+    answer_error("BUSY Redis is busy running a script.");
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
+    answer_error("LOADING Redis is loading the dataset in memory");
+    event_base_loop(t.base, EVLOOP_ONCE);
+    answer();
+    ck_assert_uint_eq(t.asked_n + t.failed, 0);
+    membership_beat(&t.p);
+    answer_error("READONLY not a master");
+    ck_assert_uint_eq(t.failed, 1);
+    membership_hello(&t.p, &t.link);
+    answer_error("BUSY Redis is busy running a script.");
+    ck_assert_uint_eq(t.failed, 2);
+    t.link.up = true;
+    membership_beat(&t.p);
+    answer_error("NOPERM");
+    ck_assert_uint_eq(t.failed, 3);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {it_is_said_on_any_link, who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
+                            a_link_that_has_gone_greets, not_at_once_in_a_storm, errors_of_the_moment};
+
+    return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
+}
