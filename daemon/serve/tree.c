@@ -116,8 +116,11 @@ note_hold(void *ctx, const struct core_holder_view *v)
     if (h == NULL) {
         return;
     }
-    *h = (struct hold){.who = who_is(t, &v->owner), .name = note->name, .grant = {v->claim, v->token, v->deadline_us},
-                       .held_us = v->held_us, .shared = v->shared};
+    *h = (struct hold){.who = who_is(t, &v->owner),
+                       .name = note->name,
+                       .grant = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us},
+                       .held_us = v->held_us,
+                       .shared = v->shared};
     name_of(t, note->name)->holds_n++;
     note_owner(t, &t->holds_by_owner, h->who.id, h->name, t->holds.n - 1);
 }
