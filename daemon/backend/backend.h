@@ -34,7 +34,7 @@ struct backend_conf {
     unsigned batch_max;       /* names per script call */
     int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
                                  has lost data, unless all that held locks have them again */
-    const char *remote_waiters;      /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
+    const char *remote_waiters; /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, as Redis's ACL says it; copied */
     bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
 };
@@ -47,7 +47,7 @@ struct backend_env {
     struct event_base *base;  /* borrowed */
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
-    struct freelist *freelist;    /* of what comes and goes with a command; NULL from who opens the backend: the topology
+    struct freelist *freelist; /* of what comes and goes with a command; NULL from who opens the backend: the topology
                                  sets its own, and clears it when its nodes are closed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */

@@ -524,8 +524,8 @@ call_error(struct slice text, bool *drop_link)
 }
 
 /*
- * A key that the call names. Inside a script Redis says ERR, and something else (below); but others may say NOPERM there
- * as well. Of a command it says NOPERM, too, and names the user, who may have any name (7.2).
+ * A key that the call names. Inside a script Redis says ERR, and something else (below); but others may say NOPERM
+ * there as well. Of a command it says NOPERM, too, and names the user, who may have any name (7.2).
  */
 bool
 call_is_denied(const struct reply *r)
@@ -537,9 +537,9 @@ call_is_denied(const struct reply *r)
 
 /*
  * Redis 6 and 7.0: "The user executing the script can't access at least one of the keys mentioned in the command
- * arguments"; 7.2 and newer: "ACL failure in script: No permissions to access a key" (scripting.c, script.c and acl.c of
- * 6.0.20, 6.2.14, 7.0.15, 7.2.5, 7.4.1, 8.0). In front stands ERR, or in Redis 6 the line of the script. Where a command
- * or a channel is refused so, no other key would do.
+ * arguments"; 7.2 and newer: "ACL failure in script: No permissions to access a key" (scripting.c, script.c and acl.c
+ * of 6.0.20, 6.2.14, 7.0.15, 7.2.5, 7.4.1, 8.0). In front stands ERR, or in Redis 6 the line of the script. Where a
+ * command or a channel is refused so, no other key would do.
  */
 bool
 call_is_denied_inside(const struct reply *r)

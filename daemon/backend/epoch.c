@@ -157,7 +157,8 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        e->members_unknown = e->members_unknown || grace; /* for whom it was, Redis says as long as it has that; then nobody does */
+        /* for whom it was, Redis says as long as it has that; then nobody does */
+        e->members_unknown = e->members_unknown || grace;
         news = EPOCH_NEW;
     } else if (grace && r->item[3]->n == 0) {
         news = EPOCH_OVER;

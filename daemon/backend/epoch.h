@@ -34,7 +34,7 @@ struct epoch {
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
     bool rolled_back;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
-    bool members_unknown;             /* there may be others, not known: of the process before, or of a grace that was cut off */
+    bool members_unknown; /* there may be others, not known: of the process before, or of a grace that was cut off */
     size_t peers_n;         /* other daemons that may hold locks, as Redis tells of them: "<uuid> <grace in ms>" */
     char peer[EPOCH_PEERS_MAX][56];
 };

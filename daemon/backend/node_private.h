@@ -1,5 +1,6 @@
 /*
- * node_private.h -- what the files of a node share; only node.c, node_calls.c and node_route.c see it. The rules: node_calls.c.
+ * node_private.h -- what the files of a node share; only node.c, node_calls.c and node_route.c see it. The rules:
+ * node_calls.c.
  */
 #ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
 #define RLOCKD_BACKEND_NODE_PRIVATE_H
@@ -16,7 +17,8 @@
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
 
-enum { LINKS_MAX = 16, CAUSES_MAX = 8, ROUTE_SLOTS = 64 /* for each link of locks: the names of a slot move together */ };
+enum { LINKS_MAX = 16, CAUSES_MAX = 8, ROUTE_SLOTS = 64 }; /* slots: for each link of locks;
+                                                                 the names of a slot move together */
 
 /* The names of one slot: node_route.c. */
 struct route {

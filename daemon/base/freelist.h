@@ -1,6 +1,6 @@
 /*
- * freelist.h -- free lists: records that are done with, kept for the next ones of their size, so that what comes and goes
- * with each request costs the allocator nothing.
+ * freelist.h -- free lists: records that are done with, kept for the next ones of their size, so that what comes and
+ * goes with each request costs the allocator nothing.
  *
  * Sizes are rounded as malloc rounds them, so a record takes no more than it would there. Of each of the 65 classes of
  * sizes 64 KiB are kept, 4 MiB in all at most, until freelist_clear(); of records above 1 KiB none.

@@ -21,9 +21,9 @@
  * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one trip does
  *     for both. Redis decides as ever, so nothing is believed of a release before it is answered; if it did not run,
  *     the attempt is TAKEN or unanswered, like any other, and its end has the first one ask again. But not when our run
- *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (waiter_polls.c): then Redis says first
- *     whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of its
- *     own, or knows an owner by the time alone.
+ *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (waiter_polls.c): then Redis says
+ *     first whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of
+ *     its own, or knows an owner by the time alone.
  */
 #include "daemon/core/state.h"
 

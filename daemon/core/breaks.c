@@ -4,8 +4,8 @@
  * B1  One BREAK of a name is in flight, and answers for all that came until then.
  * B2  Who held it when Redis broke it loses it by the queue's job, in slices; until its turn claim_is_broken() says so.
  *     Who was granted it since has a later token and stands behind them.
- * B3  The other daemons are told, and ask Redis whether what they hold is still there; so does this one when it may have
- *     been broken, and nobody knows.
+ * B3  The other daemons are told, and ask Redis whether what they hold is still there; so does this one when it may
+ *     have been broken, and nobody knows.
  */
 #include "daemon/core/state.h"
 

@@ -1,8 +1,8 @@
 /*
  * broadcast.c -- what daemons on one Redis tell each other, and what follows from what is heard.
  *
- * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is others'
- * text: what does not parse is ignored, and so is a letter that only newer daemons know.
+ * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is
+ * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.
  */
 #include <assert.h>
 #include <inttypes.h>

@@ -54,7 +54,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_CACHED:
         assert(armed && cl->op == 0 && !wanted && cl->lock->lingers); /* I3 */
-        assert(list_linked(&cl->lock->queue->waiter_poll_node) && !cl->lock->remote_waiters);     /* P1 of waiter_polls.c */
+        assert(list_linked(&cl->lock->queue->waiter_poll_node) && !cl->lock->remote_waiters); /* P1 of waiter_polls.c */
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
@@ -162,7 +162,8 @@ check_empty_queue(const struct queue *q)
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
     assert(!job_stands(&q->job));
     assert(!list_linked(&q->waiter_poll_node));
-    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0 && q->failed_n == 0 && q->turn == 0);
+    assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
+    assert(q->failed_n == 0 && q->turn == 0);
     assert(!q->alone && !q->failed && !q->again && !q->ticketless);
     assert(q->watch == WATCH_OFF && q->watch_owner == 0 && q->last_failure == CORE_NOT_GRANTED);
     assert(q->retry_us == 0 && q->taken_until_us == 0 && q->yield_until_us == 0);
@@ -337,5 +338,6 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.turns == c->turns_n);
     assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of waiter_polls.c */
-    assert(c->waiter_poll.timer.node.pos != 0 || (list_empty(&c->waiter_poll.todo) && list_empty(&c->waiter_poll.seen)));
+    assert(c->waiter_poll.timer.node.pos != 0 ||
+           (list_empty(&c->waiter_poll.todo) && list_empty(&c->waiter_poll.seen)));
 }

@@ -89,7 +89,7 @@ struct claim {
     bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
     bool broken_since_sent : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
-    bool has_ticket : 1;        /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
+    bool has_ticket : 1; /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
     bool acquire_unresolved : 1;        /* an acquire went unanswered: Redis may name us as the owner */
@@ -139,7 +139,7 @@ struct claim {
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
     int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t stragglers_until_us;  /* stragglers_end_us() says until when what is `late` may still run, or is reckoned with:
+    int64_t stragglers_until_us; /* stragglers_end_us() says until when they may still run, or are reckoned with:
                                reckon_with_stragglers() */
     int64_t shrink_lease_us; /* STRAGGLER_RENEW */
     int64_t expiry_ms;          /* when Redis drops the key, by its clock, ms */

@@ -403,7 +403,8 @@ tell_untaken(struct core *c, struct claim *cl)
 void
 claim_timer(struct core *c, struct claim *cl)
 {
-    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) { /* it may be another time or state then */
+    /* it may be another time or state then */
+    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) {
         lock_meet(c, cl->lock);
         claim_review(c, cl);
         return;
@@ -431,7 +432,8 @@ claim_timer(struct core *c, struct claim *cl)
     case CLAIM_RELEASING:
         claim_release(c, cl, claim_op_request(cl));
         break;
-    case CLAIM_QUARANTINE: /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+    /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+    case CLAIM_QUARANTINE:
         if (claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
             claim_arm(c, cl);
         } else {

@@ -12,7 +12,8 @@
  * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): nobody is told
  *     then that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
- *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has its
+ *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has
+ *     its
      timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
@@ -31,8 +32,8 @@
  * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
  * I14 Of each sort of window.c no more than window_size() are in flight, and a claim waits for its turn only while as
  *     many are.
- * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (waiter_polls.c), and no longer;
- *     core.nobody, which all others have, stays as it was made.
+ * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (waiter_polls.c), and no
+ *     longer; core.nobody, which all others have, stays as it was made.
  * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were none: claim_meet(), lock_meet(). An owner that has ended takes no
@@ -167,7 +168,7 @@ core_free(struct core **cp)
     c->conf.slice = 0;
     jobs_run(c);
     while (!list_empty(&c->dirty_owners)) {
-        dirty_owners(c, container_of(c->dirty_owners.next, struct owner, work));
+        owner_advance(c, container_of(c->dirty_owners.next, struct owner, work));
     }
     timer_fini(c, &c->waiter_poll.timer);
     windows_fini(c);
@@ -333,9 +334,9 @@ work_off(struct core *c)
             struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
 
             list_remove(&o->work);
-            dirty_owners(c, o);
+            owner_advance(c, o);
         } else if (c->dirty_locks.first != NULL) {
-            dirty_locks(c);
+            lock_advance(c);
         } else {
             return;
         }

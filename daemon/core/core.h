@@ -86,7 +86,7 @@ enum core_event_type {
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
-    CORE_UNSUBSCRIBED,     /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
+    CORE_UNSUBSCRIBED, /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
     CORE_PROBED,   /* how many listen, see core_waiters_polled */
     CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
@@ -144,7 +144,7 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
-    int64_t expiry_ms;      /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t expiry_ms; /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
     int64_t remote_subscribers;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool has_ticket;        /* TAKEN, kinds with places: this owner has one in Redis now */
@@ -159,7 +159,13 @@ struct core_waiters_polled {
     size_t n;                   /* as many as there were names */
 };
 
-enum core_record_state { CORE_RECORD_NOTHING, CORE_RECORD_QUEUED, CORE_RECORD_HELD, CORE_RECORD_RELEASING, CORE_RECORD_LOST };
+enum core_record_state {
+    CORE_RECORD_NOTHING,
+    CORE_RECORD_QUEUED,
+    CORE_RECORD_HELD,
+    CORE_RECORD_RELEASING,
+    CORE_RECORD_LOST
+};
 
 /* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
 struct core_record_part {
@@ -274,7 +280,7 @@ struct core_op {
     bool tracking;      /* WATCH: by client-side caching too */
     enum wakes wakes;   /* RELEASE, BREAK_KEY: waiters of another library that are woken as well */
     uint32_t limit;     /* ACQUIRE: permits in all */
-    bool declared;      /* ACQUIRE, BREAK_KEY: by the rules a key there is one of this kind, whoever has made it; BREAK_KEY:
+    bool declared; /* ACQUIRE, BREAK_KEY: by the rules a key there is one of this kind, whoever has made it; BREAK_KEY:
                            or it is held here */
     bool exact;         /* EXTEND: may also shorten. Every other operation on a key that is ours only lengthens its
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */

@@ -177,7 +177,9 @@ grow(struct core *c, struct search *s, struct graph *g)
     return graph_grow(c, g);
 }
 
-/* D1: n waits and holds of the path, from `at` on in the cycle that begins with `first`; what is not leaves the graph. */
+/*
+ * D1: n waits and holds of the path, from `at` on in the cycle that begins with `first`; what is not leaves the graph.
+ */
 static bool
 lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
 {

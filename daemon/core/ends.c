@@ -1,17 +1,17 @@
 /*
  * ends.c -- how a claim ends: nobody waits for it any more, it is lost, Redis has nothing of it, its owner has gone.
  *
- * Of what may yet run in Redis the claim stays until that can not be any more (QUARANTINE); of what its owner does not know
- * yet, until it does (LOST).
+ * Of what may yet run in Redis the claim stays until that can not be any more (QUARANTINE); of what its owner does not
+ * know yet, until it does (LOST).
  */
 #include <assert.h>
 
 #include "daemon/core/state.h"
 
 /*
- * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock or the
- * core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the process after
- * us.
+ * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock
+ * or the core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the
+ * process after us.
  */
 static bool
 has_room_for_ticket(const struct core *c, const struct lock *l)
@@ -59,7 +59,8 @@ claim_desert(struct core *c, struct claim *cl)
 void
 claim_leaves_queue(struct core *c, struct claim *cl)
 {
-    bool kept = (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) && list_empty(&cl->requests) && cl->ticket_until_us != 0;
+    bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
+    bool kept = waits && list_empty(&cl->requests) && cl->ticket_until_us != 0;
 
     if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
         cl->ticket_until_us = 0;
@@ -135,8 +136,8 @@ claim_lost_over(struct core *c, struct claim *cl)
 }
 
 /*
- * Of leases that were asked for so many can run out that nobody asks about: of one owner, or of all owners by turns, the
- * oldest are forgotten. What the watchdog has lost is told however late.
+ * Of leases that were asked for so many can run out that nobody asks about: of one owner, or of all owners by turns,
+ * the oldest are forgotten. What the watchdog has lost is told however late.
  */
 void
 claim_lost(struct core *c, struct claim *cl)

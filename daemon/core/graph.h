@@ -96,8 +96,8 @@ void graph_queue_freed(struct core *c, const struct queue *q);
 uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait);
 
 /*
- * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete, or there is
- * no memory.
+ * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete, or there
+ * is no memory.
  */
 bool graph_grow(struct core *c, struct graph *g);
 
@@ -124,7 +124,9 @@ void graph_cut(struct graph *g, size_t at);
 /* Who began to wait last, of those who are stuck. GRAPH_NONE: nobody is; or there is work left, or a path. */
 uint32_t graph_latest(struct graph *g);
 
-/* Whether a cycle goes through this owner: then it is the path, and that is the first one there. There must be no path. */
+/*
+ * Whether a cycle goes through this owner: then it is the path, and that is the first one there. There must be no path.
+ */
 bool graph_through(struct graph *g, uint32_t owner);
 
 #endif

@@ -17,8 +17,8 @@
  *     is over: then Redis has granted none since, for none was free. That is true of the limit that Redis was asked
  *     under; with another one nothing is left of what was set aside (lock_room_ends()).
  * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
- *     elsewhere (waiter_polls.c; else since the first of them), the lock goes back to Redis, which says whether somebody does
- *     (lock_released()).
+ *     elsewhere (waiter_polls.c; else since the first of them), the lock goes back to Redis, which says whether
+ *     somebody does (lock_released()).
  *
  * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is CACHED for
  * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds

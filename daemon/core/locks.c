@@ -128,8 +128,8 @@ take_rules(struct lock *l, const struct core_spec *spec)
 
 /*
  * True when the rules have changed the kind of the name since the record was made. The record keeps its kind until it
- * is free, and new requests use it so. An owner that expects to be alone is alone in every kind except one with permits:
- * see request_lock().
+ * is free, and new requests use it so. An owner that expects to be alone is alone in every kind except one with
+ * permits: see request_lock().
  */
 static bool
 keeps_former_kind(const struct lock *l, const struct core_request *rq)
@@ -186,8 +186,9 @@ lock_wake(struct core *c, struct lock *l)
 }
 
 /*
- * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at most.
- * Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each request.
+ * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at
+ * most. Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each
+ * request.
  */
 struct claim *
 lock_next(const struct lock *l)
@@ -272,9 +273,9 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 }
 
 /*
- * Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. Where the
- * rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does not say
- * so would take the echo of each renewal for somebody's release; see renew_soon().
+ * Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. Where
+ * the rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does
+ * not say so would take the echo of each renewal for somebody's release; see renew_soon().
  */
 static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
@@ -383,7 +384,7 @@ go_on(struct core *c, struct lock *l)
 }
 
 void
-dirty_locks(struct core *c)
+lock_advance(struct core *c)
 {
     struct lock *l = c->dirty_locks.first;
 

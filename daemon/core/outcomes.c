@@ -235,7 +235,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) && cl->shrink_lease_us < lease_us;
+    bool capped = (cl->stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
+                  cl->shrink_lease_us < lease_us;
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
@@ -339,7 +340,8 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
-            cl->release_unresolved = true; /* it may run at any later time, and must not meet a hold of the other sort then */
+            /* it may run at any later time, and must not meet a hold of the other sort then */
+            cl->release_unresolved = true;
         }
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->op_lease_us);
         claim_put_off(c, cl);

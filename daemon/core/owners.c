@@ -321,7 +321,7 @@ owner_wake(struct core *c, struct owner *o)
 
 /* Begins what is next in its order; frees it when nothing is left of it. */
 void
-dirty_owners(struct core *c, struct owner *o)
+owner_advance(struct core *c, struct owner *o)
 {
     list_remove(&o->work);
     if (!list_empty(&o->fifo)) {
@@ -375,8 +375,8 @@ core_session_eof(struct core *c, struct core_session *p)
 
 /*
  * The request with this id will not wait any more; of a bundle, none of them. Returns the one that waits now, be it for
- * an operation in flight, or else one that has not begun, for its owner's requests on other connections stand before it.
- * NULL: there is neither.
+ * an operation in flight, or else one that has not begun, for its owner's requests on other connections stand before
+ * it. NULL: there is neither.
  */
 static struct request *
 stop_waiting(const struct core_session *p, uint64_t id)
@@ -400,8 +400,9 @@ stop_waiting(const struct core_session *p, uint64_t id)
 }
 
 /*
- * No more of the session is read before this request is answered, and what would free the lock it waits for may be among
- * that, if the session speaks for several owners. A session's own owner could not free it: its requests run in order.
+ * No more of the session is read before this request is answered, and what would free the lock it waits for may be
+ * among that, if the session speaks for several owners. A session's own owner could not free it: its requests run in
+ * order.
  */
 void
 core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)

@@ -38,7 +38,9 @@ claim_settle(struct core *c, struct claim *cl)
     }
 }
 
-/* HELD: in doubt from now on. Redis is asked in turn (window.c); or, if something is under way, when that is answered. */
+/*
+ * HELD: in doubt from now on. Redis is asked in turn (window.c); or, if something is under way, when that is answered.
+ */
 static void
 verify(struct core *c, struct claim *cl, unsigned why)
 {
@@ -52,8 +54,8 @@ verify(struct core *c, struct claim *cl, unsigned why)
 }
 
 /*
- * Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis does
- * not have it any more is no loss to its owner.
+ * Redis may have lost data: what is held is asserted anew. What is being given back was held until then: that Redis
+ * does not have it any more is no loss to its owner.
  */
 static void
 reassert(struct core *c, struct claim *cl)

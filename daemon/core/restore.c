@@ -136,7 +136,8 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     cl->fresh = p->fresh;
     cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
     cl->jeopardy_us = cl->deadline_us - cl->lease_us / 3;
-    claim_verify(c, cl, VERIFY_EXISTS); /* whatever has happened meanwhile: Redis says first whether it is still there */
+    /* whatever has happened meanwhile: Redis says first whether it is still there */
+    claim_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
         cl->shrink_lease_us = p->shrink_lease_us;
         claim_add_straggler(c, cl, STRAGGLER_RENEW, stragglers_until_us(c));
@@ -186,7 +187,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
     }
     claim_arm(c, cl);
     while (c->dirty_locks.first != NULL) { /* now, so that there are never as many queues as locks */
-        dirty_locks(c);                    /* ... and perhaps no such lock or claim any more */
+        lock_advance(c);                    /* ... and perhaps no such lock or claim any more */
     }
     return true;
 }
@@ -207,8 +208,8 @@ by_order(const void *left, const void *right)
 }
 
 /*
- * All have their grace now, as if their last connection had just gone; but those that no session has used since it began
- * in a process before us, only what is left of it. Their records are exchanged for ours before they go.
+ * All have their grace now, as if their last connection had just gone; but those that no session has used since it
+ * began in a process before us, only what is left of it. Their records are exchanged for ours before they go.
  */
 static void
 begin_grace(struct core *c, const struct core_restored *a)

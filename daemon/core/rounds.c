@@ -1,8 +1,8 @@
 /*
  * rounds.c -- something is done with every claim of one lock, which may have very many.
  *
- * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the jobs.
- * What an event is about is seen to when it is met, as with all jobs: see claim_meet().
+ * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the
+ * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_meet().
  *
  * O1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()). Who
  *     comes to the end of a list meanwhile is seen to as well; twice does no harm.

@@ -88,8 +88,8 @@ struct core_session {
 };
 
 /*
- * This session has used that named owner, which lives while it has requests or claims: so there are no more of them than
- * sessions times owners that want or have something, each 64 bytes and 8 in the table.
+ * This session has used that named owner, which lives while it has requests or claims: so there are no more of them
+ * than sessions times owners that want or have something, each 64 bytes and 8 in the table.
  */
 struct session_owner {
     struct map_node by_pair; /* core.ties; its number is a keyed hash of both ids */
@@ -130,8 +130,8 @@ enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: whoever asks how m
 /*
  * Who waits for a lock, and what is known of those who have it elsewhere. It is made for the LOCK or BREAK that
  * arrives, or when the lock begins to linger, and goes when nobody waits, all who are left hold it, and Redis is not
- * asked about it: see dirty_locks(). Then lock.queue is core.nobody, which is read like any other, but never written: see
- * lock_has_queue().
+ * asked about it: see lock_advance(). Then lock.queue is core.nobody, which is read like any other, but never written:
+ * see lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.nobody */
@@ -183,7 +183,7 @@ struct lock {
     bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
     bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
     bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
-    bool remote_waiters : 1;       /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
+    bool remote_waiters : 1; /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
     unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last ... */
     unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
     unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
@@ -377,19 +377,22 @@ int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..B
 
 /* owners.c */
 bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
-bool core_session_leave(struct core *c, struct core_session *p);   /* leaves one of its owners; false: none was left, it is freed */
+/* leaves one of its owners; false: none was left, it is freed */
+bool core_session_leave(struct core *c, struct core_session *p);
 struct core_session *core_session_find(struct core *c, uint64_t id);
 void core_session_eof(struct core *c, struct core_session *p);
-void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id); /* its oldest request is refused, if it waits */
+/* its oldest request is refused, if it waits */
+void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
 void core_session_gone(struct core *c, struct core_session *p);
 enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
 struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
-void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us); /* counts that of the lock, and what it asks for */
+/* counts that of the lock, and what it asks for */
+void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
 void owner_timer(struct core *c, struct owner *o);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
 void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
 void owner_wake(struct core *c, struct owner *o);
-void dirty_owners(struct core *c, struct owner *o);
+void owner_advance(struct core *c, struct owner *o);
 
 /* order.c */
 struct request *order_next(const struct core *c, const struct owner *o); /* that may begin now; NULL: none may */
@@ -409,7 +412,8 @@ struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has n
 
 /* names.c */
 struct lock *lock_find(const struct core *c, struct slice name);
-struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number); /* ... and of its name the hash */
+/* ... and of its name the hash */
+struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
 struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
 struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
@@ -423,7 +427,7 @@ enum core_answer lock_get(struct core *c, const struct core_request *rq, bool an
 void queue_init(struct queue *q);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
-void dirty_locks(struct core *c); /* goes on with the first that was woken; may free it */
+void lock_advance(struct core *c); /* goes on with the first that was woken; may free it */
 void queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
 bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
@@ -469,8 +473,8 @@ void share_moved(struct claim *cl, bool was_held); /* its state has changed */
 void share_swapped(struct claim *a, struct claim *b); /* so have their owners */
 void share_deadline(struct claim *cl); /* HELD: its deadline may have */
 /*
- * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides: a
- * hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
+ * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides:
+ * a hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
  */
 struct pair {
     const struct lock *lock;
@@ -488,7 +492,8 @@ void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
 struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */
 struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
-struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once); /* NULL: a new one is needed */
+/* NULL: a new one is needed */
+struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once);
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
 
 /* claims.c */
@@ -507,7 +512,8 @@ bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits fo
 /* ends.c */
 void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
 void claim_desert(struct core *c, struct claim *cl);
-void claim_leaves_queue(struct core *c, struct claim *cl); /* nobody asks for it: a ticket that is kept is not any more */
+/* nobody asks for it: a ticket that is kept is not any more */
+void claim_leaves_queue(struct core *c, struct claim *cl);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
@@ -568,7 +574,8 @@ void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doub
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
 void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
 void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
-void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us); /* LATE_*, one more */
+/* LATE_*, one more */
+void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us);
 void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
 
 /* handoff.c */
@@ -592,9 +599,10 @@ void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
 bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_timer(struct core *c, struct request *r);
-enum core_answer request_lock(struct core *c, struct core_session *p, const struct core_request *rq, struct request **out);
-enum core_answer request_held(struct core *c, struct core_session *p, const struct core_request *rq, enum core_event_type verb,
+enum core_answer request_lock(struct core *c, struct core_session *p, const struct core_request *rq,
                               struct request **out);
+enum core_answer request_held(struct core *c, struct core_session *p, const struct core_request *rq,
+                              enum core_event_type verb, struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
 /* One hold, by an UNLOCK that nobody hears about. False: no memory. */
 bool request_give_back(struct core *c, struct claim *cl, bool shared);
@@ -647,10 +655,12 @@ void broadcast_begin(struct core *c, enum broadcast_type what);
 void broadcast_word(struct core *c, struct slice word);
 void broadcast_number(struct core *c, uint64_t number);
 void broadcast_send(struct core *c); /* nothing is said if it was too much */
-void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l); /* all of it: who says it, name and key */
+/* all of it: who says it, name and key */
+void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
 bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
 bool received_number(struct slice *text, uint64_t *number);
-struct lock *received_lock(const struct core *c, struct slice text); /* NULL: of no lock here, or we said it ourselves */
+/* NULL: of no lock here, or we said it ourselves */
+struct lock *received_lock(const struct core *c, struct slice text);
 void broadcast_received(struct core *c, struct slice what);
 
 static inline bool
@@ -660,8 +670,8 @@ lock_is(const struct lock *l, unsigned flags) /* any of them */
 }
 
 /*
- * What several may hold has its claims found by their tokens: a node that lies in front of the record. Its number is the
- * token; without one, the claim's id, so that the table has room for each.
+ * What several may hold has its claims found by their tokens: a node that lies in front of the record. Its number is
+ * the token; without one, the claim's id, so that the table has room for each.
  */
 static inline struct map_node *
 claim_token_node(struct claim *cl)

@@ -10,8 +10,8 @@
  * one. Several starts may find the same cycle; all of them name the same victim, whose daemon answers it if that very
  * wait still lasts. So it is reported once, to one.
  *
- * A trail is told (broadcast.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared, name,
- * key.
+ * A trail is told (broadcast.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared,
+ * name, key.
  */
 #include "daemon/core/state.h"
 
@@ -63,8 +63,8 @@ read_trail(struct slice text, struct trail *t)
         struct stop *s = &t->stop[t->n];
 
         if (t->n == HOPS_MAX || !received_word(&text, &s->daemon) || !received_number(&text, &s->owner) ||
-            !received_number(&text, &s->wait) || !received_number(&text, &s->shared) || !received_word(&text, &s->name) ||
-            !received_word(&text, &s->key)) {
+            !received_number(&text, &s->wait) || !received_number(&text, &s->shared) ||
+            !received_word(&text, &s->name) || !received_word(&text, &s->key)) {
             return false;
         }
         t->n++;
@@ -304,7 +304,8 @@ trail_heard(struct core *c, enum broadcast_type what, struct slice text)
     }
     last = &t.stop[t.n - 1];
     l = lock_find(c, last->name);
-    if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) && deadlock_waits_for_holders(l, last->shared != 0)) {
+    if (l != NULL && slice_eq(lock_key(l), last->key) && may_follow(l) &&
+        deadlock_waits_for_holders(l, last->shared != 0)) {
         branch(c, &t, l, &steps);
     }
 }

@@ -8,8 +8,8 @@
  * not linger again; if nobody does, the run's time begins anew: who comes later waits no longer than without.
  *
  * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
- * P2  Two probes are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before, another
- *     leaves only for what was not asked about in this round, or for enough grants to pay for it.
+ * P2  Two probes are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before,
+ *     another leaves only for what was not asked about in this round, or for enough grants to pay for it.
  * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
  */
 #include <assert.h>
@@ -33,8 +33,9 @@ static int64_t
 pause_us(const struct core *c)
 {
     bool soon = !list_empty(&c->waiter_poll.todo) || grants(c) - c->waiter_poll.grants >= WAITER_POLL_GRANTS;
+    int64_t lazy_us = earlier(WAITER_POLL_LAZY_US, c->conf.handoff_time_us / 4 * 3);
 
-    return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, earlier(WAITER_POLL_LAZY_US, c->conf.handoff_time_us / 4 * 3));
+    return soon ? WAITER_POLL_GAP_US : later(WAITER_POLL_GAP_US, lazy_us);
 }
 
 void

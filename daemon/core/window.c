@@ -4,8 +4,8 @@
  * Renewals, releases and the reclaims of a grace come by the hundred thousand: leases that were taken together, a
  * session that ends with all it held, a Redis that has lost its data. If all were sent at once, the last ones would be
  * given up unanswered, be sent again on top of that, and the link would be dropped for its silence. So no more are in
- * flight than Redis answers in time; the other claims wait for their turn: the lease that ends first goes first, so that
- * a short one outlives any number of long ones; releases go in order of arrival.
+ * flight than Redis answers in time; the other claims wait for their turn: the lease that ends first goes first, so
+ * that a short one outlives any number of long ones; releases go in order of arrival.
  *
  * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Those that no
  * request waits for have the smallest one; what is sent next to them is answered soon.

@@ -122,8 +122,8 @@ client_switch(struct cmd *c)
 /* ---- client-side caching ---- */
 
 /*
- * Nothing is tracked here. With OPTIN nothing would be in Redis either before CLIENT CACHING YES, so ON OPTIN, with which
- * clients begin a connection (rueidis), promises nothing; any other form would promise to tell of changes.
+ * Nothing is tracked here. With OPTIN nothing would be in Redis either before CLIENT CACHING YES, so ON OPTIN, with
+ * which clients begin a connection (rueidis), promises nothing; any other form would promise to tell of changes.
  */
 static void
 client_tracking(struct cmd *c)

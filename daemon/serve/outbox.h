@@ -1,9 +1,9 @@
 /*
  * outbox.h -- bytes on their way to a client, and until when they may say what they say.
  *
- * Bytes that claim that somebody holds a lock carry a mark for each grant they rely on: where they stand, the grant, and
- * its deadline. Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; where that has
- * come, or some lock was lost since, outbox_fit() asks the core what became of each grant:
+ * Bytes that claim that somebody holds a lock carry a mark for each grant they rely on: where they stand, the grant,
+ * and its deadline. Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; where that
+ * has come, or some lock was lost since, outbox_fit() asks the core what became of each grant:
  *
  *   it stands, perhaps renewed      the bytes stay; "ms left" in them is written anew where it is less by now
  *   it was lost, or its time is up  a reply becomes the answer of who has lost it, an event is dropped, a table says so
@@ -70,8 +70,8 @@ void outbox_fini(struct outbox *box);
 size_t outbox_memory(const struct outbox *box);
 
 /*
- * A claim: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the last byte is
- * there. Memory that runs out leaves bytes.failed. A grant with claim 0 is none. losses: env.losses now.
+ * A claim: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the last byte
+ * is there. Memory that runs out leaves bytes.failed. A grant with claim 0 is none. losses: env.losses now.
  */
 struct outbox_claim {
     uint32_t first; /* mark */

@@ -1,5 +1,6 @@
 /*
- * owners_file.h -- the file `owners` beside the table of state_file.h: named owners that no session uses, and when they end.
+ * owners_file.h -- the file `owners` beside the table of state_file.h: named owners that no session uses, and when they
+ * end.
  *
  * It counts only for who wrote it last: `serial`, the ids reserved in the table, is written to both, so where a version
  * that knows no such file has run since, they differ and the file is begun anew. So it is after a boot, for its times

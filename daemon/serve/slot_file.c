@@ -5,8 +5,9 @@
  *     file is about to lose. All other free slots are on the list `free`.
  * T2  A record that moves is in its new slot before it leaves the old one: a process that is killed between leaves two
  *     that are the same, of which slot_file_index() clears one.
- * T3  Nothing here looks at all slots at once, but for slot_file_index(), which a start does: the index grows and shrinks
- *     by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and slot_file_tidy() looks at TIDY slots.
+ * T3  Nothing here looks at all slots at once, but for slot_file_index(), which a start does: the index grows and
+ *     shrinks by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and slot_file_tidy() looks at
+ *     TIDY slots.
  */
 #include "daemon/serve/slot_file.h"
 

@@ -29,7 +29,9 @@ struct slot_file {
     uint32_t target, low;    /* it shrinks to so many slots, those before `low` are used; 0 = it does not */
 };
 
-/* Opens or makes the file, with room for `first_n` slots at least. slot_file_index() comes next. False: errno says why. */
+/*
+ * Opens or makes the file, with room for `first_n` slots at least. slot_file_index() comes next. False: errno says why.
+ */
 bool slot_file_open(struct slot_file *t, int dir, const char *file, size_t slot_bytes, uint32_t first_n);
 void slot_file_close(struct slot_file *t);
 

@@ -29,7 +29,8 @@
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
-enum { POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK }; /* more than are given out between two writings of a page by the kernel */
+/* more than are given out between two writings of a page by the kernel */
+enum { POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
 
 struct head {
     char magic[8];

@@ -1,6 +1,6 @@
 /*
- * state_store.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table of
- * what Redis has of it (state_file.h), and the first step of the core, which adopts that.
+ * state_store.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table
+ * of what Redis has of it (state_file.h), and the first step of the core, which adopts that.
  */
 #ifndef RLOCKD_SERVE_STATE_STORE_H
 #define RLOCKD_SERVE_STATE_STORE_H

@@ -65,7 +65,10 @@ next_us(const struct engine *e)
     return due_us < at_us ? due_us : at_us;
 }
 
-/* What is due may move away in every turn: the timer then comes too early once, and is set anew. Returns what it is for. */
+/*
+ * What is due may move away in every turn: the timer then comes too early once, and is set anew. Returns what it is
+ * for.
+ */
 static int64_t
 arm_timer(struct engine *e)
 {

@@ -61,7 +61,7 @@ check_done(const struct call *c, const struct core_done *d)
     case CORE_FOREIGN:
         CHECK(d->pttl_us >= -1);
         CHECK(d->pttl_us == -1 || d->pttl_us % US_PER_MS == 0);
-        CHECK(!d->placed || (kind_rows[c->kind].flags & KIND_F_TICKETS));
+        CHECK(!d->has_ticket || (kind_rows[c->kind].flags & KIND_F_TICKETS));
         CHECK(d->token == 0 && d->expiry_ms == 0);
         break;
     case CORE_GONE_IN_REDIS:

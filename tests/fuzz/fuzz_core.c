@@ -272,7 +272,7 @@ redis(struct world *w, struct choices *c)
 
         d.pttl_us = pttl < 0 || pttl > (INT64_C(1) << 53) ? -1 : pttl * US_PER_MS;
         d.holders = how >> 4 & 3;
-        d.placed = d.outcome == CORE_TAKEN && (how & 8) != 0;
+        d.has_ticket = d.outcome == CORE_TAKEN && (how & 8) != 0;
     } else if (d.outcome == CORE_OK) {
         d.expiry_ms = w->now_us / US_PER_MS;
         d.remote_subscribers = how >> 4 & 3;

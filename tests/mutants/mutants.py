@@ -421,7 +421,7 @@ MUTANTS = [
            "            if not before then\n",
            ["redis:test_scripts_presence.py Epochs.test_lost_again_in_a_grace_that_waited_for_nobody_knows_whom"]),
     Mutant("R87", "... or is cut off by a failover that has lost the word of it", BACKEND + "epoch.c",
-           "        e->members_unknown = e->members_unknown || grace; /*", "        /*", ["unit:test_epoch"]),
+           "        e->members_unknown = e->members_unknown || grace;\n", "", ["unit:test_epoch"]),
     Mutant("R88", "a grace is said to go on in data that does not have for whom it is", "scripts/presence.lua",
            "        if #of_all > 0 then\n", "        if #of_all >= 0 then\n",
            ["redis:test_scripts_presence.py Epochs.test_for_whom_is_lost_alone_and_then_a_failover"]),
