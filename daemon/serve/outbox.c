@@ -474,11 +474,13 @@ sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct
     bool all = looked == m->n;
 
     box->good_until_us = all ? CORE_FOREVER : box->good_until_us;
+    box->fit_until_us = CORE_FOREVER;
     for (i = 0; i < looked; i++) {
         const struct outbox_mark *k = &m->mark[i];
 
         if (!k->doomed) {
             good_until(box, good_until_us(k));
+            box->fit_until_us = k->grant.until_us < box->fit_until_us ? k->grant.until_us : box->fit_until_us;
             m->mark[kept++] = *k;
         } else if (k->late == OUTBOX_LOST && k->lost && told != NULL) {
             told[n++] = k->grant;

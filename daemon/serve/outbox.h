@@ -50,7 +50,8 @@ struct outbox {
     struct outbox_marks *marks; /* owned; NULL = no claim */
     struct pool *pool;          /* borrowed: where few marks come from and go to; NULL = malloc */
     int64_t good_until_us;      /* all may leave as it is before it; CORE_FOREVER without marks */
-    size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last */
+    size_t fit_n;               /* bytes that outbox_fit() has made true, when it was called last ... */
+    int64_t fit_until_us;       /* ... and the first deadline that they rely on */
 };
 
 /* What an outbox needs of its world while it is made fit. */

@@ -102,6 +102,21 @@ START_TEST(what_is_still_held_behind_a_stop_is_said)
 }
 END_TEST
 
+/* What is left when late replies were rewritten is good until its own first deadline; the clock is read again before it. */
+START_TEST(what_is_rewritten_is_good_until_the_next_deadline)
+{
+    struct client c = come();
+    int64_t now_us;
+
+    ask_and_stop(&c, "LOCK a OWNER x LEASE 1s\nLOCK b OWNER y LEASE 3s\nLOCK d OWNER z LEASE 5s\n", 1, 2 * US_PER_S);
+    now_us = clock_now_us();
+    ck_assert_uint_eq(engine->metrics.late_replies, 1);
+    ck_assert_int_gt(c.s->out.fit_until_us, now_us);
+    ck_assert_int_le(c.s->out.fit_until_us, now_us + US_PER_S);
+    leave(&c);
+}
+END_TEST
+
 /* The owner has heard LOST once, and may lock again. */
 START_TEST(who_was_told_so_is_not_told_again)
 {
@@ -385,6 +400,7 @@ main(void)
 {
 #ifdef RLOCKD_TEST_CLOCK
     const TTest *const tests[] = {
+        what_is_rewritten_is_good_until_the_next_deadline,
         who_was_told_so_is_not_told_again,
         what_was_granted_with_it_is_taken_back,
         what_waited_for_its_turn_is_looked_at_again,
