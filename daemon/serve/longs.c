@@ -25,7 +25,17 @@ longs_wait(struct session *s, size_t bytes)
         if (!list_linked(&s->long_node)) {
             list_push_back(&s->engine->longs, &s->long_node);
         }
+        (void)longs_crowded(s->engine); /* also of answers that are made at once */
     }
+}
+
+void
+longs_leave(struct session *s, size_t bytes)
+{
+    size_t n = bytes < s->long_bytes ? bytes : s->long_bytes;
+
+    s->long_bytes -= n;
+    s->engine->longs_bytes -= n;
 }
 
 void

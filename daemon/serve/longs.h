@@ -16,8 +16,11 @@ enum { LONGS_TIMES = 16 };
 /* So many bytes more, or fewer, are in the making. */
 void longs_make(struct engine *e, size_t was, size_t now);
 
-/* A long answer of the session waits to be read, behind what it has already; all has been read, or it has ended. */
+/* A long answer of the session waits to be read, behind what it has already. This session may be the one that is closed. */
 void longs_wait(struct session *s, size_t bytes);
+
+/* So much of it is about to be read; all has been, or the session has ended. */
+void longs_leave(struct session *s, size_t bytes);
 void longs_over(struct session *s);
 
 /* There is more than there may be, and nobody has one that waits: closes those who have, first. */

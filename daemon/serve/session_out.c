@@ -130,6 +130,7 @@ shift(struct session *s)
     if (!list_empty(&s->later.list) && pieces_shift(&s->later, &s->out)) {
         s->out.pool = &s->engine->pool;
         s->unsent = true;
+        longs_leave(s, s->out.bytes.n);
         if (list_empty(&s->later.list)) {
             longs_over(s);
         }
