@@ -16,7 +16,7 @@ enum { LONGS_TIMES = 16 };
 /* So many bytes more, or fewer, are in the making. */
 void longs_make(struct engine *e, size_t was, size_t now);
 
-/* A long answer of the session waits to be read, behind what it has already. This session may be the one that is closed. */
+/* A long answer of the session waits to be read, behind what it has already. It may be the one that is closed. */
 void longs_wait(struct session *s, size_t bytes);
 
 /* So much of it is about to be read; all has been, or the session has ended. */

@@ -102,7 +102,7 @@ START_TEST(what_is_still_held_behind_a_stop_is_said)
 }
 END_TEST
 
-/* What is left when late replies were rewritten is good until its own first deadline; the clock is read again before it. */
+/* What is left when late replies were rewritten is good until its first deadline; the clock is read again before it. */
 START_TEST(what_is_rewritten_is_good_until_the_next_deadline)
 {
     struct client c = come();
