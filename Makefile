@@ -119,9 +119,10 @@ interop: ## real lock libraries and stock clients beside and in front of rlockd,
 	@$(MAKE) --no-print-directory all
 	@/usr/bin/python3 tests/interop/run.py
 
-arrows: ## prove from the includes that rooms see only what they may, and from build/test that no cycle of calls grows
+arrows: ## prove from the includes that rooms see only what they may, and from the objects that no cycle of calls grows
 	@scripts/arrows
-	@if [ -e build/test/librlockd.a ]; then scripts/floors build/test; fi
+	@$(IN_TEST) --no-print-directory -s build/test/librlockd.a
+	@scripts/floors build/test
 
 headers: ## compile each header alone
 	@set -e; for h in $(HDR); do \

@@ -78,7 +78,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
         l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1; /* none: a grace, so nobody came since */
         job_begin(c, &l->queue->job);
     }
-    /* Who holds it at another daemon hears of it now, not when it is renewed. */
+    /* Holders at other daemons hear of the BREAK now, not with their next renewal. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing: one before may have run late */
         broadcast_lock(c, BROADCAST_BROKEN, l);
     }
