@@ -38,6 +38,7 @@ struct backend {
     uint64_t token;
     uint64_t reclaimed;         /* the epoch */
     int64_t stop_us;            /* so long the process stands still, once, between the turn's input and its output */
+    int64_t release_us;         /* ... and each time it asks for a release: also while late replies are rewritten */
 };
 
 static struct backend *redis; /* the one of the running test */
@@ -65,6 +66,9 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->verb[b->n++] = verb;
     b->acquires += verb == CORE_ACQUIRE;
     b->releases += verb == CORE_RELEASE;
+#ifdef RLOCKD_TEST_CLOCK
+    clock_advance_us(verb == CORE_RELEASE ? b->release_us : 0);
+#endif
 }
 
 bool

@@ -117,6 +117,55 @@ START_TEST(what_is_rewritten_is_good_until_the_next_deadline)
 }
 END_TEST
 
+/*
+ * The process also stands still while the first reply is rewritten, and after it has looked at the clock: the second
+ * deadline comes then. _i: so long it stands still each time; the third is still held.
+ */
+START_TEST(a_stop_behind_the_rewriting_is_noticed)
+{
+    struct client c = come();
+
+    say(&c, "LOCK a OWNER x LEASE 1s\nLOCK b OWNER y LEASE 3s\nLOCK d OWNER z LEASE 60s\n");
+    turn();
+    redis->release_us = (_i == 0 ? 0 : 2) * US_PER_S;
+    ask_and_stop(&c, NULL, 1, 1300 * US_PER_MS);
+    expect(&c, _i == 0 ? LOST ":102\r\n:103\r\n" : LOST LOST ":103\r\n");
+    ck_assert_uint_eq(engine->metrics.late_replies, _i == 0 ? 1 : 2);
+    leave(&c);
+}
+END_TEST
+
+/* A deadline comes each time that replies were rewritten: the turn ends, and none leaves behind its own. */
+START_TEST(stops_without_end_let_nothing_late_leave)
+{
+    enum { LOCKS = 12 };
+    struct client c = come();
+    struct buf want;
+    char text[64];
+
+    buf_init(&want, 0);
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(text, sizeof(text), "LOCK l%d OWNER o%d LEASE %ds\n", i, i, 1 + 2 * i);
+        say(&c, text);
+        buf_adds(&want, LOST);
+    }
+    buf_add(&want, "", 1);
+    turn();
+    (void)answer_all();
+    redis->release_us = 2 * US_PER_S;
+    redis->stop_us = 1300 * US_PER_MS;
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    ck_assert(engine_turn_end(engine));
+    ck_assert_uint_lt(engine->metrics.late_replies, LOCKS);
+    expect(&c, "");
+    settle();
+    expect(&c, want.p);
+    ck_assert_uint_eq(engine->metrics.late_replies, LOCKS);
+    buf_fini(&want);
+    leave(&c);
+}
+END_TEST
+
 /* The owner has heard LOST once, and may lock again. */
 START_TEST(who_was_told_so_is_not_told_again)
 {
@@ -401,6 +450,7 @@ main(void)
 #ifdef RLOCKD_TEST_CLOCK
     const TTest *const tests[] = {
         what_is_rewritten_is_good_until_the_next_deadline,
+        stops_without_end_let_nothing_late_leave,
         who_was_told_so_is_not_told_again,
         what_was_granted_with_it_is_taken_back,
         what_waited_for_its_turn_is_looked_at_again,
@@ -416,6 +466,7 @@ main(void)
 
     tcase_add_loop_test(tc, nothing_is_said_to_be_held_behind_a_stop, 0, n);
     tcase_add_loop_test(tc, what_is_still_held_behind_a_stop_is_said, 0, n);
+    tcase_add_loop_test(tc, a_stop_behind_the_rewriting_is_noticed, 0, 2);
     tcase_add_loop_test(tc, half_of_a_time_that_is_too_long_ends_the_connection, 0, 2);
     tcase_add_loop_test(tc, what_was_held_before_is_kept_as_it_was, 0,
                         (int)(sizeof(held_before) / sizeof(held_before[0])));
