@@ -296,7 +296,7 @@ count_left(struct client *c, int *refused)
     return n;
 }
 
-/* _i: one after the other; all at once. */
+/* _i: one after the other; all at once; one after the other, and each is made at once, as no turn takes time. */
 START_TEST(long_answers_have_their_share_of_memory)
 {
     struct client c = come(), d[READERS];
@@ -305,11 +305,14 @@ START_TEST(long_answers_have_their_share_of_memory)
 
     conf->limit_output_bytes = OUTPUT;
     lock_many(&c, pattern);
+    if (_i == 2) {
+        stop_the_clock();
+    }
     for (int i = 0; i < READERS; i++) {
         d[i] = come();
         ck_assert_int_eq(setsockopt(d[i].s->fd, SOL_SOCKET, SO_SNDBUF, &(int){SMALL}, sizeof(int)), 0);
         say(&d[i], "LOCKS\nPING\n");
-        if (_i == 0) {
+        if (_i != 1) {
             settle();
         }
         ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
@@ -318,7 +321,7 @@ START_TEST(long_answers_have_their_share_of_memory)
         ck_assert_uint_le(engine->longs_bytes, LONGS + LONGS / 8);
     }
     left = count_left(d, &refused);
-    if (_i == 0) {
+    if (_i != 1) {
         ck_assert_int_lt(left, READERS); /* the first ones are closed, and the last one has his answer */
         ck_assert_int_eq(refused, 0);
         ck_assert_int_lt(d[0].fd, 0);
@@ -337,6 +340,40 @@ START_TEST(long_answers_have_their_share_of_memory)
 }
 END_TEST
 
+/* What has been read counts no more: who keeps reading is not closed, however much all of them have asked for. */
+START_TEST(who_reads_has_room_again)
+{
+    struct client c = come(), d[READERS];
+    char pattern[NAME];
+    size_t asked = 0, left = 0;
+
+    conf->limit_output_bytes = OUTPUT;
+    lock_many(&c, pattern);
+    for (int i = 0; i < READERS; i++) {
+        d[i] = come();
+        ask_for_all(&d[i]);
+        asked += pieces_bytes(&d[i].s->later);
+        while (!list_alone(&d[i].s->later.list)) { /* all but the last piece, so that some of it waits */
+            struct buf b;
+
+            buf_init(&b, 0);
+            hear(&d[i], &b);
+            buf_fini(&b);
+            turn();
+        }
+        left += pieces_bytes(&d[i].s->later);
+        ck_assert_uint_eq(engine->longs_bytes, left);
+    }
+    ck_assert_uint_gt(asked, LONGS); /* together they would be too many */
+    for (int i = 0; i < READERS; i++) {
+        ck_assert_ptr_nonnull(session_find(engine, d[i].id));
+        leave(&d[i]);
+    }
+    ck_assert_uint_eq(engine->longs_bytes, 0);
+    leave(&c);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -349,12 +386,13 @@ main(void)
         what_waits_in_pieces_is_looked_at_again,
 #endif
         pieces_go_with_their_session,
+        who_reads_has_room_again,
         by_turns,
         many_dear_ones_are_bounded_together,
     };
 
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]) - (is_slowed() ? 2 : 0));
 
-    tcase_add_loop_test(tc, long_answers_have_their_share_of_memory, 0, 2);
+    tcase_add_loop_test(tc, long_answers_have_their_share_of_memory, 0, 3);
     return house_run("listing", tc);
 }
