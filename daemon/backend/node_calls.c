@@ -27,7 +27,6 @@
  * sessions are not read from while too many of their requests are open.
  */
 #include "daemon/backend/node_private.h"
-#include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
@@ -166,25 +165,6 @@ call_send(struct node *n, struct call *c)
     return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
 }
 
-/* Of its key, and of what decides which keys the script makes from that. */
-static uint64_t
-hash_of(const struct node *n, const struct core_op *op)
-{
-    return hash_bytes(&n->env->secret, op->key.p, op->key.n) +
-           (2 * (uint64_t)op->kind + op->shared) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static void
-let_pass(struct node *n, const struct call *c)
-{
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &c->items)
-    {
-        denied_pass(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
-    }
-}
-
 static void
 answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
 {
@@ -198,9 +178,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         return;
     }
     node_learn(n, sent_us, time_us);
-    if (denied_suspects(&n->denied)) {
-        let_pass(n, c);
-    }
+    node_accepted(n, c);
     if (c->epoch != n->membership.epoch.number) { /* said of data that Redis may not have any more */
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
@@ -253,24 +231,13 @@ send_alone(struct node *n, const struct call *from, struct item *it)
     }
 }
 
-/*
- * It has not run. One key spoils only itself: the names go again, each alone; what asserts something anew (I3) is DOWN,
- * and goes alone when it comes again.
- */
+/* It has not run. One key spoils only itself: the names go again, each alone, or the core asks for them again. */
 static void
 denied(struct node *n, struct call *c, int64_t sent_us)
 {
-    bool again = c->n > 1 && !c->reclaim && c->epoch == n->membership.epoch.number;
     struct redis_link *l = n->link[c->link];
 
-    denied_begin(&n->denied, clock_now_us());
-    if (!again) {
-        struct list *pos, *nxt;
-
-        list_for_each_safe(pos, nxt, &c->items)
-        {
-            denied_key(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
-        }
+    if (!node_denied(n, c)) {
         finish_all(n, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
@@ -281,38 +248,6 @@ denied(struct node *n, struct call *c, int64_t sent_us)
     }
     link_uncork(l);
     freelist_give(n->env->freelist, c, sizeof(*c));
-}
-
-/*
- * The script has ended in its middle, at a key that it made: each name may have run. From now on each goes alone, so
- * that the guilty one spoils no others again; alone it is told so.
- */
-static void
-denied_in_script(struct node *n, struct call *c, int64_t sent_us)
-{
-    struct list *pos, *nxt;
-
-    denied_begin(&n->denied, clock_now_us());
-    list_for_each_safe(pos, nxt, &c->items)
-    {
-        denied_inside(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
-    }
-    c->denied = c->n == 1;
-    finish_all(n, c, CORE_UNKNOWN, sent_us);
-}
-
-/* Which key it is, where it is known. */
-static void
-log_refusal(const struct node *n, const struct call *c, struct slice error)
-{
-    char text[TEXT_ERROR_ROOM], key[160] = "";
-
-    if (c->n == 1) {
-        text_print(key, sizeof(key), container_of(c->items.next, struct item, node)->op.key);
-    }
-    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
-              LOG_S(text_error(text, error, n->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
-              LOG_S(key), NULL);
 }
 
 static void
@@ -342,13 +277,14 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         return;
     }
     outcome = call_error(r->text, &drop);
-    log_refusal(n, c, r->text);
+    node_log_refusal(n, c, r->text);
     if (call_is_denied(r)) {
         denied(n, c, sent_us);
         return;
     }
     if (call_is_denied_inside(r)) {
-        denied_in_script(n, c, sent_us);
+        node_denied_inside(n, c);
+        finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (drop) {
@@ -366,14 +302,6 @@ may_perform(struct node *n, struct redis_link *l, enum call_verb verb)
     return verb != VERB_ACQUIRE || !n->conf->strict || server_info_may_grant(&n->hello, l);
 }
 
-static bool
-goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
-{
-    bool held = verb == VERB_RENEW || verb == VERB_RELEASE || op->reentry || op->reclaim;
-
-    return denied_suspects(&n->denied) && denied_alone(&n->denied, hash_of(n, op), held, clock_now_us());
-}
-
 /* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
 static void
 gather(struct node *n, struct item *it)
@@ -386,7 +314,7 @@ gather(struct node *n, struct item *it)
         deferred_item(&n->down, it);
         return;
     }
-    batch = goes_alone(n, op, it->verb) ? &n->apart[link] : batch;
+    batch = node_goes_alone(n, op, it->verb) ? &n->apart[link] : batch;
     list_remove(&it->node);
     if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
         list_push_front(batch, &it->node);

@@ -1,6 +1,5 @@
 /*
- * node_private.h -- what the files of a node share; only node.c, node_calls.c and node_route.c see it. The rules:
- * node_calls.c.
+ * node_private.h -- what the files of a node share; only node.c and node_*.c see it. The rules: node_calls.c.
  */
 #ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
 #define RLOCKD_BACKEND_NODE_PRIVATE_H
@@ -81,5 +80,19 @@ void node_move_gathered(struct node *n, unsigned link);
 
 /* Nothing that has gathered is ever told of. */
 void node_drop_gathered(struct node *n);
+
+/* Whether the operation must not share a call with others: node_denied.c. */
+bool node_goes_alone(struct node *n, const struct core_op *op, enum call_verb verb);
+
+/* Redis has run the call. */
+void node_accepted(struct node *n, const struct call *c);
+
+/* Its ACL has refused the call as a whole. True: the names go again, each alone. */
+bool node_denied(struct node *n, const struct call *c);
+
+/* Its ACL has ended the script in the middle, at a key that the script made: each name may have run. */
+void node_denied_inside(struct node *n, struct call *c);
+
+void node_log_refusal(const struct node *n, const struct call *c, struct slice error);
 
 #endif

@@ -1,0 +1,77 @@
+/*
+ * node_denied.c -- calls that Redis's ACL refuses: which names must not share a call with others (denied.h), and the log.
+ */
+#include "daemon/backend/node_private.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+
+/* Of its key, and of what decides which keys the script makes from that. */
+static uint64_t
+hash_of(const struct node *n, const struct core_op *op)
+{
+    return hash_bytes(&n->env->secret, op->key.p, op->key.n) +
+           (2 * (uint64_t)op->kind + op->shared) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void
+note_each(struct node *n, const struct call *c, void (*note)(struct denied *d, uint64_t hash))
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->items)
+    {
+        note(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
+    }
+}
+
+bool
+node_goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
+{
+    bool held = verb == VERB_RENEW || verb == VERB_RELEASE || op->reentry || op->reclaim;
+
+    return denied_suspects(&n->denied) && denied_alone(&n->denied, hash_of(n, op), held, clock_now_us());
+}
+
+void
+node_accepted(struct node *n, const struct call *c)
+{
+    if (denied_suspects(&n->denied)) {
+        note_each(n, c, denied_pass);
+    }
+}
+
+/* What asserts something anew (I3) does not go again by itself, but alone when it is asked for again. */
+bool
+node_denied(struct node *n, const struct call *c)
+{
+    bool again = c->n > 1 && !c->reclaim && c->epoch == n->membership.epoch.number;
+
+    denied_begin(&n->denied, clock_now_us());
+    if (!again) {
+        note_each(n, c, denied_key);
+    }
+    return again;
+}
+
+/* From now on each goes alone, so that the guilty one spoils no others again; alone it is told so. */
+void
+node_denied_inside(struct node *n, struct call *c)
+{
+    denied_begin(&n->denied, clock_now_us());
+    note_each(n, c, denied_inside);
+    c->denied = c->n == 1;
+}
+
+/* Which key it is, where it is known. */
+void
+node_log_refusal(const struct node *n, const struct call *c, struct slice error)
+{
+    char text[TEXT_ERROR_ROOM], key[160] = "";
+
+    if (c->n == 1) {
+        text_print(key, sizeof(key), container_of(c->items.next, struct item, node)->op.key);
+    }
+    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
+              LOG_S(text_error(text, error, n->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
+              LOG_S(key), NULL);
+}
