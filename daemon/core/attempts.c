@@ -25,7 +25,20 @@
  *     first whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of
  *     its own, or knows an owner by the time alone.
  */
+#include "daemon/core/bounds.h"
+#include "daemon/core/broadcast.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/window.h"
 
 /* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
 static struct claim *

@@ -7,7 +7,19 @@
  * B3  The other daemons are told, and ask Redis whether what they hold is still there; so does this one when it may
  *     have been broken, and nobody knows.
  */
+#include "daemon/core/broadcast.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 void
 lock_break(struct core *c, struct request *r)

@@ -4,11 +4,19 @@
  * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is
  * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.
  */
+#include "daemon/core/broadcast.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/core.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/state.h"
+#include "daemon/core/waiter_polls.h"
 
 struct slice
 broadcast_self(const struct core *c)

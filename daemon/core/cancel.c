@@ -9,7 +9,16 @@
  * It runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
  * requests no more than CANCEL_MOST are looked at; an owner that has more of them is refused, and nothing is done.
  */
-#include "daemon/core/state.h"
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 
 /* Requests of the owner that name a claim on the lock, the waiting and the running. */
 static uint32_t

@@ -3,7 +3,21 @@
  */
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/request.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/window.h"
 
 static void
 check_home(const struct list *home, unsigned states)

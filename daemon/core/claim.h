@@ -1,5 +1,5 @@
 /*
- * claim.h -- the record of a claim, see state.h; private to daemon/core.
+ * claim.h -- one owner's interest in one lock, from the first wish to the last release; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H
@@ -8,12 +8,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
-
-enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WAITER_POLL };
-
-struct timer {
-    struct heap_node node; /* core.timers; node.what: timer_kind */
-};
+#include "daemon/core/times.h"
 
 enum claim_state {
     CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */

@@ -7,8 +7,14 @@
  *     tokens, and in `ends`; else in `others`. So however many permits one owner has of a name, a LOCK or UNLOCK looks
  *     at none but those it waits for or gives back.
  */
+#include "daemon/core/claim_index.h"
+
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 
 /* ---- permits ---- */

@@ -15,9 +15,23 @@
  * Owns the records, the moves and the timer. What a claim asks Redis for stands
  * in operations.c, what the answers mean in outcomes.c, and how it ends in ends.c.
  */
+#include "daemon/core/claims.h"
+
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/core.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/window.h"
 
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),

@@ -48,7 +48,26 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/broadcast.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/restore.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/waiter_polls.h"
+#include "daemon/core/window.h"
 
 int64_t
 core_deadline_us(int64_t sent_us, int64_t lease_us)

@@ -18,7 +18,18 @@
  *     larger graph each wait and each hold was seen before and after some moment between, so all existed at once then.
  * D2  A request on one of the lists waits, and is on none when it ends.
  */
+#include "daemon/core/deadlock.h"
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */

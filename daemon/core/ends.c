@@ -6,7 +6,20 @@
  */
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 /*
  * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock

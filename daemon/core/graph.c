@@ -8,6 +8,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
 enum { ROOM_MIN = 64 };

@@ -24,9 +24,23 @@
  * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds
  * somebody who waits elsewhere.
  */
+#include "daemon/core/handoff.h"
+
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/waiter_polls.h"
 
 enum { WALK_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
 

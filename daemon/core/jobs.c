@@ -7,8 +7,20 @@
  *     claim_meet() and lock_meet() do what the job would do.
  * J3  A job looks at JOB_SHARE records, then it is the next one's turn.
  */
+#include "daemon/core/jobs.h"
+
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/restore.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/view.h"
 

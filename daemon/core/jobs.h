@@ -47,25 +47,6 @@ struct walk {
     struct list *at, *last; /* lock.all of the next one, and of the last one that was there when it began */
 };
 
-/* What is done with every claim of a lock that has many. */
-enum round_kind {
-    ROUND_REVIEW,  /* Redis may not have what is held: lock.why says why */
-    ROUND_WAKE,    /* Redis grants again */
-    ROUND_REACHED, /* Redis can be reached */
-    ROUND_DRAIN,   /* who waits is sent away */
-    ROUNDS
-};
-
-struct round {
-    struct job job;
-    struct list node;    /* core.rounds */
-    struct lock *lock;
-    enum round_kind kind;
-    unsigned begun_n;    /* how often it began anew */
-    int home;            /* which list of the lock's */
-    struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
-};
-
 /* Records that may yet be looked at in this turn. */
 struct slice_left {
     uint32_t timers, records, turns; /* turns: of claims that waited for a window, see windows_go_on() */
@@ -87,19 +68,8 @@ void looks_pass(struct core *c, struct claim *cl);
 
 /*
  * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
- * if there were no slices. The record stays. lock_meet() stands in state.h.
+ * if there were no slices. The record stays. lock_meet() stands in locks.h.
  */
 void claim_meet(struct core *c, struct claim *cl);
-
-/* ---- rounds.c ---- */
-
-void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
-bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
-void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
-bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
-bool rounds_review(const struct core *c);                       /* one of them is a review */
-bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
-void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
-void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
 
 #endif

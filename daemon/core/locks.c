@@ -8,9 +8,26 @@
  * While the name is taken elsewhere we hear its channel and have a timer at its
  * PTTL; both only say "try again".
  */
+#include "daemon/core/locks.h"
+
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 struct queue *
 queue_find(const struct core *c, uint64_t id)

@@ -5,11 +5,14 @@
  * Counted are the blocks that records lie in, with what the allocator adds to each, and their share of the tables that
  * lead to them: those grow by doubling, and all of an array is counted.
  */
-#include "daemon/core/view.h"
-
 #include <malloc.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/owners.h"
 #include "daemon/core/state.h"
+#include "daemon/core/view.h"
 
 static size_t
 block(void *p)

@@ -5,6 +5,9 @@
  * before lock_new(). A record whose key is its name is only in the table of names; other records have a second node,
  * which lies in front of them.
  */
+#include "daemon/core/bounds.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/state.h"
 
 static struct lock *

@@ -19,6 +19,11 @@
  */
 #include <assert.h>
 
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
 enum { SIDE_BY_SIDE = 64 }; /* requests of one owner, at most: they are looked at one by one */

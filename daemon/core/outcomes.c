@@ -9,7 +9,19 @@
  */
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/window.h"
 
 /*
  * What sets that lease runs by from_us: so long at least, by clocks that differ a little, Redis may have the claim.

@@ -6,10 +6,22 @@
  * used it has gone it keeps what it has for its grace, then ends. An owner that
  * ends releases everything and is freed when Redis has been told.
  */
+#include "daemon/core/owners.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 struct core_session *
 core_session_find(struct core *c, uint64_t id)

@@ -11,7 +11,18 @@
  * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says. What was asked
  * for before, and what a bundle waited for beside it, is answered all the same: it was ours then, as far as we knew.
  */
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/window.h"
 
 _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
 

@@ -12,7 +12,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/lock.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 static bool
 is_named(const struct claim *cl)

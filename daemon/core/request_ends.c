@@ -5,7 +5,19 @@
  */
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 /* ---- replies without a record ---- */
 

@@ -7,9 +7,25 @@
  * ... ONCE (it joins the one that waits) and what proves itself by a TOKEN
  * (it acts for the holder) run at once.
  */
+#include "daemon/core/requests.h"
+
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 /* p NULL: of no session, and nobody hears the answer. */
 static struct request *

@@ -16,10 +16,24 @@
  * A claim goes the way through its states that it went once, so that nothing here is allowed that claims.c forbids; and
  * it keeps its id, for values and permits are derived from it.
  */
+#include "daemon/core/restore.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 static bool
 waits_on(const struct core_record *k)

@@ -10,8 +10,17 @@
  *     what for, until all claims are of the last turn: a round that begins anew takes over the reasons.
  * O3  Of a lock there is one round of each sort. Without memory for one it is done at once.
  */
+#include "daemon/core/rounds.h"
+
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/restore.h"
 #include "daemon/core/state.h"
 
 enum { HOMES = 3, TURNS = 1 << TURN_BITS };

@@ -4,7 +4,16 @@
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
  * answer: then it is on the queue's list `hurried` until the outcome is known, or Redis has had its time.
  */
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 static bool
 wanted_to_wait(const struct request *r)

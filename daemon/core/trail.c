@@ -13,6 +13,16 @@
  * A trail is told (broadcast.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared,
  * name, key.
  */
+#include "daemon/core/bounds.h"
+#include "daemon/core/broadcast.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/deadlock.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
 enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one walk */

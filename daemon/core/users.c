@@ -6,6 +6,8 @@
  */
 #include <stdlib.h>
 
+#include "daemon/core/core.h"
+#include "daemon/core/owners.h"
 #include "daemon/core/state.h"
 
 struct user *

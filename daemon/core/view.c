@@ -4,6 +4,13 @@
 #include "daemon/core/view.h"
 
 #include "daemon/base/glob.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
 static struct core_owner_view

@@ -12,9 +12,20 @@
  *     another leaves only for what was not asked about in this round, or for enough grants to pay for it.
  * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
  */
+#include "daemon/core/waiter_polls.h"
+
 #include <assert.h>
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/queue.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/window.h"
 
 enum {
     WAITER_POLL_GAP_US = 1000,

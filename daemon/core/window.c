@@ -10,7 +10,15 @@
  * Each sort has a window of its own, so that none holds up another: a renewal never waits for releases. Those that no
  * request waits for have the smallest one; what is sent next to them is answered soon.
  */
+#include "daemon/core/window.h"
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 
 uint32_t
 window_size(const struct core *c, enum window_sort sort)

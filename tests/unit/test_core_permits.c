@@ -4,6 +4,9 @@
  */
 #include "tests/unit/core_world.h"
 
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/locks.h"
 #include "daemon/core/state.h"
 
 #define THREE .kind = KIND_SEMAPHORE, .limit = 3

@@ -1,0 +1,46 @@
+/*
+ * broadcast.h -- what daemons tell each other; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_BROADCAST_H
+#define RLOCKD_CORE_BROADCAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/slice.h"
+#include "daemon/core/bounds.h"
+
+struct core;
+struct lock;
+
+/* What is said to all daemons; broadcast.c. */
+struct tell {
+    size_t n;
+    bool fits;
+    char text[BROADCAST_BYTES];
+};
+
+enum broadcast_type {
+    BROADCAST_TRAIL = 'W',     /* trail.c: a trail, on its way; */
+    BROADCAST_VERDICT = 'V', /* ... a cycle */
+    BROADCAST_BROKEN = 'B',  /* locks.c: a name was broken; received_lock() */
+    BROADCAST_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; received_lock() */
+    /* 'K' is serve/keymap.c's */
+};
+
+/* broadcast.c */
+struct slice broadcast_self(const struct core *c); /* the daemon, as the others know it */
+void broadcast_begin(struct core *c, enum broadcast_type what);
+void broadcast_word(struct core *c, struct slice word);
+void broadcast_number(struct core *c, uint64_t number);
+void broadcast_send(struct core *c); /* nothing is said if it was too much */
+/* all of it: who says it, name and key */
+void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
+bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
+bool received_number(struct slice *text, uint64_t *number);
+/* NULL: of no lock here, or we said it ourselves */
+struct lock *received_lock(const struct core *c, struct slice text);
+void broadcast_received(struct core *c, struct slice what);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * claim_index.h -- how claims are found: by id, by token, by lock and owner; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_CLAIM_INDEX_H
+#define RLOCKD_CORE_CLAIM_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/heap.h"
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/lock.h"
+
+struct core;
+
+/* claim_index.c */
+/* What one owner has of one name with permits: the permits that it holds, and what it waits for or gives back. */
+struct share {
+    struct map_node by_pair; /* core.shares; its number is a keyed hash of both */
+    const struct lock *lock;
+    const struct owner *owner;
+    struct list held;        /* permit.node, by rising tokens */
+    struct list others;
+    struct heap ends;        /* permit.end: deadlines of those that are held; has room for all */
+    uint32_t held_n, claims_n;
+};
+/* NULL: it has nothing of it, or that has no permits. */
+struct share *share_find(const struct core *c, const struct lock *l, const struct owner *o);
+int64_t share_left(const struct core *c, const struct claim *but); /* permits that the owner holds beside that one */
+struct claim *share_first_end(struct claim *of); /* of the permits that its owner holds; NULL: it holds none */
+void share_moved(struct claim *cl, bool was_held); /* its state has changed */
+void share_swapped(struct claim *a, struct claim *b); /* so have their owners */
+void share_deadline(struct claim *cl); /* HELD: its deadline may have */
+/*
+ * The claims of one owner on one lock: one at most but of a kind with permits. Looked for on the shorter of both sides:
+ * a hot name has many claims, but then their owners have few. What pair_next() returned may be moved, and only that.
+ */
+struct pair {
+    const struct lock *lock;
+    const struct owner *owner;
+    const struct list *head[3]; /* lists that have all of them */
+    struct list *next;
+    int at, heads_n;
+    bool by_owner;
+};
+void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
+struct claim *pair_next(struct pair *p); /* NULL: no more */
+struct claim *claim_find(const struct core *c, const struct lock *l, const struct owner *o);
+bool claim_index(struct core *c, struct claim *cl); /* gives it its id; false: no memory */
+void claim_unindex(struct core *c, struct claim *cl);
+void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
+struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */
+struct claim *claim_first(const struct list *home, unsigned states); /* there in one of them; NULL: none is */
+/* NULL: a new one is needed */
+struct claim *claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, bool once);
+struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
+
+/*
+ * What several may hold has its claims found by their tokens: a node that lies in front of the record. Its number is
+ * the token; without one, the claim's id, so that the table has room for each.
+ */
+static inline struct map_node *
+claim_token_node(struct claim *cl)
+{
+    return (struct map_node *)(void *)cl - 1;
+}
+
+/* A permit: in front of that node. */
+struct permit {
+    struct share *share;
+    struct list node;     /* share.held, share.others */
+    struct heap_node end; /* HELD: share.ends */
+    struct map_node token;
+};
+
+static inline struct permit *
+claim_permit(struct claim *cl)
+{
+    return (struct permit *)(void *)cl - 1;
+}
+
+static inline struct claim *
+permit_claim(struct permit *p)
+{
+    return (struct claim *)(void *)(p + 1);
+}
+
+static inline size_t
+claim_front_bytes(const struct lock *l)
+{
+    size_t token = lock_is(l, KIND_F_SHARED) ? sizeof(struct map_node) : 0;
+
+    return lock_is(l, KIND_F_PERMITS) ? sizeof(struct permit) : token;
+}
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * claims.h -- the records of claims: how they are made, move, are armed, kept and freed; private to daemon/core.
+ *
+ * State is location: a claim's state names the list of its lock that it is on, and claim_move() alone changes both.
+ */
+#ifndef RLOCKD_CORE_CLAIMS_H
+#define RLOCKD_CORE_CLAIMS_H
+
+#include "daemon/core/claim.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/request.h"
+#include "daemon/core/state.h"
+
+/* claims.c */
+void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
+struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
+void claim_move(struct core *c, struct claim *cl, enum claim_state to);
+void claim_arm(struct core *c, struct claim *cl);
+void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
+void claim_put_last(struct core *c, struct claim *cl);
+void claim_put_by_ticket(struct core *c, struct claim *cl);
+void claim_free(struct core *c, struct claim *cl);
+void claim_timer(struct core *c, struct claim *cl);
+bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
+bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
+
+/* records.c */
+void claim_keep(struct core *c, struct claim *cl);   /* what is kept of it follows what it is now */
+void claim_forget(struct core *c, struct claim *cl); /* nothing is kept of it any more */
+void claim_check_record(const struct core *c, const struct claim *cl); /* asserts that it is kept as it is now */
+
+static inline uint64_t
+claim_id(const struct claim *cl)
+{
+    return cl->by_id.number;
+}
+
+/* Holds of either sort. */
+static inline uint32_t
+claim_holds(const struct claim *cl)
+{
+    return cl->holds + cl->shared;
+}
+
+/* HELD, and its name was broken since; its job has not come to it yet. */
+static inline bool
+claim_is_broken(const struct claim *cl)
+{
+    const struct queue *q = cl->lock->queue;
+
+    return job_stands(&q->job) && cl->token < q->broken_token;
+}
+
+/* HELD may also be what has run out, or was broken, and whose timer or job has not had its turn yet. */
+static inline bool
+claim_is_held(const struct claim *cl, int64_t now_us)
+{
+    return cl->state == CLAIM_HELD && now_us < cl->deadline_us && !claim_is_broken(cl);
+}
+
+/* That its operation, or the one that is tried again, is done for; NULL: nobody's, or it has gone. */
+static inline struct request *
+claim_op_request(const struct claim *cl)
+{
+    return cl->op_asked ? container_of(cl->requests.next, struct request, claim_node) : NULL;
+}
+
+/* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
+static inline int64_t
+stragglers_end_us(const struct core *c, const struct claim *cl)
+{
+    return cl->stragglers_until_us + c->set_back_us;
+}
+
+/* One of these, LATE_*, may still run. */
+static inline bool
+claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
+{
+    return (cl->stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
+}
+
+/* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
+static inline int64_t
+stragglers_until_us(const struct core *c)
+{
+    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * deadlock.h -- owners that wait for each other, here and over several daemons; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_DEADLOCK_H
+#define RLOCKD_CORE_DEADLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/core/broadcast.h"
+#include "daemon/core/core.h"
+
+struct claim;
+struct lock;
+struct owner;
+struct request;
+
+/* What deadlock.c has put off; it stands in core.graph[GRAPH_JOB]. */
+struct search {
+    struct list waits; /* request.search_node: for the next search, in order of arrival */
+    struct list roots; /* ... and those of this one that are not in the graph yet */
+    struct list asks;  /* request.ask_node: waits that have become old */
+    enum { SEARCH_NONE, SEARCH_GROW, SEARCH_VERIFY, SEARCH_FIND } phase;
+    int64_t began_us, rest_until_us;
+};
+
+/* deadlock.c */
+void search_init(struct search *s);
+bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
+void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
+void deadlock_work(struct core *c);                      /* a slice of what was put off */
+int64_t deadlock_next_us(const struct core *c);          /* the next slice; CORE_FOREVER: nothing was */
+struct request *deadlock_wait_of(const struct owner *o);
+bool deadlock_waits_for_holders(const struct lock *l, bool shared);
+bool deadlock_is_over(const struct core *c, const struct claim *cl);
+struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
+
+/* trail.c */
+void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
+void trail_heard(struct core *c, enum broadcast_type what, struct slice text);
+void trail_forget(struct core *c, struct request *r); /* it waits no more */
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * handoff.h -- a lock that passes from owner to owner here, or stays for who comes, while Redis keeps it; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_HANDOFF_H
+#define RLOCKD_CORE_HANDOFF_H
+
+#include <stdbool.h>
+
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+
+struct core;
+struct lock;
+struct request;
+
+/* handoff.c */
+bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
+bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for who comes; false: nothing was done */
+void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner */
+bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
+void lock_linger_ends(struct core *c, struct lock *l);
+struct claim *lock_cached(const struct lock *l); /* lock.lingers */
+struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
+void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
+
+#endif

@@ -1,0 +1,121 @@
+/*
+ * lock.h -- a name that this daemon has to do with: its dealings with Redis; while somebody waits for it, its queue;
+ * private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_LOCK_H
+#define RLOCKD_CORE_LOCK_H
+
+#include <stddef.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/queue.h"
+
+struct lock {
+    struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
+    struct list all;        /* core.locks */
+    struct lock *dirty_next; /* behind it in core.dirty_locks; NULL: it is the last one, or not there */
+    struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
+    struct queue *queue;    /* owned, or core.nobody; never NULL */
+    enum kind kind : 3;
+    enum value_format value : 3;
+    enum kind rule_kind : 3; /* what the rules said when the record was made; KINDS: not known */
+    bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
+    enum wakes wakes : 2;
+    bool declared : 1;      /* ... and that its kind is what the rule says */
+    bool has_key : 1;       /* which is not the name */
+    bool dirty : 1;         /* it is in core.dirty_locks */
+    bool lingers : 1;       /* one claim is CACHED */
+    bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
+    bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
+    bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
+    bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
+    bool remote_waiters : 1; /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
+    unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last ... */
+    unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
+    unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
+    bool rounded : 1;       /* a round of it stands */
+    uint32_t limit;         /* kinds with permits: so many may hold it */
+    uint32_t linger_us;     /* LINGER_MAX_US at most */
+    uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
+    uint32_t claims_n;      /* claims on it */
+    uint32_t held_n, releasing_n; /* claims HELD, RELEASING, and ... */
+    uint32_t releases_sent_n;   /* ... RELEASING whose release is under way */
+    uint32_t cohort_passes;           /* grants here in a row */
+    int64_t cohort_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
+    uint32_t name_n, key_n; /* bytes */
+    char text[];            /* the name, and behind it the key, unless they are equal */
+};
+
+/*
+ * A million of each are a matter of memory: a claim that is held and its lock, with a name of 32 bytes, are what a held
+ * lock costs, besides 40 bytes in tables. The allocator adds 8 to each and rounds up to 16: 272 and 176. So fields lie
+ * in pairs that leave no gaps, what is of some states only shares its place, and neither grows unseen.
+ */
+_Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
+_Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
+_Static_assert(KINDS < 1 << 3 && VALUES <= 1 << 3 && WAKES <= 1 << 2, "a lock has room for each");
+_Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
+
+/* With has_key alone: it lies in front of the record. */
+static inline struct map_node *
+lock_key_node(struct lock *l)
+{
+    return (struct map_node *)(void *)l - 1;
+}
+
+static inline size_t
+lock_front_bytes(bool has_key)
+{
+    return has_key ? sizeof(struct map_node) : 0;
+}
+
+static inline bool
+lock_is(const struct lock *l, unsigned flags) /* any of them */
+{
+    return (kind_rows[l->kind].flags & flags) != 0;
+}
+
+static inline bool
+lock_has_queue(const struct lock *l)
+{
+    return l->queue->lock != NULL;
+}
+
+/* It may pass to the next one here while Redis has it; see handoff.c. */
+static inline bool
+lock_is_handed(const struct lock *l)
+{
+    return lock_is(l, KIND_F_HANDED) && !(lock_is(l, KIND_F_PERMITS) && l->limit > HANDOFF_PERMITS);
+}
+
+/* ... and stay for who comes, as the rule of its name says. A permit that is free is for whoever wants it elsewhere. */
+static inline bool
+lock_may_linger(const struct lock *l)
+{
+    return l->linger_us > 0 && lock_is(l, KIND_F_HANDED) && !lock_is(l, KIND_F_PERMITS);
+}
+
+static inline struct slice
+lock_name(const struct lock *l)
+{
+    return (struct slice){l->text, l->name_n};
+}
+
+static inline struct slice
+lock_key(const struct lock *l)
+{
+    return (struct slice){l->text + (l->has_key ? l->name_n : 0), l->key_n};
+}
+
+/* 0: nobody waits, so nothing will be said of it. */
+static inline uint64_t
+queue_id(const struct lock *l)
+{
+    return l->queue->by_id.number;
+}
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * locks.h -- names: their records and queues, attempts and breaks; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_LOCKS_H
+#define RLOCKD_CORE_LOCKS_H
+
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+
+struct claim;
+struct request;
+
+/* names.c */
+struct lock *lock_find(const struct core *c, struct slice name);
+/* ... and of its name the hash */
+struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
+struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
+struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
+struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
+struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec); /* NULL: no
+                         memory; number: of lock_find_number() */
+void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
+
+/* locks.c */
+struct queue *queue_find(const struct core *c, uint64_t id);
+enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
+void queue_init(struct queue *q);
+bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
+void lock_wake(struct core *c, struct lock *l);
+void lock_advance(struct core *c); /* goes on with the first that was woken; may free it */
+void queue_timer(struct core *c, const struct queue *q);
+void lock_hint(struct core *c, struct lock *l, bool confirmed);
+bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
+bool lock_has_room(const struct lock *l, bool shared, bool behind);
+struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
+void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
+bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
+void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
+enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
+void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
+void lock_drain(struct core *c, struct lock *l);
+void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
+void lock_free(struct core *c, struct lock *l);
+
+/* breaks.c */
+void lock_break(struct core *c, struct request *r);
+void lock_break_done(struct core *c, struct lock *l, const struct core_done *d);
+void lock_broken(struct core *c, struct lock *l); /* it was, or may have been, here or elsewhere */
+bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its holders; false: there is none left */
+
+/* attempts.c */
+void lock_try(struct core *c, struct lock *l, struct claim *next);
+void lock_attempt_succeeded(struct lock *l);
+void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
+void lock_released(struct core *c, struct lock *l, const struct core_done *d);
+
+static inline void
+lock_meet(struct core *c, struct lock *l)
+{
+    if (l->review != c->review.number) {
+        lock_join_review(c, l);
+    }
+}
+
+/* Others have their turn now: so many grants here in a row, or so much time, are enough. */
+static inline bool
+lock_cohort_is_over(const struct core *c, const struct lock *l)
+{
+    return l->cohort_passes >= c->conf.handoff_max || c->now_us - l->cohort_since_us >= c->conf.handoff_time_us;
+}
+
+#endif

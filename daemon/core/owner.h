@@ -1,0 +1,80 @@
+/*
+ * owner.h -- who may hold: users, sessions, owners; private to daemon/core.
+ *
+ * session  a session of the daemon
+ * owner    who holds: a session itself, or an OWNER id that any session may act for
+ */
+#ifndef RLOCKD_CORE_OWNER_H
+#define RLOCKD_CORE_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/times.h"
+
+/* Whose sessions these are, see users.c. */
+struct user {
+    uint64_t key;
+    uint64_t refs;        /* sessions and owners */
+    uint32_t sessions_n;
+    uint32_t blocked_n;   /* requests of its sessions that are `blocked` */
+    uint64_t claims_n;    /* of its owners */
+    UT_hash_handle hh;    /* core.users */
+};
+
+struct core_session {
+    uint64_t id;
+    struct user *user;     /* NULL: nobody's */
+    struct owner *owner;   /* itself as an owner; never NULL */
+    struct list requests;  /* request.session_node, in order of arrival */
+    struct list session_owners;      /* tie.session_node */
+    struct job job;        /* it has gone, and some ties are left */
+    uint32_t blocked_n;    /* requests that are `blocked` */
+    UT_hash_handle hh;     /* core.peers, until it has gone */
+};
+
+/*
+ * This session has used that named owner, which lives while it has requests or claims: so there are no more of them
+ * than sessions times owners that want or have something, each 64 bytes and 8 in the table.
+ */
+struct session_owner {
+    struct map_node by_pair; /* core.ties; its number is a keyed hash of both ids */
+    struct core_session *session;
+    struct owner *owner;
+    struct list session_node, owner_node;
+};
+
+struct owner {
+    uint64_t id;          /* never changes */
+    uint64_t redis_owner;      /* of its claims, see claim.number */
+    char *name;           /* owned, NUL not counted; NULL: a session's own owner */
+    size_t name_n;
+    uint64_t session;     /* that acted for it last */
+    struct user *user;    /* whose session used it first; NULL: nobody's */
+    struct list fifo;     /* request.fifo_node: requests begin in this order, see order.c */
+    struct list claims;   /* claim.owner_node */
+    struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
+    struct job job;       /* ... as long as there are some */
+    uint32_t grace_us;    /* the longest of its claims' locks, since it had none */
+    uint32_t claims_n;    /* on both lists */
+    struct list lost;     /* claim.lost_node: LOST, of leases that were asked for; the oldest first */
+    struct list loser_node; /* core.losers: there are some */
+    uint32_t lost_n;
+    uint32_t others_n;    /* on fifo: what is no LOCK */
+    uint32_t cached_n; /* ... of them CACHED: it had them last, and has nothing to do with them any more */
+    struct list session_owners;     /* tie.owner_node; named owners only */
+    struct list work;     /* in core.dirty_owners */
+    struct timer timer;   /* named, no session left: the end of its grace */
+    int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
+    bool ending;          /* releases what it has, takes no request any more */
+    struct graph_mark mark[GRAPHS];
+    UT_hash_handle hh;    /* core.owners; named owners that are not ending */
+};
+
+#endif

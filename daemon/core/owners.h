@@ -1,0 +1,54 @@
+/*
+ * owners.h -- what sessions and owners offer: who may hold, whose requests begin in which order, and what a user may have;
+ * private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_OWNERS_H
+#define RLOCKD_CORE_OWNERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/core/core.h"
+#include "daemon/core/owner.h"
+
+struct core;
+struct lock;
+struct request;
+
+/* owners.c */
+bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
+/* leaves one of its owners; false: none was left, it is freed */
+bool core_session_leave(struct core *c, struct core_session *p);
+struct core_session *core_session_find(struct core *c, uint64_t id);
+void core_session_eof(struct core *c, struct core_session *p);
+/* its oldest request is refused, if it waits */
+void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
+void core_session_gone(struct core *c, struct core_session *p);
+enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
+struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
+/* counts that of the lock, and what it asks for */
+void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
+void owner_timer(struct core *c, struct owner *o);
+struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
+void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
+void owner_wake(struct core *c, struct owner *o);
+void owner_advance(struct core *c, struct owner *o);
+
+/* order.c */
+struct request *order_next(const struct core *c, const struct owner *o); /* that may begin now; NULL: none may */
+void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
+
+/* users.c */
+bool user_enter(struct core *c, struct core_session *p, uint64_t key); /* false: no memory */
+void user_leave(struct core *c, struct core_session *p);
+void user_own(struct owner *o, struct user *u);                /* nobody's owner counts for u, from now on */
+void user_disown(struct core *c, struct owner *o);
+uint64_t user_claims(const struct owner *o); /* that its user has in all */
+void user_count_claim(const struct owner *o, int by);
+void user_count_blocked(const struct core_session *p, int by);
+/* One more, of a limit of all (0 = none), by a user that has `mine` of it; a refusal is counted. */
+bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
+struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has nothing */
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * request.h -- one LOCK, UNLOCK, RENEW or BREAK that is not answered yet; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_REQUEST_H
+#define RLOCKD_CORE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/core/core.h"
+#include "daemon/core/times.h"
+
+struct claim;
+struct core_session;
+struct lock;
+struct multilock;
+struct owner;
+
+struct request {
+    uint64_t id;
+    enum core_event_type verb;
+    struct core_session *session;
+    struct owner *owner;
+    struct claim *claim;    /* that it is about; counted in claim.refs. NULL: BREAK */
+    struct lock *lock;      /* BREAK */
+    struct list session_node;  /* peer.requests */
+    struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
+    struct list claim_node; /* claim.requests or queue.breaks */
+    struct list timing_out_node; /* queue.hurried */
+    struct list search_node; /* search.waits, search.roots */
+    struct list ask_node;    /* search.asks */
+    struct timer timer;
+    bool started;           /* request_run() has seen it */
+    bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
+    bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
+    bool once, full, fresh, shared, timing_out;
+    bool silent;            /* nobody hears the answer */
+    bool cancelled;         /* by CANCEL: its ticket goes with it */
+    bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
+    bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
+    uint64_t token;
+    uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
+    uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
+    uint64_t walk;          /* number of the last search for it over several daemons */
+    struct map_node by_wait; /* core.told_waits; its number is the serial */
+    bool told;              /* ... it is there: a trail names this wait */
+    int64_t arrived_us, due_us, lease_us, spec_lease_us;
+    int64_t ask_us;         /* next search for a deadlock over several daemons */
+    struct multilock *multilock;  /* one of several with one answer; NULL = by itself */
+    uint32_t part;          /* its place there */
+    bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
+    bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
+    bool uncounted;         /* granted for what was held already: there is nothing to give back */
+};
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * requests.h -- what is asked: how requests arrive, run, end, and end together; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_REQUESTS_H
+#define RLOCKD_CORE_REQUESTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/core/core.h"
+#include "daemon/core/request.h"
+
+struct core;
+
+/* requests.c */
+void request_arrive(struct core *c, const struct core_event *ev);
+void request_run(struct core *c, struct request *r);
+bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
+void request_timer(struct core *c, struct request *r);
+enum core_answer request_lock(struct core *c, struct core_session *p, const struct core_request *rq,
+                              struct request **out);
+enum core_answer request_held(struct core *c, struct core_session *p, const struct core_request *rq,
+                              enum core_event_type verb, struct request **out);
+void request_begin(struct core *c, struct request *r, bool in_order);
+/* One hold, by an UNLOCK that nobody hears about. False: no memory. */
+bool request_give_back(struct core *c, struct claim *cl, bool shared);
+
+/* request_ends.c */
+void request_grant(struct core *c, struct request *r);
+void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
+void request_drop(struct core *c, struct request *r);
+void request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops);
+struct core_reply request_refusal(const struct core *c, const struct core_request *rq, enum core_answer answer);
+void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
+void request_reply(struct core *c, const struct core_reply *rp);
+void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
+
+/* timing_out.c */
+void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
+void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
+void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
+void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
+
+/* multilock.c */
+void multilock_arrive(struct core *c, const struct core_event *ev);
+void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
+void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
+void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
+bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
+
+/* cancel.c */
+void cancel_arrives(struct core *c, struct core_session *p, const struct core_request *rq);
+
+#endif

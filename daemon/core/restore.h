@@ -1,0 +1,17 @@
+/*
+ * restore.h -- what the process before us has left; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_RESTORE_H
+#define RLOCKD_CORE_RESTORE_H
+
+#include "daemon/core/core.h"
+
+struct claim;
+struct lock;
+
+/* restore.c */
+void restore(struct core *c, struct core_restored *a);
+void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
+void claim_reached(struct core *c, struct claim *cl);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * times.h -- timers of records, and sums of times; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_TIMES_H
+#define RLOCKD_CORE_TIMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/heap.h"
+
+struct core;
+
+enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WAITER_POLL };
+
+struct timer {
+    struct heap_node node; /* core.timers; node.what: timer_kind */
+};
+
+bool timer_init(struct core *c, struct timer *t, enum timer_kind kind); /* false: no memory */
+void timer_fini(struct core *c, struct timer *t);
+void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
+int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */
+int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..BACKOFF_TIMES */
+
+static inline int64_t
+earlier(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static inline int64_t
+later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
+
+/* Within 0..most_us, which is short. */
+static inline uint32_t
+short_us(int64_t us, int64_t most_us)
+{
+    return (uint32_t)earlier(later(us, 0), most_us);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * waiter_polls.h -- does anybody wait elsewhere for what stays here? Private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_WAITER_POLLS_H
+#define RLOCKD_CORE_WAITER_POLLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/core/core.h"
+#include "daemon/core/times.h"
+
+struct lock;
+
+/* Whether somebody waits elsewhere for what stays here, see waiter_polls.c. */
+struct waiter_poll {
+    struct timer timer; /* the next one; or that the one in flight is not answered any more */
+    struct list todo;   /* queue.waiter_poll_node: to be asked about in this round, the first one next ... */
+    struct list seen;   /* ... and in the next one */
+    uint64_t op;        /* in flight; 0 = none */
+    uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids; whose locks it is asked about */
+    size_t n;
+    int64_t sent_us;    /* the last one */
+    uint64_t grants;    /* made here before it */
+};
+
+/* waiter_polls.c */
+void waiter_poll_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
+void waiter_poll_timer(struct core *c);
+void waiter_poll_done(struct core *c, const struct core_waiters_polled *d);
+void lock_wanted_elsewhere(struct core *c, struct lock *l); /* somebody there waits for it */
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * window.h -- operations in flight, each sort within its bound; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_WINDOW_H
+#define RLOCKD_CORE_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/heap.h"
+#include "daemon/core/claim.h"
+
+struct core;
+struct lock;
+struct request;
+
+/* Operations that come by the hundred thousand, each sort within a bound of its own: window.c. */
+enum window_sort {
+    WINDOW_RECLAIM, /* holds that Redis may have lost, asserted anew */
+    WINDOW_RENEW,   /* leases and places */
+    WINDOW_UNLOCK,  /* releases that a request waits for: the UNLOCK itself, or a LOCK of the same name */
+    WINDOW_RELEASE, /* all others: what an ended session, a passed lease or a loss left in Redis */
+    WINDOWS
+};
+
+struct window {
+    uint32_t n;          /* in flight */
+    struct heap waiting; /* claim.turn: whose lease ends first is first; releases in order of arrival */
+};
+
+/* window.c */
+uint32_t window_size(const struct core *c, enum window_sort sort);
+bool claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort); /* false: it waits for its turn now */
+void claim_waits(struct core *c, struct claim *cl, enum window_sort sort); /* for its turn, from now on */
+void claim_waits_not(struct core *c, struct claim *cl);   /* for its turn, if it did */
+void claim_waits_anew(struct core *c, struct claim *cl);  /* its deadline has changed: so has its turn, if it waits */
+enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
+void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
+bool windows_have_room(const struct core *c);             /* ... for some claim that waits for its turn */
+void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
+void windows_fini(struct core *c);                        /* no claim is left */
+
+#endif
