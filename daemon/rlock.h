@@ -41,15 +41,20 @@ struct rlock_run {
 };
 
 #define RLOCK_OWNER_BYTES 120
-#define RLOCK_GUARD_DIED (SIGRTMIN + 3) /* the process above has died: the command must end */
+/*
+ * A user's signal on its way from the guard down to the inner process: a number of its own, for the inner process gets
+ * what is sent to the process group as well, and signals of one number merge. Of that it hears nothing.
+ */
+#define RLOCK_RELAYED(sig) (SIGRTMIN + (sig))
+#define RLOCK_GUARD_DIED RLOCK_RELAYED(0) /* the process above has died: the command must end */
 
 /* Runs the command while the lock is held; returns what rlock ends with. */
 int rlock_run(const struct rlock_run *r);
 
-/* The inner process of that: rlock_signals() are blocked, the command gets `mask`. */
+/* The inner process of that: both sets of rlock_signals() are blocked, the command gets `mask`. */
 int rlock_inner(const struct rlock_run *r, const sigset_t *mask);
 
-/* All that are passed on to the command, and CHLD. */
-void rlock_signals(sigset_t *set);
+/* What the guard hears, and passes on to the command; what the other two hear. Both with CHLD. */
+void rlock_signals(sigset_t *users, sigset_t *relayed);
 
 #endif

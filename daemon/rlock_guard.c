@@ -73,20 +73,16 @@ next_ended(const struct rlock_run *want, int status)
     return RLOCK_SIGNAL + WTERMSIG(status);
 }
 
-/*
- * Forwards signals to the child, RLOCK_GUARD_DIED included; but none that the kernel sent to the process group (the
- * terminal's): the inner process is in it.
- */
+/* Forwards signals to the child, RLOCK_GUARD_DIED included. */
 static int
 watch(const struct rlock_run *want, pid_t next, const sigset_t *signals)
 {
     for (;;) {
-        siginfo_t si;
-        int sig = sigwaitinfo(signals, &si), status;
+        int sig = sigwaitinfo(signals, NULL), status;
         pid_t pid;
 
-        if (sig > 0 && sig != SIGCHLD && si.si_code <= 0) {
-            kill(next, sig);
+        if (sig > 0 && sig != SIGCHLD) {
+            kill(next, sig < SIGRTMIN ? RLOCK_RELAYED(sig) : sig);
         }
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
             if (pid == next) {
@@ -157,8 +153,8 @@ rlock_run(const struct rlock_run *asked)
 {
     struct rlock_run want = *asked;
     char owner[RLOCK_OWNER_BYTES];
-    sigset_t signals, blocked, mask;
-    pid_t group = getpgrp(), state_store;
+    sigset_t users, relayed, blocked, mask;
+    pid_t group = getpgrp(), keeper;
 
     if (!draw_owner(owner)) {
         fprintf(stderr, "rlock: %s: no random bytes\n", want.name);
@@ -167,18 +163,18 @@ rlock_run(const struct rlock_run *asked)
     want.owner = owner;
     tree_adopt();
     signal(SIGCHLD, SIG_DFL);
-    rlock_signals(&signals);
+    rlock_signals(&users, &relayed);
     /* Under `stty tostop` a message from the background would stop us with the work undone; blocked, it is written. */
-    blocked = signals;
+    sigorset(&blocked, &users, &relayed);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &mask);
-    state_store = fork_next(&want);
-    if (state_store < 0) {
+    keeper = fork_next(&want);
+    if (keeper < 0) {
         return RLOCK_NO_EXEC;
     }
-    if (state_store == 0) {
+    if (keeper == 0) {
         tree_adopt();
-        exit(keep(&want, group, &signals, &mask));
+        exit(keep(&want, group, &relayed, &mask));
     }
-    return watch(&want, state_store, &signals);
+    return watch(&want, keeper, &users);
 }

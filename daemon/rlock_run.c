@@ -36,7 +36,7 @@ static int
 take_signals(struct run *r)
 {
     struct signalfd_siginfo si;
-    int told = 0;
+    int told = 0, sig;
 
     while (read(r->signals, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
         if (si.ssi_signo == SIGCHLD) {
@@ -46,9 +46,10 @@ take_signals(struct run *r)
             r->orphan = true;
             continue;
         }
-        child_signal(&r->child, (int)si.ssi_signo);
-        if (si.ssi_signo != SIGWINCH && (told == 0 || told == SIGTSTP)) {
-            told = (int)si.ssi_signo;
+        sig = (int)si.ssi_signo - RLOCK_RELAYED(0);
+        child_signal(&r->child, sig);
+        if (sig != SIGWINCH && (told == 0 || told == SIGTSTP)) {
+            told = sig;
         }
     }
     return told;
@@ -243,13 +244,15 @@ attend(struct run *r)
 }
 
 void
-rlock_signals(sigset_t *set)
+rlock_signals(sigset_t *users, sigset_t *relayed)
 {
-    sigemptyset(set);
-    sigaddset(set, SIGCHLD);
-    sigaddset(set, RLOCK_GUARD_DIED);
+    sigemptyset(users);
+    sigaddset(users, SIGCHLD);
+    *relayed = *users;
+    sigaddset(relayed, RLOCK_GUARD_DIED);
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++) {
-        sigaddset(set, forwarded[i]);
+        sigaddset(users, forwarded[i]);
+        sigaddset(relayed, RLOCK_RELAYED(forwarded[i]));
     }
 }
 
@@ -259,13 +262,13 @@ rlock_inner(const struct rlock_run *want, const sigset_t *mask)
     struct run r = {.want = want, .lock = {.fd = -1}, .ears = {.fd = -1}, .signals = -1, .until_us = NEVER,
                     .told_us = NEVER, .beat_us = NEVER, .retry_us = NEVER, .mask = *mask, .addr = want->at.addr,
                     .is_unix = strncmp(want->at.addr, "tcp:", 4) != 0};
-    sigset_t ours;
+    sigset_t users, relayed;
     int end;
 
     tree_adopt();
     hold_set_grace(&r);
-    rlock_signals(&ours);
-    r.signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    rlock_signals(&users, &relayed);
+    r.signals = signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r.signals < 0) {
         run_say(&r, "signalfd", strerror(errno));
         return RLOCK_UNREACHABLE;

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import harness
@@ -217,6 +218,26 @@ class Holding(Rlock):
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(harness.DEADLINE), 143)
         self.free("x")
+
+    HEARS = ("import signal\n"
+             "heard = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT}\n"
+             "signal.pthread_sigmask(signal.SIG_BLOCK, heard)\n"
+             "print('ready', flush=True)\n"
+             "while True:\n"
+             "    print(signal.sigwait(heard).name, flush=True)\n")
+
+    def test_a_signal_to_the_process_group_comes_once(self):
+        """USR2 goes to one process: a second USR1 would come before it. In 20 rounds, for signals can merge."""
+        self.start_daemon()
+        p = self.spawn("run", "x", "--", sys.executable, "-c", self.HEARS, process_group=0)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        for _ in range(20):
+            os.killpg(p.pid, signal.SIGUSR1)
+            self.assertEqual(p.stdout.readline(), b"SIGUSR1\n")
+            p.send_signal(signal.SIGUSR2)
+            self.assertEqual(p.stdout.readline(), b"SIGUSR2\n")
+        p.terminate()
+        self.assertEqual(p.wait(harness.DEADLINE), 143)
 
     def test_signals_that_the_test_ignores_reach_what_it_starts(self):
         """`nohup make check &`: the shell has us ignore them, and an ignored signal stays so over exec."""
@@ -497,6 +518,30 @@ class OnATerminal(Rlock):
         self.assertEqual(t.end(), 0)
         with open(out) as f:
             self.assertEqual(f.read(), "heard hello\n")
+
+    def test_keys_with_its_output_elsewhere(self):
+        """The terminal is ours then, and its signals come to our process group: each is passed on once."""
+        self.start_daemon()
+        out = os.path.join(self.dir, "out")
+        t = Terminal(["sh", "-c", "exec %s -s %s run x -- %s -c \"$0\" >%s" % (RLOCK, self.d.addr, sys.executable, out),
+                      Holding.HEARS], self.dir)
+        heard = ["ready\n"]
+
+        def all_heard():
+            """each key was heard once"""
+            if not os.path.exists(out):
+                return False
+            with open(out) as f:
+                return f.read() == "".join(heard)
+
+        for _ in range(20):
+            for key, name in ("\x03", "SIGINT\n"), ("\x1c", "SIGQUIT\n"):
+                until(all_heard)
+                t.type(key)
+                heard.append(name)
+        until(all_heard)
+        os.kill(t.pid, signal.SIGTERM)
+        self.assertEqual(t.end(), 143)
 
     def test_stop_and_go_on(self):
         self.start_daemon()
