@@ -211,11 +211,18 @@ after_pause(struct run *r)
     }
 }
 
-/* What is left of a command that was told to end has as long as that had; then it is killed, and only then unlocked. */
+/*
+ * What is left of a command that was told to end has as long as that had, unless the guard or the keeper dies; then it
+ * is killed, and only then unlocked.
+ */
 static void
 end_rest(struct run *r)
 {
-    if (!tree_wait(r->orphan || r->kill_us == NEVER ? 0 : r->kill_us) && !tree_kill()) {
+    while (!r->orphan && r->kill_us != NEVER && clock_now_us() < r->kill_us && !tree_reap()) {
+        wait_some(r, r->kill_us);
+        take_signals(r);
+    }
+    if (!tree_kill()) {
         run_say(r, "some processes of the command cannot be killed", "");
     }
 }

@@ -43,8 +43,8 @@ tree_signal_kill(void)
     }
 }
 
-static bool
-reap(void)
+bool
+tree_reap(void)
 {
     pid_t pid;
 
@@ -54,33 +54,17 @@ reap(void)
     return pid < 0 && errno == ECHILD; /* pid 0: children are left, errno is an older one */
 }
 
-/* True: no child is left. */
-static bool
-end_until(int64_t deadline_us, bool force)
-{
-    int64_t now_us = clock_now_us();
-
-    while (!reap()) {
-        if (now_us >= deadline_us) {
-            return false;
-        }
-        if (force) {
-            tree_signal_kill();
-        }
-        (void)poll(NULL, 0, LOOK_MS);
-        now_us = clock_now_us();
-    }
-    return true;
-}
-
-bool
-tree_wait(int64_t deadline_us)
-{
-    return end_until(deadline_us, false);
-}
-
 bool
 tree_kill(void)
 {
-    return end_until(clock_now_us() + KILL_US, true);
+    int64_t deadline_us = clock_now_us() + KILL_US;
+
+    while (!tree_reap()) {
+        if (clock_now_us() >= deadline_us) {
+            return false;
+        }
+        tree_signal_kill();
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return true;
 }

@@ -5,7 +5,6 @@
 #define RLOCKD_RLOCK_TREE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /* Makes this process a subreaper: orphaned descendants become its children (or those of a nearer subreaper). */
 void tree_adopt(void);
@@ -13,8 +12,8 @@ void tree_adopt(void);
 /* Sends KILL to every child; its children become ours, see tree_adopt(). */
 void tree_signal_kill(void);
 
-/* Reaps until no child is left. False: some are left at the deadline. */
-bool tree_wait(int64_t deadline_us);
+/* Reaps the children that have ended. True: none is left. */
+bool tree_reap(void);
 
 /* KILL until no child is left, 5 s at most. False: some are left; we may not kill another user's process. */
 bool tree_kill(void);

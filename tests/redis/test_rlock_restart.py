@@ -312,6 +312,22 @@ class Killed(World):
         self.ends(p, 79)
         self.assertEqual([pid for pid in tree if alive(pid)], [])
 
+    def test_while_what_is_left_of_a_lost_lock_may_end(self):
+        """The command has ended and its background process has a minute: without rlock it has none."""
+        self.start(conf="rules: [{ match: '*', lease: 10m }]\n")
+        for victim in (0, 1):
+            p = self.spawn("setsid sh -c 'trap \"\" TERM; echo ready; sleep 1000; sleep 1000' & wait",
+                           "--kill-after", "60s")
+            self.assertEqual(p.stdout.readline(), b"ready\n")
+            line = self.line(p)
+            command = children(line[-1])[0]
+            left = [pid for pid in self.tree(p.pid) if pid not in (*line, command)]
+            self.assertEqual(self.d.cmd("BREAK", "x"), 1)
+            until(lambda: not alive(command))
+            self.assertEqual([pid for pid in left if not alive(pid)], [])
+            os.kill(line[victim], signal.SIGKILL)
+            until(lambda: not [pid for pid in left if alive(pid)])
+
     def test_a_daemon_that_it_has_started_stays(self):
         """Where the command ends by itself, what it has left behind is meant to stay."""
         self.start()
