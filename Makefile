@@ -7,7 +7,7 @@ V       ?=
 CFLAGS  ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
 PREFIX  ?= /usr
 SYSCONF ?= /etc
-PKGS    := libevent_core libevent_extra hiredis yaml-0.1 libsystemd
+PKGS    := libevent_core libevent_extra hiredis yaml-0.1 libsystemd libcrypto
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 CPPFLAGS += -I. -I$(B)

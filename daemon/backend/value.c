@@ -4,6 +4,7 @@
 #include "daemon/backend/value.h"
 
 #include <assert.h>
+#include <openssl/evp.h>
 #include <string.h>
 
 static char *
@@ -47,34 +48,22 @@ print_uuid(const unsigned char b[16], char *out)
 }
 
 static size_t
-print_64(const unsigned char b[16], const char *last_two, char *out)
-{
-    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    size_t n = 0;
-
-    for (unsigned i = 0; i < 22; i++) { /* 22 digits of 6 bits hold 128 bits, the last four of them zero */
-        unsigned bit = i * 6, v = (unsigned)b[bit / 8] << 8 | (bit / 8 + 1 < 16 ? b[bit / 8 + 1] : 0U);
-
-        v = v >> (10 - bit % 8) & 63;
-        out[n++] = v < 62 ? first[v] : last_two[v - 62];
-    }
-    out[n] = '\0';
-    return n;
-}
-
-static size_t
 print_base64(const unsigned char b[16], char *out)
 {
-    size_t n = print_64(b, "+/", out);
-
-    memcpy(out + n, "==", 3);
-    return n + 2;
+    return (size_t)EVP_EncodeBlock((unsigned char *)out, b, 16);
 }
 
+/* The digits of RFC 4648's section 5, and no padding. */
 static size_t
 print_base64_url(const unsigned char b[16], char *out)
 {
-    return print_64(b, "-_", out);
+    size_t n = print_base64(b, out) - 2;
+
+    for (size_t i = 0; i < n; i++) {
+        out[i] = out[i] == '+' ? '-' : out[i] == '/' ? '_' : out[i];
+    }
+    out[n] = '\0';
+    return n;
 }
 
 static size_t (*const printers[VALUES])(const unsigned char b[16], char *out) = {

@@ -8,8 +8,8 @@
  */
 #include "daemon/serve/commands_private.h"
 
+#include "daemon/backend/sha1.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/sha1.h"
 #include "daemon/serve/front.h"
 
 static size_t

@@ -10,8 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "daemon/backend/sha1.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/sha1.h"
 #include "daemon/base/units.h"
 #include "proto/options.h"
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "daemon/backend/call.h"
-#include "daemon/base/sha1.h"
+#include "daemon/backend/sha1.h"
 #include "tests/sim/redis.h"
 
 #define UUID "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64"

@@ -10,7 +10,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/epoch.h"
 #include "daemon/backend/link.h"
-#include "daemon/base/sha1.h"
+#include "daemon/backend/sha1.h"
 #include "tests/sim/redis.h"
 #include "tests/unit/rng.h"
 

@@ -3,7 +3,7 @@
  * connections.
  */
 #include "daemon/backend/call.h"
-#include "daemon/base/sha1.h"
+#include "daemon/backend/sha1.h"
 #include "tests/sim/sim.h"
 
 /* Those of a verb and a kind first. */

@@ -10,7 +10,7 @@
 #include <lualib.h>
 #include <stdlib.h>
 
-#include "daemon/base/sha1.h"
+#include "daemon/backend/sha1.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/lua.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/backend/sha1.h"
 #include "daemon/base/buf.h"
-#include "daemon/base/sha1.h"
 #include "tests/sim/inside.h"
 
 static void

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/base/sha1.h"
+#include "daemon/backend/sha1.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/lua.h"
 

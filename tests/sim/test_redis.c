@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/sha1.h"
 #include "daemon/base/buf.h"
-#include "daemon/base/sha1.h"
 #include "tests/sim/redis.h"
 #include "tests/unit/rng.h"
 

@@ -1,16 +1,16 @@
 /*
- * sha1.h -- the SHA-1 of a text (RFC 3174), which is how Redis names a script.
+ * sha1.h -- the SHA-1 of a text (FIPS 180), which is how Redis names a script.
  *
  * Only to tell known texts apart: SHA-1 protects against nobody who wants to deceive.
  */
-#ifndef RLOCKD_BASE_SHA1_H
-#define RLOCKD_BASE_SHA1_H
+#ifndef RLOCKD_BACKEND_SHA1_H
+#define RLOCKD_BACKEND_SHA1_H
 
 #include "daemon/base/slice.h"
 
 #define SHA1_HEX_BYTES 40
 
-/* 40 lower-case hexadecimal digits and a NUL. */
+/* 40 lower-case hexadecimal digits and a NUL; "" without memory. */
 void sha1_hex(struct slice text, char out[SHA1_HEX_BYTES + 1]);
 
 #endif
