@@ -173,16 +173,30 @@ class Readme(Case):
         tested = {"console", "sh", "text", "python", "js", "sql", "yaml"}
         self.assertEqual({language for language, _, _ in BLOCKS} - tested, set())
 
+    def test_contributing_names_files_that_exist(self):
+        """A word in backquotes that begins with a room of ours is a path; capitals stand for a name, * for any."""
+        with open(os.path.join(harness.TOP, "CONTRIBUTING.md")) as f:
+            text = f.read()
+        paths = set(re.findall(r"`((?:daemon|proto|conf|scripts|tests)/[\w./*-]+)", text))
+        self.assertGreater(len(paths), 50)
+        for path in paths:
+            pattern = re.sub(r"[A-Z]{4,}(?=\.)", "*", path)
+            if not path.endswith(".md"):
+                self.assertTrue(glob.glob(os.path.join(harness.TOP, pattern)), path)
+        self.commands_and_files_exist(text)
+
     def test_commands_and_files_exist(self):
         with open(os.path.join(harness.TOP, "README.md")) as f:
-            text = f.read()
-        rules = glob.glob(os.path.join(harness.TOP, "tests", "*", "rules.mk"))
+            self.commands_and_files_exist(f.read())
+
+    def commands_and_files_exist(self, text):
+        rules = glob.glob(os.path.join(harness.TOP, "tests", "*", "*.mk"))
         makefile = ""
         for path in [os.path.join(harness.TOP, "Makefile"), *rules]:
             with open(path) as f:
                 makefile += f.read()
-        for target in set(re.findall(r"(?:^    |`|sudo )make (\w+)", text, re.M)):
-            self.assertRegex(makefile, r"(?m)^%s:" % target)
+        for target in set(re.findall(r"(?:^    |`|sudo )make ([\w-]+)", text, re.M)):
+            self.assertTrue(re.search(r"(?m)^%s:" % target, makefile), target)
         for path in re.findall(r"\]\(([^)#:]+)\)", text):
             self.assertTrue(os.path.exists(os.path.join(harness.TOP, path)), path)
 
