@@ -3,12 +3,9 @@
  *
  * Owns the core, the backend, the sessions' lists and the one timer. Does not
  * read, write or parse. All times are clock_now_us(). What a turn of the loop does, and in which order, is in turn.c.
- *
- * I1  The core is stepped by engine_step() alone, and never from inside a step: the sink only notes.
  */
 #include "daemon/serve/engine.h"
 
-#include <assert.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,16 +118,6 @@ sink(void *ctx, const struct core_action *a)
     }
 }
 
-void
-engine_step(struct engine *e, const struct core_event *ev)
-{
-    assert(!e->stepping);
-    e->stepping = true;
-    e->steps_n++;
-    core_step(e->core, clock_now_us(), ev);
-    e->stepping = false;
-}
-
 /* ---- what the backend tells ---- */
 
 static void
@@ -212,56 +199,6 @@ set_limits(struct engine *e, const struct conf *cf)
 
     e->limits = (struct reader_limits){line, line, (unsigned)larger(e->limits.words, cf->limit_words)};
     e->limits_unauthed = (struct reader_limits){unauthed, unauthed, (unsigned)cf->limit_words};
-}
-
-/* What the rules say; the key is put behind those that are in the buffer, which may move while it grows. */
-static void
-add_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
-{
-    const struct conf_locks *cl = conf_locks_for(e->conf, name);
-    size_t from = keys->n;
-
-    conf_key_of(cl, name, keys);
-    *spec = (struct core_spec){
-        .kind = cl->kind,
-        .rule_kind = cl->kind,
-        .value = cl->value,
-        .limit = (uint32_t)cl->limit,
-        .linger_us = cl->linger_us,
-        .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
-        .tracking = cl->tracking,
-        .wakes = cl->wakes,
-        .declared = true,
-        .waiters_max = (uint32_t)cl->waiters,
-        .lease_us = cl->lease_us,
-        .owner_grace_us = cl->owner_grace_us,
-        .queue_grace_us = cl->queue_grace_us,
-        .key = {keys->p + from, keys->n - from},
-    };
-}
-
-void
-engine_spec(struct engine *e, struct slice name, struct core_spec *spec)
-{
-    buf_clear(&e->key, e->key.room);
-    add_spec(e, name, spec, &e->key);
-}
-
-bool
-engine_specs(struct engine *e, struct core_request *rq, size_t n)
-{
-    const char *key;
-    size_t i;
-
-    buf_clear(&e->key, e->key.room);
-    for (i = 0; i < n; i++) {
-        add_spec(e, rq[i].name, &rq[i].spec, &e->key);
-    }
-    for (i = 0, key = e->key.p; i < n && !e->key.failed; i++) {
-        rq[i].spec.key.p = key; /* where it is now that all are there */
-        key += rq[i].spec.key.n;
-    }
-    return !e->key.failed;
 }
 
 void

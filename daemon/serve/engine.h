@@ -96,7 +96,7 @@ struct engine {
 struct engine *engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160]);
 void engine_free(struct engine **e);
 
-/* One event into the core, at the time it is now. */
+/* step.c: one event into the core, at the time it is now. */
 void engine_step(struct engine *e, const struct core_event *ev);
 
 /*
