@@ -109,10 +109,6 @@ void tree_free(struct tree *t);
 bool info_is_table(struct slice section);
 enum cmd_result info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max);
 
-/* lists.c: the session that came next after this id, 0 = the first; NULL: none did. Ids rise. */
-struct session *session_after(struct engine *e, uint64_t id);
-uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = nobody is there */
-
 /* lists.c: so many records with names to be compared with the glob are one step of a listing. */
 unsigned look_step_records(struct slice glob);
 

@@ -29,31 +29,6 @@ struct list_work {
     char glob[];
 };
 
-struct session *
-session_after(struct engine *e, uint64_t id)
-{
-    struct session *s = id != 0 ? session_find(e, id) : NULL;
-    struct list *node;
-
-    if (s != NULL && !s->closed) {
-        node = s->node.next;
-        return node != &e->sessions ? container_of(node, struct session, node) : NULL;
-    }
-    for (node = e->sessions.next; node != &e->sessions; node = node->next) {
-        s = container_of(node, struct session, node);
-        if (s->id > id) {
-            return s;
-        }
-    }
-    return NULL;
-}
-
-uint64_t
-session_newest(const struct engine *e)
-{
-    return list_empty(&e->sessions) ? 0 : container_of(e->sessions.prev, struct session, node)->id;
-}
-
 /* To a box that pieces_end() said. */
 static void
 add_row(struct list_work *l, const struct fields *f, struct outbox *box)

@@ -182,29 +182,6 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     return s;
 }
 
-struct session *
-session_find(struct engine *e, uint64_t id)
-{
-    struct session *s = NULL;
-
-    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_id(id), s);
-    return s;
-}
-
-void
-session_wake(struct session *s)
-{
-    if (s->closed) {
-        return;
-    }
-    if (!list_linked(&s->ready_node)) {
-        list_push_back(&s->engine->ready, &s->ready_node);
-    }
-    if (!list_linked(&s->write_node)) {
-        list_push_back(&s->engine->writing, &s->write_node);
-    }
-}
-
 /* ---- the end ---- */
 
 /* close() with unread input would reset a TCP connection, and the reset could overtake our last words. */
@@ -382,20 +359,6 @@ run_requests(struct session *s, unsigned budget)
         }
     }
     return budget;
-}
-
-void
-session_lose_peer(struct session *s)
-{
-    s->mute = s->hangup = s->readable = true;
-    session_wake(s);
-}
-
-void
-session_orphan(struct session *s)
-{
-    s->orphan = true;
-    session_lose_peer(s);
 }
 
 /* Hands what came to the reader; it stays in engine.scratch until reader_keep(). */

@@ -111,20 +111,31 @@ struct session {
     void *subscriptions;       /* owned by pubsub; NULL = none */
 };
 
-/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
-struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
+/* ---- sessions.c ---- */
 
 /* By id; NULL when it has gone. */
 struct session *session_find(struct engine *e, uint64_t id);
 
-/* Ends it now: the core is told, output not yet written is given one last try, memory goes at the end of the turn. */
-void session_close(struct session *s, enum close_reason reason);
+/* The session that came next after this id, 0 = the first; NULL: none did. Ids rise. */
+struct session *session_after(struct engine *e, uint64_t id);
+uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = nobody is there */
+
+/* It has its turns soon: to hand something in, and to write. */
+void session_wake(struct session *s);
 
 /* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
 void session_orphan(struct session *s);
 
 /* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
 void session_lose_peer(struct session *s);
+
+/* ---- session.c and others ---- */
+
+/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
+struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
+
+/* Ends it now: the core is told, output not yet written is given one last try, memory goes at the end of the turn. */
+void session_close(struct session *s, enum close_reason reason);
 
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
@@ -161,8 +172,5 @@ void session_overdue(struct session *s);
 
 /* Frees a closed session; from the end of the turn. */
 void session_free(struct session *s);
-
-/* It has its turns soon: to hand something in, and to write. */
-void session_wake(struct session *s);
 
 #endif

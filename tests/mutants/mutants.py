@@ -989,7 +989,7 @@ MUTANTS = [
            ["unit:test_listing"]),
     Mutant("R271", "a long answer is one block", "daemon/serve/pieces.c",
            "last->bytes.n < full", "last->bytes.n < full * 1024", ["unit:test_listing"]),
-    Mutant("R272", "who was cut short hears nothing until he may ask again", "daemon/serve/session.c",
+    Mutant("R272", "who was cut short hears nothing until he may ask again", "daemon/serve/sessions.c",
            "    if (!list_linked(&s->write_node)) {",
            "    if (!list_linked(&s->write_node) && (s->heard || s->ready_node.next == &s->engine->ready)) {",
            ["unit:test_session_turn"]),

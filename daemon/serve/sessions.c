@@ -1,0 +1,69 @@
+/*
+ * sessions.c -- all sessions of the engine: found by id, walked in their order, and woken for their turns.
+ *
+ * Owns nothing. Called from every floor of the room; calls none of them. Waking only notes that there is something to
+ * do: the work is done in the turn.
+ */
+#include "daemon/serve/session.h"
+
+struct session *
+session_find(struct engine *e, uint64_t id)
+{
+    struct session *s = NULL;
+
+    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_id(id), s);
+    return s;
+}
+
+struct session *
+session_after(struct engine *e, uint64_t id)
+{
+    struct session *s = id != 0 ? session_find(e, id) : NULL;
+    struct list *node;
+
+    if (s != NULL && !s->closed) {
+        node = s->node.next;
+        return node != &e->sessions ? container_of(node, struct session, node) : NULL;
+    }
+    for (node = e->sessions.next; node != &e->sessions; node = node->next) {
+        s = container_of(node, struct session, node);
+        if (s->id > id) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+uint64_t
+session_newest(const struct engine *e)
+{
+    return list_empty(&e->sessions) ? 0 : container_of(e->sessions.prev, struct session, node)->id;
+}
+
+void
+session_wake(struct session *s)
+{
+    if (s->closed) {
+        return;
+    }
+    if (!list_linked(&s->ready_node)) {
+        list_push_back(&s->engine->ready, &s->ready_node);
+    }
+    if (!list_linked(&s->write_node)) {
+        list_push_back(&s->engine->writing, &s->write_node);
+    }
+}
+
+void
+session_lose_peer(struct session *s)
+{
+    s->mute = s->hangup = s->readable = true;
+    session_wake(s);
+}
+
+void
+session_orphan(struct session *s)
+{
+    s->orphan = true;
+    session_lose_peer(s);
+}
