@@ -9,109 +9,16 @@
 #include "daemon/serve/commands.h"
 
 #include <assert.h>
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
-
-#define SHOWN_BYTES 128 /* of what an unknown command said, as in Redis */
 
 static cmd_fn *const handlers[COMMANDS] = {
 #define COMMAND(name, least, most, role, when, handler, group, usage, summary) [CMD_##name] = cmd_##handler,
 #include "proto/commands.def"
 #undef COMMAND
 };
-
-void
-command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES])
-{
-    size_t i;
-
-    for (i = 0; command_rows[id].name[i] != '\0'; i++) {
-        assert(i + 1 < COMMAND_NAME_BYTES);
-        out[i] = (char)tolower((unsigned char)command_rows[id].name[i]);
-    }
-    out[i] = '\0';
-}
-
-void
-command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES])
-{
-    const struct command_row *row = &command_rows[id];
-    int n = snprintf(out, COMMAND_USAGE_BYTES, "%s%s%s", row->name, row->usage[0] != '\0' ? " " : "", row->usage);
-
-    assert(n > 0 && n < COMMAND_USAGE_BYTES);
-}
-
-void
-command_note_refusal(struct session *s, struct slice command, const char *reason)
-{
-    struct slice shown = {command.p, command.n < SHOWN_BYTES ? command.n : SHOWN_BYTES};
-
-    s->engine->metrics.front_refused++;
-    log_event(s->engine->log, LOG_INFO, "front", "refused", "command", LOG_B(shown), "session", LOG_N(s->id), "lib",
-              LOG_S(s->lib_name != NULL ? s->lib_name : ""), "reason", LOG_S(reason), NULL);
-}
-
-void
-command_refuse_subcommand(struct cmd *c)
-{
-    struct slice sub = c->words->word[1];
-    char reason[64];
-
-    snprintf(reason, sizeof(reason), "unknown subcommand '%.*s'", sub.n < 32 ? (int)sub.n : 32, sub.p);
-    command_note_refusal(c->session, c->words->word[0], reason);
-    writer_error(c->out, ERR_SYNTAX, "unknown subcommand '%.*s'. Try %s HELP.",
-                 sub.n < SHOWN_BYTES ? (int)sub.n : SHOWN_BYTES, sub.p, command_rows[c->id].name);
-}
-
-size_t
-command_answer_bytes_max(const struct cmd *c)
-{
-    return ANSWER_TIMES_OUTPUT * (size_t)c->session->engine->conf->limit_output_bytes;
-}
-
-bool
-command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n)
-{
-    const struct engine *e = c->session->engine;
-    enum kind kind;
-
-    for (unsigned i = 0; i < n; i++) {
-        if (name[i].n > (size_t)e->conf->limit_name_bytes && !core_knows(e->core, name[i], &kind)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool
-command_check_name(struct cmd *c)
-{
-    int64_t bytes_max = c->session->engine->conf->limit_name_bytes;
-    char usage[COMMAND_USAGE_BYTES];
-
-    if (c->words->word[1].n >= 1 && command_names_allowed(c, &c->words->word[1], 1)) {
-        return true;
-    }
-    command_print_usage(c->id, usage);
-    writer_error(c->out, ERR_SYNTAX, "a name has 1 to %" PRId64 " bytes; usage: %s", bytes_max, usage);
-    return false;
-}
-
-void
-command_subcommand_help(struct cmd *c)
-{
-    char usage[COMMAND_USAGE_BYTES];
-
-    command_print_usage(c->id, usage);
-    writer_array(c->out, 2);
-    writer_simple(c->out, usage);
-    writer_simple(c->out, command_rows[c->id].summary);
-}
 
 /* What a browser, or somebody who talks through one, sends as its first word. */
 static bool
@@ -123,12 +30,12 @@ is_cross_protocol(struct slice verb)
 static void
 refuse_unknown(const struct words *w, struct writer *out)
 {
-    char args[SHOWN_BYTES + 4 * READER_WORDS_MAX] = "";
+    char args[COMMAND_SHOWN_BYTES + 4 * READER_WORDS_MAX] = "";
     size_t n = 0;
     unsigned i;
 
-    for (i = 1; i < w->n && n < SHOWN_BYTES; i++) {
-        size_t show = w->word[i].n < SHOWN_BYTES - n ? w->word[i].n : SHOWN_BYTES - n;
+    for (i = 1; i < w->n && n < COMMAND_SHOWN_BYTES; i++) {
+        size_t show = w->word[i].n < COMMAND_SHOWN_BYTES - n ? w->word[i].n : COMMAND_SHOWN_BYTES - n;
         size_t j;
 
         args[n++] = '\'';
@@ -144,7 +51,7 @@ refuse_unknown(const struct words *w, struct writer *out)
     }
     args[n] = '\0';
     writer_error(out, ERR_UNKNOWN_COMMAND, "unknown command '%.*s', with args beginning with: %s",
-                 w->word[0].n < SHOWN_BYTES ? (int)w->word[0].n : SHOWN_BYTES, w->word[0].p, args);
+                 w->word[0].n < COMMAND_SHOWN_BYTES ? (int)w->word[0].n : COMMAND_SHOWN_BYTES, w->word[0].p, args);
 }
 
 static bool

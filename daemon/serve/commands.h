@@ -34,7 +34,7 @@ int command_admit(struct session *s, const struct words *w, struct writer *out, 
 /* Runs it. */
 enum cmd_result command_run(struct cmd *c);
 
-/* The core's reply as bytes (commands_lock.c); `out` writes into box, which hears what they rely on. */
+/* The core's reply as bytes (commands_reply.c); `out` writes into box, which hears what they rely on. */
 void command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r);
 
 /* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */

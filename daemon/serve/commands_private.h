@@ -10,11 +10,14 @@
 #define REDIS_VERSION_SPOKEN "7.2.0" /* whose connection commands we answer like; clients look at it */
 #define COMMAND_NAME_BYTES 32
 #define COMMAND_USAGE_BYTES 256
+#define COMMAND_SHOWN_BYTES 128 /* of what an unknown command said, as in Redis */
 #define CLIENT_WORD_BYTES_MAX 255
 #define CLIENT_LIB_BYTES (2 * CLIENT_WORD_BYTES_MAX + 2)
 #define OWNER_BYTES 64 /* "<uuid>:<number>" and some */
 
-/* commands.c: "lock"; "LOCK name [WAIT ...". */
+/* ---- commands_check.c ---- */
+
+/* "lock"; "LOCK name [WAIT ...". */
 void command_lower_name(enum command_id id, char out[COMMAND_NAME_BYTES]);
 void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
 
@@ -39,26 +42,33 @@ bool command_check_name(struct cmd *c);
 /* Each of the names is within the limit, or in use. */
 bool command_names_allowed(const struct cmd *c, const struct slice *name, unsigned n);
 
+/* CLIENT HELP and its like: usage and summary, as an array of lines. */
+void command_subcommand_help(struct cmd *c);
+
+/* ---- commands_reply.c ---- */
+
+/* The error row of a core answer; false for answers that are no errors. */
+bool command_core_error(enum core_answer answer, enum error_code *code);
+
+/* Such an error, with the usual text. */
+void command_write_error(struct writer *out, enum core_answer answer);
+
+/* "<uuid>:<number>", as Redis has it. */
+void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES]);
+
+/* ---- the commands ---- */
+
 /*
  * commands_lock.c: may the key that the request has by its rule be a lock's, or has it another one, which it is in use
  * under? False: the error is written.
  */
 bool command_check_key(struct cmd *c, const struct core_request *rq);
 
-/* CLIENT HELP and its like: usage and summary, as an array of lines. */
-void command_subcommand_help(struct cmd *c);
-
-/* commands_lock.c: the error row of a core answer; false for answers that are no errors. */
-bool command_core_error(enum core_answer answer, enum error_code *code);
-
 /* What every request to the core says that this command makes. */
 struct core_request command_request(const struct cmd *c, struct slice name);
 
 /* Ends a session; the one that asks still gets its answer. */
 void command_kill(struct session *victim, struct session *by);
-
-/* "<uuid>:<number>", as Redis has it. */
-void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES]);
 
 /*
  * commands_client.c: what a client says of itself. check: false with the error written (what = "Client names");

@@ -183,6 +183,14 @@ name_print(struct slice name, struct buf *out)
 }
 
 void
+name_quote(struct slice name, struct buf *out)
+{
+    buf_adds(out, "\"");
+    name_print(name, out);
+    buf_adds(out, "\"");
+}
+
+void
 table_init(struct table *t, size_t rows_max)
 {
     *t = (struct table){.rows_max = rows_max};

@@ -101,4 +101,7 @@ void span_print(int64_t ms, char out[24]);
 /* Escaped, cut after FIELD_NAME_SHOWN bytes (then with "..."). */
 void name_print(struct slice name, struct buf *out);
 
+/* The same between double quotes. */
+void name_quote(struct slice name, struct buf *out);
+
 #endif

@@ -1,0 +1,286 @@
+/*
+ * commands_reply.c -- a reply of the core as bytes.
+ *
+ * Owns the words of each answer. Calls no command: what the core grants by itself is written here as well as what it
+ * answers at once.
+ *
+ * This is the hot path: nothing is allocated for a grant.
+ */
+#include "daemon/serve/commands_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/base/clock.h"
+
+/* How each refusal of the core is said; `text` NULL = the usual text of its row. */
+static const struct {
+    bool error;
+    enum error_code code;
+    const char *text;
+} core_errors[CORE_ANSWERS] = {
+    [CORE_NOT_HELD] = {true, ERR_NOT_HELD, NULL},
+    [CORE_STALE] = {true, ERR_STALE, NULL},
+    [CORE_WAS_LOST] = {true, ERR_LOST, NULL},
+    [CORE_WRONG_KIND] = {true, ERR_WRONG_KIND, NULL},
+    [CORE_KEY_IN_USE] = {true, ERR_WRONG_KIND, NULL},
+    [CORE_DEADLOCK] = {true, ERR_DEADLOCK, NULL},
+    [CORE_TOO_MANY_WAITERS] = {true, ERR_LIMIT, "too many waiters"},
+    [CORE_TOO_MANY_LOCKS] = {true, ERR_LIMIT, "this owner holds or wants too many locks"},
+    [CORE_LOCKS_FULL] = {true, ERR_LIMIT, "too many locks, of all clients or of this user"},
+    [CORE_TOO_MANY_REQUESTS] = {true, ERR_LIMIT, "too many requests of this connection wait behind this one"},
+    [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
+    [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
+    [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
+    [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
+    [CORE_NO_MEMORY] = {true, ERR_LIMIT, "the daemon is out of memory"},
+};
+
+bool
+command_core_error(enum core_answer answer, enum error_code *code)
+{
+    *code = core_errors[answer].code;
+    return core_errors[answer].error;
+}
+
+void
+command_write_error(struct writer *out, enum core_answer answer)
+{
+    enum error_code code = core_errors[answer].code;
+
+    writer_error(out, code, "%s", core_errors[answer].text != NULL ? core_errors[answer].text : error_rows[code].text);
+}
+
+void
+owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES])
+{
+    snprintf(out, OWNER_BYTES, "%s:%" PRIu64, e->uuid, number);
+}
+
+/* ms: where "lease_ms" stands. */
+static void
+write_full(const struct engine *e, struct writer *out, const struct core_reply *r, struct fields_spot *ms)
+{
+    struct fields f = {.n = 0};
+    char owner[OWNER_BYTES];
+
+    owner_print(e, r->owner, owner);
+    fields_text(&f, "name", r->name);
+    fields_number(&f, "token", (int64_t)r->token);
+    fields_text(&f, "owner", slice_of(owner));
+    fields_text(&f, "kind", slice_of(kind_rows[r->kind].name));
+    fields_number(&f, "holds", r->holds);
+    fields_ms(&f, "lease_ms", r->lease_us);
+    fields_find(&f, ms);
+    fields_ms(&f, "waited_ms", r->waited_us);
+    fields_write_map(&f, out);
+}
+
+/* ---- the cycle of a deadlock ---- */
+
+#define HOPS_SHOWN 8
+
+static void
+add_hop_owner(struct buf *out, const struct core_hop *hop)
+{
+    if (hop->owner_name.n > 0) {
+        buf_adds(out, "owner ");
+        name_quote(hop->owner_name, out);
+    } else {
+        buf_printf(out, "session %" PRIu64, hop->owner);
+    }
+    if (hop->daemon.n > 0) {
+        buf_adds(out, " of daemon ");
+        name_print(hop->daemon, out);
+    }
+}
+
+/* A waits for "x", held by B, which waits for "y", held by A. */
+static void
+add_cycle(struct buf *out, const struct core_hop *hop, size_t n)
+{
+    size_t i;
+
+    add_hop_owner(out, &hop[0]);
+    buf_adds(out, " waits for ");
+    name_quote(hop[0].name, out);
+    for (i = 1; i < n && i < HOPS_SHOWN; i++) {
+        buf_adds(out, ", held by ");
+        add_hop_owner(out, &hop[i]);
+        buf_adds(out, ", which waits for ");
+        name_quote(hop[i].name, out);
+    }
+    if (i < n) {
+        buf_printf(out, ", and so on over %zu more owners", n - i);
+    }
+    buf_adds(out, ", held by ");
+    add_hop_owner(out, &hop[0]);
+}
+
+static void
+add_self(struct buf *out, const struct core_reply *r)
+{
+    if (r->hops == 1) {
+        add_hop_owner(out, &r->hop[0]);
+    } else {
+        buf_printf(out, "%s %" PRIu64, r->owner == r->session ? "session" : "owner", r->owner);
+    }
+    buf_adds(out, " already holds ");
+    name_quote(r->name, out);
+    buf_adds(out, " and would wait for itself");
+}
+
+/* One line, whatever the names: each is escaped and cut, and so is the cycle. */
+static void
+write_deadlock(struct writer *out, const struct core_reply *r)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    if (r->hops > 1) {
+        add_cycle(&text, r->hop, r->hops);
+    } else {
+        add_self(&text, r);
+    }
+    writer_error(out, ERR_DEADLOCK, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
+    buf_fini(&text);
+}
+
+/* Both names: one of them, or the rules, have to change. */
+static void
+write_key_in_use(struct writer *out, const struct core_reply *r)
+{
+    struct buf text;
+
+    buf_init(&text, 0);
+    name_quote(r->name, &text);
+    buf_adds(&text, " has a key in Redis that is in use by another name, ");
+    name_quote(r->other, &text);
+    writer_error(out, ERR_WRONG_KIND, "%.*s", (int)text.n, text.p == NULL ? "" : text.p);
+    buf_fini(&text);
+}
+
+/* ---- the core's reply as bytes ---- */
+
+/* Why Redis is away, as INFO redis has it; nothing while it is there. */
+static void
+add_reason(const struct engine *e, struct buf *text)
+{
+    struct backend_status st;
+
+    if (e->backend == NULL || e->redis_up) {
+        return;
+    }
+    backend_status(e->backend, &st);
+    if (st.last_error[0] != '\0') {
+        buf_printf(text, ": %s: %s", st.address, st.last_error);
+    }
+}
+
+/* `named`: of several names, this is the one it is about. */
+static void
+write_refusal(const struct engine *e, struct writer *out, const struct core_reply *r, bool named)
+{
+    enum error_code code = core_errors[r->answer].code;
+    const char *text = core_errors[r->answer].text;
+    struct buf name;
+
+    if (r->answer == CORE_DEADLOCK) {
+        write_deadlock(out, r);
+        return;
+    }
+    if (r->answer == CORE_KEY_IN_USE) {
+        write_key_in_use(out, r);
+        return;
+    }
+    buf_init(&name, 0);
+    if (r->answer == CORE_UNAVAILABLE) {
+        add_reason(e, &name);
+    }
+    if (named || r->answer == CORE_FORBIDDEN) {
+        buf_adds(&name, ": ");
+        name_quote(r->name, &name);
+    }
+    writer_error(out, code, "%s%.*s", text != NULL ? text : error_rows[code].text, (int)name.n,
+                 name.p == NULL ? "" : name.p);
+    buf_fini(&name);
+}
+
+/* Where an answer is written, and what it relies on is noted. */
+struct answer {
+    const struct engine *engine;
+    struct outbox *box;
+    struct outbox_claim claim;
+    struct writer *out;
+};
+
+/* Granted, or there are holds left; of a RENEW, ms. */
+static void
+write_held(const struct answer *a, const struct core_reply *r, bool full)
+{
+    struct fields_spot ms = {0, 0};
+    int64_t told_ms = r->left;
+    size_t before = a->out->out->n;
+
+    if (full && r->answer == CORE_GRANTED) {
+        write_full(a->engine, a->out, r, &ms);
+        told_ms = r->lease_us / US_PER_MS;
+    } else {
+        writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
+    }
+    if (r->answer == CORE_LEFT && r->ms && !a->out->out->failed) {
+        ms = (struct fields_spot){before + 1, a->out->out->n - 2};
+    }
+    outbox_rely(a->box, &r->relies, a->engine->metrics.lost);
+    if (r->relies.claim != 0 && ms.to > ms.from) {
+        outbox_tells_ms(a->box, a->claim, ms.from, ms.to, told_ms);
+    }
+}
+
+/* One name's. */
+static void
+write_answer(const struct answer *a, const struct core_reply *r, bool full, bool named)
+{
+    switch (r->answer) {
+    case CORE_GRANTED:
+    case CORE_LEFT:
+        write_held(a, r, full);
+        break;
+    case CORE_NOT_GRANTED:
+    case CORE_CANCELLED:
+        writer_null(a->out);
+        break;
+    default:
+        write_refusal(a->engine, a->out, r, named);
+    }
+}
+
+/* One for each name, or the refusal of the first that was refused. */
+static void
+write_parts(const struct answer *a, const struct core_reply *r)
+{
+    size_t i;
+
+    for (i = 0; i < r->parts; i++) {
+        if (core_errors[r->part[i].answer].error) {
+            write_refusal(a->engine, a->out, &r->part[i], true);
+            return;
+        }
+    }
+    writer_array(a->out, r->parts);
+    for (i = 0; i < r->parts; i++) {
+        write_answer(a, &r->part[i], r->full, true);
+    }
+}
+
+void
+command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r)
+{
+    struct answer a = {.engine = e, .box = box, .claim = outbox_begin(box), .out = out};
+
+    if (r->parts > 0 && (r->answer == CORE_GRANTED || r->answer == CORE_LEFT)) {
+        write_parts(&a, r);
+    } else {
+        write_answer(&a, r, r->full, r->parts > 0);
+    }
+}
