@@ -1,5 +1,6 @@
 /*
- * session.c -- one connection: its socket, its life and its end. Requests and replies are in slots.c.
+ * session.c -- one connection: its socket and its life; how it ends is in session_end.c. Requests and replies are in
+ * slots.c.
  *
  * Callbacks of the loop only note that something moved (session_wake); the work is done in the turn: session_input()
  * reads a bounded number of bytes and runs a bounded number of requests, session_turn() writes once and decides
@@ -30,9 +31,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/serve/auth_limit.h"
-#include "daemon/serve/longs.h"
 #include "daemon/serve/peer.h"
-#include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/session_out.h"
 #include "daemon/serve/slots.h"
@@ -40,26 +39,9 @@
 #include "daemon/serve/recheck.h"
 #include "daemon/serve/user.h"
 
-#define DRAIN_BYTES (16 * 1024) /* that are read at once ... */
 #define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
 #define LATE_SHARE 2            /* ... and so many it hands in then */
 #define END_LONG 64             /* requests: to end more than these is for the turn of those who were cut short */
-#define DRAIN_READS 64          /* ... and so often, before a socket with unread input is closed */
-
-static const char *const reason_text[CLOSE_REASONS] = {
-#define CLOSE_REASON(id, text) [CLOSE_##id] = (text),
-#include "daemon/serve/close_reasons.def"
-#undef CLOSE_REASON
-};
-
-/* What everybody does all day is for debugging. */
-static const enum log_level reason_level[CLOSE_REASONS] = {
-    [CLOSE_EOF] = LOG_DEBUG,          [CLOSE_QUIT] = LOG_DEBUG, [CLOSE_ERROR] = LOG_DEBUG,
-    [CLOSE_PROTOCOL] = LOG_DEBUG,     [CLOSE_CROSS_PROTOCOL] = LOG_INFO,
-    [CLOSE_OUTPUT] = LOG_WARN,        [CLOSE_AUTH] = LOG_INFO,  [CLOSE_KILLED] = LOG_INFO,
-    [CLOSE_LOST] = LOG_WARN,          [CLOSE_SHUTDOWN] = LOG_DEBUG, [CLOSE_MEMORY] = LOG_ERROR,
-    [CLOSE_PROCESS] = LOG_INFO, [CLOSE_LATE] = LOG_WARN,
-};
 
 /* ---- open ---- */
 
@@ -182,62 +164,6 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
     return s;
 }
 
-/* ---- the end ---- */
-
-/* close() with unread input would reset a TCP connection, and the reset could overtake our last words. */
-static void
-discard_input(struct session *s)
-{
-    char bin[DRAIN_BYTES]; /* not engine.scratch: the requests of who said KILL may still lie there */
-    int i;
-
-    for (i = 0; i < DRAIN_READS; i++) {
-        if (recv(s->fd, bin, sizeof(bin), MSG_DONTWAIT) <= 0) {
-            return;
-        }
-    }
-}
-
-void
-session_close(struct session *s, enum close_reason reason)
-{
-    struct engine *e = s->engine;
-    struct core_event gone = {.type = CORE_GONE, .session = s->id};
-
-    if (s->closed) {
-        return;
-    }
-    s->closed = true;
-    log_event(e->log, reason_level[reason], "session", "closed", "session", LOG_N(s->id), "peer", LOG_S(s->peer),
-              "reason", LOG_S(reason_text[reason]), "requests", LOG_N(s->requests_n), NULL);
-    event_free(s->read_ev);
-    if (s->write_ev != NULL) {
-        event_free(s->write_ev);
-    }
-    if (!s->mute) {
-        size_t n;
-
-        if (s->out.bytes.n > 0 && !s->out.bytes.failed && session_out_is_fit(s, &n)) {
-            (void)send(s->fd, s->out.bytes.p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-        }
-        discard_input(s);
-    }
-    close(s->fd);
-    s->fd = -1;
-    heap_remove(&e->due, &s->due);
-    list_remove(&s->monitor_node);
-    list_remove(&s->recheck_node);
-    longs_over(s);
-    peer_forget(s);
-    auth_limit_forget(s);
-    pubsub_drop(e->pubsub, s);
-    HASH_DEL(e->by_id, s);
-    list_remove(&s->node);
-    list_push_back(&e->dying, &s->node);
-    e->sessions_n--;
-    engine_step(e, &gone);
-}
-
 void
 session_free(struct session *s)
 {
@@ -253,13 +179,6 @@ session_free(struct session *s)
     free(s->lib_name);
     free(s->lib_ver);
     free(s);
-}
-
-void
-session_quit(struct session *s)
-{
-    s->quit = true;
-    session_wake(s);
 }
 
 /* ---- in ---- */

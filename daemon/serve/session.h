@@ -129,16 +129,18 @@ void session_orphan(struct session *s);
 /* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
 void session_lose_peer(struct session *s);
 
-/* ---- session.c and others ---- */
-
-/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
-struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
+/* ---- session_end.c ---- */
 
 /* Ends it now: the core is told, output not yet written is given one last try, memory goes at the end of the turn. */
 void session_close(struct session *s, enum close_reason reason);
 
 /* Stop reading, write what is there, then close. */
 void session_quit(struct session *s);
+
+/* ---- session.c and others ---- */
+
+/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
+struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
 
 /* Where the reply of slot `id` is to be written, and how; session_replied() when all of it is. NULL: nobody waits. */
 struct outbox *session_reply(struct session *s, uint64_t id, enum reply_form *form);
