@@ -156,6 +156,31 @@ keeps_former_kind(const struct lock *l, const struct core_request *rq)
     return by_rule && (!rq->shared || lock_is(l, KIND_F_SHARED));
 }
 
+bool
+lock_is_vacant(const struct lock *l)
+{
+    return l->claims_n == 0 && l->queue->break_op == 0 && !l->dirty;
+}
+
+static bool
+is_as_asked(const struct lock *l, const struct core_spec *spec)
+{
+    return l->kind == spec->kind && l->value == spec->value && slice_eq(lock_key(l), spec->key);
+}
+
+/* Records of free names give way to what is asked for: nothing of theirs is in use. NULL: nothing else is there. */
+static struct lock *
+in_the_way(struct core *c, const struct core_request *rq)
+{
+    struct lock *l = lock_in_the_way(c, rq);
+
+    while (l != NULL && lock_is_vacant(l)) {
+        lock_free(c, l);
+        l = lock_in_the_way(c, rq);
+    }
+    return l;
+}
+
 /*
  * The record of a name, made when there is none. WRONG_KIND when a LOCK wants it as another kind than the one it is in
  * use as; a BREAK takes it as it is. KEY_IN_USE when another name has its key, or has keys beside it in
@@ -167,8 +192,12 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     uint64_t number;
     struct lock *l = lock_find_number(c, rq->name, &number);
 
+    if (l != NULL && lock_is_vacant(l) && !is_as_asked(l, &rq->spec)) {
+        lock_free(c, l);
+        l = NULL;
+    }
     if (l == NULL) {
-        if (lock_in_the_way(c, rq) != NULL) {
+        if (in_the_way(c, rq) != NULL) {
             return CORE_KEY_IN_USE;
         }
         l = lock_new(c, rq->name, number, &rq->spec);

@@ -27,6 +27,8 @@ void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any m
 struct queue *queue_find(const struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
 void queue_init(struct queue *q);
+/* Between two steps, of a free name: the record stays for others to have their turn, and refuses nothing. */
+bool lock_is_vacant(const struct lock *l);
 bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
 void lock_wake(struct core *c, struct lock *l);
 void lock_advance(struct core *c); /* goes on with the first that was woken; may free it */

@@ -363,6 +363,7 @@ core_knows(const struct core *c, struct slice name, enum kind *kind)
 {
     const struct lock *l = lock_find(c, name);
 
+    l = l != NULL && lock_is_vacant(l) ? NULL : l;
     *kind = l != NULL ? l->kind : KINDS;
     return l != NULL;
 }

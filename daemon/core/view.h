@@ -108,7 +108,7 @@ bool core_holder_named(const struct core *c, int64_t now_us, struct slice name, 
 /* Everyone here who holds the name, in the order they were granted it. */
 void core_each_holder(const struct core *c, int64_t now_us, struct slice name, core_holder_fn *fn, void *ctx);
 
-/* Whether this daemon has a record of the name, and of what kind. Costs no more than to find it. */
+/* Whether this daemon has the name in use, and as what kind. Costs no more than to find its record. */
 bool core_knows(const struct core *c, struct slice name, enum kind *kind);
 
 /* False when this daemon has no record of the name. The view's slices live until the next step. */

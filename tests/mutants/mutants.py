@@ -1084,6 +1084,12 @@ MUTANTS = [
     Mutant("R402", "a SET that waits for Redis is told of the loss", CORE + "ends.c",
            "        if (!r->fresh) {\n            return r;\n        }\n", "        return r;\n",
            ["unit:test_core_lease"]),
+    Mutant("R520", "the record of a free name refuses another kind or name of its key", CORE + "locks.c",
+           "    return l->claims_n == 0 && l->queue->break_op == 0 && !l->dirty;", "    return l == NULL;",
+           ["unit:test_core_broadcast"]),
+    Mutant("R521", "a name that is being broken gives way to another kind of it", CORE + "locks.c",
+           "    return l->claims_n == 0 && l->queue->break_op == 0 && !l->dirty;",
+           "    return l->claims_n == 0 && !l->dirty;", ["unit:test_core_broadcast"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

@@ -419,6 +419,55 @@ START_TEST(their_turn_ends)
 }
 END_TEST
 
+/* Such a record is nobody's: it gives way to another kind of the name, and to another name or key. */
+START_TEST(their_turn_refuses_nobody)
+{
+    static const struct {
+        const char *name;
+        struct ask a;
+    } asks[] = {{"a", {.kind = KIND_SIMPLE}}, {"a", {.kind = KIND_SEMAPHORE, .limit = 2}}, {"b", {.key = "a"}},
+                {"a", {.key = "k"}}, {"b", {.key = "{a}", .kind = KIND_FAIR}}};
+
+    for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
+        struct ask first = {.kind = asks[i].a.kind == KIND_FAIR ? KIND_RW : KIND_REENTRANT};
+        struct world w;
+        enum kind kind;
+        uint64_t s, id;
+
+        open_as(&w, "us");
+        s = session(&w);
+        redis_grants(&w, "a", world_ask(&w, CORE_LOCK, s, "a", first));
+        hears_that_it_is_wanted(&w);
+        id = unlock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 1);
+        expect_reply(&w, id, CORE_LEFT);
+        ck_assert(known(&w, "a") && !core_knows(w.core, slice_of("a"), &kind));
+        redis_grants(&w, asks[i].a.key != NULL ? asks[i].a.key : asks[i].name,
+                     world_ask(&w, CORE_LOCK, s, asks[i].name, asks[i].a));
+        ck_assert_int_eq(look(&w, asks[i].name).kind, asks[i].a.kind);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* What is being broken is in use. */
+START_TEST(a_break_refuses_another_kind)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    open_as(&w, "us");
+    s = session(&w);
+    id = break_name(&w, s, "a");
+    op = expect_op(&w, CORE_BREAK_KEY, "a");
+    expect_reply(&w, lock(&w, s, "a", .kind = KIND_SIMPLE), CORE_WRONG_KIND);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
 /* Who waits for it as well has nothing to give back, and what it has later may linger. */
 START_TEST(wanted_where_it_is_wanted)
 {
@@ -466,7 +515,8 @@ main(void)
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, cached,
                             heard_from_others, heard_from_others_in_vain,
                             answered_too_late, answered_in_time, told_for_who_has_gone, wanted_is_told,
-                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends, wanted_where_it_is_wanted, nothing_to_do};
+                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends, their_turn_refuses_nobody,
+                            a_break_refuses_another_kind,                            wanted_where_it_is_wanted, nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }
