@@ -116,11 +116,34 @@ loss_request(const struct claim *cl)
     return NULL;
 }
 
+/*
+ * Requests that nobody hears end with the hold that they give back. True: the owner was told of other holds, so the
+ * loss is news to it.
+ */
+static bool
+drop_silent(struct core *c, struct claim *cl)
+{
+    struct list *pos, *nxt;
+    bool others = false;
+
+    list_for_each_safe(pos, nxt, &cl->requests)
+    {
+        struct request *r = container_of(pos, struct request, claim_node);
+
+        if (r->silent) {
+            others |= r->others;
+            request_finish(c, r, CORE_WAS_LOST, 0);
+        }
+    }
+    return others;
+}
+
 /* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 {
-    struct request *r = loss_request(cl);
+    bool untold = list_empty(&cl->requests);
+    struct request *r;
 
     assert(cl->state == CLAIM_HELD);
     if (!cl->owner->ending) { /* else its job was about to give it back */
@@ -129,7 +152,9 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
         cl->news_lost = true;
     }
     claim_forget_op(c, cl);
-    cl->lost = list_empty(&cl->requests) && !cl->owner->ending;
+    untold = drop_silent(c, cl) || untold;
+    cl->lost = untold && list_empty(&cl->requests) && !cl->owner->ending;
+    r = loss_request(cl);
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
@@ -233,8 +258,8 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     }
 }
 
-static void
-told_lost(struct core *c, struct claim *cl)
+void
+claim_forget_loss(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);
@@ -254,12 +279,24 @@ claim_told_lost(struct core *c, struct claim *cl)
     struct list *pos, *nxt;
 
     if (sh == NULL) {
-        told_lost(c, cl);
+        claim_forget_loss(c, cl);
         return;
     }
     list_for_each_safe(pos, nxt, &sh->others)
     {
-        told_lost(c, permit_claim(container_of(pos, struct permit, node)));
+        claim_forget_loss(c, permit_claim(container_of(pos, struct permit, node)));
+    }
+}
+
+void
+claim_told_over(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
+        claim_over(c, cl);
+    }
+    if (cl->lost || cl->state == CLAIM_LOST) {
+        claim_told_lost(c, cl);
+        lock_wake(c, cl->lock);
     }
 }
 
@@ -289,13 +326,9 @@ claim_untold(struct core *c, const struct core_grant *g, bool told)
     if (cl == NULL || cl->token != g->token) {
         return;
     }
-    if (told && cl->state == CLAIM_HELD && !claim_is_held(cl, c->now_us)) { /* its timer has not had its turn yet */
-        claim_over(c, cl);
-    }
-    if (told && (cl->lost || cl->state == CLAIM_LOST)) {
-        claim_told_lost(c, cl);
-        lock_wake(c, cl->lock);
-    } else if (!told && g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
+    if (told) {
+        claim_told_over(c, cl);
+    } else if (g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
         /* Of several holds its owner was told of the others; without memory it loses them, too, and hears of that. */
         if (claim_holds(cl) == 1 || !request_give_back(c, cl, g->shared)) {
             claim_lose(c, cl, "granted too late to be told", false);

@@ -47,6 +47,8 @@ void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_lost(struct core *c, struct claim *cl);     /* its owner does not know yet */
 void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: nobody asked for so long */
 void claim_told_lost(struct core *c, struct claim *cl);
+void claim_told_over(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
+void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
 void claim_untold(struct core *c, const struct core_grant *g, bool told); /* lost; told: its owner knows */
 void claim_owner_ends(struct core *c, struct claim *cl);
 

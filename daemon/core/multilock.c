@@ -185,6 +185,7 @@ static void
 complete(struct core *c, struct multilock *b)
 {
     const struct core_reply *lost = NULL;
+    struct claim *lost_claim = NULL;
 
     for (size_t i = 0; i < b->n; i++) {
         struct request *r = b->member[i];
@@ -192,6 +193,7 @@ complete(struct core *c, struct multilock *b)
 
         if (!claim_is_held(cl, c->now_us)) {
             lost = &b->part[i];
+            lost_claim = cl;
         } else {
             /* Its owner asked for nothing since. */
             assert(cl->token == b->part[i].token);
@@ -201,6 +203,7 @@ complete(struct core *c, struct multilock *b)
     }
     if (lost != NULL) {
         send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
+        claim_told_over(c, lost_claim); /* of any other name that was lost the owner is still to be told */
         undo(c, b);
         return;
     }
@@ -231,6 +234,7 @@ lock_answers(struct core *c, struct multilock *b, struct request *r, const struc
         return;
     }
     note(b, r->part, rp);
+    r->others = rp->holds > 1;
     request_settle(c, r);
     if (b->answers_n == b->n) {
         complete(c, b);

@@ -38,6 +38,7 @@ struct request {
     bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
     bool once, full, fresh, shared, timing_out;
     bool silent;            /* nobody hears the answer */
+    bool others;            /* silent, or to become so: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
     bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */

@@ -262,7 +262,7 @@ request_give_back(struct core *c, struct claim *cl, bool shared)
     if (r == NULL) {
         return false;
     }
-    r->silent = true;
+    r->silent = r->others = true;
     request_bind(c, r, cl);
     request_begin(c, r, false);
     return true;
@@ -408,6 +408,26 @@ waits_for_quarantine(const struct core *c, const struct claim *cl)
     return cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RENEW) || lock_is(cl->lock, KIND_F_SHARED);
 }
 
+/*
+ * Its claim was lost: Redis has no say in it. What nobody hears tells its owner nothing; but where that one was told of
+ * no hold there is nothing to be told. False: it asks for a new grant.
+ */
+static bool
+ends_with_loss(struct core *c, struct request *r)
+{
+    bool fresh = r->fresh;
+
+    if (!r->silent) {
+        claim_told_lost(c, r->claim);
+    } else if (!r->others) {
+        claim_forget_loss(c, r->claim);
+    }
+    if (!fresh) {
+        request_finish(c, r, CORE_WAS_LOST, 0);
+    }
+    return !fresh;
+}
+
 /* What the request means in the state its claim is in. */
 void
 request_run(struct core *c, struct request *r)
@@ -420,12 +440,8 @@ request_run(struct core *c, struct request *r)
     list_remove(&r->timing_out_node); /* it may run anew */
     find_permit(c, r);
     cl = r->claim;
-    if (cl->lost || cl->state == CLAIM_LOST) { /* Redis has no say in it */
-        claim_told_lost(c, cl);
-        if (!r->fresh) {
-            request_finish(c, r, CORE_WAS_LOST, 0);
-            return;
-        }
+    if ((cl->lost || cl->state == CLAIM_LOST) && ends_with_loss(c, r)) {
+        return;
     }
     switch (cl->state) {
     case CLAIM_HELD:

@@ -5,6 +5,12 @@
 
 #include "tests/unit/core_world.h"
 
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 
 enum { MANY = 20, SLICE = 4 };
