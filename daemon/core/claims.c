@@ -266,7 +266,7 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
         if (before->has_ticket) {
             return;
         }
-        rounds_leave(c, cl);
+        rounds_swap(c, cl, before);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
         before->ticket = cl->ticket;

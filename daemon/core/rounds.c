@@ -5,10 +5,13 @@
  * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_meet().
  *
  * O1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()). Who
- *     comes to the end of a list meanwhile is seen to as well; twice does no harm.
+ *     comes to the end of a list meanwhile is seen to as well; twice does no harm. Who goes further to the front takes
+ *     a cursor that it meets with it (rounds_swap()). Who comes to a list from another one had an event of its own,
+ *     and was met.
  * O2  A review counts the lock's turn on, and a claim is of that turn when it was reviewed; new ones are. lock.why says
  *     what for, until all claims are of the last turn: a round that begins anew takes over the reasons.
- * O3  Of a lock there is one round of each sort. Without memory for one it is done at once.
+ * O3  Of a lock there is one round of each sort. Without memory for one it is done at once: then its record is on the
+ *     stack, is in core.rounds until lock_round() returns, and is no job.
  */
 #include "daemon/core/rounds.h"
 
@@ -130,6 +133,7 @@ step(struct core *c, struct round *rd)
 static void
 round_free(struct core *c, struct round *rd)
 {
+    assert(job_stands(&rd->job)); /* O3: else it is not ours to free */
     end(c, rd);
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
@@ -233,6 +237,24 @@ rounds_leave(struct core *c, const struct claim *cl)
 
         if (rd->at == &cl->node) {
             move_on(rd);
+        }
+    }
+}
+
+void
+rounds_swap(struct core *c, struct claim *cl, const struct claim *before)
+{
+    struct list *pos, *nxt;
+
+    if (!cl->lock->rounded) {
+        return;
+    }
+    list_for_each_safe(pos, nxt, &c->rounds)
+    {
+        struct round *rd = container_of(pos, struct round, node);
+
+        if (rd->at == &before->node) {
+            rd->at = &cl->node;
         }
     }
 }

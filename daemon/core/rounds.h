@@ -39,6 +39,8 @@ bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind 
 bool rounds_review(const struct core *c);                       /* one of them is a review */
 bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
 void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
+/* It is about to go in front of the one before it on its list. */
+void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
 
 #endif

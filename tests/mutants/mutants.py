@@ -1098,6 +1098,10 @@ MUTANTS = [
            "    } else if (!r->others) {\n", "    } else if (false) {\n", ["unit:test_core_untold"]),
     Mutant("R525", "a loss that an MLOCK has told is told once more", CORE + "multilock.c",
            "        claim_told_over(c, lost_claim);", "        (void)lost_claim;", ["unit:test_core_untold"]),
+    Mutant("R526", "a round misses who takes a place in front of it", CORE + "claims.c",
+           "        rounds_swap(c, cl, before);\n", "        rounds_leave(c, cl);\n", ["unit:test_core_slices"]),
+    Mutant("R527", "a round misses who goes in front of the one that is next", CORE + "rounds.c",
+           "        if (rd->at == &before->node) {\n", "        if (rd->at == &cl->node) {\n", ["unit:test_core_slices"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

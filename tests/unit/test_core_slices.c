@@ -680,6 +680,44 @@ START_TEST(a_crowd_is_reached_in_slices)
 }
 END_TEST
 
+/* Whoever goes to the front while a round stands somewhere in the queue, it comes to all of them. */
+START_TEST(who_goes_to_the_front_is_seen)
+{
+    for (int k = 0; k < MANY; k++) {
+        struct world w;
+        struct list *pos;
+        uint64_t s, other;
+        struct lock *l;
+
+        open_sliced(&w, SLICE);
+        s = session(&w);
+        other = session(&w);
+        take(&w, s, "hot");
+        for (int i = 0; i < MANY; i++) {
+            lock(&w, other, "hot", .owner = name_of(i));
+        }
+        suspects(&w);
+        l = lock_find(w.core, slice_of("hot"));
+        ck_assert(lock_has_round(w.core, l, ROUND_REVIEW));
+        pos = l->queue->claims.next;
+        for (int i = 0; i < k; i++) {
+            pos = pos->next;
+        }
+        claim_put_by_ticket(w.core, container_of(pos, struct claim, node)); /* without the event that reviews it */
+        ck_assert_ptr_eq(l->queue->claims.next, pos);
+        skip_all(&w);
+        while (is_busy(&w)) {
+            next_turn(&w);
+        }
+        for (pos = l->queue->claims.next; pos != &l->queue->claims; pos = pos->next) {
+            ck_assert_uint_eq(container_of(pos, struct claim, node)->turn_n, l->turn);
+        }
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* A named owner has its grace from the moment at which its session went, however long that one's end takes. */
 START_TEST(sessions_of_many_owners_end_in_slices)
 {
@@ -716,7 +754,8 @@ main(void)
                             a_drain_and_an_attempt, a_break_in_slices, readers_are_reviewed_in_slices,
                             reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
                             waits_are_drained_in_slices, waits_of_one_claim_are_drained_in_slices,
-                            a_crowd_is_reached_in_slices, sessions_of_many_owners_end_in_slices};
+                            a_crowd_is_reached_in_slices, who_goes_to_the_front_is_seen,
+                            sessions_of_many_owners_end_in_slices};
 
     return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
 }
