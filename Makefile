@@ -53,7 +53,7 @@ $(B)/rlockd: $(RLOCKD) $(B)/librlockd.a
 	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/rlock: $(RLOCK) $(RLOCK_SEES)
-	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis
 
 # The Lua scripts as C strings.
 $(B)/gen/scripts.h: scripts/embed $(wildcard scripts/*.lua)

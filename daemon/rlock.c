@@ -75,18 +75,18 @@ misused_verb(const char *verb)
 }
 
 /* Asks one thing. NULL: it was said on stderr why. The reply lives as long as the client. */
-static const struct value *
+static const struct redisReply *
 ask_once(struct client *c, const struct rlock_at *at, const char *const *words)
 {
-    const struct value *v = NULL;
+    const struct redisReply *v = NULL;
 
     if (client_open(c, at->addr, at->password, CONNECT_US) && client_send(c, words)) {
         v = client_wait(c, ANSWER_US);
     }
     if (v == NULL) {
         fprintf(stderr, "rlock: cannot reach rlockd: %s\n", c->error);
-    } else if (v->type == VALUE_ERROR) {
-        fprintf(stderr, "rlock: %.*s\n", (int)v->text.n, v->text.p);
+    } else if (v->type == REDIS_REPLY_ERROR) {
+        fprintf(stderr, "rlock: %s\n", v->str);
         v = NULL;
     }
     return v;
@@ -96,10 +96,10 @@ static int
 ping(const struct rlock_at *at)
 {
     struct client c;
-    const struct value *v = ask_once(&c, at, (const char *const[]){"PING", NULL});
+    const struct redisReply *v = ask_once(&c, at, (const char *const[]){"PING", NULL});
 
     if (v != NULL) {
-        printf("%.*s\n", (int)v->text.n, v->text.p);
+        printf("%s\n", v->str != NULL ? v->str : "");
     }
     client_close(&c);
     return v != NULL ? 0 : RLOCK_UNREACHABLE;
@@ -120,25 +120,25 @@ static const struct column {
 
 /* One cell as it is printed; the caller owns `out`. */
 static void
-print_cell(struct buf *out, const struct column *col, const struct value *row)
+print_cell(struct buf *out, const struct column *col, const struct redisReply *row)
 {
-    const struct value *v = value_field(row, col->field);
+    const struct redisReply *v = reply_field(row, col->field);
 
     buf_clear(out, SIZE_MAX);
-    if (v == NULL || v->type == VALUE_NULL) {
+    if (v == NULL || v->type == REDIS_REPLY_NIL) {
         buf_adds(out, "-");
     } else if (col->duration) {
-        buf_printf(out, "%.1fs", (double)value_number(v, 0) / 1000);
-    } else if (v->type == VALUE_INT) {
-        buf_printf(out, "%lld", (long long)v->n);
+        buf_printf(out, "%.1fs", (double)reply_number(v) / 1000);
+    } else if (v->type == REDIS_REPLY_INTEGER) {
+        buf_printf(out, "%lld", v->integer);
     } else {
-        buf_add_escaped(out, v->text);
+        buf_add_escaped(out, reply_text(v));
     }
 }
 
 /* Prints a line of cells, or (print false) only widens the columns to them. */
 static void
-table_row(const struct value *row, size_t width[COLUMNS], bool print)
+table_row(const struct redisReply *row, size_t width[COLUMNS], bool print)
 {
     struct buf cell;
 
@@ -165,15 +165,13 @@ static int
 ls(const struct rlock_at *at, const char *glob)
 {
     struct client c;
-    const struct value *v = ask_once(&c, at, (const char *const[]){"LOCKS", glob, NULL});
+    const struct redisReply *v = ask_once(&c, at, (const char *const[]){"LOCKS", glob, NULL});
     size_t width[COLUMNS] = {0};
 
     for (int print = 0; v != NULL && print <= 1; print++) {
-        const struct value *row = v + 1;
-
         table_row(NULL, width, print == 1);
-        for (int64_t i = 0; i < v->n; i++, row = value_after(row)) {
-            table_row(row, width, print == 1);
+        for (size_t i = 0; i < v->elements; i++) {
+            table_row(v->element[i], width, print == 1);
         }
     }
     client_close(&c);
@@ -197,10 +195,10 @@ static int
 tree(const struct rlock_at *at, const char *glob)
 {
     struct client c;
-    const struct value *v = ask_once(&c, at, (const char *const[]){"INFO", "tree", glob, NULL});
+    const struct redisReply *v = ask_once(&c, at, (const char *const[]){"INFO", "tree", glob, NULL});
 
     if (v != NULL) {
-        print_info(v->text);
+        print_info(reply_text(v));
     }
     client_close(&c);
     return v != NULL ? 0 : RLOCK_UNREACHABLE;

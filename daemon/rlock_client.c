@@ -12,20 +12,20 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
 #include "proto/writer.h"
 
 #define SEND_US (5 * US_PER_S)
 #define REPLY_BYTES_MAX (256u << 20)
-#define DEPTH_MAX 8
+#define ITEMS_MAX (1 << 22) /* of one array: hiredis makes room for what is announced */
 #define CHUNK_BYTES 65536
 
 #define WHAT_BYTES_MAX 120 /* of an address, in an error: why it is none must find room behind it */
@@ -34,6 +34,13 @@ static bool
 fail(struct client *c, const char *what, int err)
 {
     snprintf(c->error, sizeof(c->error), "%.*s: %s", WHAT_BYTES_MAX, what, strerror(err));
+    return false;
+}
+
+static bool
+not_rlockds(struct client *c)
+{
+    snprintf(c->error, sizeof(c->error), "the answer is not rlockd's");
     return false;
 }
 
@@ -147,13 +154,37 @@ static bool
 authenticate(struct client *c, const char *password, int64_t patience_us)
 {
     const char *const words[] = {"AUTH", password, NULL};
-    const struct value *v = client_send(c, words) ? client_wait(c, patience_us) : NULL;
+    const struct redisReply *v = client_send(c, words) ? client_wait(c, patience_us) : NULL;
 
-    if (v != NULL && v->type == VALUE_ERROR) {
-        snprintf(c->error, sizeof(c->error), "%.*s", (int)v->text.n, v->text.p);
+    if (v != NULL && v->type == REDIS_REPLY_ERROR) {
+        snprintf(c->error, sizeof(c->error), "%s", v->str);
         return false;
     }
     return v != NULL;
+}
+
+static void *
+#if HIREDIS_MAJOR >= 1
+create_array(const redisReadTask *task, size_t n)
+#else
+create_array(const redisReadTask *task, int n)
+#endif
+{
+    const redisReplyObjectFunctions *make = task->privdata;
+
+    return n > ITEMS_MAX ? NULL : make->createArray(task, n);
+}
+
+void
+client_init(struct client *c)
+{
+    *c = (struct client){.fd = -1, .reader = redisReaderCreate()};
+    if (c->reader != NULL) {
+        c->make = *c->reader->fn;
+        c->make.createArray = create_array;
+        c->reader->privdata = c->reader->fn;
+        c->reader->fn = &c->make;
+    }
 }
 
 bool
@@ -161,8 +192,10 @@ client_open(struct client *c, const char *addr, const char *password, int64_t pa
 {
     bool ok;
 
-    *c = (struct client){.fd = -1};
-    buf_init(&c->in, REPLY_BYTES_MAX);
+    client_init(c);
+    if (c->reader == NULL) {
+        return fail(c, addr, ENOMEM);
+    }
     if (strncmp(addr, "unix:", 5) == 0) {
         ok = open_unix(c, addr + 5, patience_us);
     } else if (strncmp(addr, "tcp:", 4) == 0) {
@@ -181,8 +214,8 @@ client_close(struct client *c)
     if (c->fd >= 0) {
         close(c->fd);
     }
-    buf_fini(&c->in);
-    free(c->node);
+    redisReaderFree(c->reader);
+    freeReplyObject(c->reply);
     *c = (struct client){.fd = -1};
 }
 
@@ -239,19 +272,15 @@ client_send(struct client *c, const char *const *words)
 bool
 client_fill(struct client *c)
 {
-    buf_drop(&c->in, c->used);
-    c->used = 0;
-    for (;;) {
-        char *room = buf_space(&c->in, CHUNK_BYTES);
-        ssize_t n;
+    char chunk[CHUNK_BYTES];
 
-        if (room == NULL) {
-            return fail(c, "read", ENOMEM);
-        }
-        n = recv(c->fd, room, CHUNK_BYTES, MSG_DONTWAIT);
+    for (;;) {
+        ssize_t n = recv(c->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+
         if (n > 0) {
-            c->in.n += (size_t)n;
-            return true;
+            c->unread += (size_t)n;
+            return c->unread <= REPLY_BYTES_MAX && redisReaderFeed(c->reader, chunk, (size_t)n) == REDIS_OK
+                       ? true : not_rlockds(c);
         }
         if (n == 0) {
             snprintf(c->error, sizeof(c->error), "the daemon closed the connection");
@@ -266,191 +295,58 @@ client_fill(struct client *c)
     }
 }
 
-static struct value *
-node_new(struct client *c)
+enum client_result
+client_next(struct client *c, const struct redisReply **out)
 {
-    if (c->nodes == c->room) {
-        size_t room = c->room == 0 ? 16 : 2 * c->room;
-        struct value *more = realloc(c->node, room * sizeof(*more));
+    void *reply = NULL;
 
-        if (more == NULL) {
-            return NULL;
-        }
-        c->node = more;
-        c->room = room;
+    freeReplyObject(c->reply);
+    c->reply = NULL;
+    if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
+        (void)not_rlockds(c);
+        return CLIENT_BAD;
     }
-    c->node[c->nodes] = (struct value){.nodes = 1};
-    return &c->node[c->nodes++];
-}
-
-/* The line that starts at *at, without its end; moves *at behind it. */
-static bool
-take_line(const struct client *c, size_t *at, struct slice *line)
-{
-    const char *from = c->in.p + *at;
-    const char *end = memchr(from, '\n', c->in.n - *at);
-
-    if (end == NULL) {
-        return false;
-    }
-    *line = (struct slice){from, (size_t)(end - from)};
-    if (line->n > 0 && from[line->n - 1] == '\r') {
-        line->n--;
-    }
-    *at += (size_t)(end - from) + 1;
-    return true;
-}
-
-/* ":-12" and the like: number_parse with a sign. */
-static bool
-take_number(struct slice s, int64_t *n)
-{
-    bool minus = s.n > 0 && s.p[0] == '-';
-
-    if (minus) {
-        s.p++;
-        s.n--;
-    }
-    if (!number_parse(s, n)) {
-        return false;
-    }
-    *n = minus ? -*n : *n;
-    return true;
-}
-
-static enum client_result
-parse(struct client *c, size_t *at, int depth)
-{
-    struct slice line, rest;
-    size_t self = c->nodes;
-    struct value *v;
-    int64_t n = 0;
-
-    if (*at >= c->in.n || !take_line(c, at, &line)) {
+    if (reply == NULL) {
         return CLIENT_MORE;
     }
-    v = node_new(c);
-    if (v == NULL || line.n == 0 || depth > DEPTH_MAX) {
-        return CLIENT_BAD;
-    }
-    rest = (struct slice){line.p + 1, line.n - 1};
-    switch (line.p[0]) {
-    case '+':
-    case '-':
-        v->type = line.p[0] == '+' ? VALUE_SIMPLE : VALUE_ERROR;
-        v->text = rest;
-        return CLIENT_READY;
-    case ':':
-        v->type = VALUE_INT;
-        return take_number(rest, &v->n) ? CLIENT_READY : CLIENT_BAD;
-    case '$':
-        if (!take_number(rest, &n) || n < -1 || n > (int64_t)REPLY_BYTES_MAX) {
-            return CLIENT_BAD;
-        }
-        v->type = n < 0 ? VALUE_NULL : VALUE_BULK;
-        if (n < 0) {
-            return CLIENT_READY;
-        }
-        if (c->in.n - *at < (size_t)n + 2) {
-            return CLIENT_MORE;
-        }
-        v->text = (struct slice){c->in.p + *at, (size_t)n};
-        *at += (size_t)n + 2;
-        return CLIENT_READY;
-    case '*':
-        if (!take_number(rest, &n) || n < -1 || n > (int64_t)REPLY_BYTES_MAX) {
-            return CLIENT_BAD;
-        }
-        v->type = n < 0 ? VALUE_NULL : VALUE_ARRAY;
-        v->n = n < 0 ? 0 : n;
-        for (int64_t i = 0; i < n; i++) {
-            enum client_result r = parse(c, at, depth + 1);
-
-            if (r != CLIENT_READY) {
-                return r;
-            }
-        }
-        c->node[self].nodes = c->nodes - self; /* not through v: the array may have moved */
-        return CLIENT_READY;
-    default:
-        return CLIENT_BAD;
-    }
+    *out = c->reply = reply;
+    c->unread = c->reader->len - c->reader->pos;
+    return CLIENT_READY;
 }
 
-enum client_result
-client_next(struct client *c, const struct value **out)
-{
-    size_t at = c->used;
-    enum client_result r;
-
-    c->nodes = 0;
-    r = parse(c, &at, 0);
-    if (r == CLIENT_BAD) {
-        snprintf(c->error, sizeof(c->error), "the answer is not rlockd's");
-    }
-    if (r == CLIENT_READY) {
-        c->used = at;
-        *out = c->node;
-    }
-    return r;
-}
-
-const struct value *
+const struct redisReply *
 client_wait(struct client *c, int64_t timeout_us)
 {
     int64_t deadline_us = timeout_us < 0 ? INT64_MAX : clock_now_us() + timeout_us;
-    struct pollfd now = {.fd = c->fd, .events = POLLIN};
-    const struct value *v = NULL;
-    size_t tried = 0;
+    const struct redisReply *v = NULL;
+    enum client_result r;
 
-    for (;;) {
-        /* While more comes, a long reply is looked at only when it has grown by half: reading stays linear. */
-        if (c->in.n - c->used >= tried + tried / 2 || poll(&now, 1, 0) == 0) {
-            enum client_result r = client_next(c, &v);
-
-            if (r != CLIENT_MORE) {
-                return r == CLIENT_READY ? v : NULL;
-            }
-            tried = c->in.n - c->used;
-        }
+    while ((r = client_next(c, &v)) == CLIENT_MORE) {
         if (!wait_for(c, POLLIN, deadline_us) || !client_fill(c)) {
             return NULL;
         }
     }
+    return r == CLIENT_READY ? v : NULL;
 }
 
-const struct value *
-value_after(const struct value *v)
+const struct redisReply *
+reply_field(const struct redisReply *map, const char *key)
 {
-    return v + v->nodes;
-}
-
-const struct value *
-value_field(const struct value *map, const char *key)
-{
-    const struct value *v = map + 1;
-
-    for (int64_t i = 0; map->type == VALUE_ARRAY && i + 1 < map->n; i += 2) {
-        const struct value *value = value_after(v);
-
-        if (slice_is(v->text, key)) {
-            return value;
+    for (size_t i = 0; i + 1 < map->elements; i += 2) {
+        if (slice_is(reply_text(map->element[i]), key)) {
+            return map->element[i + 1];
         }
-        v = value_after(value);
     }
     return NULL;
 }
 
 int64_t
-value_number(const struct value *v, int64_t none)
+reply_number(const struct redisReply *v)
 {
     int64_t n;
 
-    if (v == NULL) {
-        return none;
+    if (v != NULL && v->type == REDIS_REPLY_INTEGER) {
+        return v->integer;
     }
-    if (v->type == VALUE_INT) {
-        return v->n;
-    }
-    return v->type == VALUE_BULK && take_number(v->text, &n) ? n : none;
+    return v != NULL && v->type == REDIS_REPLY_STRING && number_parse(reply_text(v), &n) ? n : 0;
 }

@@ -37,16 +37,6 @@ run_say(const struct run *r, const char *what, const char *detail)
     fprintf(stderr, "rlock: %s: %s%s%s\n", r->want->name, what, *detail != '\0' ? ": " : "", detail);
 }
 
-/* run_say() with an error reply as the detail. */
-static void
-say_reply(const struct run *r, const char *what, const struct value *v)
-{
-    char text[256];
-
-    snprintf(text, sizeof(text), "%.*s", (int)v->text.n, v->text.p);
-    run_say(r, what, text);
-}
-
 void
 hold_lose(struct run *r, const char *why, int64_t kill_at_us)
 {
@@ -113,10 +103,10 @@ beat_pause_us(const struct run *r)
 
 /* What a granted LOCK ... FULL says, asked at asked_us. */
 static bool
-take_grant(struct run *r, const struct value *v)
+take_grant(struct run *r, const struct redisReply *v)
 {
-    int64_t token = value_number(value_field(v, "token"), 0);
-    int64_t left_us = value_number(value_field(v, "lease_ms"), 0) * US_PER_MS;
+    int64_t token = reply_number(reply_field(v, "token"));
+    int64_t left_us = reply_number(reply_field(v, "lease_ms")) * US_PER_MS;
 
     if (token <= 0 || left_us <= 0) {
         return false;
@@ -176,16 +166,16 @@ hold_ask(struct run *r)
 
 /* The answer to hold_ask(). */
 static void
-answered(struct run *r, const struct value *v)
+answered(struct run *r, const struct redisReply *v)
 {
     /* ERR only while we reconnect: a daemon at its limit of sessions sends it to every new connection. */
     static const char *const no_news[] = {"UNAVAILABLE", "DRAINING", "LIMIT", "ERR"};
     size_t kinds = sizeof(no_news) / sizeof(no_news[0]) - (r->cut ? 0 : 1);
 
-    for (size_t i = 0; v->type == VALUE_ERROR && i < kinds; i++) {
+    for (size_t i = 0; v->type == REDIS_REPLY_ERROR && i < kinds; i++) {
         size_t n = strlen(no_news[i]);
 
-        if (v->text.n > n && strncmp(v->text.p, no_news[i], n) == 0) {
+        if (v->len > n && strncmp(v->str, no_news[i], n) == 0) {
             /* A daemon that drains lets holders finish, and still says when a lock is lost. */
             if (strcmp(no_news[i], "DRAINING") == 0) {
                 r->until_us = NEVER;
@@ -201,15 +191,15 @@ answered(struct run *r, const struct value *v)
 }
 
 int
-hold_first_answer(struct run *r, const struct value *v)
+hold_first_answer(struct run *r, const struct redisReply *v)
 {
-    if (v->type == VALUE_NULL) {
+    if (v->type == REDIS_REPLY_NIL) {
         run_say(r, "busy", "");
         return RLOCK_BUSY;
     }
-    if (v->type == VALUE_ERROR) {
-        say_reply(r, "refused", v);
-        return v->text.n > 4 && strncmp(v->text.p, "ERR ", 4) == 0 ? RLOCK_USAGE : RLOCK_UNREACHABLE;
+    if (v->type == REDIS_REPLY_ERROR) {
+        run_say(r, "refused", v->str);
+        return strncmp(v->str, "ERR ", 4) == 0 ? RLOCK_USAGE : RLOCK_UNREACHABLE;
     }
     if (!take_grant(r, v)) {
         run_say(r, "refused", "the answer is not rlockd's");
@@ -220,23 +210,21 @@ hold_first_answer(struct run *r, const struct value *v)
 
 /* True when a push on the ears says that our hold of the lock was lost. */
 static bool
-hears_loss(const struct run *r, const struct value *v)
+hears_loss(const struct run *r, const struct redisReply *v)
 {
-    const struct value *kind = v + 1, *payload;
-    char text[32];
+    const char *payload;
 
-    if (v->type != VALUE_ARRAY || v->n != 3 || !slice_is(kind->text, "message")) {
+    if (v->elements != 3 || !slice_is(reply_text(v->element[0]), "message")) {
         return false;
     }
-    payload = value_after(value_after(kind));
-    snprintf(text, sizeof(text), "%.*s", (int)payload->text.n, payload->text.p);
-    return strncmp(text, "lost ", 5) == 0 && strtoll(text + 5, NULL, 10) == r->token;
+    payload = v->element[2]->str;
+    return payload != NULL && strncmp(payload, "lost ", 5) == 0 && strtoll(payload + 5, NULL, 10) == r->token;
 }
 
 void
 hold_listen_to(struct run *r, struct client *c)
 {
-    const struct value *v;
+    const struct redisReply *v;
     enum client_result got = CLIENT_MORE;
 
     if (!client_fill(c)) {
@@ -256,7 +244,7 @@ hold_listen_to(struct run *r, struct client *c)
 }
 
 /* Opens a connection and asks one thing. NULL: c->error says why. */
-static const struct value *
+static const struct redisReply *
 open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t patience_us)
 {
     return client_open(c, r->addr, r->want->at.password, patience_us) && client_send(c, words)
@@ -265,12 +253,12 @@ open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t 
 
 /* What was asked failed: says so. */
 static int
-refused(const struct run *r, const struct client *c, const struct value *v)
+refused(const struct run *r, const struct client *c, const struct redisReply *v)
 {
     if (v == NULL) {
         run_say(r, "cannot reach rlockd", c->error);
     } else {
-        say_reply(r, "refused", v);
+        run_say(r, "refused", v->str != NULL ? v->str : "");
     }
     return RLOCK_UNREACHABLE;
 }
@@ -278,18 +266,18 @@ refused(const struct run *r, const struct client *c, const struct value *v)
 int
 hold_open_both(struct run *r)
 {
-    const struct value *v;
+    const struct redisReply *v;
     char channel[40];
 
     v = open_and_ask(r, &r->lock, (const char *const[]){"CLIENT", "ID", NULL}, CONNECT_US);
-    if (v == NULL || v->type != VALUE_INT) {
+    if (v == NULL || v->type != REDIS_REPLY_INTEGER) {
         return refused(r, &r->lock, v);
     }
-    snprintf(channel, sizeof(channel), "session:%" PRId64, v->n);
+    snprintf(channel, sizeof(channel), "session:%lld", v->integer);
     client_peer(&r->lock, r->peer);
     r->addr = r->peer[0] != '\0' ? r->peer : r->addr; /* a name is looked up once: that may take long */
     v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, CONNECT_US);
-    return v == NULL || v->type == VALUE_ERROR ? refused(r, &r->ears, v) : 0;
+    return v == NULL || v->type == REDIS_REPLY_ERROR ? refused(r, &r->ears, v) : 0;
 }
 
 void
@@ -297,11 +285,11 @@ hold_come_back(struct run *r)
 {
     int64_t left_us = hold_warn_us(r) - clock_now_us(), patience_us = sooner(left_us, AGAIN_PATIENCE_US);
     char channel[CHANNEL_BYTES];
-    const struct value *v;
+    const struct redisReply *v;
 
     snprintf(channel, sizeof(channel), "lock:%s", r->want->name);
     v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
-    if (v == NULL || v->type == VALUE_ERROR || !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
+    if (v == NULL || v->type == REDIS_REPLY_ERROR || !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
         hold_cut(r, "");
         return;
     }
@@ -313,7 +301,7 @@ hold_come_back(struct run *r)
 static void
 await_answer(struct run *r)
 {
-    const struct value *v = r->lost || r->cut ? NULL : client_wait(&r->lock, ANSWER_US);
+    const struct redisReply *v = r->lost || r->cut ? NULL : client_wait(&r->lock, ANSWER_US);
 
     if (v != NULL) {
         answered(r, v);
@@ -337,11 +325,11 @@ hold_make_sure(struct run *r)
 }
 
 /* UNLOCK, and the answer to it; one to hold_ask() may still come first. NULL: no connection, or no answer. */
-static const struct value *
+static const struct redisReply *
 send_unlock(struct run *r)
 {
     char token[24];
-    const struct value *v;
+    const struct redisReply *v;
 
     snprintf(token, sizeof(token), "%" PRId64, r->token);
     if (r->lock.fd < 0 || !client_send(&r->lock, (const char *const[]){"UNLOCK", r->want->name, "OWNER",
@@ -379,7 +367,7 @@ void
 hold_give_back(struct run *r)
 {
     int64_t end_us = clock_now_us() + UNLOCK_AGAIN_US;
-    const struct value *v;
+    const struct redisReply *v;
     bool again = false;
 
     if (r->lost) {
@@ -395,9 +383,9 @@ hold_give_back(struct run *r)
             client_close(&r->lock);
         }
     }
-    if (v != NULL && v->type == VALUE_ERROR && !again) {
+    if (v != NULL && v->type == REDIS_REPLY_ERROR && !again) {
         r->lost = true;
-        say_reply(r, "lock lost", v);
+        run_say(r, "lock lost", v->str);
     }
 }
 

@@ -59,7 +59,7 @@ int hold_open_both(struct run *r);
 bool hold_send_lock(struct run *r, const char *const *more);
 
 /* Takes the first answer to LOCK. 0 = granted, else what to end with. */
-int hold_first_answer(struct run *r, const struct value *v);
+int hold_first_answer(struct run *r, const struct redisReply *v);
 
 /*
  * We end while we wait, or were answered null: no ticket of ours stays in the queue, and what was granted to us

@@ -113,7 +113,7 @@ keep_time(struct run *r)
 static int
 await_lock(struct run *r)
 {
-    const struct value *v;
+    const struct redisReply *v;
 
     if (!hold_send_lock(r, (const char *const[]){r->want->wait != NULL ? "WAIT" : NULL, r->want->wait, NULL})) {
         run_say(r, "cannot ask", r->lock.error);

@@ -1,54 +1,38 @@
 /*
- * fuzz_rlock.c -- the replies that the command line reads: the same however they come, well-formed trees whose texts
- * are in the buffer, and a field of a map is found without leaving it.
+ * fuzz_rlock.c -- the replies that the command line reads: the same however they come, trees that are whole, and a
+ * field of a map is found without leaving it.
  *
  * Input: a byte that chooses where it is cut, the stream.
  */
+#include "daemon/base/buf.h"
 #include "daemon/rlock_client.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Walks the tree; returns how many nodes it has. */
-static size_t
-tell(const struct client *c, const struct value *v, struct buf *told)
-{
-    const struct value *item = v + 1;
-    size_t nodes = 1;
-
-    CHECK(v >= c->node && v < c->node + c->nodes);
-    buf_printf(told, "%d %lld ", v->type, (long long)v->n);
-    if (v->type == VALUE_SIMPLE || v->type == VALUE_ERROR || v->type == VALUE_BULK) {
-        CHECK(v->text.p >= c->in.p && v->text.p + v->text.n <= c->in.p + c->in.n);
-        buf_add_slice(told, v->text);
-    }
-    for (int64_t i = 0; v->type == VALUE_ARRAY && i < v->n; i++) {
-        nodes += tell(c, item, told);
-        item = value_after(item);
-    }
-    CHECK(nodes == v->nodes && value_after(v) == v + nodes);
-    return nodes;
-}
-
 static void
-check(const struct client *c, const struct value *v, struct buf *told)
+tell(const struct redisReply *v, struct buf *told)
 {
-    const struct value *field;
+    bool text = v->type == REDIS_REPLY_STRING || v->type == REDIS_REPLY_STATUS || v->type == REDIS_REPLY_ERROR;
 
-    CHECK(v == c->node && tell(c, v, told) == c->nodes);
-    field = value_field(v, "token");
-    CHECK(field == NULL || (field > c->node && field < c->node + c->nodes));
-    (void)value_number(field, -1);
-    (void)value_number(v, -1);
+    buf_printf(told, "%d %lld ", v->type, v->integer);
+    CHECK((v->str != NULL) == text && (v->type == REDIS_REPLY_ARRAY || v->elements == 0));
+    if (text) {
+        CHECK(v->str[v->len] == '\0');
+        buf_add_slice(told, reply_text(v));
+    }
+    for (size_t i = 0; i < v->elements; i++) {
+        tell(v->element[i], told);
+    }
 }
 
 static void
 read_all(struct slice in, unsigned cuts, struct buf *told)
 {
-    struct client c = {.fd = -1};
+    struct client c;
     enum client_result r = CLIENT_MORE;
-    const struct value *v;
+    const struct redisReply *v;
     size_t at = 0;
 
-    buf_init(&c.in, 0);
+    client_init(&c);
     while (at < in.n && r != CLIENT_BAD) {
         size_t n = in.n - at;
 
@@ -57,16 +41,16 @@ read_all(struct slice in, unsigned cuts, struct buf *told)
             n = 1 + (cuts >> 16) % 29;
             n = n < in.n - at ? n : in.n - at;
         }
-        /* As client_fill(): what was used goes, what came is added. */
-        buf_drop(&c.in, c.used);
-        c.used = 0;
-        buf_add(&c.in, in.p + at, n);
+        CHECK(redisReaderFeed(c.reader, in.p + at, n) == REDIS_OK); /* as client_fill() */
+        c.unread += n;
         at += n;
         while ((r = client_next(&c, &v)) == CLIENT_READY) {
-            check(&c, v, told);
+            tell(v, told);
+            (void)reply_number(reply_field(v, "token"));
+            (void)reply_number(v);
         }
     }
-    buf_printf(told, r == CLIENT_BAD ? "bad" : "%zu more", c.in.n - c.used);
+    buf_printf(told, r == CLIENT_BAD ? "bad" : "%zu more", c.unread);
     client_close(&c);
 }
 

@@ -172,7 +172,7 @@ class Before(Bad):
 
     def test_what_is_no_answer(self):
         for odd in (NONSENSE, b"\r\n", b":x\r\n", b"$-2\r\n", b"$x\r\n", b"*-2\r\n", b"*999999999999\r\n",
-                    b"*1\r\n" * 20, b"*1\r\n:\r\n"):
+                    b"*4194305\r\n", b"*1\r\n" * 20, b"*1\r\n:\r\n"):
             self.refused(69, "while waiting: the answer is not rlockd's", LOCK=odd)
 
     def test_it_closes_while_we_wait(self):
