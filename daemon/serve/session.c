@@ -1,6 +1,6 @@
 /*
- * session.c -- one connection: its socket and its life; how it ends is in session_end.c. Requests and replies are in
- * slots.c.
+ * session.c -- one connection: its socket and its life; how it ends is in session_end.c. Requests are
+ * run in requests.c, replies wait in slots.c.
  *
  * Callbacks of the loop only note that something moved (session_wake); the work is done in the turn: session_input()
  * reads a bounded number of bytes and runs a bounded number of requests, session_turn() writes once and decides
@@ -33,8 +33,7 @@
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/roles.h"
-#include "daemon/serve/session_out.h"
-#include "daemon/serve/slots.h"
+#include "daemon/serve/requests.h"
 #include "daemon/serve/peek.h"
 #include "daemon/serve/recheck.h"
 #include "daemon/serve/user.h"
@@ -233,7 +232,7 @@ lose_framing(struct session *s, const char *why)
 static void
 take(struct session *s, const struct words *w)
 {
-    slots_take(s, w);
+    requests_take(s, w);
     if (s->closed || s->authed) {
         return;
     }
@@ -368,7 +367,7 @@ has_no_input(const struct session *s)
 {
     bool ended = s->hangup || s->eof || s->bad;
 
-    return s->closed || !(s->buffered || s->readable || s->stirred || ended || slots_can_settle(s));
+    return s->closed || !(s->buffered || s->readable || s->stirred || ended || requests_can_settle(s));
 }
 
 bool
@@ -380,8 +379,8 @@ session_input(struct session *s)
     if (has_no_input(s)) {
         return false;
     }
-    if (slots_can_settle(s)) {
-        slots_settle(s);
+    if (requests_can_settle(s)) {
+        requests_settle(s);
     }
     budget = run_requests(s, budget);
     if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
@@ -450,8 +449,8 @@ session_turn(struct session *s)
     if (s->closed) {
         return false;
     }
-    if (slots_can_settle(s)) {
-        slots_settle(s);
+    if (requests_can_settle(s)) {
+        requests_settle(s);
         if (s->closed) {
             return false;
         }
@@ -460,7 +459,7 @@ session_turn(struct session *s)
     if (!s->closed) {
         judge(s, moved);
     }
-    return slots_can_settle(s) || has_more(s);
+    return requests_can_settle(s) || has_more(s);
 }
 
 void

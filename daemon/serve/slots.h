@@ -1,18 +1,52 @@
 /*
- * slots.h -- one session's requests: run when they may, answered in order. Private to session.c.
+ * slots.h -- one session's slots: a place for the reply of each request. Private to session.c and requests.c; what
+ * answers a request by its number is in session.h.
  */
 #ifndef RLOCKD_SERVE_SLOTS_H
 #define RLOCKD_SERVE_SLOTS_H
 
-#include "daemon/serve/session.h"
+#include "daemon/serve/session_out.h"
 
 void slots_init(struct session *s);
 
-/* Takes one request that was read: runs it, or notes it for its turn. The session may be closed afterwards. */
-void slots_take(struct session *s, const struct words *w);
+/* Frees them all, unanswered. */
+void slots_fini(struct session *s);
 
-/* Runs the deferred commands at the head, as long as nothing before them is open. */
-void slots_settle(struct session *s);
+static inline struct slot *
+slot_at(const struct session *s, uint64_t id)
+{
+    return &s->slot[id & (s->slots_room - 1)];
+}
+
+/* The number of the oldest. */
+static inline uint64_t
+slots_first_id(const struct session *s)
+{
+    return s->next_slot - s->slots_n;
+}
+
+/* The oldest. NULL: there is none. */
+static inline struct slot *
+slots_first(const struct session *s)
+{
+    return s->slots_n == 0 ? NULL : slot_at(s, slots_first_id(s));
+}
+
+/* One more, WAITING. NULL when out of memory; the session is closed then. */
+struct slot *slots_open(struct session *s);
+
+/* Where a reply that begins now goes. */
+static inline struct outbox *
+slots_box(struct session *s, struct slot *sl)
+{
+    return sl != slots_first(s) ? &sl->box : session_out_end(s);
+}
+
+/* What it holds now is what the session answers for. */
+void slots_count(struct session *s, struct slot *sl);
+
+/* The reply is written, wherever slots_box() said when it began. The slot may be gone afterwards. */
+void slots_done(struct session *s, struct slot *sl);
 
 /* Answers a request that could not be framed: behind all replies before it. */
 void slots_protocol_error(struct session *s, const char *why);
@@ -40,24 +74,5 @@ slots_ending(const struct session *s)
 {
     return s->slots_n > 0 && slots_last_is_quit(s);
 }
-
-/* The oldest; there is one. */
-static inline struct slot *
-slots_head(const struct session *s)
-{
-    return &s->slot[(s->next_slot - s->slots_n) & (s->slots_room - 1)];
-}
-
-/* True when slots_settle() would run something. */
-bool slots_head_may_run(const struct session *s);
-
-static inline bool
-slots_can_settle(const struct session *s)
-{
-    return s->slots_n > 0 && slots_head(s)->state == SLOT_DEFERRED && slots_head_may_run(s);
-}
-
-/* Frees them all, unanswered. */
-void slots_fini(struct session *s);
 
 #endif
