@@ -36,6 +36,7 @@
 #include "daemon/serve/requests.h"
 #include "daemon/serve/peek.h"
 #include "daemon/serve/recheck.h"
+#include "daemon/serve/session_write.h"
 #include "daemon/serve/user.h"
 
 #define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
@@ -428,7 +429,7 @@ judge(struct session *s, bool moved)
     } else if (ending && s->out.bytes.n == 0) {
         session_close(s, ending_reason(s));
     } else if (s->out.bytes.n > 0 || s->due.pos != 0) {
-        session_out_set_deadline(s, ending, moved);
+        session_write_set_deadline(s, ending, moved);
     }
 }
 
@@ -455,7 +456,7 @@ session_turn(struct session *s)
             return false;
         }
     }
-    moved = session_out_waits(s) && session_out_write(s);
+    moved = session_write_waits(s) && session_write(s);
     if (!s->closed) {
         judge(s, moved);
     }

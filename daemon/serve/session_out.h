@@ -1,5 +1,5 @@
 /*
- * session_out.h -- the output of a session. For session.c and slots.c; session_push() is in session.h.
+ * session_out.h -- the output of a session. session_push() is in session.h.
  */
 #ifndef RLOCKD_SERVE_SESSION_OUT_H
 #define RLOCKD_SERVE_SESSION_OUT_H
@@ -12,16 +12,6 @@
  * left.
  */
 bool session_out_is_fit(struct session *s, size_t *bytes);
-
-/* There is, or was, something to send. */
-static inline bool
-session_out_waits(const struct session *s)
-{
-    return s->out.bytes.p != NULL || s->out.bytes.failed || s->write_ev != NULL || !list_empty(&s->later.list);
-}
-
-/* One send(). True when the socket took something. May close the session. */
-bool session_out_write(struct session *s);
 
 /* Where what is said next goes: behind all that waits for the socket. */
 struct outbox *session_out_last(struct session *s);
@@ -44,8 +34,5 @@ session_out_over_limit(const struct session *s)
 {
     return session_out_bytes(s) > (size_t)s->engine->conf->limit_output_bytes;
 }
-
-/* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */
-void session_out_set_deadline(struct session *s, bool ending, bool moved);
 
 #endif

@@ -1,0 +1,22 @@
+/*
+ * session_write.h -- the output of a session on its way to the socket. Private to session.c.
+ */
+#ifndef RLOCKD_SERVE_SESSION_WRITE_H
+#define RLOCKD_SERVE_SESSION_WRITE_H
+
+#include "daemon/serve/session.h"
+
+/* There is, or was, something to send. */
+static inline bool
+session_write_waits(const struct session *s)
+{
+    return s->out.bytes.p != NULL || s->out.bytes.failed || s->write_ev != NULL || !list_empty(&s->later.list);
+}
+
+/* One send(). True when the socket took something. May close the session. */
+bool session_write(struct session *s);
+
+/* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */
+void session_write_set_deadline(struct session *s, bool ending, bool moved);
+
+#endif
