@@ -17,6 +17,7 @@
 
 #include "conf/conf.h"
 #include "daemon/backend/backend.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
@@ -30,6 +31,7 @@
 #include "proto/reader.h"
 
 #define ENGINE_SCRATCH_BYTES (64 * 1024)
+#define ENGINE_INPUT_US (4 * US_PER_MS) /* the input of a turn may take so long */
 
 struct event;
 struct event_base;
@@ -114,11 +116,23 @@ void engine_reap(struct engine *e);
 /* After every event_base_loop(EVLOOP_ONCE). True: call the loop without blocking, there is or may be more to do. */
 bool engine_turn_end(struct engine *e);
 
-/* The input of this turn has taken long enough: no session hands in more than two requests. Looks at the clock. */
-bool engine_input_late(struct engine *e);
+/*
+ * The input of this turn had taken long enough when the clock was looked at last: no session hands in more than two
+ * requests. Requests differ: of those that walk over something long a turn has fewer.
+ */
+static inline bool
+engine_was_late(const struct engine *e)
+{
+    return e->seen_us - e->input_us > ENGINE_INPUT_US;
+}
 
-/* ... when it was looked at last. */
-bool engine_was_late(const struct engine *e);
+/* The same now. */
+static inline bool
+engine_input_late(struct engine *e)
+{
+    e->seen_us = clock_now_us();
+    return engine_was_late(e);
+}
 
 /* Takes a new configuration (owned by the caller, who keeps it until the next one). */
 void engine_reload(struct engine *e, const struct conf *conf);

@@ -3,8 +3,8 @@
  *
  * Owns topics (a channel, or a pattern) and subscriptions. A subscription
  * hangs on two lists, its topic's and its session's; a topic lives as long as
- * it has a subscription. Talks to no socket: frames go to session_push(). How events get to those who have patterns
- * stands in patterns.c.
+ * it has a subscription. An event goes out by pubsub_frame.c; how
+ * it gets to those who have patterns stands in patterns.c.
  *
  * I1  A session has at most one subscription to a topic.
  * I2  session.subscriptions is NULL iff the session has none.
@@ -18,8 +18,6 @@
 #include <stdlib.h>
 
 #include "daemon/serve/commands_private.h"
-
-#define FRAME_KEEP_BYTES 4096
 
 struct pubsub *
 pubsub_new(struct engine *e)
@@ -285,43 +283,6 @@ static const char *const news_words[] = {
     [CORE_NEWS_JEOPARDY] = "jeopardy",
 };
 
-/* The frame in one RESP version; made once however many hear it. */
-static struct slice
-frame(struct pubsub *p, const struct topic *t, const struct told *told, int proto)
-{
-    struct buf *b = &p->frame[proto == 3];
-    struct writer w = {.out = b, .proto = proto};
-
-    if (p->framed != t || p->framed_serial != told->serial) {
-        buf_clear(&p->frame[0], FRAME_KEEP_BYTES);
-        buf_clear(&p->frame[1], FRAME_KEEP_BYTES);
-        p->framed = t;
-        p->framed_serial = told->serial;
-    }
-    if (b->n > 0) {
-        return buf_slice(b);
-    }
-    writer_push(&w, t->pattern ? 4 : 3);
-    writer_text(&w, t->pattern ? "pmessage" : "message");
-    if (t->pattern) {
-        writer_bulk(&w, t->name);
-    }
-    writer_bulk(&w, told->channel);
-    writer_bulk(&w, told->payload);
-    return buf_slice(b);
-}
-
-void
-pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s)
-{
-    struct slice bytes = frame(p, t, told, s->proto);
-
-    /* A frame that could not be made whole is not sent: half of one would break the connection. */
-    if (!p->frame[s->proto == 3].failed) {
-        session_push(s, bytes, &told->relies, told->losses);
-    }
-}
-
 /* Everybody who hears this channel, by name or by pattern. */
 static void
 tell_channel(struct pubsub *p, const struct core_grant *g)
@@ -383,10 +344,10 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     if (p->topics[0] == NULL && p->topics[1] == NULL) {
         return;
     }
-    buf_clear(&p->payload, FRAME_KEEP_BYTES);
+    buf_clear(&p->payload, PUBSUB_KEEP_BYTES);
     buf_printf(&p->payload, "%s %" PRIu64 " ", news_words[news->news], news->token);
     add_owner(p, news);
-    buf_clear(&p->channel, FRAME_KEEP_BYTES);
+    buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_adds(&p->channel, "lock:");
     buf_add_slice(&p->channel, news->name);
     tell_channel(p, &news->relies);
@@ -394,7 +355,7 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     /* The same for those who follow one session; the name comes last, because it may hold any byte. */
     buf_adds(&p->payload, " ");
     buf_add_slice(&p->payload, news->name);
-    buf_clear(&p->channel, FRAME_KEEP_BYTES);
+    buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_printf(&p->channel, "session:%" PRIu64, news->session);
     tell_channel(p, &news->relies);
 }

@@ -1,10 +1,12 @@
 /*
- * pubsub_private.h -- the records of pubsub.c and patterns.c.
+ * pubsub_private.h -- the records of pubsub.c, patterns.c and pubsub_frame.c.
  */
 #ifndef RLOCKD_SERVE_PUBSUB_PRIVATE_H
 #define RLOCKD_SERVE_PUBSUB_PRIVATE_H
 
 #include "daemon/serve/pubsub.h"
+
+#define PUBSUB_KEEP_BYTES 4096 /* of scratch, from one event to the next */
 
 struct topic {
     UT_hash_handle hh;
@@ -81,7 +83,7 @@ void patterns_tell(struct pubsub *p, const struct told *told);
 void patterns_follow(struct pubsub *p, struct subs *subs);
 void patterns_leave(struct pubsub *p, struct subs *subs);
 
-/* pubsub.c: one event as a frame of this topic, to one session. */
+/* pubsub_frame.c: one event as a frame of this topic, to one session. */
 void pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s);
 
 #endif

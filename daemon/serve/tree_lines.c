@@ -5,6 +5,30 @@
 
 #include <inttypes.h>
 
+const struct of_owner *
+tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end)
+{
+    const struct of_owner *o = index->p;
+    size_t low = 0, high = index->n;
+
+    if (high == 0) { /* no array either */
+        return *end = NULL;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (o[middle].owner < owner) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (high = low; high < index->n && o[high].owner == owner; high++) {
+    }
+    *end = o + high;
+    return o + low;
+}
+
 #define DEPTH_MAX 32 /* names, one below the other */
 
 static bool

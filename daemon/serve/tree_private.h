@@ -93,7 +93,7 @@ bytes_of(const struct tree *t, size_t at, size_t n)
     return (struct slice){n > 0 ? t->bytes.p + at : NULL, n};
 }
 
-/* Its first record in an index that is sorted; `end` is behind its last. */
+/* tree_lines.c: its first record in an index that is sorted; `end` is behind its last. */
 const struct of_owner *tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end);
 
 /* Draws what is wanted into tree.out, tree.rows_max lines at most. */

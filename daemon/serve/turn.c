@@ -23,8 +23,7 @@
 #define REQUESTS_PER_TURN 1024
 #define SHARE_MIN 16
 #define SHARE_MAX 256
-#define INPUT_US (4 * US_PER_MS) /* the input of a turn may take so long ... */
-#define REST_US (1 * US_PER_MS)  /* ... and that of those whom a former turn has cut short this much longer */
+#define REST_US (1 * US_PER_MS) /* the input of those whom a former turn has cut short may take this much longer */
 
 /* ---- what is due ---- */
 
@@ -141,20 +140,6 @@ has_more(const struct engine *e)
            pubsub_lags(e->pubsub);
 }
 
-/* Requests differ: of those that walk over something long a turn has fewer. */
-bool
-engine_was_late(const struct engine *e)
-{
-    return e->seen_us - e->input_us > INPUT_US;
-}
-
-bool
-engine_input_late(struct engine *e)
-{
-    e->seen_us = clock_now_us();
-    return engine_was_late(e);
-}
-
 /*
  * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
  * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who
@@ -261,7 +246,7 @@ engine_turn_end(struct engine *e)
     e->input_us = e->seen_us = clock_now_us();
     listen_to(e, &come);
     if (engine_was_late(e)) {
-        e->input_us = e->seen_us - (INPUT_US - REST_US);
+        e->input_us = e->seen_us - (ENGINE_INPUT_US - REST_US);
     }
     listen_to(e, &e->rest);
     send_all(e);
