@@ -1,13 +1,23 @@
 /*
  * engine.h -- the middle of the house: sessions on one side, core and backend on the other.
  *
- * A turn of the loop: libevent reports what is ready; sessions read and hand
- * requests in, the backend posts outcomes; each becomes one core_step() at
- * once, whose actions are only *noted* (an operation in the backend's batch, a
- * reply in its slot, news in the outboxes). engine_turn_end() then lets
- * sessions go on, flushes the backend, writes each session's output once, and
- * frees what died. So nothing re-enters: a sink never steps, a step never
- * writes a socket.
+ * A turn of the loop: libevent reports what is ready; sessions read and hand requests in, the backend posts outcomes;
+ * each becomes one core_step() at once, whose actions are only *noted* (an operation in the backend's batch, a reply in
+ * its slot, news in the outboxes). engine_turn_end() then lets sessions go on, flushes the backend, writes each
+ * session's output once, and frees what died. So nothing re-enters: a sink never steps, a step never writes a socket.
+ */
+
+/*
+ * The floors of this room. A file calls files of its floor and of those below, in no cycle: scripts/floors has the
+ * files of each, and proves it. Upward goes what was registered once: the core's sink, the backend's callbacks, the
+ * events of libevent, the work of a listing.
+ *
+ *   house     builds the engine, takes connections in, deals turns, and notes what the core and the backend tell
+ *   input     a connection is read, and its requests run
+ *   commands  what each verb does, and the table of them
+ *   output    where an answer or an event waits, how it leaves, and how a session ends
+ *   words     bytes without a session to hear them: replies, tables, trees, outboxes
+ *   records   who is there, what each may do, what outlives the process, and one step of the core
  */
 #ifndef RLOCKD_SERVE_ENGINE_H
 #define RLOCKD_SERVE_ENGINE_H
