@@ -155,6 +155,23 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     }
 }
 
+/* S1 */
+static void
+check_timing_out(const struct queue *q)
+{
+    struct list *pos, *nxt;
+    bool behind = true;
+
+    list_for_each_safe(pos, nxt, &q->timing_out)
+    {
+        const struct request *r = container_of(pos, struct request, timing_out_node);
+
+        assert(behind || r->outcome_n == q->settle.outcome_n);
+        behind = r->outcome_n != q->settle.outcome_n;
+        assert(!behind || job_stands(&q->settle.job));
+    }
+}
+
 /* I15. Who has none of its own has core.nobody, see check_empty_queue(). */
 static void
 check_queue(const struct lock *l)
@@ -164,6 +181,7 @@ check_queue(const struct lock *l)
 
     assert(l->queue->blocked_n <= l->queue->waiting_n);
     if (lock_has_queue(l)) {
+        check_timing_out(l->queue);
         assert(l->queue->lock == l && (!at_rest || l->queue->break_op != 0 ||
                                        (l->claims_n == 0 && l->queue->yield_until_us != 0)));
     }
@@ -174,7 +192,7 @@ static void
 check_empty_queue(const struct queue *q)
 {
     assert(list_empty(&q->claims) && list_empty(&q->timing_out) && list_empty(&q->breaks) && q->break_op == 0);
-    assert(!job_stands(&q->job));
+    assert(!job_stands(&q->job) && !job_stands(&q->settle.job));
     assert(!list_linked(&q->waiter_poll_node));
     assert(q->waiting_n == 0 && q->blocked_n == 0 && q->trying_n == 0 && q->elsewhere_n == 0);
     assert(q->failed_n == 0 && q->turn == 0);

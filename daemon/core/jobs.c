@@ -19,6 +19,7 @@
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/restore.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
@@ -56,6 +57,12 @@ void
 job_end(struct job *j)
 {
     list_remove(&j->node);
+}
+
+uint32_t
+job_share(const struct core *c)
+{
+    return c->conf.slice == 0 ? UINT32_MAX : c->conf.slice < JOB_SHARE ? c->conf.slice : JOB_SHARE;
 }
 
 /* ---- walks ---- */
@@ -181,6 +188,8 @@ job_step(struct core *c, struct job *j, uint32_t *n)
         return core_session_leave(c, container_of(j, struct core_session, job));
     case JOB_BREAK:
         return lock_loses(c, container_of(j, struct queue, job)->lock);
+    case JOB_SETTLE:
+        return queue_settles(c, container_of(j, struct queue, settle.job));
     case JOB_WALK:
         return walk_on(c, container_of(j, struct walk, job), n);
     case JOB_ROUND:

@@ -24,6 +24,7 @@ enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
     JOB_SESSION,  /* peer.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
+    JOB_SETTLE, /* queue.settle.job: an outcome is known, and is the answer to those who do not want to wait longer */
     JOB_WALK,  /* walk.job: something is done with every lock */
     JOB_ROUND, /* round.job: something is done with every claim of a lock */
 };
@@ -56,6 +57,7 @@ void job_init(struct job *j, enum job_kind kind);
 void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
 bool job_stands(const struct job *j);
+uint32_t job_share(const struct core *c);      /* records that may be looked at in one go */
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
 
 void walk_begin(struct core *c, enum walk_kind kind);

@@ -17,6 +17,9 @@
 
 struct lock;
 
+/* Whose answer the last outcome is, of those who do not want to wait for another one; see timing_out.c. */
+enum settle_how { SETTLE_ALL, SETTLE_FULL, SETTLE_IMPATIENT };
+
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: whoever asks how many listen finds us among them */
 
 /*
@@ -31,6 +34,12 @@ struct queue {
     struct list claims;     /* claim.node */
     struct list waiter_poll_node; /* probe.todo, probe.seen: it stays here, nobody needs to wait for that */
     struct list timing_out;    /* request.timing_out_node: answered as soon as the next outcome is known */
+    struct {
+        struct job job;        /* some of them are still to be answered */
+        uint32_t outcome_n;    /* outcomes that any of them had to be told */
+        enum settle_how how;   /* the last one: who is to be told, and what */
+        enum core_answer answer;
+    } settle;
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
     struct job job;         /* it was broken, and some who held it until then are on lock.holders yet */

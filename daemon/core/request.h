@@ -29,7 +29,7 @@ struct request {
     struct list session_node;  /* peer.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
-    struct list timing_out_node; /* queue.hurried */
+    struct list timing_out_node; /* queue.timing_out */
     struct list search_node; /* search.waits, search.roots */
     struct list ask_node;    /* search.asks */
     struct timer timer;
@@ -37,6 +37,7 @@ struct request {
     bool waits;             /* LOCK, not granted: counted in waiting_n of queue and core */
     bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
     bool once, full, fresh, shared, timing_out;
+    uint32_t outcome_n;     /* queue.settle.outcome_n, since it is on that list */
     bool silent;            /* nobody hears the answer */
     bool others;            /* silent, or to become so: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */

@@ -12,6 +12,7 @@
 #include "daemon/core/request.h"
 
 struct core;
+struct queue;
 
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
@@ -37,6 +38,7 @@ void request_reply(struct core *c, const struct core_reply *rp);
 void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 
 /* timing_out.c */
+bool queue_settles(struct core *c, struct queue *q); /* one request; false: there was none left */
 void request_time_out(struct core *c, struct request *r); /* its time is over; may be its end */
 void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
 void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */

@@ -161,9 +161,7 @@ at_once(struct core *c, struct round *rd)
 bool
 lock_is_long(const struct core *c, const struct lock *l)
 {
-    uint32_t most = c->conf.slice < JOB_SHARE ? c->conf.slice : JOB_SHARE;
-
-    return c->conf.slice != 0 && l->claims_n > most;
+    return l->claims_n > job_share(c);
 }
 
 /* A round that stands begins anew. */

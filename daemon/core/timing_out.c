@@ -2,14 +2,22 @@
  * timing_out.c -- LOCKs that do not want to wait, or no longer.
  *
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
- * answer: then it is on the queue's list `hurried` until the outcome is known, or Redis has had its time.
+ * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
+ *
+ * S1  An outcome is for those who are on the list when it comes; of more than JOB_SHARE the rest is answered by a job.
+ *     Outcomes are numbered, and a request has the number of the last one before it: so those who are still to be
+ *     answered are in front.
+ * S2  Who is still to be answered when the next outcome comes has that one: it is newer. Whose own attempt is under way
+ *     by then, or has room by then, waits on.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/queue.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
@@ -83,6 +91,47 @@ patience_us(const struct core *c)
     return c->conf.op_timeout_us / 4;
 }
 
+/* Another outcome is on its way to it, which is its own. */
+static bool
+is_asked_for(const struct request *r)
+{
+    return r->claim->state == CLAIM_TRYING;
+}
+
+/* An outcome has come since it is on the list. */
+static bool
+is_behind(const struct request *r)
+{
+    return list_linked(&r->timing_out_node) && r->outcome_n != r->claim->lock->queue->settle.outcome_n;
+}
+
+/* The last outcome is its answer. */
+static bool
+is_settled(const struct request *r)
+{
+    const struct lock *l = r->claim->lock;
+
+    switch (l->queue->settle.how) {
+    case SETTLE_FULL: /* unless there is room for it yet */
+        return lock_is_full(l, r->shared) && !is_asked_for(r);
+    case SETTLE_IMPATIENT: /* those who did not want to wait have their patience, see is_busy_for() */
+        return wanted_to_wait(r) && !is_asked_for(r);
+    case SETTLE_ALL:
+        break;
+    }
+    return !is_asked_for(r);
+}
+
+static void
+await_outcome(struct request *r)
+{
+    struct queue *q = r->claim->lock->queue;
+
+    r->outcome_n = q->settle.outcome_n;
+    list_remove(&r->timing_out_node);
+    list_push_back(&q->timing_out, &r->timing_out_node);
+}
+
 /*
  * Its time to wait is over (or was none). When only an operation in flight
  * stands between it and an answer, the answer is awaited a little longer.
@@ -95,7 +144,9 @@ request_time_out(struct core *c, struct request *r)
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
     int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->tried_us : c->now_us, patience_us(c));
 
-    if (r->timing_out || (!queued && cl->retry_us > c->now_us)) {
+    if (r->timing_out && is_behind(r) && is_settled(r)) {
+        request_finish(c, r, l->queue->settle.answer, 0);
+    } else if (r->timing_out || (!queued && cl->retry_us > c->now_us)) {
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     } else if (queued && is_busy_for(c, r)) {
         request_finish(c, r, l->queue->last_failure, 0);
@@ -105,62 +156,67 @@ request_time_out(struct core *c, struct request *r)
         r->timing_out = true;
         timer_set(c, &r->timer, until_us);
         if (queued) {
-            list_push_back(&l->queue->timing_out, &r->timing_out_node);
+            await_outcome(r);
         }
     }
 }
 
-/* Another outcome is on its way to it, which is its own. */
-static bool
-is_asked_for(const struct request *r)
+bool
+queue_settles(struct core *c, struct queue *q)
 {
-    return r->claim->state == CLAIM_TRYING;
+    struct request *r = container_of(q->timing_out.next, struct request, timing_out_node);
+
+    if (list_empty(&q->timing_out) || !is_behind(r)) {
+        job_end(&q->settle.job);
+        return false;
+    }
+    if (is_settled(r)) {
+        request_finish(c, r, q->settle.answer, 0);
+    } else {
+        await_outcome(r);
+    }
+    return true;
+}
+
+static void
+settle_waits(struct core *c, struct lock *l, enum settle_how how, enum core_answer answer)
+{
+    struct queue *q = l->queue;
+    uint32_t n = 0, most = job_share(c);
+    bool more = true;
+
+    if (list_empty(&q->timing_out)) {
+        return;
+    }
+    q->settle.how = how;
+    q->settle.answer = answer;
+    q->settle.outcome_n++;
+    for (; more && n < most; n++) {
+        more = queue_settles(c, q);
+    }
+    slice_spend(&c->left.records, n);
+    if (more) {
+        job_begin(c, &q->settle.job);
+    }
 }
 
 /* An outcome is known, and it is not theirs. */
 void
 lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer)
 {
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->queue->timing_out)
-    {
-        struct request *r = container_of(pos, struct request, timing_out_node);
-
-        if (!is_asked_for(r)) {
-            request_finish(c, r, answer, 0);
-        }
-    }
+    settle_waits(c, l, SETTLE_ALL, answer);
 }
 
 /* One was granted it: the others are told no, unless there is room for them yet. */
 void
 lock_settle_full(struct core *c, struct lock *l)
 {
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->queue->timing_out)
-    {
-        struct request *r = container_of(pos, struct request, timing_out_node);
-
-        if (lock_is_full(l, r->shared) && !is_asked_for(r)) {
-            request_finish(c, r, CORE_NOT_GRANTED, 0);
-        }
-    }
+    settle_waits(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
 }
 
-/* The attempt has not run. Those who did not want to wait have their patience, see is_busy_for(). */
+/* The attempt has not run. */
 void
 lock_settle_impatient(struct core *c, struct lock *l)
 {
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->queue->timing_out)
-    {
-        struct request *r = container_of(pos, struct request, timing_out_node);
-
-        if (wanted_to_wait(r) && !is_asked_for(r)) {
-            request_finish(c, r, l->queue->last_failure, 0);
-        }
-    }
+    settle_waits(c, l, SETTLE_IMPATIENT, l->queue->last_failure);
 }

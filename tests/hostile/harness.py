@@ -140,6 +140,7 @@ class Scene:
     conf = {}
     ping_ms, cycle_ms = PING_MS, CYCLE_MS
     must_fail = None
+    grants = True  # False: the attack ends all granting, so the bystander's LOCKs are refused
 
     def __init__(self, directory):
         self.dir = directory
@@ -187,7 +188,7 @@ class Verdict:
             self.why.append("PING")
         if self.cycle["net_ms"] > scene.cycle_ms * SLOW:
             self.why.append("LOCK")
-        self.why += self.ping["errors"] + self.cycle["errors"]
+        self.why += self.ping["errors"] + (self.cycle["errors"] if scene.grants else [])
         if felt["kept"] != "kept":
             self.why.append("the renewed lock: " + felt["kept"])
 

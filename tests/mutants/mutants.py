@@ -693,7 +693,7 @@ MUTANTS = [
            "    case CLAIM_HELD:\n        return cl->deadline_us;\n", "    case CLAIM_HELD:\n        return c->now_us;\n",
            ["unit:test_core_crowd"]),
     Mutant("R241", "all claims of a lock are reviewed, or drained, in one step, however many they are", CORE + "rounds.c",
-           "    return c->conf.slice != 0 && l->claims_n > most;\n", "    return l->claims_n > most && l == NULL;\n",
+           "    return l->claims_n > job_share(c);\n", "    return l->claims_n > job_share(c) && l == NULL;\n",
            ["unit:test_core_slices"]),
     Mutant("R242", "who asks before the review has come to it is served without a doubt", CORE + "core.c",
            "    claim_review(c, cl);\n    if (job_stands(&cl->owner->job)", "    if (job_stands(&cl->owner->job)",
@@ -1105,6 +1105,16 @@ MUTANTS = [
            "        rounds_swap(c, cl, before);\n", "        rounds_leave(c, cl);\n", ["unit:test_core_slices"]),
     Mutant("R527", "a round misses who goes in front of the one that is next", CORE + "rounds.c",
            "        if (rd->at == &before->node) {\n", "        if (rd->at == &cl->node) {\n", ["unit:test_core_slices"]),
+    Mutant("R528", "one outcome is told to all who do not want to wait, in one step", CORE + "timing_out.c",
+           "    uint32_t n = 0, most = job_share(c);\n", "    uint32_t n = 0, most = UINT32_MAX;\n", ["unit:test_core_slices"]),
+    Mutant("R529", "who is not told an outcome in time hears that Redis cannot answer", CORE + "timing_out.c",
+           "    if (r->timing_out && is_behind(r) && is_settled(r)) {\n", "    if (r->timing_out && is_behind(r) && !l) {\n",
+           ["unit:test_core_slices"]),
+    Mutant("R530", "an outcome is told to whoever came after it", CORE + "timing_out.c",
+           "    r->outcome_n = q->settle.outcome_n;\n", "    r->outcome_n = q->settle.outcome_n - 1;\n",
+           ["unit:test_core_slices"]),
+    Mutant("R531", "an outcome is told to whose own attempt is under way by then", CORE + "timing_out.c",
+           "    return !is_asked_for(r);\n", "    return r != NULL;\n", ["unit:test_core_slices"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

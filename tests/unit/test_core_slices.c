@@ -680,6 +680,101 @@ START_TEST(a_crowd_is_reached_in_slices)
 }
 END_TEST
 
+/* MANY owners do not want to wait, and the attempt of the first is under way. */
+static struct flight
+ask_many(struct world *w, uint64_t s)
+{
+    struct flight op = {.verb = CORE_REPLY};
+
+    for (int i = 0; i < MANY; i++) {
+        lock(w, s, "hot", .owner = name_of(i), .nowait = true, .no_queue_grace = true);
+        op = i == 0 ? expect_op(w, CORE_ACQUIRE, "hot") : op;
+    }
+    return op;
+}
+
+/* All answers since then are this one. */
+static void
+expect_answers(struct world *w, size_t from, size_t n, enum core_answer answer)
+{
+    ck_assert_uint_eq(w->answers_n - from, n);
+    for (; from < w->answers_n; from++) {
+        ck_assert_int_eq(w->answers[from].reply.answer, answer);
+    }
+    w->answers_seen = w->answers_n;
+}
+
+/* One outcome is the answer to all who did not want to wait: a slice of them hears it in each turn. */
+START_TEST(nowaits_are_answered_in_slices)
+{
+    struct world w;
+
+    open_sliced(&w, SLICE);
+    redis_says(&w, ask_many(&w, session(&w)), CORE_TAKEN, .pttl_us = SEC(60));
+    for (int turns = 1; is_busy(&w); turns++) {
+        ck_assert_uint_le(w.answers_n, (size_t)(SLICE * turns));
+        next_turn(&w);
+    }
+    expect_answers(&w, 0, MANY, CORE_NOT_GRANTED);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* Whose patience ends before it is his turn hears what is known. */
+START_TEST(nowaits_hear_what_is_known)
+{
+    struct world w;
+
+    open_sliced(&w, SLICE);
+    redis_says(&w, ask_many(&w, session(&w)), CORE_TAKEN, .pttl_us = SEC(60));
+    w.answers_seen = w.answers_n;
+    skip_all(&w);
+    stall(&w, SEC(1));
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    expect_answers(&w, 0, MANY, CORE_NOT_GRANTED);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* The next attempt is under way before all have heard of the last one: it is not the answer to whoever came since. */
+START_TEST(nowaits_behind_the_next_attempt)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, last;
+    size_t told;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    op = ask_many(&w, s);
+    w.one_turn = true;
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(60));
+    w.answers_seen = told = w.answers_n;
+    skip_watches(&w);
+    hint(&w, op.op.lock);
+    op = expect_op(&w, CORE_ACQUIRE, "hot");
+    last = lock(&w, s, "hot", .owner = "last", .nowait = true, .no_queue_grace = true);
+    ck_assert_uint_eq(w.answers_n, told);
+    w.one_turn = false;
+    next_turn(&w);
+    while (is_busy(&w)) {
+        next_turn(&w);
+    }
+    expect_answers(&w, told, MANY - told - 1, CORE_NOT_GRANTED); /* not the one that is asking, nor the last one */
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(w.answers_n, MANY + 1);
+    ck_assert_int_eq(w.answers[MANY - 1].reply.answer, CORE_GRANTED);
+    w.answers_seen = MANY;
+    expect_reply(&w, last, CORE_NOT_GRANTED);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* Whoever goes to the front while a round stands somewhere in the queue, it comes to all of them. */
 START_TEST(who_goes_to_the_front_is_seen)
 {
@@ -754,7 +849,8 @@ main(void)
                             a_drain_and_an_attempt, a_break_in_slices, readers_are_reviewed_in_slices,
                             reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
                             waits_are_drained_in_slices, waits_of_one_claim_are_drained_in_slices,
-                            a_crowd_is_reached_in_slices, who_goes_to_the_front_is_seen,
+                            a_crowd_is_reached_in_slices, nowaits_are_answered_in_slices,
+                            nowaits_hear_what_is_known, nowaits_behind_the_next_attempt, who_goes_to_the_front_is_seen,
                             sessions_of_many_owners_end_in_slices};
 
     return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
