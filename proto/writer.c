@@ -13,20 +13,27 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* "<type><n>\r\n", the head of most forms. On the hot path, hence not by printf, and appended at once. */
-static void
-head(struct writer *w, char type, int64_t n)
-{
-    char text[2 + BUF_DIGITS + 2];
-    char *at = text;
+enum { HEAD_BYTES = 2 + BUF_DIGITS + 2 };
 
+/* "<type><n>\r\n", the head of most forms, and its end. On the hot path, hence not by printf, and appended at once. */
+static char *
+put_head(char *at, char type, int64_t n)
+{
     *at++ = type;
     if (n < 0) {
         *at++ = '-';
     }
     at += buf_digits(at, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
     memcpy(at, "\r\n", 2);
-    buf_add(w->out, text, (size_t)(at + 2 - text));
+    return at + 2;
+}
+
+static void
+head(struct writer *w, char type, int64_t n)
+{
+    char text[HEAD_BYTES];
+
+    buf_add(w->out, text, (size_t)(put_head(text, type, n) - text));
 }
 
 /* A head whose type RESP2 lacks. */
@@ -63,6 +70,33 @@ void
 writer_text(struct writer *w, const char *text)
 {
     writer_bulk(w, slice_of(text));
+}
+
+bool
+writer_request(struct buf *out, size_t words, const struct slice *word)
+{
+    size_t most = HEAD_BYTES;
+    char *at;
+
+    for (size_t i = 0; i < words; i++) {
+        most += HEAD_BYTES + word[i].n + 2;
+    }
+    at = buf_space(out, most);
+    if (at == NULL) {
+        return false;
+    }
+    at = put_head(at, '*', (int64_t)words);
+    for (size_t i = 0; i < words; i++) {
+        at = put_head(at, '$', (int64_t)word[i].n);
+        if (word[i].n > 0) {
+            memcpy(at, word[i].p, word[i].n);
+        }
+        at += word[i].n;
+        memcpy(at, "\r\n", 2);
+        at += 2;
+    }
+    out->n = (size_t)(at - out->p);
+    return true;
 }
 
 void

@@ -1,5 +1,5 @@
 /*
- * writer.h -- values out: RESP2, or RESP3 after HELLO 3.
+ * writer.h -- values out: RESP2, or RESP3 after HELLO 3; and requests.
  *
  * A writer is a view: it appends to a buf that somebody else owns.
  */
@@ -26,6 +26,9 @@ void writer_map(struct writer *w, size_t pairs);             /* *2n, or %n; 2n v
 void writer_set(struct writer *w, size_t n);                 /* *n, or ~n */
 void writer_push(struct writer *w, size_t n);                /* *n, or >n */
 void writer_verbatim(struct writer *w, struct slice s);      /* $n, or =n txt: */
+
+/* A request, whole; false: out->failed, and nothing was appended. */
+bool writer_request(struct buf *out, size_t words, const struct slice *word);
 
 /* -PREFIX text; any CR, LF or byte outside 0x20..0x7e in what was formatted is escaped. */
 void writer_error(struct writer *w, enum error_code code, const char *fmt, ...)

@@ -32,6 +32,7 @@
 #include "daemon/backend/push.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
+#include "proto/writer.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
 #define IDLE_PING_US (3 * US_PER_S)
@@ -202,48 +203,6 @@ link_uncork(struct redis_link *l)
     leave(l);
 }
 
-enum { HEAD_BYTES = 1 + BUF_DIGITS + 2 };
-
-static char *
-put_head(char *at, char type, size_t n)
-{
-    *at++ = type;
-    at += buf_digits(at, n);
-    memcpy(at, "\r\n", 2);
-    return at + 2;
-}
-
-/* As RESP behind what has not left; false: there is no memory for it. */
-static bool
-put(struct redis_link *l, int words, const struct slice *word)
-{
-    size_t most = HEAD_BYTES;
-    char *at;
-
-    assert(words <= LINK_WORDS_MAX);
-    for (int i = 0; i < words; i++) {
-        most += HEAD_BYTES + word[i].n + 2;
-    }
-    at = buf_space(&l->out, most);
-    if (at == NULL) {
-        buf_cut(&l->out, l->out.n);
-        return false;
-    }
-    at = put_head(at, '*', (size_t)words);
-    for (int i = 0; i < words; i++) {
-        at = put_head(at, '$', word[i].n);
-        if (word[i].n > 0) {
-            memcpy(at, word[i].p, word[i].n);
-        }
-        at += word[i].n;
-        memcpy(at, "\r\n", 2);
-        at += 2;
-    }
-    l->out.n = (size_t)(at - l->out.p);
-    l->env->metrics->redis_calls++;
-    return true;
-}
-
 static bool
 ready(const struct redis_link *l)
 {
@@ -264,10 +223,13 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     }
     s->fn = fn;
     s->arg = arg;
-    if (!put(l, words, word)) {
+    assert(words <= LINK_WORDS_MAX);
+    if (!writer_request(&l->out, (size_t)words, word)) {
+        buf_cut(&l->out, l->out.n);
         freelist_give(l->env->freelist, s, sizeof(*s));
         return false;
     }
+    l->env->metrics->redis_calls++;
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     list_push_back(&l->sent, &s->node);
     l->sent_n++;

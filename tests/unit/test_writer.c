@@ -56,6 +56,21 @@ START_TEST(common_forms)
 }
 END_TEST
 
+START_TEST(requests)
+{
+    const struct slice words[] = {{"GET", 3}, {"a\r\n\0b", 5}, {NULL, 0}};
+    struct fixture f;
+
+    begin(&f, 2);
+    ck_assert(writer_request(&f.out, 3, words) && writer_request(&f.out, 1, words));
+    END(&f, "*3\r\n$3\r\nGET\r\n$5\r\na\r\n\0b\r\n$0\r\n\r\n*1\r\n$3\r\nGET\r\n");
+    buf_init(&f.out, 80);
+    ck_assert(writer_request(&f.out, 1, words) && !writer_request(&f.out, 3, words) && f.out.failed);
+    buf_cut(&f.out, f.out.n);
+    END(&f, "*1\r\n$3\r\nGET\r\n");
+}
+END_TEST
+
 START_TEST(resp2_forms)
 {
     struct fixture f;
@@ -179,6 +194,7 @@ main(void)
     int failed;
 
     tcase_add_loop_test(tc, common_forms, 2, 4);
+    tcase_add_test(tc, requests);
     tcase_add_test(tc, resp2_forms);
     tcase_add_test(tc, resp3_forms);
     tcase_add_loop_test(tc, errors, 0, 2);
