@@ -26,19 +26,16 @@
  *     its own, or knows an owner by the time alone.
  */
 #include "daemon/core/bounds.h"
-#include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/queue.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/window.h"
 
 /* In the queue without a place in Redis's, though somebody waits: it goes there at once, whoever holds the lock. */
 static struct claim *
@@ -161,97 +158,6 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
         if (ticketless != next) { /* it asks for its place only: when the first one asks is not put off by that */
             q->again = due;
             q->failed = !due;
-        }
-    }
-}
-
-/* Redis had room for it. */
-void
-lock_attempt_succeeded(struct lock *l)
-{
-    l->queue->failed = false;
-    l->queue->retry_us = l->queue->yield_until_us;
-}
-
-/* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
-void
-lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
-{
-    struct queue *q = l->queue;
-    bool paused = q->failed && q->last_failure != CORE_NOT_GRANTED;
-    int64_t retry_us;
-
-    l->cohort_passes = 0;
-    if (d->outcome == CORE_TAKEN || d->outcome == CORE_FOREIGN) {
-        int64_t poll_us = d->pttl_us < 0 || d->pttl_us > c->conf.max_poll_us ? c->conf.max_poll_us : d->pttl_us;
-
-        c->metrics->attempts_taken++;
-        q->elsewhere_n = (uint32_t)d->holders;
-        q->last_failure = CORE_NOT_GRANTED;
-        q->failed_n = 0;
-        q->taken_until_us = d->pttl_us < 0 ? CORE_FOREVER : after_us(c->now_us, d->pttl_us);
-        /* Redis drops a key when its millisecond is over. */
-        retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
-    } else {
-        q->last_failure = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
-        q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
-        retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
-    }
-    q->retry_us = q->failed ? earlier(q->retry_us, retry_us) : retry_us;
-    q->failed = true;
-    if (d->outcome == CORE_DOWN || d->outcome == CORE_GRACE) {
-        lock_settle_impatient(c, l);
-    } else {
-        lock_settle_timing_out(c, l, q->last_failure);
-    }
-    /* At another daemon it may be nobody's, and only linger for who comes there. */
-    if (d->outcome == CORE_TAKEN && lock_may_linger(l) && q->waiting_n > 0) {
-        broadcast_lock(c, BROADCAST_WANTED, l);
-    }
-    lock_wake(c, l);
-}
-
-/* Others of ours had it beside who has just given it back: then Redis does not say who listens. */
-static bool
-is_still_ours(const struct lock *l)
-{
-    return lock_is(l, KIND_F_SHARED) && l->held_n + l->releasing_n > 1;
-}
-
-/*
- * We freed it. When somebody else hears the channel too and we have had our
- * run, or freed it for them, we let them try first: our own next attempt would
- * nearly always win. One that has left behind this release already is the last
- * of the run, and its own release is the one.
- */
-void
-lock_released(struct core *c, struct lock *l, const struct core_done *d)
-{
-    struct queue *q = l->queue;
-    bool has_ticket = lock_is(l, KIND_F_TICKETS); /* Redis knows whose turn it is */
-    bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !has_ticket;
-    bool for_them = l->remote_waiters;
-
-    lock_wake(c, l);
-    if (lock_has_queue(l)) {
-        q->retry_us = 0;
-    }
-    if (d->outcome != CORE_OK || is_still_ours(l)) { /* nothing was said of who listens */
-        return;
-    }
-    if (others && q->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
-        return;
-    }
-    l->remote_waiters = false;
-    if (!others) {
-        l->cohort_passes = 0;
-        l->cohort_since_us = d->sent_us;
-    } else if (for_them || lock_cohort_is_over(c, l)) {
-        c->metrics->handoff_yields++;
-        c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
-        l->cohort_passes = 0;
-        if (queue_open(c, l)) { /* also where nobody waits here: who comes in a moment would be faster than they are */
-            l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
         }
     }
 }

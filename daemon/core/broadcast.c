@@ -1,5 +1,5 @@
 /*
- * broadcast.c -- what daemons on one Redis tell each other, and what follows from what is heard.
+ * broadcast.c -- what daemons on one Redis tell each other. What follows from it, core.c hands on.
  *
  * A message is a letter, broadcast_type, and netstrings. It may get lost, and it comes to who said it, too. It is
  * others' text: what does not parse is ignored, and so is a letter that only newer daemons know.
@@ -12,11 +12,9 @@
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
-#include "daemon/core/deadlock.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/state.h"
-#include "daemon/core/waiter_polls.h"
 
 struct slice
 broadcast_self(const struct core *c)
@@ -129,36 +127,4 @@ received_lock(const struct core *c, struct slice text)
         return NULL;
     }
     return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
-}
-
-void
-broadcast_received(struct core *c, struct slice what)
-{
-    struct slice text;
-    struct lock *l;
-
-    if (what.n == 0) {
-        return;
-    }
-    text = (struct slice){what.p + 1, what.n - 1};
-    switch ((unsigned char)what.p[0]) {
-    case BROADCAST_TRAIL:
-    case BROADCAST_VERDICT:
-        trail_heard(c, (enum broadcast_type)what.p[0], text);
-        break;
-    case BROADCAST_BROKEN:
-        l = received_lock(c, text);
-        if (l != NULL) {
-            lock_broken(c, l);
-        }
-        break;
-    case BROADCAST_WANTED:
-        l = received_lock(c, text);
-        if (l != NULL) {
-            lock_wanted_elsewhere(c, l);
-        }
-        break;
-    default:
-        break;
-    }
 }

@@ -41,6 +41,5 @@ bool received_word(struct slice *text, struct slice *word); /* takes it off the 
 bool received_number(struct slice *text, uint64_t *number);
 /* NULL: of no lock here, or we said it ourselves */
 struct lock *received_lock(const struct core *c, struct slice text);
-void broadcast_received(struct core *c, struct slice what);
 
 #endif

@@ -19,6 +19,7 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
+#include "daemon/core/reviews.h"
 
 /* Requests of the owner that name a claim on the lock, the waiting and the running. */
 static uint32_t

@@ -12,26 +12,29 @@
  *
  * Beside that, HELD --> CACHED: given back, but Redis was not told; from there to HELD (the next one) or RELEASING.
  *
- * Owns the records, the moves and the timer. What a claim asks Redis for stands
- * in operations.c, what the answers mean in outcomes.c, and how it ends in ends.c.
+ * Owns the records, the moves, and what the timer is set to. When its time comes stands in turns.c, what a claim asks
+ * Redis for in operations.c, what the answers mean in outcomes.c, and how it ends in ends.c.
  */
 #include "daemon/core/claims.h"
 
 #include <assert.h>
 
+#include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 #include "daemon/core/window.h"
+
+_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
 
 static const unsigned claim_next[CLAIM_STATES] = {
     [CLAIM_IDLE] = CLAIM_IN(QUEUED),
@@ -363,104 +366,39 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     claim_arm(c, cl);
 }
 
-static void
-held_timer(struct core *c, struct claim *cl)
+/* An expiry that is the only proof of ownership must not move under another operation. */
+bool
+claim_busy(const struct claim *cl)
 {
-    if (cl->owner->ending) { /* before its job has come to it */
-        claim_owner_ends(c, cl);
-        return;
-    }
-    if (c->now_us >= cl->deadline_us) {
-        claim_over(c, cl);
-        return;
-    }
-    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
-        cl->jeopardy = true;
-        c->metrics->jeopardies++;
-        lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (cl->verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
-            claim_arm(c, cl); /* only that was due */
-            return;
-        }
-    }
-    if (cl->verify != 0) {
-        claim_serve(c, cl);
-    } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
-        cl->retry_us = 0;
-        claim_serve(c, cl);
-    } else {
-        assert(cl->watchdog);
-        if (cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
-            claim_renew_in_turn(c, cl);
-        }
-    }
-    claim_arm(c, cl);
+    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
 }
 
-/* What there was no memory for has not run; if it was overtaken since, that is no news any more. */
-static void
-tell_untaken(struct core *c, struct claim *cl)
-{
-    struct core_done d = {.claim = claim_id(cl), .outcome = CORE_DOWN, .sent_us = c->now_us, .pttl_us = -1};
-
-    d.op = cl->op_untaken ? cl->op : cl->renew_op;
-    if (cl->op_untaken) {
-        cl->op_untaken = false;
-    } else {
-        cl->renew_untaken = false;
-    }
-    claim_done(c, cl, &d);
-    claim_arm(c, cl);
-}
-
-/* Each way through it ends in claim_arm(): its timer is not due any more; but for the review, which is but once. */
 void
-claim_timer(struct core *c, struct claim *cl)
+claim_put_off(const struct core *c, struct claim *cl)
 {
-    /* it may be another time or state then */
-    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) {
-        lock_meet(c, cl->lock);
-        claim_review(c, cl);
-        return;
-    }
-    if (cl->op_untaken || cl->renew_untaken) {
-        tell_untaken(c, cl);
-        return;
-    }
-    switch (cl->state) {
-    case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->ticket_until_us <= c->now_us) { /* nobody came back for the place */
-            claim_desert(c, cl);
-        } else { /* a little early, it may be: see renew_slack_us() */
-            assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
-            claim_renew_in_turn(c, cl);
-        }
-        claim_arm(c, cl);
-        break;
-    case CLAIM_HELD:
-        held_timer(c, cl);
-        break;
-    case CLAIM_CACHED:
-        claim_release(c, cl, NULL);
-        break;
-    case CLAIM_RELEASING:
-        claim_release(c, cl, claim_op_request(cl));
-        break;
-    /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
-    case CLAIM_QUARANTINE:
-        if (claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
-            claim_arm(c, cl);
-        } else {
-            claim_release(c, cl, NULL);
-        }
-        break;
-    case CLAIM_LOST:
-        claim_lost_over(c, cl);
-        break;
-    case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */
-    case CLAIM_IDLE:
-    case CLAIM_STATES:
-        claim_arm(c, cl);
-        break;
-    }
+    cl->failed_n += cl->failed_n < BACKOFF_TIMES;
+    cl->retry_us = after_us(c->now_us, backoff_us(cl->failed_n));
+}
+
+void
+claim_renew_over(struct core *c, struct claim *cl)
+{
+    claim_waits_not(c, cl);
+    c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
+    cl->renewal = RENEWAL_NONE;
+    cl->renew_untaken = false;
+}
+
+void
+claim_verify(struct core *c, struct claim *cl, unsigned verify)
+{
+    c->unverified_n -= (cl->verify & VERIFY_LOST) != 0;
+    c->unverified_n += (verify & VERIFY_LOST) != 0;
+    cl->verify = verify & ((1u << VERIFY_BITS) - 1);
+}
+
+bool
+claim_wants_shared(const struct claim *cl)
+{
+    return container_of(cl->requests.next, struct request, claim_node)->shared;
 }

@@ -20,8 +20,11 @@ void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);
 void claim_put_last(struct core *c, struct claim *cl);
 void claim_put_by_ticket(struct core *c, struct claim *cl);
 void claim_free(struct core *c, struct claim *cl);
-void claim_timer(struct core *c, struct claim *cl);
 bool claim_renew_is_next(const struct claim *cl, int64_t at_us); /* that is what its timer is armed to at_us for */
+bool claim_busy(const struct claim *cl);                 /* no operation may be sent for it now */
+void claim_put_off(const struct core *c, struct claim *cl); /* an operation failed: again later, and later each time */
+void claim_renew_over(struct core *c, struct claim *cl); /* it was answered, or what it finds is no news any more */
+void claim_verify(struct core *c, struct claim *cl, unsigned verify);
 bool claim_wants_shared(const struct claim *cl); /* the first LOCK that waits for it */
 
 /* records.c */
@@ -63,27 +66,6 @@ static inline struct request *
 claim_op_request(const struct claim *cl)
 {
     return cl->op_asked ? container_of(cl->requests.next, struct request, claim_node) : NULL;
-}
-
-/* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
-static inline int64_t
-stragglers_end_us(const struct core *c, const struct claim *cl)
-{
-    return cl->stragglers_until_us + c->set_back_us;
-}
-
-/* One of these, LATE_*, may still run. */
-static inline bool
-claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
-{
-    return (cl->stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
-}
-
-/* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
-static inline int64_t
-stragglers_until_us(const struct core *c)
-{
-    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
 
 #endif

@@ -1,9 +1,8 @@
 /*
  * core.c -- one step: what is due, then the event, then the work that both left behind.
  *
- * Owns the step, the timers and the clock of the step. What locks, claims,
- * owners and requests do with an event stands in their own files; this one
- * only brings them the event and the time.
+ * Owns the step and its clock. What locks, claims, owners and requests do with an event stands in their own files;
+ * this one only brings them the event, and work.c the time.
  *
  * The invariants of the whole core; core_check() (check.c) asserts each:
  *
@@ -48,11 +47,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
-#include "daemon/core/claims.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/epochs.h"
 #include "daemon/core/graph.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
@@ -61,40 +59,18 @@
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
+#include "daemon/core/queues.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/restore.h"
+#include "daemon/core/sessions.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/turns.h"
 #include "daemon/core/waiter_polls.h"
 #include "daemon/core/window.h"
-
-int64_t
-core_deadline_us(int64_t sent_us, int64_t lease_us)
-{
-    return after_us(sent_us, lease_us - lease_us / 100 - 2 * US_PER_MS);
-}
-
-/* The other way round. */
-int64_t
-core_lease_us(int64_t left_us)
-{
-    int64_t us = left_us + 2 * US_PER_MS;
-
-    return us + us / 99;
-}
-
-int64_t
-after_us(int64_t now_us, int64_t delay_us)
-{
-    return delay_us >= CORE_FOREVER - now_us ? CORE_FOREVER : now_us + delay_us;
-}
-
-int64_t
-backoff_us(unsigned failed_n)
-{
-    return failed_n < BACKOFF_TIMES ? BACKOFF_MIN_US << (failed_n - 1) : BACKOFF_MAX_US;
-}
+#include "daemon/core/work.h"
 
 static void
 slice_begin(struct core *c)
@@ -213,177 +189,6 @@ core_configure(struct core *c, const struct core_conf *conf)
     c->conf = *conf;
 }
 
-void
-core_act(struct core *c, const struct core_action *a)
-{
-    if (c->sink.act != NULL) {
-        c->sink.act(c->sink.ctx, a);
-    }
-}
-
-bool
-timer_init(struct core *c, struct timer *t, enum timer_kind kind)
-{
-    t->node.what = kind;
-    t->node.pos = 0;
-    if (!heap_reserve(&c->timers, c->timers_n + 1)) {
-        return false;
-    }
-    c->timers_n++;
-    return true;
-}
-
-void
-timer_fini(struct core *c, struct timer *t)
-{
-    heap_remove(&c->timers, &t->node);
-    assert(c->timers_n > 0);
-    c->timers_n--;
-}
-
-void
-timer_set(struct core *c, struct timer *t, int64_t at_us)
-{
-    if (at_us == CORE_FOREVER) {
-        if (t->node.pos != 0) {
-            heap_remove(&c->timers, &t->node);
-        }
-    } else if (t->node.pos == 0 || heap_at(&c->timers, &t->node) != at_us) {
-        heap_set(&c->timers, &t->node, at_us);
-    }
-}
-
-/* A claim arms itself anew, whatever it does: to move a timer costs less than to take it out and put it in again. */
-static void
-timer_fire(struct core *c, struct timer *t)
-{
-    if (t->node.what != TIMER_CLAIM) {
-        heap_remove(&c->timers, &t->node);
-    }
-    switch ((enum timer_kind)t->node.what) {
-    case TIMER_REQUEST:
-        request_timer(c, container_of(t, struct request, timer));
-        break;
-    case TIMER_CLAIM:
-        claim_timer(c, container_of(t, struct claim, timer));
-        break;
-    case TIMER_QUEUE:
-        queue_timer(c, container_of(t, struct queue, timer));
-        break;
-    case TIMER_OWNER:
-        owner_timer(c, container_of(t, struct owner, timer));
-        break;
-    case TIMER_WAITER_POLL:
-        waiter_poll_timer(c);
-        break;
-    }
-}
-
-/* It is due, and a slice has not come to it yet. */
-static bool
-is_due(const struct core *c, const struct timer *t)
-{
-    return t->node.pos != 0 && heap_at(&c->timers, &t->node) <= c->now_us;
-}
-
-void
-claim_meet(struct core *c, struct claim *cl)
-{
-    lock_meet(c, cl->lock);
-    claim_review(c, cl);
-    if (job_stands(&cl->owner->job)) {
-        claim_owner_ends(c, cl);
-    }
-    if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
-        claim_over(c, cl);
-    } else if (is_due(c, &cl->timer)) {
-        claim_timer(c, cl);
-    }
-}
-
-/*
- * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more
- * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
- */
-static int64_t
-renew_slack_us(struct timer *t, int64_t at_us)
-{
-    struct claim *cl;
-    int64_t slack_us;
-
-    if (t->node.what != TIMER_CLAIM) {
-        return 0;
-    }
-    cl = container_of(t, struct claim, timer);
-    slack_us = claim_renew_is_next(cl, at_us) ? cl->lease_us / 60 : 0;
-    return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
-}
-
-/* The oldest first, as many as this turn's slice has. */
-static void
-fire_due(struct core *c)
-{
-    struct heap_node *n;
-    int renewed = 0;
-
-    windows_go_on(c);
-    while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
-        struct timer *t = container_of(n, struct timer, node);
-        int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
-
-        if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
-            return;
-        }
-        slack_us = renew_slack_us(t, at_us);
-        if (early_us > slack_us) {
-            return;
-        }
-        renewed += slack_us > 0;
-        slice_spend(&c->left.timers, 1);
-        timer_fire(c, t);
-    }
-}
-
-/* What events and timers left behind; each round may leave more, for other records. */
-static void
-work_off(struct core *c)
-{
-    for (;;) {
-        if (!list_empty(&c->dirty_owners)) {
-            struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
-
-            list_remove(&o->work);
-            owner_advance(c, o);
-        } else if (c->dirty_locks.first != NULL) {
-            lock_advance(c);
-        } else {
-            return;
-        }
-    }
-}
-
-/* A timer is due, or what waited has room by now, and something is left of the slice. */
-static bool
-may_fire(const struct core *c)
-{
-    return (heap_min_at(&c->timers) <= c->now_us && slice_has(c, c->left.timers)) ||
-           (windows_open(c) && slice_has(c, c->left.turns));
-}
-
-/*
- * What is due, and what comes of it, as far as the slice goes. Ends: nothing arms itself for a time that has passed for
- * ever.
- */
-static void
-catch_up(struct core *c)
-{
-    while (may_fire(c) || jobs_may_run(c)) {
-        fire_due(c);
-        jobs_run(c);
-        work_off(c);
-    }
-}
-
 static void
 done(struct core *c, const struct core_done *d)
 {
@@ -434,6 +239,38 @@ watch_event(struct core *c, const struct core_event *ev)
         q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
     } else {
         lock_hint(c, q->lock, ev->type == CORE_SUBSCRIBED);
+    }
+}
+
+static void
+broadcast_received(struct core *c, struct slice what)
+{
+    struct slice text;
+    struct lock *l;
+
+    if (what.n == 0) {
+        return;
+    }
+    text = (struct slice){what.p + 1, what.n - 1};
+    switch ((unsigned char)what.p[0]) {
+    case BROADCAST_TRAIL:
+    case BROADCAST_VERDICT:
+        trail_heard(c, (enum broadcast_type)what.p[0], text);
+        break;
+    case BROADCAST_BROKEN:
+        l = received_lock(c, text);
+        if (l != NULL) {
+            lock_broken(c, l);
+        }
+        break;
+    case BROADCAST_WANTED:
+        l = received_lock(c, text);
+        if (l != NULL) {
+            lock_wanted_elsewhere(c, l);
+        }
+        break;
+    default:
+        break;
     }
 }
 

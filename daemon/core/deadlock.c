@@ -22,14 +22,13 @@
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
-#include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/graph.h"
-#include "daemon/core/lock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/waits.h"
 
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */
@@ -39,46 +38,6 @@ enum {
     NOW_MAX = 8 * 1024,  /* ... when a cycle is answered */
     RECORD_MAX = 4096,     /* owners for whom the job keeps room */
 };
-
-/* What the owner waits for: the LOCK it has running, once that is in a queue and means to stay there. */
-struct request *
-deadlock_wait_of(const struct owner *o)
-{
-    struct request *r;
-
-    if (list_empty(&o->fifo)) {
-        return NULL;
-    }
-    r = container_of(o->fifo.next, struct request, fifo_node);
-    if (!r->started || !r->waits || r->timing_out) {
-        return NULL;
-    }
-    return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
-}
-
-/* Who waits for the name waits for who holds it here, at least: all permits are out, or they do not share it. */
-bool
-deadlock_waits_for_holders(const struct lock *l, bool shared)
-{
-    if (l->held_n == 0 || (lock_is(l, KIND_F_PERMITS) && l->held_n < l->limit)) {
-        return false;
-    }
-    return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;
-}
-
-/* HELD, but its lease has ended, or it was broken, which is only still to be said: it is in nobody's way. */
-bool
-deadlock_is_over(const struct core *c, const struct claim *cl)
-{
-    return !claim_is_held(cl, c->now_us);
-}
-
-struct core_hop
-deadlock_hop(const struct owner *o, const struct lock *waits_for)
-{
-    return (struct core_hop){
-        .owner = o->id, .owner_name = {o->name, o->name_n}, .name = lock_name(waits_for)};
-}
 
 /* ---- within one event ---- */
 

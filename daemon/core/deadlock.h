@@ -32,14 +32,9 @@ bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r ha
 void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
 void deadlock_work(struct core *c);                      /* a slice of what was put off */
 int64_t deadlock_next_us(const struct core *c);          /* the next slice; CORE_FOREVER: nothing was */
-struct request *deadlock_wait_of(const struct owner *o);
-bool deadlock_waits_for_holders(const struct lock *l, bool shared);
-bool deadlock_is_over(const struct core *c, const struct claim *cl);
-struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */
 void trail_heard(struct core *c, enum broadcast_type what, struct slice text);
-void trail_forget(struct core *c, struct request *r); /* it waits no more */
 
 #endif

@@ -11,14 +11,16 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/news.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 
 /*

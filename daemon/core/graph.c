@@ -10,10 +10,10 @@
 
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
-#include "daemon/core/deadlock.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
+#include "daemon/core/waits.h"
 
 enum { ROOM_MIN = 64 };
 

@@ -32,13 +32,17 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/owners.h"
+#include "daemon/core/news.h"
+#include "daemon/core/queues.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 #include "daemon/core/waiter_polls.h"
 
@@ -91,21 +95,6 @@ is_settled(const struct core *c, const struct claim *cl)
     return cl->op == 0 && cl->verify == 0 && !cl->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
 }
 
-struct claim *
-lock_newest(const struct lock *l)
-{
-    struct claim *newest = NULL;
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->holders)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        newest = newest == NULL || cl->token > newest->token ? cl : newest;
-    }
-    return newest;
-}
-
 /* I3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
 static bool
 permits_are_here(const struct core *c, const struct lock *l)
@@ -124,24 +113,6 @@ permits_are_here(const struct core *c, const struct lock *l)
         }
     }
     return true;
-}
-
-void
-lock_room_ends(struct lock *l)
-{
-    struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
-    struct list *pos, *nxt;
-
-    if (!l->set_aside) { /* there may be very many of them, and somebody who changes the limit again and again */
-        return;
-    }
-    l->set_aside = false;
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        list_for_each_safe(pos, nxt, lists[i])
-        {
-            container_of(pos, struct claim, node)->room = 0;
-        }
-    }
 }
 
 /* I3: behind whose token the next one is; NULL: that only Redis knows. */
@@ -387,12 +358,6 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
     }
 }
 
-struct claim *
-lock_cached(const struct lock *l)
-{
-    return claim_first(&l->rest, CLAIM_IN(CACHED));
-}
-
 /* CACHED, and somebody waits. False: they wait until Redis has been told that it is free. */
 bool
 lock_take_up(struct core *c, struct lock *l)
@@ -407,12 +372,4 @@ lock_take_up(struct core *c, struct lock *l)
     exchange(c, cl, next);
     pass_on(c, cl);
     return true;
-}
-
-void
-lock_linger_ends(struct core *c, struct lock *l)
-{
-    if (l->lingers) {
-        claim_release(c, lock_cached(l), NULL);
-    }
 }

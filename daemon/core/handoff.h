@@ -1,5 +1,5 @@
 /*
- * handoff.h -- a lock that passes from owner to owner here, or stays for who comes, while Redis keeps it; private to daemon/core.
+ * handoff.h -- a lock that passes from owner to owner here, or stays for who comes; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_HANDOFF_H
 #define RLOCKD_CORE_HANDOFF_H
@@ -18,9 +18,5 @@ bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to
 bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for who comes; false: nothing was done */
 void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner */
 bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
-void lock_linger_ends(struct core *c, struct lock *l);
-struct claim *lock_cached(const struct lock *l); /* lock.lingers */
-struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
-void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 
 #endif

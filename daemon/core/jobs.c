@@ -1,5 +1,5 @@
 /*
- * jobs.c -- what is too long for one step: the list of jobs, their turns, and the walks over all locks.
+ * jobs.c -- what is too long for one step: the list of jobs, and the walks over all locks. Their turns stand in work.c.
  *
  * J1  A job has its records on a list of its own and takes from the front until that is empty; or its cursor is moved
  *     on by who frees a record (walks_leave()). So whatever happens between two slices, each record is seen to once.
@@ -9,28 +9,11 @@
  */
 #include "daemon/core/jobs.h"
 
-#include <assert.h>
-
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/owner.h"
-#include "daemon/core/owners.h"
-#include "daemon/core/queue.h"
-#include "daemon/core/requests.h"
-#include "daemon/core/restore.h"
-#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/view.h"
-
-static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
-    [WALK_REVIEW] = lock_meet,
-    [WALK_WAKE] = lock_granting,
-    [WALK_REACHED] = lock_reached,
-    [WALK_DRAIN] = lock_drain,
-};
 
 void
 job_init(struct job *j, enum job_kind kind)
@@ -76,33 +59,6 @@ walk_begin(struct core *c, enum walk_kind kind)
         w->at = c->locks.next;
         w->last = c->locks.prev;
         job_begin(c, &w->job);
-    }
-}
-
-/* The next lock, and as many records as it has claims, unless they have a round. False: it was the last one. */
-static bool
-walk_on(struct core *c, struct walk *w, uint32_t *n)
-{
-    struct lock *l = container_of(w->at, struct lock, all);
-    bool more = w->at != w->last;
-
-    w->at = w->at->next;
-    if (!more) {
-        job_end(&w->job);
-    }
-    *n += lock_is_long(c, l) ? 0 : l->claims_n;
-    walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
-    return more;
-}
-
-void
-walk_finish(struct core *c, enum walk_kind kind)
-{
-    struct walk *w = &c->walk[kind];
-    uint32_t n = 0;
-
-    while (job_stands(&w->job)) {
-        (void)walk_on(c, w, &n);
     }
 }
 
@@ -171,45 +127,5 @@ looks_pass(struct core *c, struct claim *cl)
                 behind->looked = true;
             }
         }
-    }
-}
-
-/* ---- turns ---- */
-
-/* Its next record. False: there is none, it has ended itself. */
-static bool
-job_step(struct core *c, struct job *j, uint32_t *n)
-{
-    ++*n;
-    switch (j->kind) {
-    case JOB_OWNER:
-        return owner_ends(c, container_of(j, struct owner, job));
-    case JOB_SESSION:
-        return core_session_leave(c, container_of(j, struct core_session, job));
-    case JOB_BREAK:
-        return lock_loses(c, container_of(j, struct queue, job)->lock);
-    case JOB_SETTLE:
-        return queue_settles(c, container_of(j, struct queue, settle.job));
-    case JOB_WALK:
-        return walk_on(c, container_of(j, struct walk, job), n);
-    case JOB_ROUND:
-        return round_goes(c, container_of(j, struct round, job));
-    }
-    assert(false);
-    return false;
-}
-
-void
-jobs_run(struct core *c)
-{
-    while (jobs_may_run(c)) {
-        struct job *j = container_of(c->jobs.next, struct job, node);
-        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_SHARE ? c->left.records : JOB_SHARE;
-
-        list_remove(&j->node);
-        list_push_back(&c->jobs, &j->node); /* J3 */
-        while (job_step(c, j, &n) && n < most) {
-        }
-        slice_spend(&c->left.records, n);
     }
 }

@@ -58,20 +58,12 @@ void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
 bool job_stands(const struct job *j);
 uint32_t job_share(const struct core *c);      /* records that may be looked at in one go */
-void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
 
 void walk_begin(struct core *c, enum walk_kind kind);
-void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however long it takes */
 void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
 void looks_leave(struct core *c, const struct lock *l); /* ... which those who look at all locks hear, too */
 
 /* It is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
 void looks_pass(struct core *c, struct claim *cl);
-
-/*
- * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
- * if there were no slices. The record stays. lock_meet() stands in locks.h.
- */
-void claim_meet(struct core *c, struct claim *cl);
 
 #endif

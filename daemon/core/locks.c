@@ -17,85 +17,20 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/graph.h"
-#include "daemon/core/handoff.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
+#include "daemon/core/news.h"
 #include "daemon/core/queue.h"
+#include "daemon/core/queues.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
+#include "daemon/core/reviews.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-
-struct queue *
-queue_find(const struct core *c, uint64_t id)
-{
-    struct map_node *n = map_find(&c->queues, id);
-
-    return n != NULL ? container_of(n, struct queue, by_id) : NULL;
-}
-
-/* Nobody waits in it. */
-void
-queue_init(struct queue *q)
-{
-    *q = (struct queue){.last_failure = CORE_NOT_GRANTED};
-    job_init(&q->job, JOB_BREAK);
-    job_init(&q->settle.job, JOB_SETTLE);
-    list_init(&q->claims);
-    list_init(&q->waiter_poll_node);
-    list_init(&q->timing_out);
-    list_init(&q->breaks);
-}
-
-/* Somebody comes who may have to wait, or Redis is to be asked whether somebody waits elsewhere. */
-bool
-queue_open(struct core *c, struct lock *l)
-{
-    struct queue *q;
-
-    if (lock_has_queue(l)) {
-        return true;
-    }
-    q = freelist_take(&c->freelist, sizeof(*q));
-    if (q == NULL) {
-        return false;
-    }
-    queue_init(q);
-    if (!timer_init(c, &q->timer, TIMER_QUEUE)) {
-        goto fail;
-    }
-    if (!map_add(&c->queues, &q->by_id, ++c->serial)) {
-        goto fail_timer;
-    }
-    q->lock = l;
-    l->queue = q;
-    lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
-    return true;
-
-fail_timer:
-    timer_fini(c, &q->timer);
-fail:
-    freelist_give(&c->freelist, q, sizeof(*q));
-    return false;
-}
-
-static void
-queue_close(struct core *c, struct lock *l)
-{
-    if (lock_has_queue(l)) {
-        map_remove(&c->queues, &l->queue->by_id);
-        list_remove(&l->queue->waiter_poll_node);
-        job_end(&l->queue->job);
-        job_end(&l->queue->settle.job);
-        graph_queue_freed(c, l->queue);
-        timer_fini(c, &l->queue->timer);
-        freelist_give(&c->freelist, l->queue, sizeof(*l->queue));
-        l->queue = &c->empty_queue;
-    }
-}
 
 void
 lock_free(struct core *c, struct lock *l)
@@ -223,40 +158,6 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     return CORE_GRANTED;
 }
 
-void
-lock_wake(struct core *c, struct lock *l)
-{
-    if (!l->dirty) {
-        l->dirty = true;
-        *c->dirty_locks.end = l;
-        c->dirty_locks.end = &l->dirty_next;
-    }
-}
-
-/*
- * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at
- * most. Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each
- * request.
- */
-struct claim *
-lock_next(const struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    if (l->queue->waiting_n == 0) {
-        return NULL;
-    }
-    list_for_each_safe(pos, nxt, &l->queue->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (!list_empty(&cl->requests)) {
-            return cl;
-        }
-    }
-    return NULL;
-}
-
 /* Whose turn it is next, also if nobody waits there now, but Redis's queue has the place: it is called there. */
 static struct claim *
 first_called(const struct lock *l)
@@ -272,38 +173,6 @@ first_called(const struct lock *l)
         }
     }
     return NULL;
-}
-
-/* Whether the first of those in this state, of whom there is one, has it exclusively: then there is no other. */
-static bool
-is_exclusive(const struct list *home, unsigned state)
-{
-    return claim_first(home, state)->holds > 0;
-}
-
-/* Whether those who hold it here leave no room for one more. */
-bool
-lock_is_full(const struct lock *l, bool shared)
-{
-    if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n >= l->limit;
-    }
-    return l->held_n > 0 && !(shared && !is_exclusive(&l->holders, CLAIM_IN(HELD)));
-}
-
-/*
- * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way
- * only until Redis is being told.
- */
-bool
-lock_has_room(const struct lock *l, bool shared, bool behind)
-{
-    uint32_t leaving = l->releasing_n - (behind ? l->releases_sent_n : 0);
-
-    if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n + leaving + l->queue->trying_n < l->limit;
-    }
-    return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(RELEASING))));
 }
 
 static void
@@ -359,12 +228,6 @@ idle_free(struct core *c, struct lock *l)
         }
         claim_free(c, cl);
     }
-}
-
-bool
-claim_wants_shared(const struct claim *cl)
-{
-    return container_of(cl->requests.next, struct request, claim_node)->shared;
 }
 
 /* The next attempt, and the watch. */
@@ -503,25 +366,6 @@ lock_hint(struct core *c, struct lock *l, bool confirmed)
 }
 
 void
-lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
-{
-    struct core_action a; /* of its union there is what the type says */
-
-    a.type = CORE_PUBLISH;
-    a.publish = (struct core_publish){.news = news,
-                                      .name = lock_name(cl->lock),
-                                      .token = cl->token,
-                                      .owner = cl->redis_owner,
-                                      .owner_name = {cl->owner->name, cl->owner->name_n},
-                                      .session = cl->session,
-                                      .reason = reason};
-    if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
-        a.publish.relies = (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
-    }
-    core_act(c, &a);
-}
-
-void
 lock_wanted(struct core *c, const struct lock *l, bool shared)
 {
     struct list *pos, *nxt;
@@ -536,43 +380,6 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
             return;
         }
         lock_news(c, container_of(pos, struct claim, node), CORE_NEWS_WANTED, NULL);
-    }
-}
-
-bool
-lock_has_one_token(const struct core *c, const struct lock *l)
-{
-    const struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
-
-    return cl != NULL && !lock_is(l, KIND_F_PERMITS) && cl->holds > 0 && claim_is_held(cl, c->now_us);
-}
-
-/* Those who wait, `most` of them, are sent away with this answer; who holds is not touched. */
-void
-lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
-{
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &l->queue->claims)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        for (; !list_empty(&cl->requests); most--) {
-            if (most == 0) {
-                return;
-            }
-            request_finish(c, container_of(cl->requests.next, struct request, claim_node), answer, 0);
-        }
-    }
-}
-
-void
-claim_drain(struct core *c, struct claim *cl)
-{
-    struct request *r = list_empty(&cl->requests) ? NULL : container_of(cl->requests.next, struct request, claim_node);
-
-    if (r != NULL && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-        request_finish(c, r, CORE_DRAINING, 0);
     }
 }
 

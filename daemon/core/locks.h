@@ -24,26 +24,14 @@ struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const 
 void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
 
 /* locks.c */
-struct queue *queue_find(const struct core *c, uint64_t id);
 enum core_answer lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lock **out);
-void queue_init(struct queue *q);
 /* Between two steps, of a free name: the record stays for others to have their turn, and refuses nothing. */
 bool lock_is_vacant(const struct lock *l);
-bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
-void lock_wake(struct core *c, struct lock *l);
 void lock_advance(struct core *c); /* goes on with the first that was woken; may free it */
 void queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
-bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
-bool lock_has_room(const struct lock *l, bool shared, bool behind);
-struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
 void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
-bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
-void lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason);
-enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
-void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 void lock_drain(struct core *c, struct lock *l);
-void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 void lock_free(struct core *c, struct lock *l);
 
 /* breaks.c */
@@ -54,17 +42,6 @@ bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its ho
 
 /* attempts.c */
 void lock_try(struct core *c, struct lock *l, struct claim *next);
-void lock_attempt_succeeded(struct lock *l);
-void lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d);
-void lock_released(struct core *c, struct lock *l, const struct core_done *d);
-
-static inline void
-lock_meet(struct core *c, struct lock *l)
-{
-    if (l->review != c->review.number) {
-        lock_join_review(c, l);
-    }
-}
 
 /* Others have their turn now: so many grants here in a row, or so much time, are enough. */
 static inline bool

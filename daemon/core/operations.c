@@ -10,22 +10,15 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/request.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 #include "daemon/core/window.h"
-
-/* An expiry that is the only proof of ownership must not move under another operation. */
-bool
-claim_busy(const struct claim *cl)
-{
-    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
-}
 
 /*
  * Only who waits takes a place: who does not must not be in the way of those who do. And who has one does not ask for
@@ -119,7 +112,8 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     claim_arm(c, cl);
 }
 
-static void
+/* One of its owner's operations; r is the request it is done for, or NULL. */
+void
 claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
          struct request *r)
 {
@@ -127,13 +121,6 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
     cl->op_reclaim = false;
     cl->op_shared = shared;
     send_op(c, cl, holds, lease_us, r);
-}
-
-void
-claim_put_off(const struct core *c, struct claim *cl)
-{
-    cl->failed_n += cl->failed_n < BACKOFF_TIMES;
-    cl->retry_us = after_us(c->now_us, backoff_us(cl->failed_n));
 }
 
 /* A lease that was asked for ends when it was to end, however often Redis is asked to keep it meanwhile. */
@@ -186,15 +173,6 @@ claim_renew_in_turn(struct core *c, struct claim *cl)
     }
 }
 
-void
-claim_renew_over(struct core *c, struct claim *cl)
-{
-    claim_waits_not(c, cl);
-    c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
-    cl->renewal = RENEWAL_NONE;
-    cl->renew_untaken = false;
-}
-
 /* One of those at the head of the queue asks Redis, see attempts.c. */
 void
 claim_try(struct core *c, struct claim *cl)
@@ -208,83 +186,6 @@ claim_try(struct core *c, struct claim *cl)
     cl->ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
-}
-
-/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
-static void
-serve_unlock(struct core *c, struct claim *cl, struct request *r)
-{
-    bool shared = !r->again && (r->shared || cl->holds == 0);
-    uint32_t holds = shared ? cl->shared : cl->holds + r->again;
-    int64_t left_us = cl->deadline_us - c->now_us;
-
-    if (holds == 0) {
-        request_finish(c, r, CORE_NOT_HELD, 0);
-    } else if (claim_holds(cl) + r->again > 1) {
-        if (!shared && holds == 1) { /* from now on others may read as well, whatever is heard of it, and when */
-            cl->holds = 0;
-            r->again = true;
-        }
-        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
-    } else if (!claim_hand_over(c, cl, r) && !claim_linger(c, cl, r)) {
-        claim_release(c, cl, r);
-    }
-}
-
-/*
- * A release of some of the holds may still run. It would take away from what is taken now; but it may be asked for once
- * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
- */
-static bool
-takes_no_harm(const struct claim *cl, const struct request *r)
-{
-    return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
-}
-
-/* HELD: serves the next request that came for it, one operation at a time. */
-void
-claim_serve(struct core *c, struct claim *cl)
-{
-    if (cl->verify != 0 && c->now_us < cl->deadline_us) {
-        claim_settle(c, cl);
-        claim_arm(c, cl);
-        return;
-    }
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
-        struct request *r = container_of(cl->requests.next, struct request, claim_node);
-        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
-
-        if (claim_has_stragglers(c, cl, STRAGGLER_RELEASE) && !takes_no_harm(cl, r)) {
-            cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
-            break;
-        }
-        if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
-            if (r->due_us <= r->arrived_us) {
-                request_finish(c, r, CORE_NOT_GRANTED, 0);
-            } else {
-                request_deadlock(c, r, NULL, 0);
-            }
-        } else if (r->verb == CORE_LOCK && r->once) {
-            r->uncounted = true;
-            request_grant(c, r);
-        } else if (r->verb == CORE_LOCK) {
-            /* A re-entry never takes time away from the holds before it. */
-            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
-                     lease_us > left_us ? lease_us : left_us, r);
-        } else if (r->token != 0 && r->token != cl->token) {
-            request_finish(c, r, CORE_STALE, 0);
-        } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
-            break; /* of two expiries under way nobody knows which one Redis has in the end */
-        } else if (r->verb == CORE_RENEW) {
-            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
-            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
-            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
-        } else {
-            serve_unlock(c, cl, r);
-        }
-    }
-    claim_arm(c, cl);
 }
 
 /*
@@ -349,4 +250,36 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     cl->lock->releases_sent_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
     lock_wake(c, cl->lock); /* who is next may ask behind it */
+}
+
+/* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */
+void
+lock_releases_sooner(struct core *c, struct lock *l)
+{
+    struct list *pos, *nxt;
+    int looked = 0;
+
+    if (l->releasing_n == l->releases_sent_n || !window_has_room(c, WINDOW_UNLOCK)) {
+        return;
+    }
+    list_for_each_safe(pos, nxt, &l->rest)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (++looked > TOGETHER) {
+            return;
+        }
+        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* for either window */
+            claim_waits_not(c, cl);
+            claim_release(c, cl, claim_op_request(cl));
+        }
+    }
+}
+
+void
+lock_linger_ends(struct core *c, struct lock *l)
+{
+    if (l->lingers) {
+        claim_release(c, lock_cached(l), NULL);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * owners.h -- what sessions and owners offer: who may hold, whose requests begin in which order, and what a user may have;
+ * owners.h -- owners: who may hold, whose requests begin in which order, and what a user may have;
  * private to daemon/core.
  */
 #ifndef RLOCKD_CORE_OWNERS_H
@@ -17,23 +17,16 @@ struct lock;
 struct request;
 
 /* owners.c */
-bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
-/* leaves one of its owners; false: none was left, it is freed */
-bool core_session_leave(struct core *c, struct core_session *p);
 struct core_session *core_session_find(struct core *c, uint64_t id);
-void core_session_eof(struct core *c, struct core_session *p);
-/* its oldest request is refused, if it waits */
-void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
-void core_session_gone(struct core *c, struct core_session *p);
 enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
 struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 /* counts that of the lock, and what it asks for */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
-void owner_timer(struct core *c, struct owner *o);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
 void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
-void owner_wake(struct core *c, struct owner *o);
-void owner_advance(struct core *c, struct owner *o);
+struct owner *owner_new(struct core *c, uint64_t id); /* NULL: no memory */
+void owner_free(struct core *c, struct owner *o);
+void session_owner_free(struct core *c, struct session_owner *ln); /* the last one of an owner begins its grace */
 
 /* order.c */
 struct request *order_next(const struct core *c, const struct owner *o); /* that may begin now; NULL: none may */

@@ -14,25 +14,11 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
-#include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
-#include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/times.h"
 #include "daemon/core/window.h"
-
-_Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
-
-void
-claim_verify(struct core *c, struct claim *cl, unsigned verify)
-{
-    c->unverified_n -= (cl->verify & VERIFY_LOST) != 0;
-    c->unverified_n += (verify & VERIFY_LOST) != 0;
-    cl->verify = verify & ((1u << VERIFY_BITS) - 1);
-}
 
 void
 claim_settle(struct core *c, struct claim *cl)
@@ -107,13 +93,6 @@ claim_review(struct core *c, struct claim *cl)
     }
 }
 
-void
-lock_suspect(struct core *c, struct lock *l)
-{
-    lock_linger_ends(c, l);
-    lock_review(c, l, REVIEW_JUMPED);
-}
-
 /* Who is in doubt asks now, whatever pause it was to make. */
 void
 claim_granting(struct core *c, struct claim *cl)
@@ -124,83 +103,25 @@ claim_granting(struct core *c, struct claim *cl)
     }
 }
 
-static void
-try_now(struct core *c, struct lock *l)
+/* What is to be freed is tried again; what is in doubt, or due within a second, is not put off by a pause. */
+void
+claim_reached(struct core *c, struct claim *cl)
 {
-    if (!list_empty(&l->queue->claims)) {
-        l->queue->again = l->queue->trying_n > 0;
-        l->queue->retry_us = l->queue->yield_until_us;
-        l->queue->failed_n = 0;
-        lock_wake(c, l);
+    if (cl->state == CLAIM_RELEASING) {
+        if (cl->op == 0 && cl->retry_us != 0) {
+            claim_release(c, cl, claim_op_request(cl));
+        }
+        return;
     }
-}
-
-/* ... and who waits tries. */
-void
-lock_granting(struct core *c, struct lock *l)
-{
-    lock_round(c, l, ROUND_WAKE);
-    try_now(c, l);
-}
-
-/* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
-void
-lock_join_review(struct core *c, struct lock *l)
-{
-    l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
-    lock_linger_ends(c, l);
-    lock_review(c, l, (c->review.lost ? REVIEW_LOST : 0) | (c->review.jumped ? REVIEW_JUMPED : 0));
-    if (c->review.lost) {
-        try_now(c, l);
+    if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
+        return;
     }
-}
-
-/*
- * Every lock is reviewed, as soon as something happens to it. One that begins before the last one has ended takes over
- * its reasons: what was reviewed is reviewed for both. Their numbers come round, so of very many in a row one is ended
- * first.
- */
-static void
-review(struct core *c, bool lost)
-{
-    const struct job *j = &c->walk[WALK_REVIEW].job;
-    unsigned numbers = 1u << REVIEW_BITS;
-
-    if (c->review.begun_n + 2 >= numbers) {
-        walk_finish(c, WALK_REVIEW);
+    if (cl->verify != 0) {
+        cl->retry_us = 0;
+        claim_arm(c, cl);
     }
-    if (!job_stands(j)) {
-        c->review.lost = c->review.jumped = false;
-        c->review.begun_n = 0;
-    }
-    c->review.lost |= lost;
-    c->review.jumped |= !lost;
-    c->review.begun_n++;
-    c->review.number = (c->review.number + 1) % numbers;
-    walk_begin(c, WALK_REVIEW);
-}
-
-void
-reclaim_begin(struct core *c, uint64_t epoch)
-{
-    c->epoch = epoch;
-    review(c, true);
-}
-
-void
-reclaim_confirm(struct core *c)
-{
-    review(c, false);
-}
-
-void
-reclaim_end(struct core *c)
-{
-    struct core_action a = {.type = CORE_RECLAIMED};
-
-    if (c->epoch != 0 && c->unverified_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job) && !rounds_review(c)) {
-        a.epoch = c->epoch;
-        c->epoch = 0;
-        core_act(c, &a);
+    if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
+        cl->renew_us = c->now_us;
+        claim_arm(c, cl);
     }
 }

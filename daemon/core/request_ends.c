@@ -9,7 +9,7 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/deadlock.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
@@ -18,6 +18,7 @@
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/waits.h"
 
 /* ---- replies without a record ---- */
 

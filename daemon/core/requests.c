@@ -17,15 +17,19 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/handoff.h"
-#include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
+#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/turns.h"
 
 /* p NULL: of no session, and nobody hears the answer. */
 static struct request *

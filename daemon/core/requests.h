@@ -43,6 +43,9 @@ void request_time_out(struct core *c, struct request *r); /* its time is over; m
 void lock_settle_timing_out(struct core *c, struct lock *l, enum core_answer answer); /* all of them */
 void lock_settle_full(struct core *c, struct lock *l);      /* those for whom there is no room any more: no */
 void lock_settle_impatient(struct core *c, struct lock *l); /* those who had wanted to wait: what the trouble is */
+enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked anew */
+void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
+void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 
 /* multilock.c */
 void multilock_arrive(struct core *c, const struct core_event *ev);

@@ -26,13 +26,15 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
-#include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 
 static bool
@@ -272,35 +274,4 @@ restore(struct core *c, struct core_restored *a)
         }
     }
     begin_grace(c, a);
-}
-
-/* ---- Redis is there ---- */
-
-/* What is to be freed is tried again; what is in doubt, or due within a second, is not put off by a pause. */
-void
-claim_reached(struct core *c, struct claim *cl)
-{
-    if (cl->state == CLAIM_RELEASING) {
-        if (cl->op == 0 && cl->retry_us != 0) {
-            claim_release(c, cl, claim_op_request(cl));
-        }
-        return;
-    }
-    if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
-        return;
-    }
-    if (cl->verify != 0) {
-        cl->retry_us = 0;
-        claim_arm(c, cl);
-    }
-    if (cl->renew_us > c->now_us && cl->renew_us <= after_us(c->now_us, US_PER_S)) {
-        cl->renew_us = c->now_us;
-        claim_arm(c, cl);
-    }
-}
-
-void
-lock_reached(struct core *c, struct lock *l)
-{
-    lock_round(c, l, ROUND_REACHED);
 }

@@ -11,7 +11,5 @@ struct lock;
 
 /* restore.c */
 void restore(struct core *c, struct core_restored *a);
-void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
-void claim_reached(struct core *c, struct claim *cl);
 
 #endif

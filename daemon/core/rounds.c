@@ -19,11 +19,11 @@
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
-#include "daemon/core/restore.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
 enum { HOMES = 3, TURNS = 1 << TURN_BITS };

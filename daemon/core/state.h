@@ -84,7 +84,13 @@ struct core {
     uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;
 };
 
-void core_act(struct core *c, const struct core_action *a);
+static inline void
+core_act(struct core *c, const struct core_action *a)
+{
+    if (c->sink.act != NULL) {
+        c->sink.act(c->sink.ctx, a);
+    }
+}
 
 /* Whether there is something left of that part of the turn's slice. */
 static inline bool

@@ -16,7 +16,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
@@ -219,4 +219,33 @@ void
 lock_settle_impatient(struct core *c, struct lock *l)
 {
     settle_waits(c, l, SETTLE_IMPATIENT, l->queue->last_failure);
+}
+
+/* Those who wait, `most` of them, are sent away with this answer; who holds is not touched. */
+void
+lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &l->queue->claims)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        for (; !list_empty(&cl->requests); most--) {
+            if (most == 0) {
+                return;
+            }
+            request_finish(c, container_of(cl->requests.next, struct request, claim_node), answer, 0);
+        }
+    }
+}
+
+void
+claim_drain(struct core *c, struct claim *cl)
+{
+    struct request *r = list_empty(&cl->requests) ? NULL : container_of(cl->requests.next, struct request, claim_node);
+
+    if (r != NULL && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
+        request_finish(c, r, CORE_DRAINING, 0);
+    }
 }

@@ -24,6 +24,7 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
+#include "daemon/core/waits.h"
 
 enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one walk */
 
@@ -107,15 +108,6 @@ note(struct core *c, struct request *r)
 {
     r->told = r->told || (r->owner->name != NULL && map_add(&c->told_waits, &r->by_wait, r->serial));
     return r->told || r->owner->name == NULL;
-}
-
-void
-trail_forget(struct core *c, struct request *r)
-{
-    if (r->told) {
-        map_remove(&c->told_waits, &r->by_wait);
-        r->told = false;
-    }
 }
 
 static struct request *

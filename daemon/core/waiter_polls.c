@@ -19,13 +19,13 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/handoff.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
+#include "daemon/core/lock_room.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
-#include "daemon/core/window.h"
 
 enum {
     WAITER_POLL_GAP_US = 1000,

@@ -15,7 +15,6 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
@@ -31,8 +30,8 @@ window_size(const struct core *c, enum window_sort sort)
     return (uint32_t)later(sort == WINDOW_RELEASE ? n / WINDOW_OWED : n, RENEW_TOGETHER);
 }
 
-static bool
-has_room(const struct core *c, enum window_sort sort)
+bool
+window_has_room(const struct core *c, enum window_sort sort)
 {
     return c->window[sort].n < window_size(c, sort);
 }
@@ -84,7 +83,7 @@ claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
 bool
 claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort)
 {
-    if (has_room(c, sort)) {
+    if (window_has_room(c, sort)) {
         claim_waits_not(c, cl);
         return true;
     }
@@ -122,34 +121,10 @@ claim_release_sort(const struct claim *cl, const struct request *r)
     return r != NULL || wanted ? WINDOW_UNLOCK : WINDOW_RELEASE;
 }
 
-/* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */
-void
-lock_releases_sooner(struct core *c, struct lock *l)
-{
-    struct list *pos, *nxt;
-    int looked = 0;
-
-    if (l->releasing_n == l->releases_sent_n || !has_room(c, WINDOW_UNLOCK)) {
-        return;
-    }
-    list_for_each_safe(pos, nxt, &l->rest)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (++looked > TOGETHER) {
-            return;
-        }
-        if (cl->state == CLAIM_RELEASING && cl->renewal == RENEWAL_WAITS) { /* for either window */
-            claim_waits_not(c, cl);
-            claim_release(c, cl, claim_op_request(cl));
-        }
-    }
-}
-
 static bool
 is_open(const struct core *c, enum window_sort sort)
 {
-    return heap_min(&c->window[sort].waiting) != NULL && has_room(c, sort);
+    return heap_min(&c->window[sort].waiting) != NULL && window_has_room(c, sort);
 }
 
 bool
@@ -161,62 +136,6 @@ windows_have_room(const struct core *c)
         }
     }
     return false;
-}
-
-/* Those with a renewal have their timers due once more: it may have been asked for meanwhile. */
-static void
-take_turn(struct core *c, struct claim *cl)
-{
-    claim_waits_not(c, cl);
-    if (cl->state == CLAIM_RELEASING) {
-        claim_release(c, cl, claim_op_request(cl));
-    } else if (cl->verify != 0) {
-        claim_timer(c, cl);
-    } else {
-        claim_arm(c, cl);
-    }
-}
-
-/* What many waited at the same time took is given back when none does. */
-static void
-close_gap(struct heap *waiting)
-{
-    if (waiting->count == 0 && waiting->room > WINDOW_MAX) {
-        heap_fini(waiting);
-    }
-}
-
-/*
- * One of each sort by turns, as many as this turn's slice has; of a sort no more than there is room for, whatever comes
- * of them. None waits for a timer: those are due by the hundred thousand, too.
- */
-void
-windows_go_on(struct core *c)
-{
-    uint32_t left[WINDOWS], taken;
-
-    if (c->turns_n == 0) {
-        return;
-    }
-    for (int i = 0; i < WINDOWS; i++) {
-        uint32_t most = window_size(c, (enum window_sort)i);
-
-        left[i] = c->window[i].n < most ? most - c->window[i].n : 0;
-    }
-    do {
-        taken = 0;
-        for (int i = 0; i < WINDOWS; i++) {
-            struct heap_node *first = heap_min(&c->window[i].waiting);
-
-            if (first != NULL && left[i] > 0 && slice_has(c, c->left.turns)) {
-                left[i]--;
-                taken++;
-                slice_spend(&c->left.turns, 1);
-                take_turn(c, container_of(first, struct claim, turn));
-                close_gap(&c->window[i].waiting);
-            }
-        }
-    } while (taken > 0);
 }
 
 void

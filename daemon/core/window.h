@@ -36,9 +36,8 @@ void claim_waits(struct core *c, struct claim *cl, enum window_sort sort); /* fo
 void claim_waits_not(struct core *c, struct claim *cl);   /* for its turn, if it did */
 void claim_waits_anew(struct core *c, struct claim *cl);  /* its deadline has changed: so has its turn, if it waits */
 enum window_sort claim_release_sort(const struct claim *cl, const struct request *r);
-void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
 bool windows_have_room(const struct core *c);             /* ... for some claim that waits for its turn */
-void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
 void windows_fini(struct core *c);                        /* no claim is left */
+bool window_has_room(const struct core *c, enum window_sort sort);
 
 #endif

@@ -8,6 +8,7 @@
 #include "tests/unit/core_world.h"
 
 #include "daemon/core/locks.h"
+#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
 enum { CROWD_N = WINDOW_MAX + 1000 };

@@ -1,0 +1,27 @@
+/*
+ * dirty.c -- what something happened to in this step: its end goes on with each of these.
+ *
+ * Whoever changes a lock or an owner puts it here, and needs not know what follows from that: nobody calls upward.
+ */
+#include "daemon/core/dirty.h"
+
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+
+void
+lock_wake(struct core *c, struct lock *l)
+{
+    if (!l->dirty) {
+        l->dirty = true;
+        *c->dirty_locks.end = l;
+        c->dirty_locks.end = &l->dirty_next;
+    }
+}
+
+void
+owner_wake(struct core *c, struct owner *o)
+{
+    if (!list_linked(&o->work)) {
+        list_push_back(&c->dirty_owners, &o->work);
+    }
+}

@@ -1,0 +1,113 @@
+/*
+ * lock_room.c -- who holds a lock here, whether there is room for one more, and who is next.
+ */
+#include "daemon/core/lock_room.h"
+
+#include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+
+/*
+ * The first in the queue whom somebody waits for; places kept for nobody are passed over, TICKETS_KEPT_MAX of them at
+ * most. Where nobody waits at all they are not looked at: a client that polls with ever new owners leaves one with each
+ * request.
+ */
+struct claim *
+lock_next(const struct lock *l)
+{
+    struct list *pos, *nxt;
+
+    if (l->queue->waiting_n == 0) {
+        return NULL;
+    }
+    list_for_each_safe(pos, nxt, &l->queue->claims)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        if (!list_empty(&cl->requests)) {
+            return cl;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the first of those in this state, of whom there is one, has it exclusively: then there is no other. */
+static bool
+is_exclusive(const struct list *home, unsigned state)
+{
+    return claim_first(home, state)->holds > 0;
+}
+
+/* Whether those who hold it here leave no room for one more. */
+bool
+lock_is_full(const struct lock *l, bool shared)
+{
+    if (lock_is(l, KIND_F_PERMITS)) {
+        return l->held_n >= l->limit;
+    }
+    return l->held_n > 0 && !(shared && !is_exclusive(&l->holders, CLAIM_IN(HELD)));
+}
+
+/*
+ * ... or those who hold it, are giving it back, or are asking for it. `behind`: who is giving it back is in the way
+ * only until Redis is being told.
+ */
+bool
+lock_has_room(const struct lock *l, bool shared, bool behind)
+{
+    uint32_t leaving = l->releasing_n - (behind ? l->releases_sent_n : 0);
+
+    if (lock_is(l, KIND_F_PERMITS)) {
+        return l->held_n + leaving + l->queue->trying_n < l->limit;
+    }
+    return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(RELEASING))));
+}
+
+bool
+lock_has_one_token(const struct core *c, const struct lock *l)
+{
+    const struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
+
+    return cl != NULL && !lock_is(l, KIND_F_PERMITS) && cl->holds > 0 && claim_is_held(cl, c->now_us);
+}
+
+struct claim *
+lock_newest(const struct lock *l)
+{
+    struct claim *newest = NULL;
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &l->holders)
+    {
+        struct claim *cl = container_of(pos, struct claim, node);
+
+        newest = newest == NULL || cl->token > newest->token ? cl : newest;
+    }
+    return newest;
+}
+
+struct claim *
+lock_cached(const struct lock *l)
+{
+    return claim_first(&l->rest, CLAIM_IN(CACHED));
+}
+
+void
+lock_room_ends(struct lock *l)
+{
+    struct list *lists[] = {&l->holders, &l->queue->claims}; /* those who are asking, too */
+    struct list *pos, *nxt;
+
+    if (!l->set_aside) { /* there may be very many of them, and somebody who changes the limit again and again */
+        return;
+    }
+    l->set_aside = false;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        list_for_each_safe(pos, nxt, lists[i])
+        {
+            container_of(pos, struct claim, node)->room = 0;
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/*
+ * lock_room.h -- who holds a lock here, whether there is room for one more, and who is next; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_LOCK_ROOM_H
+#define RLOCKD_CORE_LOCK_ROOM_H
+
+#include <stdbool.h>
+
+struct claim;
+struct core;
+struct lock;
+
+/* lock_room.c */
+struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
+bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
+bool lock_has_room(const struct lock *l, bool shared, bool behind);
+bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
+struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
+struct claim *lock_cached(const struct lock *l); /* lock.lingers */
+void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * news.c -- what those who listen to a lock or a session are told of a claim.
+ */
+#include "daemon/core/news.h"
+
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+
+void
+lock_news(struct core *c, const struct claim *cl, enum core_news news, const char *reason)
+{
+    struct core_action a; /* of its union there is what the type says */
+
+    a.type = CORE_PUBLISH;
+    a.publish = (struct core_publish){.news = news,
+                                      .name = lock_name(cl->lock),
+                                      .token = cl->token,
+                                      .owner = cl->redis_owner,
+                                      .owner_name = {cl->owner->name, cl->owner->name_n},
+                                      .session = cl->session,
+                                      .reason = reason};
+    if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
+        a.publish.relies = (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
+    }
+    core_act(c, &a);
+}

@@ -1,0 +1,81 @@
+/*
+ * queues.c -- queues come and go, with those who wait for a lock or ask about it.
+ */
+#include "daemon/core/queues.h"
+
+#include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/graph.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+
+struct queue *
+queue_find(const struct core *c, uint64_t id)
+{
+    struct map_node *n = map_find(&c->queues, id);
+
+    return n != NULL ? container_of(n, struct queue, by_id) : NULL;
+}
+
+/* Nobody waits in it. */
+void
+queue_init(struct queue *q)
+{
+    *q = (struct queue){.last_failure = CORE_NOT_GRANTED};
+    job_init(&q->job, JOB_BREAK);
+    job_init(&q->settle.job, JOB_SETTLE);
+    list_init(&q->claims);
+    list_init(&q->waiter_poll_node);
+    list_init(&q->timing_out);
+    list_init(&q->breaks);
+}
+
+/* Somebody comes who may have to wait, or Redis is to be asked whether somebody waits elsewhere. */
+bool
+queue_open(struct core *c, struct lock *l)
+{
+    struct queue *q;
+
+    if (lock_has_queue(l)) {
+        return true;
+    }
+    q = freelist_take(&c->freelist, sizeof(*q));
+    if (q == NULL) {
+        return false;
+    }
+    queue_init(q);
+    if (!timer_init(c, &q->timer, TIMER_QUEUE)) {
+        goto fail;
+    }
+    if (!map_add(&c->queues, &q->by_id, ++c->serial)) {
+        goto fail_timer;
+    }
+    q->lock = l;
+    l->queue = q;
+    lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
+    return true;
+
+fail_timer:
+    timer_fini(c, &q->timer);
+fail:
+    freelist_give(&c->freelist, q, sizeof(*q));
+    return false;
+}
+
+void
+queue_close(struct core *c, struct lock *l)
+{
+    if (lock_has_queue(l)) {
+        map_remove(&c->queues, &l->queue->by_id);
+        list_remove(&l->queue->waiter_poll_node);
+        job_end(&l->queue->job);
+        job_end(&l->queue->settle.job);
+        graph_queue_freed(c, l->queue);
+        timer_fini(c, &l->queue->timer);
+        freelist_give(&c->freelist, l->queue, sizeof(*l->queue));
+        l->queue = &c->empty_queue;
+    }
+}

@@ -1,0 +1,56 @@
+/*
+ * reviews.c -- each lock is reviewed: Redis may have lost it (what of a claim, reclaim.c), grants again, or is there
+ * again.
+ */
+#include "daemon/core/reviews.h"
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/rounds.h"
+#include "daemon/core/state.h"
+
+void
+lock_suspect(struct core *c, struct lock *l)
+{
+    lock_linger_ends(c, l);
+    lock_review(c, l, REVIEW_JUMPED);
+}
+
+static void
+try_now(struct core *c, struct lock *l)
+{
+    if (!list_empty(&l->queue->claims)) {
+        l->queue->again = l->queue->trying_n > 0;
+        l->queue->retry_us = l->queue->yield_until_us;
+        l->queue->failed_n = 0;
+        lock_wake(c, l);
+    }
+}
+
+/* ... and who waits tries. */
+void
+lock_granting(struct core *c, struct lock *l)
+{
+    lock_round(c, l, ROUND_WAKE);
+    try_now(c, l);
+}
+
+/* The review that is going on, where it has not been yet; of a lock with very many claims they come behind it. */
+void
+lock_join_review(struct core *c, struct lock *l)
+{
+    l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
+    lock_linger_ends(c, l);
+    lock_review(c, l, (c->review.lost ? REVIEW_LOST : 0) | (c->review.jumped ? REVIEW_JUMPED : 0));
+    if (c->review.lost) {
+        try_now(c, l);
+    }
+}
+
+void
+lock_reached(struct core *c, struct lock *l)
+{
+    lock_round(c, l, ROUND_REACHED);
+}

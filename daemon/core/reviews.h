@@ -1,0 +1,25 @@
+/*
+ * reviews.h -- each lock is reviewed: Redis may have lost it, grants again, or is there again; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_REVIEWS_H
+#define RLOCKD_CORE_REVIEWS_H
+
+#include "daemon/core/core.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+
+/* reviews.c */
+void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
+void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: who waits tries now */
+void lock_join_review(struct core *c, struct lock *l); /* lock_meet(), where a review has not been yet */
+void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
+
+static inline void
+lock_meet(struct core *c, struct lock *l)
+{
+    if (l->review != c->review.number) {
+        lock_join_review(c, l);
+    }
+}
+
+#endif

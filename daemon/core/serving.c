@@ -1,0 +1,92 @@
+/*
+ * serving.c -- what is asked about a claim that is held: one operation at a time, in the order in which it was asked.
+ */
+#include "daemon/core/serving.h"
+
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
+#include "daemon/core/times.h"
+
+/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
+static void
+serve_unlock(struct core *c, struct claim *cl, struct request *r)
+{
+    bool shared = !r->again && (r->shared || cl->holds == 0);
+    uint32_t holds = shared ? cl->shared : cl->holds + r->again;
+    int64_t left_us = cl->deadline_us - c->now_us;
+
+    if (holds == 0) {
+        request_finish(c, r, CORE_NOT_HELD, 0);
+    } else if (claim_holds(cl) + r->again > 1) {
+        if (!shared && holds == 1) { /* from now on others may read as well, whatever is heard of it, and when */
+            cl->holds = 0;
+            r->again = true;
+        }
+        claim_op(c, cl, CORE_RELEASE, holds - 1, shared, cl->lease_us > left_us ? cl->lease_us : left_us, r);
+    } else if (!claim_hand_over(c, cl, r) && !claim_linger(c, cl, r)) {
+        claim_release(c, cl, r);
+    }
+}
+
+/*
+ * A release of some of the holds may still run. It would take away from what is taken now; but it may be asked for once
+ * more, and all may be given back (the next hold has another number then, see claim_forget_op()).
+ */
+static bool
+takes_no_harm(const struct claim *cl, const struct request *r)
+{
+    return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
+}
+
+/* HELD: serves the next request that came for it, one operation at a time. */
+void
+claim_serve(struct core *c, struct claim *cl)
+{
+    if (cl->verify != 0 && c->now_us < cl->deadline_us) {
+        claim_settle(c, cl);
+        claim_arm(c, cl);
+        return;
+    }
+    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
+        struct request *r = container_of(cl->requests.next, struct request, claim_node);
+        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
+
+        if (claim_has_stragglers(c, cl, STRAGGLER_RELEASE) && !takes_no_harm(cl, r)) {
+            cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
+            break;
+        }
+        if (r->verb == CORE_LOCK && request_waits_for_itself(r)) {
+            if (r->due_us <= r->arrived_us) {
+                request_finish(c, r, CORE_NOT_GRANTED, 0);
+            } else {
+                request_deadlock(c, r, NULL, 0);
+            }
+        } else if (r->verb == CORE_LOCK && r->once) {
+            r->uncounted = true;
+            request_grant(c, r);
+        } else if (r->verb == CORE_LOCK) {
+            /* A re-entry never takes time away from the holds before it. */
+            lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
+            claim_op(c, cl, CORE_ACQUIRE, (r->shared ? cl->shared : cl->holds) + 1, r->shared,
+                     lease_us > left_us ? lease_us : left_us, r);
+        } else if (r->token != 0 && r->token != cl->token) {
+            request_finish(c, r, CORE_STALE, 0);
+        } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
+            break; /* of two expiries under way nobody knows which one Redis has in the end */
+        } else if (r->verb == CORE_RENEW) {
+            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
+            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
+            claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
+        } else {
+            serve_unlock(c, cl, r);
+        }
+    }
+    claim_arm(c, cl);
+}

@@ -1,0 +1,13 @@
+/*
+ * serving.h -- what is asked about a claim that is held; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_SERVING_H
+#define RLOCKD_CORE_SERVING_H
+
+struct claim;
+struct core;
+
+/* serving.c */
+void claim_serve(struct core *c, struct claim *cl);      /* goes on with what its owner asks; HELD */
+
+#endif

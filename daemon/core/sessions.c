@@ -1,0 +1,231 @@
+/*
+ * sessions.c -- sessions come and go, and owners with them.
+ *
+ * A session's own owner ends with the session. A named owner lives while it has requests or claims; when the last
+ * session that used it has gone it keeps what it has for its grace, then ends. An owner that ends releases everything
+ * and is freed when Redis has been told.
+ */
+#include "daemon/core/sessions.h"
+
+#include <assert.h>
+
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/turns.h"
+
+uint64_t
+core_session_open(struct core *c, uint64_t user)
+{
+    struct core_session *p = calloc(1, sizeof(*p));
+
+    if (p == NULL) {
+        return 0;
+    }
+    p->id = ++c->serial;
+    list_init(&p->requests);
+    list_init(&p->session_owners);
+    job_init(&p->job, JOB_SESSION);
+    p->owner = owner_new(c, p->id);
+    if (p->owner == NULL) {
+        free(p);
+        return 0;
+    }
+    p->owner->session = p->id;
+    if (!user_enter(c, p, user)) {
+        owner_free(c, p->owner);
+        free(p);
+        return 0;
+    }
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->sessions, &p->id, sizeof(p->id), hash_id(p->id), p);
+    if (p->hh.tbl == NULL) {
+        owner_free(c, p->owner);
+        user_leave(c, p);
+        free(p);
+        return 0;
+    }
+    c->sessions_n++;
+    return p->id;
+}
+
+/* From now on the owner takes no request; what it has is given back, by its job. */
+static void
+owner_end(struct core *c, struct owner *o)
+{
+    assert(!o->ending);
+    o->ending = true;
+    timer_set(c, &o->timer, CORE_FOREVER);
+    if (o->name != NULL) {
+        HASH_DELETE(hh, c->owners, o);
+    }
+    list_move_all(&o->unended, &o->claims);
+    job_begin(c, &o->job);
+}
+
+bool
+owner_ends(struct core *c, struct owner *o)
+{
+    if (!list_empty(&o->unended)) {
+        struct claim *cl = container_of(o->unended.next, struct claim, owner_node);
+
+        list_remove(&cl->owner_node);
+        list_push_back(&o->claims, &cl->owner_node);
+        claim_meet(c, cl);
+    }
+    if (!list_empty(&o->unended)) {
+        return true;
+    }
+    job_end(&o->job);
+    owner_wake(c, o);
+    return false;
+}
+
+/* Nobody came back for it. */
+void
+owner_timer(struct core *c, struct owner *o)
+{
+    owner_end(c, o);
+}
+
+/* Begins what is next in its order; frees it when nothing is left of it. */
+void
+owner_advance(struct core *c, struct owner *o)
+{
+    list_remove(&o->work);
+    if (!list_empty(&o->fifo)) {
+        struct request *first = container_of(o->fifo.next, struct request, fifo_node);
+        struct request *r = first->started ? order_next(c, o) : first;
+
+        if (r != NULL) {
+            claim_meet(c, r->claim);
+            request_run(c, r); /* when it finishes at once, the owner is woken again */
+            if (o->fifo.next != o->fifo.prev && order_next(c, o) != NULL) { /* else it is this one, or who ends wakes */
+                owner_wake(c, o);
+            }
+        }
+        return;
+    }
+    if (o->claims_n > 0 || job_stands(&o->job) || (o->name == NULL && !o->ending)) {
+        return;
+    }
+    if (!o->ending) {
+        HASH_DELETE(hh, c->owners, o);
+        o->ending = true;
+    }
+    while (!list_empty(&o->session_owners)) {
+        session_owner_free(c, container_of(o->session_owners.next, struct session_owner, owner_node));
+    }
+    owner_free(c, o);
+}
+
+/* Nothing more will be asked: no LOCK of this session may go on waiting. */
+void
+core_session_eof(struct core *c, struct core_session *p)
+{
+    struct list todo;
+
+    list_init(&todo);
+    list_move_all(&todo, &p->requests);
+    while (!list_empty(&todo)) { /* the end of one may be that of others */
+        struct request *r = container_of(todo.next, struct request, session_node);
+
+        list_remove(&r->session_node);
+        list_push_back(&p->requests, &r->session_node);
+        if (!r->waits || r->due_us <= c->now_us) {
+            continue;
+        }
+        r->due_us = r->arrived_us; /* as if it had never wanted to wait */
+        if (r->started) {
+            request_time_out(c, r);
+        }
+    }
+}
+
+/*
+ * The request with this id will not wait any more; of a bundle, none of them. Returns the one that waits now, be it for
+ * an operation in flight, or else one that has not begun, for its owner's requests on other connections stand before
+ * it. NULL: there is neither.
+ */
+static struct request *
+stop_waiting(const struct core_session *p, uint64_t id)
+{
+    struct request *waits = NULL, *behind = NULL;
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &p->requests)
+    {
+        struct request *r = container_of(pos, struct request, session_node);
+
+        if (r->id != id) { /* those of a bundle stand together */
+            break;
+        }
+        r->crowded = true;
+        r->due_us = r->arrived_us;
+        waits = r->started && r->waits ? r : waits;
+        behind = behind == NULL && !r->started ? r : behind;
+    }
+    return waits != NULL ? waits : behind;
+}
+
+/*
+ * No more of the session is read before this request is answered, and what would free the lock it waits for may be
+ * among that, if the session speaks for several owners. A session's own owner could not free it: its requests run in
+ * order.
+ */
+void
+core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
+{
+    struct request *r = list_empty(&p->session_owners) ? NULL : stop_waiting(p, id);
+
+    if (r == NULL) {
+        return;
+    }
+    if (!r->started) {
+        request_finish(c, r, CORE_TOO_MANY_REQUESTS, 0);
+    } else if (!r->timing_out) {
+        request_time_out(c, r);
+    }
+}
+
+/* The session has ended: its waits are over, its own owner ends, named owners have one session less. */
+void
+core_session_gone(struct core *c, struct core_session *p)
+{
+    while (!list_empty(&p->requests)) {
+        struct request *r = container_of(p->requests.next, struct request, session_node);
+
+        if (r->multilock != NULL) {
+            multilock_leave(c, r);
+        } else {
+            c->metrics->cancelled += r->waits;
+            request_drop(c, r);
+        }
+    }
+    owner_end(c, p->owner);
+    p->owner = NULL;
+    user_leave(c, p);
+    HASH_DELETE(hh, c->sessions, p);
+    c->sessions_n--;
+    job_begin(c, &p->job);
+}
+
+bool
+core_session_leave(struct core *c, struct core_session *p)
+{
+    if (!list_empty(&p->session_owners)) {
+        session_owner_free(c, container_of(p->session_owners.next, struct session_owner, session_node));
+    }
+    if (!list_empty(&p->session_owners)) {
+        return true;
+    }
+    job_end(&p->job);
+    free(p);
+    return false;
+}

@@ -1,0 +1,24 @@
+/*
+ * sessions.h -- sessions come and go, and owners with them; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_SESSIONS_H
+#define RLOCKD_CORE_SESSIONS_H
+
+#include "daemon/core/core.h"
+
+struct core;
+struct core_session;
+struct owner;
+
+/* sessions.c */
+bool owner_ends(struct core *c, struct owner *o); /* gives one of its claims back; false: there is none left */
+void owner_timer(struct core *c, struct owner *o);
+void owner_advance(struct core *c, struct owner *o);
+void core_session_eof(struct core *c, struct core_session *p);
+/* its oldest request is refused, if it waits */
+void core_session_crowded(struct core *c, const struct core_session *p, uint64_t id);
+void core_session_gone(struct core *c, struct core_session *p);
+/* leaves one of its owners; false: none was left, it is freed */
+bool core_session_leave(struct core *c, struct core_session *p);
+
+#endif

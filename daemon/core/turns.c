@@ -1,0 +1,200 @@
+/*
+ * turns.c -- claims whose time has come: by their timer, in a window, or because an event is about them.
+ */
+#include "daemon/core/turns.h"
+
+#include <assert.h>
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/core.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/news.h"
+#include "daemon/core/reviews.h"
+#include "daemon/core/serving.h"
+#include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
+#include "daemon/core/window.h"
+
+static void
+held_timer(struct core *c, struct claim *cl)
+{
+    if (cl->owner->ending) { /* before its job has come to it */
+        claim_owner_ends(c, cl);
+        return;
+    }
+    if (c->now_us >= cl->deadline_us) {
+        claim_over(c, cl);
+        return;
+    }
+    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
+        cl->jeopardy = true;
+        c->metrics->jeopardies++;
+        lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
+        if (cl->verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+            claim_arm(c, cl); /* only that was due */
+            return;
+        }
+    }
+    if (cl->verify != 0) {
+        claim_serve(c, cl);
+    } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
+        cl->retry_us = 0;
+        claim_serve(c, cl);
+    } else {
+        assert(cl->watchdog);
+        if (cl->renewal != RENEWAL_SENT && !claim_busy(cl)) {
+            claim_renew_in_turn(c, cl);
+        }
+    }
+    claim_arm(c, cl);
+}
+
+/* What there was no memory for has not run; if it was overtaken since, that is no news any more. */
+static void
+tell_untaken(struct core *c, struct claim *cl)
+{
+    struct core_done d = {.claim = claim_id(cl), .outcome = CORE_DOWN, .sent_us = c->now_us, .pttl_us = -1};
+
+    d.op = cl->op_untaken ? cl->op : cl->renew_op;
+    if (cl->op_untaken) {
+        cl->op_untaken = false;
+    } else {
+        cl->renew_untaken = false;
+    }
+    claim_done(c, cl, &d);
+    claim_arm(c, cl);
+}
+
+/* Each way through it ends in claim_arm(): its timer is not due any more; but for the review, which is but once. */
+void
+claim_timer(struct core *c, struct claim *cl)
+{
+    /* it may be another time or state then */
+    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) {
+        lock_meet(c, cl->lock);
+        claim_review(c, cl);
+        return;
+    }
+    if (cl->op_untaken || cl->renew_untaken) {
+        tell_untaken(c, cl);
+        return;
+    }
+    switch (cl->state) {
+    case CLAIM_QUEUED:
+        if (list_empty(&cl->requests) && cl->ticket_until_us <= c->now_us) { /* nobody came back for the place */
+            claim_desert(c, cl);
+        } else { /* a little early, it may be: see renew_slack_us() */
+            assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
+            claim_renew_in_turn(c, cl);
+        }
+        claim_arm(c, cl);
+        break;
+    case CLAIM_HELD:
+        held_timer(c, cl);
+        break;
+    case CLAIM_CACHED:
+        claim_release(c, cl, NULL);
+        break;
+    case CLAIM_RELEASING:
+        claim_release(c, cl, claim_op_request(cl));
+        break;
+    /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
+    case CLAIM_QUARANTINE:
+        if (claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+            claim_arm(c, cl);
+        } else {
+            claim_release(c, cl, NULL);
+        }
+        break;
+    case CLAIM_LOST:
+        claim_lost_over(c, cl);
+        break;
+    case CLAIM_TRYING: /* the place is over; what the attempt brings is given back */
+    case CLAIM_IDLE:
+    case CLAIM_STATES:
+        claim_arm(c, cl);
+        break;
+    }
+}
+
+/* It is due, and a slice has not come to it yet. */
+static bool
+is_due(const struct core *c, const struct timer *t)
+{
+    return t->node.pos != 0 && heap_at(&c->timers, &t->node) <= c->now_us;
+}
+
+void
+claim_meet(struct core *c, struct claim *cl)
+{
+    lock_meet(c, cl->lock);
+    claim_review(c, cl);
+    if (job_stands(&cl->owner->job)) {
+        claim_owner_ends(c, cl);
+    }
+    if (cl->state == CLAIM_HELD && claim_is_broken(cl)) {
+        claim_over(c, cl);
+    } else if (is_due(c, &cl->timer)) {
+        claim_timer(c, cl);
+    }
+}
+
+/* Those with a renewal have their timers due once more: it may have been asked for meanwhile. */
+static void
+take_turn(struct core *c, struct claim *cl)
+{
+    claim_waits_not(c, cl);
+    if (cl->state == CLAIM_RELEASING) {
+        claim_release(c, cl, claim_op_request(cl));
+    } else if (cl->verify != 0) {
+        claim_timer(c, cl);
+    } else {
+        claim_arm(c, cl);
+    }
+}
+
+/* What many waited at the same time took is given back when none does. */
+static void
+close_gap(struct heap *waiting)
+{
+    if (waiting->count == 0 && waiting->room > WINDOW_MAX) {
+        heap_fini(waiting);
+    }
+}
+
+/*
+ * One of each sort by turns, as many as this turn's slice has; of a sort no more than there is room for, whatever comes
+ * of them. None waits for a timer: those are due by the hundred thousand, too.
+ */
+void
+windows_go_on(struct core *c)
+{
+    uint32_t left[WINDOWS], taken;
+
+    if (c->turns_n == 0) {
+        return;
+    }
+    for (int i = 0; i < WINDOWS; i++) {
+        uint32_t most = window_size(c, (enum window_sort)i);
+
+        left[i] = c->window[i].n < most ? most - c->window[i].n : 0;
+    }
+    do {
+        taken = 0;
+        for (int i = 0; i < WINDOWS; i++) {
+            struct heap_node *first = heap_min(&c->window[i].waiting);
+
+            if (first != NULL && left[i] > 0 && slice_has(c, c->left.turns)) {
+                left[i]--;
+                taken++;
+                slice_spend(&c->left.turns, 1);
+                take_turn(c, container_of(first, struct claim, turn));
+                close_gap(&c->window[i].waiting);
+            }
+        }
+    } while (taken > 0);
+}

@@ -1,0 +1,19 @@
+/*
+ * turns.h -- claims whose time has come: by timer, in a window, or by an event; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_TURNS_H
+#define RLOCKD_CORE_TURNS_H
+
+struct claim;
+struct core;
+
+/* turns.c */
+void claim_timer(struct core *c, struct claim *cl);
+/*
+ * An event is about this claim, or this lock: what was due of it, and what a job has not come to yet, comes first, as
+ * if there were no slices. The record stays. lock_meet() stands in reviews.h.
+ */
+void claim_meet(struct core *c, struct claim *cl);
+void windows_go_on(struct core *c);                       /* with those that waited, as many as there is room for */
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * waits.h -- who waits for whom, in words of the records; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_WAITS_H
+#define RLOCKD_CORE_WAITS_H
+
+#include "daemon/core/core.h"
+
+struct claim;
+struct core;
+struct lock;
+struct owner;
+struct request;
+
+/* waits.c */
+struct request *deadlock_wait_of(const struct owner *o);
+bool deadlock_waits_for_holders(const struct lock *l, bool shared);
+bool deadlock_is_over(const struct core *c, const struct claim *cl);
+struct core_hop deadlock_hop(const struct owner *o, const struct lock *waits_for);
+void trail_forget(struct core *c, struct request *r); /* it waits no more */
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * work.c -- what is due, and what events leave behind: timers, jobs in slices, and what is dirty.
+ *
+ * The only file that goes from the core down to a record that has something to do: nobody below needs to know of it.
+ */
+#include "daemon/core/work.h"
+
+#include <assert.h>
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/jobs.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/locks.h"
+#include "daemon/core/owner.h"
+#include "daemon/core/queue.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/reviews.h"
+#include "daemon/core/rounds.h"
+#include "daemon/core/sessions.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+#include "daemon/core/turns.h"
+#include "daemon/core/waiter_polls.h"
+
+static void (*const walk_does[WALKS])(struct core *c, struct lock *l) = {
+    [WALK_REVIEW] = lock_meet,
+    [WALK_WAKE] = lock_granting,
+    [WALK_REACHED] = lock_reached,
+    [WALK_DRAIN] = lock_drain,
+};
+
+/* The next lock, and as many records as it has claims, unless they have a round. False: it was the last one. */
+static bool
+walk_on(struct core *c, struct walk *w, uint32_t *n)
+{
+    struct lock *l = container_of(w->at, struct lock, all);
+    bool more = w->at != w->last;
+
+    w->at = w->at->next;
+    if (!more) {
+        job_end(&w->job);
+    }
+    *n += lock_is_long(c, l) ? 0 : l->claims_n;
+    walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
+    return more;
+}
+
+/* Its next record. False: there is none, it has ended itself. */
+static bool
+job_step(struct core *c, struct job *j, uint32_t *n)
+{
+    ++*n;
+    switch (j->kind) {
+    case JOB_OWNER:
+        return owner_ends(c, container_of(j, struct owner, job));
+    case JOB_SESSION:
+        return core_session_leave(c, container_of(j, struct core_session, job));
+    case JOB_BREAK:
+        return lock_loses(c, container_of(j, struct queue, job)->lock);
+    case JOB_SETTLE:
+        return queue_settles(c, container_of(j, struct queue, settle.job));
+    case JOB_WALK:
+        return walk_on(c, container_of(j, struct walk, job), n);
+    case JOB_ROUND:
+        return round_goes(c, container_of(j, struct round, job));
+    }
+    assert(false);
+    return false;
+}
+
+void
+walk_finish(struct core *c, enum walk_kind kind)
+{
+    struct walk *w = &c->walk[kind];
+    uint32_t n = 0;
+
+    while (job_stands(&w->job)) {
+        (void)walk_on(c, w, &n);
+    }
+}
+
+void
+jobs_run(struct core *c)
+{
+    while (jobs_may_run(c)) {
+        struct job *j = container_of(c->jobs.next, struct job, node);
+        uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_SHARE ? c->left.records : JOB_SHARE;
+
+        list_remove(&j->node);
+        list_push_back(&c->jobs, &j->node); /* J3 */
+        while (job_step(c, j, &n) && n < most) {
+        }
+        slice_spend(&c->left.records, n);
+    }
+}
+
+/* A claim arms itself anew, whatever it does: to move a timer costs less than to take it out and put it in again. */
+static void
+timer_fire(struct core *c, struct timer *t)
+{
+    if (t->node.what != TIMER_CLAIM) {
+        heap_remove(&c->timers, &t->node);
+    }
+    switch ((enum timer_kind)t->node.what) {
+    case TIMER_REQUEST:
+        request_timer(c, container_of(t, struct request, timer));
+        break;
+    case TIMER_CLAIM:
+        claim_timer(c, container_of(t, struct claim, timer));
+        break;
+    case TIMER_QUEUE:
+        queue_timer(c, container_of(t, struct queue, timer));
+        break;
+    case TIMER_OWNER:
+        owner_timer(c, container_of(t, struct owner, timer));
+        break;
+    case TIMER_WAITER_POLL:
+        waiter_poll_timer(c);
+        break;
+    }
+}
+
+/*
+ * A renewal a little early costs nothing, and lets renewals that are due close together leave in one batch. No more
+ * than one: of very many a whole slack at a time would keep everybody else waiting, here and in Redis.
+ */
+static int64_t
+renew_slack_us(struct timer *t, int64_t at_us)
+{
+    struct claim *cl;
+    int64_t slack_us;
+
+    if (t->node.what != TIMER_CLAIM) {
+        return 0;
+    }
+    cl = container_of(t, struct claim, timer);
+    slack_us = claim_renew_is_next(cl, at_us) ? cl->lease_us / 60 : 0;
+    return slack_us < 250 * US_PER_MS ? slack_us : 250 * US_PER_MS;
+}
+
+/* The oldest first, as many as this turn's slice has. */
+static void
+fire_due(struct core *c)
+{
+    struct heap_node *n;
+    int renewed = 0;
+
+    windows_go_on(c);
+    while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
+        struct timer *t = container_of(n, struct timer, node);
+        int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
+
+        if (early_us > 0 && (renewed == 0 || renewed >= RENEW_TOGETHER)) {
+            return;
+        }
+        slack_us = renew_slack_us(t, at_us);
+        if (early_us > slack_us) {
+            return;
+        }
+        renewed += slack_us > 0;
+        slice_spend(&c->left.timers, 1);
+        timer_fire(c, t);
+    }
+}
+
+/* What events and timers left behind; each round may leave more, for other records. */
+void
+work_off(struct core *c)
+{
+    for (;;) {
+        if (!list_empty(&c->dirty_owners)) {
+            struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
+
+            list_remove(&o->work);
+            owner_advance(c, o);
+        } else if (c->dirty_locks.first != NULL) {
+            lock_advance(c);
+        } else {
+            return;
+        }
+    }
+}
+
+/* A timer is due, or what waited has room by now, and something is left of the slice. */
+static bool
+may_fire(const struct core *c)
+{
+    return (heap_min_at(&c->timers) <= c->now_us && slice_has(c, c->left.timers)) ||
+           (windows_open(c) && slice_has(c, c->left.turns));
+}
+
+/*
+ * What is due, and what comes of it, as far as the slice goes. Ends: nothing arms itself for a time that has passed for
+ * ever.
+ */
+void
+catch_up(struct core *c)
+{
+    while (may_fire(c) || jobs_may_run(c)) {
+        fire_due(c);
+        jobs_run(c);
+        work_off(c);
+    }
+}

@@ -1,0 +1,19 @@
+/*
+ * work.h -- what is due, and what events leave behind; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_WORK_H
+#define RLOCKD_CORE_WORK_H
+
+#include <stdbool.h>
+
+#include "daemon/core/jobs.h"
+
+struct core;
+
+/* work.c */
+void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however long it takes */
+void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
+void catch_up(struct core *c); /* what is due, and what comes of it */
+void work_off(struct core *c); /* what is dirty */
+
+#endif
