@@ -34,6 +34,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/serving.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
 
@@ -138,13 +139,18 @@ void
 lock_try(struct core *c, struct lock *l, struct claim *next)
 {
     struct queue *q = l->queue;
-    struct claim *ticketless = q->trying_n == 0 ? first_ticketless(l) : NULL;
+    struct claim *ticketless = q->trying_n == 0 ? first_ticketless(l) : NULL, *taken;
 
     timer_set(c, &q->timer, CORE_FOREVER);
     if (next != NULL) {
         lock_releases_sooner(c, l);
     }
-    if (next == NULL || (q->trying_n > 0 && !may_join(c, l)) || (l->lingers && lock_take_up(c, l))) {
+    if (next == NULL || (q->trying_n > 0 && !may_join(c, l))) {
+        return;
+    }
+    taken = l->lingers ? lock_take_up(c, l) : NULL;
+    if (taken != NULL) {
+        claim_serve(c, taken);
         return;
     }
     if (ticketless == NULL) {

@@ -127,8 +127,9 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 }
 
 void
-cancel_arrives(struct core *c, struct core_session *p, const struct core_request *rq)
+cancel_arrives(struct core *c, const struct core_request *rq)
 {
+    struct core_session *p = core_session_find(c, rq->session);
     struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = CORE_LEFT, .name = rq->name};
     struct lock *l = lock_find(c, rq->name);
     enum core_answer answer = CORE_NOT_HELD;

@@ -19,7 +19,6 @@
 
 #include <assert.h>
 
-#include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/core.h"
@@ -371,13 +370,6 @@ bool
 claim_busy(const struct claim *cl)
 {
     return cl->op != 0 || (cl->renewal == RENEWAL_SENT && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
-}
-
-void
-claim_put_off(const struct core *c, struct claim *cl)
-{
-    cl->failed_n += cl->failed_n < BACKOFF_TIMES;
-    cl->retry_us = after_us(c->now_us, backoff_us(cl->failed_n));
 }
 
 void

@@ -67,6 +67,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/told.h"
 #include "daemon/core/turns.h"
 #include "daemon/core/waiter_polls.h"
 #include "daemon/core/window.h"
@@ -107,6 +108,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     }
     c->dirty_locks.end = &c->dirty_locks.first;
     list_init(&c->dirty_owners);
+    list_init(&c->freed);
     list_init(&c->losers);
     list_init(&c->jobs);
     list_init(&c->rounds);
@@ -200,6 +202,7 @@ done(struct core *c, const struct core_done *d)
     }
     if (found != NULL) {
         claim_meet(c, container_of(found, struct claim, by_id));
+        requests_freed(c);
         claim_done(c, container_of(found, struct claim, by_id), d);
         return;
     }
@@ -282,8 +285,10 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_UNLOCK:
     case CORE_RENEW:
     case CORE_BREAK:
-    case CORE_CANCEL:
         request_arrive(c, ev);
+        break;
+    case CORE_CANCEL:
+        cancel_arrives(c, &ev->request);
         break;
     case CORE_CROWDED:
     case CORE_EOF:
@@ -352,6 +357,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     /* What is over is over before anything new is looked at, however long we slept. */
     catch_up(c);
     dispatch(c, ev);
+    requests_freed(c);
     if (jobs_may_run(c)) {
         jobs_run(c);
     }

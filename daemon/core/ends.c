@@ -12,7 +12,6 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
-#include "daemon/core/handoff.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
@@ -22,72 +21,6 @@
 #include "daemon/core/state.h"
 #include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
-
-/*
- * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock
- * or the core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the
- * process after us.
- */
-static bool
-has_room_for_ticket(const struct core *c, const struct lock *l)
-{
-    int64_t here = (int64_t)l->claims_n - l->held_n - l->releasing_n - l->queue->waiting_n;
-    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->releasing_n - c->waiting_n;
-
-    return c->draining || (here <= TICKETS_KEPT_MAX && all <= c->conf.waiters_max);
-}
-
-/*
- * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
- */
-void
-claim_deserted(struct core *c, struct claim *cl, bool for_good)
-{
-    const struct owner *o = cl->owner;
-    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->queue_grace_us > 0 &&
-                has_room_for_ticket(c, cl->lock);
-    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
-
-    assert(!o->ending); /* it has no requests then */
-    cl->ticket_until_us = keep ? after_us(c->now_us, grace_us) : 0;
-    if (cl->state == CLAIM_QUEUED) {
-        claim_desert(c, cl);
-    }
-    claim_arm(c, cl);
-    lock_wake(c, cl->lock);
-}
-
-/* QUEUED without requests: what becomes of it now. */
-void
-claim_desert(struct core *c, struct claim *cl)
-{
-    bool keep = cl->ticket_until_us > c->now_us;
-    bool attempted = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* it may be ours, and not a place only */
-
-    if (cl->acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
-        claim_release(c, cl, NULL);
-    } else if (!keep) {
-        claim_move(c, cl, CLAIM_IDLE);
-    }
-}
-
-void
-claim_leaves_queue(struct core *c, struct claim *cl)
-{
-    bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    bool kept = waits && list_empty(&cl->requests) && cl->ticket_until_us != 0;
-
-    if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
-        cl->ticket_until_us = 0;
-    }
-    if (kept && cl->state == CLAIM_QUEUED) {
-        claim_desert(c, cl);
-    }
-    if (kept) {
-        claim_arm(c, cl);
-        lock_wake(c, cl->lock);
-    }
-}
 
 /* HELD, but not by claim_is_held(). */
 void
@@ -221,8 +154,6 @@ move_freed(struct core *c, struct claim *cl)
 void
 claim_freed(struct core *c, struct claim *cl, bool news)
 {
-    struct list rest;
-
     if (news && cl->token != 0 && !cl->news_lost) {
         lock_news(c, cl, CORE_NEWS_RELEASED, NULL);
     }
@@ -244,20 +175,13 @@ claim_freed(struct core *c, struct claim *cl, bool news)
         cl->release_unresolved = false;
         cl->stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
-    list_init(&rest);
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;
 
         list_remove(n);
-        list_push_back(&rest, n);
+        list_push_back(&c->freed, n);
     }
     claim_arm(c, cl);
-    while (!list_empty(&rest)) {
-        struct request *r = container_of(rest.next, struct request, claim_node);
-
-        list_remove(&r->claim_node);
-        request_run(c, r);
-    }
 }
 
 void
@@ -300,58 +224,4 @@ claim_told_over(struct core *c, struct claim *cl)
         claim_told_lost(c, cl);
         lock_wake(c, cl->lock);
     }
-}
-
-enum core_standing
-core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us)
-{
-    struct map_node *found = map_find(&c->claims, g->claim);
-    const struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
-
-    if (cl == NULL || cl->token != g->token) {
-        return CORE_ENDED;
-    }
-    if (claim_is_held(cl, now_us)) {
-        *until_us = cl->deadline_us;
-        return CORE_STANDS;
-    }
-    return cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost ? CORE_LOST_UNTOLD : CORE_ENDED;
-}
-
-/* The answer that granted it was late. It may have ended since, and its claim be of somebody else. */
-void
-claim_untold(struct core *c, const struct core_grant *g, bool told)
-{
-    struct map_node *found = map_find(&c->claims, g->claim);
-    struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
-
-    if (cl == NULL || cl->token != g->token) {
-        return;
-    }
-    if (told) {
-        claim_told_over(c, cl);
-    } else if (g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
-        /* Of several holds its owner was told of the others; without memory it loses them, too, and hears of that. */
-        if (claim_holds(cl) == 1 || !request_give_back(c, cl, g->shared)) {
-            claim_lose(c, cl, "granted too late to be told", false);
-        }
-    }
-}
-
-void
-claim_owner_ends(struct core *c, struct claim *cl)
-{
-    cl->lost = false;
-    if (cl->state != CLAIM_HELD) {
-        cl->ticket_until_us = 0;
-    } else if (claim_hand_over(c, cl, NULL) || claim_linger(c, cl, NULL)) {
-        return;
-    }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->acquire_unresolved)) {
-        claim_release(c, cl, NULL);
-    } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
-        claim_set_token(c, cl, 0);
-        claim_move(c, cl, CLAIM_IDLE);
-    }
-    claim_arm(c, cl);
 }

@@ -343,8 +343,8 @@ held_again(struct core *c, struct claim *cl)
     claim_move(c, cl, CLAIM_HELD);
 }
 
-/* CACHED, and who had it last asks for it again. */
-void
+/* CACHED, and who had it last asks for it again. False: it is given back. */
+bool
 claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
     if (in_run(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
@@ -352,24 +352,24 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
         cl->since_us = cl->tried_us = c->now_us;
         held_again(c, cl);
         pass_on(c, cl);
-    } else {
-        claim_release(c, cl, NULL);
-        request_run(c, r);
+        return true;
     }
+    claim_release(c, cl, NULL);
+    return false;
 }
 
-/* CACHED, and somebody waits. False: they wait until Redis has been told that it is free. */
-bool
+/* CACHED, and somebody waits. NULL: they wait until Redis has been told that it is free. */
+struct claim *
 lock_take_up(struct core *c, struct lock *l)
 {
     struct claim *cl = lock_cached(l), *next = in_run(c, cl) && is_movable(cl) ? heir_of(c, cl) : NULL;
 
     if (next == NULL) {
         claim_release(c, cl, NULL);
-        return false;
+        return NULL;
     }
     held_again(c, cl);
     exchange(c, cl, next);
     pass_on(c, cl);
-    return true;
+    return cl;
 }

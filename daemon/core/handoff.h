@@ -16,7 +16,8 @@ struct request;
 /* handoff.c */
 bool claim_hand_over(struct core *c, struct claim *cl, struct request *r); /* to who waits; false: nothing was done */
 bool claim_linger(struct core *c, struct claim *cl, struct request *r); /* for who comes; false: nothing was done */
-void claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner */
-bool lock_take_up(struct core *c, struct lock *l); /* by who waits; false: it is being released */
+bool claim_take_up(struct core *c, struct claim *cl, struct request *r); /* CACHED: by r, of its own owner; false: it
+                                                                             is being released */
+struct claim *lock_take_up(struct core *c, struct lock *l); /* by who waits; NULL: it is being released */
 
 #endif

@@ -30,13 +30,8 @@ void lock_linger_ends(struct core *c, struct lock *l);
 
 /* outcomes.c */
 void claim_done(struct core *c, struct claim *cl, const struct core_done *d);
-void claim_grant(struct core *c, struct claim *cl, int64_t since_us); /* HELD now: its requests are answered */
 
 /* ends.c */
-void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
-void claim_desert(struct core *c, struct claim *cl);
-/* nobody asks for it: a ticket that is kept is not any more */
-void claim_leaves_queue(struct core *c, struct claim *cl);
 void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis);
 void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
@@ -45,13 +40,22 @@ void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: nob
 void claim_told_lost(struct core *c, struct claim *cl);
 void claim_told_over(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
 void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
-void claim_untold(struct core *c, const struct core_grant *g, bool told); /* lost; told: its owner knows */
-void claim_owner_ends(struct core *c, struct claim *cl);
 
 /* reclaim.c */
 void claim_granting(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
 void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
 void claim_reached(struct core *c, struct claim *cl);
+
+/* deserted.c */
+void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
+void claim_desert(struct core *c, struct claim *cl);
+/* nobody asks for it: a ticket that is kept is not any more */
+void claim_leaves_queue(struct core *c, struct claim *cl);
+
+/* grants.c */
+/* HELD now: the first of its requests is answered; claim_serve() goes on with the others */
+void claim_grant(struct core *c, struct claim *cl, int64_t since_us);
+void claim_plan(const struct core *c, struct claim *cl, int64_t sent_us);
 
 #endif

@@ -48,63 +48,11 @@ take_expiry(const struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* When its lease is looked at again: from now on, for a deadline that a command sent then has brought. */
-static void
-plan(const struct core *c, struct claim *cl, int64_t sent_us)
-{
-    int64_t third_us = (cl->deadline_us - sent_us) / 3;
-
-    cl->renew_us = later(c->now_us, sent_us + third_us);
-    cl->jeopardy_us = sent_us + 2 * third_us;
-    cl->jeopardy = false;
-}
-
 /* Who it was sent for has gone, and who came since wants the other sort of hold. */
 static bool
 is_wrong_sort(const struct claim *cl)
 {
     return claim_wants_shared(cl) != cl->op_shared;
-}
-
-/* Who waits in it asks the holder now: of others' attempts nothing is to be expected. */
-static void
-unhurry(struct claim *cl)
-{
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &cl->requests)
-    {
-        list_remove(&container_of(pos, struct request, claim_node)->timing_out_node);
-    }
-}
-
-/* Its deadline is known, counted from since_us: whoever waited for it together is answered. */
-void
-claim_grant(struct core *c, struct claim *cl, int64_t since_us)
-{
-    struct lock *l = cl->lock;
-    struct request *first = container_of(cl->requests.next, struct request, claim_node);
-
-    cl->holds = !first->shared;
-    cl->shared = first->shared;
-    cl->session = first->session->id;
-    cl->fresh = first->fresh;
-    c->metrics->grants_waited += cl->tried_us > cl->since_us;
-    cl->since_us = c->now_us;
-    first->tended = first->multilock != NULL && first->lease_us != 0;
-    cl->watchdog = first->lease_us == 0 || first->tended;
-    cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    plan(c, cl, since_us);
-    cl->failed_n = 0;
-    l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
-    l->cohort_passes++;
-    lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
-    request_grant(c, first);
-    if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
-        unhurry(cl);
-        claim_serve(c, cl);        /* who waited with it: repetitions of it, or who came behind one that outlived it */
-    }
-    lock_settle_full(c, l);
 }
 
 static void
@@ -124,6 +72,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     l->queue->failed_n = 0;
     lock_attempt_succeeded(l);
     claim_grant(c, cl, d->sent_us);
+    claim_serve(c, cl); /* who waited with it: repetitions of it, or who came behind one that outlived it */
 }
 
 static void
@@ -231,7 +180,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
-    plan(c, cl, d->sent_us);
+    claim_plan(c, cl, d->sent_us);
     take_expiry(c, cl, d);
     cl->failed_n = 0;
     claim_lasts(cl, c->now_us, lease_us);

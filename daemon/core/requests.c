@@ -93,6 +93,7 @@ request_begin(struct core *c, struct request *r, bool in_order)
         owner_wake(c, r->owner);
     } else {
         claim_meet(c, r->claim);
+        requests_freed(c);
         request_run(c, r);
     }
 }
@@ -306,9 +307,6 @@ request_arrive(struct core *c, const struct core_event *ev)
     case CORE_BREAK:
         break_arrives(c, p, &ev->request);
         break;
-    case CORE_CANCEL:
-        cancel_arrives(c, p, &ev->request);
-        break;
     default:
         holder_arrives(c, p, &ev->request, ev->type);
         break;
@@ -377,16 +375,6 @@ join_holder(struct core *c, struct request *r)
     }
 }
 
-bool
-request_waits_for_itself(const struct request *r)
-{
-    const struct claim *cl = r->claim;
-    bool upgrade = cl->holds == 0 && !r->shared;
-
-    return r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
-           (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT));
-}
-
 /* Of several permits the newest one is meant, or the one with the token. */
 static void
 find_permit(struct core *c, struct request *r)
@@ -399,6 +387,7 @@ find_permit(struct core *c, struct request *r)
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);
         claim_meet(c, cl);
+        requests_freed(c);
     }
 }
 
@@ -452,8 +441,10 @@ request_run(struct core *c, struct request *r)
         join_holder(c, r);
         return;
     case CLAIM_CACHED:
-        if (r->verb == CORE_LOCK) {
-            claim_take_up(c, cl, r);
+        if (r->verb == CORE_LOCK && claim_take_up(c, cl, r)) {
+            claim_serve(c, cl);
+        } else if (r->verb == CORE_LOCK) {
+            join_holder(c, r);
         } else {
             request_finish(c, r, CORE_NOT_HELD, 0);
         }
@@ -474,6 +465,17 @@ request_run(struct core *c, struct request *r)
             request_finish(c, r, CORE_NOT_HELD, 0);
         }
         return;
+    }
+}
+
+void
+requests_freed(struct core *c)
+{
+    while (!list_empty(&c->freed)) {
+        struct request *r = container_of(c->freed.next, struct request, claim_node);
+
+        list_remove(&r->claim_node);
+        request_run(c, r);
     }
 }
 

@@ -17,7 +17,6 @@ struct queue;
 /* requests.c */
 void request_arrive(struct core *c, const struct core_event *ev);
 void request_run(struct core *c, struct request *r);
-bool request_waits_for_itself(const struct request *r); /* HELD: a LOCK by who has it, and can not have it again */
 void request_timer(struct core *c, struct request *r);
 enum core_answer request_lock(struct core *c, struct core_session *p, const struct core_request *rq,
                               struct request **out);
@@ -26,6 +25,7 @@ enum core_answer request_held(struct core *c, struct core_session *p, const stru
 void request_begin(struct core *c, struct request *r, bool in_order);
 /* One hold, by an UNLOCK that nobody hears about. False: no memory. */
 bool request_give_back(struct core *c, struct claim *cl, bool shared);
+void requests_freed(struct core *c); /* whose claim was freed run in its new state: core.freed */
 
 /* request_ends.c */
 void request_grant(struct core *c, struct request *r);
@@ -55,6 +55,6 @@ void multilock_cancelled(struct multilock *b);                /* all of it is ab
 bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
 
 /* cancel.c */
-void cancel_arrives(struct core *c, struct core_session *p, const struct core_request *rq);
+void cancel_arrives(struct core *c, const struct core_request *rq);
 
 #endif

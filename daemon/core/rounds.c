@@ -17,23 +17,12 @@
 
 #include <assert.h>
 
-#include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
-#include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
-enum { HOMES = 3, TURNS = 1 << TURN_BITS };
-
-static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
-    [ROUND_REVIEW] = claim_review,
-    [ROUND_WAKE] = claim_granting,
-    [ROUND_REACHED] = claim_reached,
-    [ROUND_DRAIN] = claim_drain,
-};
+enum { HOMES = 3 };
 
 static struct list *
 home_of(const struct round *rd)
@@ -45,8 +34,8 @@ home_of(const struct round *rd)
 }
 
 /* To the first of the lists, from this one on, that has a claim. */
-static void
-find_home(struct round *rd)
+void
+round_find_home(struct round *rd)
 {
     while (rd->at == NULL && rd->home < HOMES) {
         struct list *home = home_of(rd);
@@ -56,30 +45,30 @@ find_home(struct round *rd)
     }
 }
 
-static void
-move_on(struct round *rd)
+void
+round_move_on(struct round *rd)
 {
     rd->at = rd->at->next != home_of(rd) ? rd->at->next : NULL;
     rd->home += rd->at == NULL;
 }
 
 /* Only who is in the queue waits. */
-static int
-first_home(enum round_kind kind)
+int
+round_first_home(enum round_kind kind)
 {
     return kind == ROUND_DRAIN ? HOMES - 1 : 0;
 }
 
-static void
-begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind)
+void
+round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind)
 {
-    *rd = (struct round){.lock = l, .kind = kind, .home = first_home(kind)};
+    *rd = (struct round){.lock = l, .kind = kind, .home = round_first_home(kind)};
     job_init(&rd->job, JOB_ROUND);
     list_push_back(&c->rounds, &rd->node);
     l->rounded = true;
 }
 
-static struct round *
+struct round *
 round_find(const struct core *c, const struct lock *l, enum round_kind kind)
 {
     struct list *pos, *nxt;
@@ -97,8 +86,8 @@ round_find(const struct core *c, const struct lock *l, enum round_kind kind)
     return NULL;
 }
 
-static void
-end(struct core *c, struct round *rd)
+void
+round_end(struct core *c, struct round *rd)
 {
     struct lock *l = rd->lock;
     bool others = false;
@@ -112,49 +101,12 @@ end(struct core *c, struct round *rd)
     l->rounded = others;
 }
 
-/* The next claim. False: there is none. */
-static bool
-step(struct core *c, struct round *rd)
-{
-    struct claim *cl;
-
-    find_home(rd);
-    if (rd->at == NULL) {
-        return false;
-    }
-    cl = container_of(rd->at, struct claim, node);
-    if (rd->kind != ROUND_DRAIN || list_empty(&cl->requests) || list_alone(&cl->requests)) {
-        move_on(rd); /* else it has more than one request, and is drained of them one by one */
-    }
-    round_does[rd->kind](c, cl); /* frees no lock: that is for the end of the step */
-    return true;
-}
-
-static void
+void
 round_free(struct core *c, struct round *rd)
 {
     assert(job_stands(&rd->job)); /* O3: else it is not ours to free */
-    end(c, rd);
+    round_end(c, rd);
     freelist_give(&c->freelist, rd, sizeof(*rd));
-}
-
-bool
-round_goes(struct core *c, struct round *rd)
-{
-    if (step(c, rd)) {
-        return true;
-    }
-    lock_wake(c, rd->lock);
-    round_free(c, rd);
-    return false;
-}
-
-/* All that is left of it, or all there is. */
-static void
-at_once(struct core *c, struct round *rd)
-{
-    while (step(c, rd)) {
-    }
 }
 
 /* More than one job may look at in its turn. */
@@ -162,43 +114,6 @@ bool
 lock_is_long(const struct core *c, const struct lock *l)
 {
     return l->claims_n > job_share(c);
-}
-
-/* A round that stands begins anew. */
-void
-lock_round(struct core *c, struct lock *l, enum round_kind kind)
-{
-    struct round *rd = round_find(c, l, kind), now;
-
-    if (rd != NULL) {
-        rd->home = first_home(kind);
-        rd->at = NULL;
-        rd->begun_n++;
-        return;
-    }
-    rd = lock_is_long(c, l) ? freelist_take(&c->freelist, sizeof(*rd)) : NULL;
-    if (rd != NULL) {
-        begin(c, rd, l, kind);
-        job_begin(c, &rd->job);
-        return;
-    }
-    begin(c, &now, l, kind);
-    at_once(c, &now);
-    end(c, &now);
-}
-
-void
-lock_review(struct core *c, struct lock *l, unsigned why)
-{
-    struct round *rd = round_find(c, l, ROUND_REVIEW);
-
-    if (rd != NULL && rd->begun_n + 2u >= TURNS) { /* turns come round */
-        at_once(c, rd);
-        round_free(c, rd);
-    }
-    l->turn = (l->turn + 1u) % TURNS;
-    l->why |= why & (REVIEW_LOST | REVIEW_JUMPED);
-    lock_round(c, l, ROUND_REVIEW);
 }
 
 bool
@@ -234,7 +149,7 @@ rounds_leave(struct core *c, const struct claim *cl)
         struct round *rd = container_of(pos, struct round, node);
 
         if (rd->at == &cl->node) {
-            move_on(rd);
+            round_move_on(rd);
         }
     }
 }

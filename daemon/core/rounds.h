@@ -32,15 +32,26 @@ struct round {
     struct list *at;     /* claim.node of the next one there; NULL: the first one, or there is none */
 };
 
-void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
 bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
-void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review(const struct core *c);                       /* one of them is a review */
-bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
 void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
 /* It is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
+
+/* round_work.c */
+bool round_goes(struct core *c, struct round *rd);              /* one claim; false: there was none left, it is freed */
+void lock_round(struct core *c, struct lock *l, enum round_kind kind); /* at once, or as a job ... */
+void lock_review(struct core *c, struct lock *l, unsigned why);        /* ROUND_REVIEW, for REVIEW_* */
+
+/* rounds.c */
+void round_begin(struct core *c, struct round *rd, struct lock *l, enum round_kind kind);
+void round_end(struct core *c, struct round *rd);
+void round_free(struct core *c, struct round *rd);
+struct round *round_find(const struct core *c, const struct lock *l, enum round_kind kind); /* NULL: none stands */
+int round_first_home(enum round_kind kind);
+void round_find_home(struct round *rd); /* to the first of the lists, from this one on, that has a claim */
+void round_move_on(struct round *rd);
 
 #endif

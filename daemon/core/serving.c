@@ -8,6 +8,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
@@ -89,4 +90,14 @@ claim_serve(struct core *c, struct claim *cl)
         }
     }
     claim_arm(c, cl);
+}
+
+bool
+request_waits_for_itself(const struct request *r)
+{
+    const struct claim *cl = r->claim;
+    bool upgrade = cl->holds == 0 && !r->shared;
+
+    return r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
+           (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT));
 }

@@ -78,6 +78,7 @@ owner_ends(struct core *c, struct owner *o)
         list_remove(&cl->owner_node);
         list_push_back(&o->claims, &cl->owner_node);
         claim_meet(c, cl);
+        requests_freed(c);
     }
     if (!list_empty(&o->unended)) {
         return true;
@@ -105,6 +106,7 @@ owner_advance(struct core *c, struct owner *o)
 
         if (r != NULL) {
             claim_meet(c, r->claim);
+            requests_freed(c);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
             if (o->fifo.next != o->fifo.prev && order_next(c, o) != NULL) { /* else it is this one, or who ends wakes */
                 owner_wake(c, o);

@@ -7,8 +7,10 @@
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
+#include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/handoff.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
@@ -197,4 +199,25 @@ windows_go_on(struct core *c)
             }
         }
     } while (taken > 0);
+}
+
+void
+claim_owner_ends(struct core *c, struct claim *cl)
+{
+    cl->lost = false;
+    if (cl->state != CLAIM_HELD) {
+        cl->ticket_until_us = 0;
+    } else if (claim_hand_over(c, cl, NULL)) {
+        claim_serve(c, cl); /* as its next owner asks */
+        return;
+    } else if (claim_linger(c, cl, NULL)) {
+        return;
+    }
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->acquire_unresolved)) {
+        claim_release(c, cl, NULL);
+    } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
+        claim_set_token(c, cl, 0);
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+    claim_arm(c, cl);
 }

@@ -88,11 +88,14 @@ jobs_run(struct core *c)
     while (jobs_may_run(c)) {
         struct job *j = container_of(c->jobs.next, struct job, node);
         uint32_t n = 0, most = c->conf.slice != 0 && c->left.records < JOB_SHARE ? c->left.records : JOB_SHARE;
+        bool more;
 
         list_remove(&j->node);
         list_push_back(&c->jobs, &j->node); /* J3 */
-        while (job_step(c, j, &n) && n < most) {
-        }
+        do {
+            more = job_step(c, j, &n);
+            requests_freed(c);
+        } while (more && n < most);
         slice_spend(&c->left.records, n);
     }
 }
@@ -121,6 +124,7 @@ timer_fire(struct core *c, struct timer *t)
         waiter_poll_timer(c);
         break;
     }
+    requests_freed(c);
 }
 
 /*
@@ -171,6 +175,7 @@ void
 work_off(struct core *c)
 {
     for (;;) {
+        requests_freed(c);
         if (!list_empty(&c->dirty_owners)) {
             struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
 

@@ -1,0 +1,80 @@
+/*
+ * deserted.c -- claims that nobody waits for any more: a place is kept for a while, what else Redis may have goes back.
+ */
+#include <assert.h>
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/claim.h"
+#include "daemon/core/claims.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/state.h"
+#include "daemon/core/stragglers.h"
+#include "daemon/core/times.h"
+
+/*
+ * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock
+ * or the core has besides those who hold, give back or wait is counted as that. In a drain all are kept, for the
+ * process after us.
+ */
+static bool
+has_room_for_ticket(const struct core *c, const struct lock *l)
+{
+    int64_t here = (int64_t)l->claims_n - l->held_n - l->releasing_n - l->queue->waiting_n;
+    int64_t all = (int64_t)c->claims.count - (int64_t)c->held_n - (int64_t)c->releasing_n - c->waiting_n;
+
+    return c->draining || (here <= TICKETS_KEPT_MAX && all <= c->conf.waiters_max);
+}
+
+/*
+ * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
+ */
+void
+claim_deserted(struct core *c, struct claim *cl, bool for_good)
+{
+    const struct owner *o = cl->owner;
+    bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.keeps) && cl->lock->queue_grace_us > 0 &&
+                has_room_for_ticket(c, cl->lock);
+    int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
+
+    assert(!o->ending); /* it has no requests then */
+    cl->ticket_until_us = keep ? after_us(c->now_us, grace_us) : 0;
+    if (cl->state == CLAIM_QUEUED) {
+        claim_desert(c, cl);
+    }
+    claim_arm(c, cl);
+    lock_wake(c, cl->lock);
+}
+
+/* QUEUED without requests: what becomes of it now. */
+void
+claim_desert(struct core *c, struct claim *cl)
+{
+    bool keep = cl->ticket_until_us > c->now_us;
+    bool attempted = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* it may be ours, and not a place only */
+
+    if (cl->acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
+        claim_release(c, cl, NULL);
+    } else if (!keep) {
+        claim_move(c, cl, CLAIM_IDLE);
+    }
+}
+
+void
+claim_leaves_queue(struct core *c, struct claim *cl)
+{
+    bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
+    bool kept = waits && list_empty(&cl->requests) && cl->ticket_until_us != 0;
+
+    if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
+        cl->ticket_until_us = 0;
+    }
+    if (kept && cl->state == CLAIM_QUEUED) {
+        claim_desert(c, cl);
+    }
+    if (kept) {
+        claim_arm(c, cl);
+        lock_wake(c, cl->lock);
+    }
+}

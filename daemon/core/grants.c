@@ -1,0 +1,63 @@
+/*
+ * grants.c -- a claim is granted: by Redis, or by who had it before here.
+ */
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/leases.h"
+#include "daemon/core/lock.h"
+#include "daemon/core/news.h"
+#include "daemon/core/request.h"
+#include "daemon/core/requests.h"
+#include "daemon/core/state.h"
+#include "daemon/core/times.h"
+
+/* When its lease is looked at again: from now on, for a deadline that a command sent then has brought. */
+void
+claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
+{
+    int64_t third_us = (cl->deadline_us - sent_us) / 3;
+
+    cl->renew_us = later(c->now_us, sent_us + third_us);
+    cl->jeopardy_us = sent_us + 2 * third_us;
+    cl->jeopardy = false;
+}
+
+/* Who waits in it asks the holder now: of others' attempts nothing is to be expected. */
+static void
+unhurry(struct claim *cl)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &cl->requests)
+    {
+        list_remove(&container_of(pos, struct request, claim_node)->timing_out_node);
+    }
+}
+
+/* Its deadline is known, counted from since_us: whoever waited for it together is answered. */
+void
+claim_grant(struct core *c, struct claim *cl, int64_t since_us)
+{
+    struct lock *l = cl->lock;
+    struct request *first = container_of(cl->requests.next, struct request, claim_node);
+
+    cl->holds = !first->shared;
+    cl->shared = first->shared;
+    cl->session = first->session->id;
+    cl->fresh = first->fresh;
+    c->metrics->grants_waited += cl->tried_us > cl->since_us;
+    cl->since_us = c->now_us;
+    first->tended = first->multilock != NULL && first->lease_us != 0;
+    cl->watchdog = first->lease_us == 0 || first->tended;
+    cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
+    claim_plan(c, cl, since_us);
+    cl->failed_n = 0;
+    l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
+    l->cohort_passes++;
+    lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
+    request_grant(c, first);
+    if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
+        unhurry(cl);
+    }
+    lock_settle_full(c, l);
+}

@@ -1,0 +1,16 @@
+/*
+ * told.h -- what an owner was told of a grant; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_TOLD_H
+#define RLOCKD_CORE_TOLD_H
+
+#include <stdbool.h>
+
+#include "daemon/core/core.h"
+
+struct core;
+
+/* told.c */
+void claim_untold(struct core *c, const struct core_grant *g, bool told); /* lost; told: its owner knows */
+
+#endif
