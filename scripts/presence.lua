@@ -110,7 +110,7 @@ for i = 1, #all, 2 do
     local was, seen, its = all[i + 1]:match('^(%x+) (%d+) ?(%d*)$')
     seen = tonumber(seen or 0)
     if all[i] == uuid then
-        met = seen > now_ms - math.max(3 * beat, lasting(its))
+        met = seen > now_ms - 3 * beat - lasting(its)
         local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
         if was ~= nonce and not former:find(was or '', 1, true) and is_new then
             return {now, TWIN, 0, 0, ''}
@@ -122,9 +122,10 @@ for i = 1, #all, 2 do
     end
 end
 
--- A daemon may hold a lock for so long after it was heard last.
+-- A daemon may hold a lock for so long after it was heard last: it takes and renews locks for two beats behind that, no
+-- longer (membership.h); its clock may be slower than ours, and a command may run late, for which is the third.
 local function window(who)
-    return math.max(3 * beat, lasts[who])
+    return 3 * beat + lasts[who]
 end
 
 -- Longer ago by far, by the time of whoever was heard last: it is no more. Nor are those that are silent, where there

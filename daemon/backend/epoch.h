@@ -17,7 +17,12 @@
 
 enum { EPOCH_FORMERS = 4 };
 #define EPOCH_FAR (UINT64_C(1) << 52) /* numbers above it are nobody's: scripts/presence.lua lets none in */
-enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256, EPOCH_BEAT_MS = 2000 /* a daemon is heard that often */ };
+enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256 };
+/*
+ * A daemon is heard that often; and so long behind a registration it may take and renew locks. The others reckon with
+ * one beat more (presence.lua): that is for clocks of other rates, and for how late a command may run (its guard).
+ */
+enum { EPOCH_BEAT_MS = 2000, EPOCH_FRESH_MS = 2 * EPOCH_BEAT_MS };
 
 struct epoch {
     char uuid[37];          /* the daemon's */

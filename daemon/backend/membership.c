@@ -13,16 +13,21 @@
 
 enum { GRACE_BEAT_MS = 50 };
 
-/* Where it is said when no link is in question: the last one that is up, or the last one. */
+/* Where it is said when no link is in question: the last one that answers, else one that is up, else the last one. */
 static struct membership_line *
 last_of(struct membership *p)
 {
+    struct membership_line *last = &p->line[p->lines_n - 1];
+
     for (unsigned i = p->lines_n; i-- > 0;) {
-        if (link_up(p->line[i].link) && !link_silent(p->line[i].link)) {
-            return &p->line[i];
+        if (link_up(p->line[i].link)) {
+            if (!link_silent(p->line[i].link)) {
+                return &p->line[i];
+            }
+            last = link_up(last->link) ? last : &p->line[i];
         }
     }
-    return &p->line[p->lines_n - 1];
+    return last;
 }
 
 /* Without memory for the timer a link goes, and comes back: the answer to its greeting sets it then. */
@@ -134,14 +139,21 @@ has_others(const struct epoch *e)
     return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
 }
 
-/* What Redis answered on that link. */
-static void
-heard(struct membership_line *line, const struct reply *r)
+/* What Redis answered on that link, to what was sent then. True: it has us among those who are there. */
+static bool
+heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
     struct membership *p = line->of;
     bool first = p->epoch.number == 0;
+    enum epoch_news news = epoch_answer(&p->epoch, r);
+    bool registered = news == EPOCH_NEW || news == EPOCH_OVER || news == EPOCH_SAME;
 
-    switch (epoch_answer(&p->epoch, r)) {
+    if (registered) {
+        int64_t until_us = sent_us + EPOCH_FRESH_MS * US_PER_MS;
+
+        p->fresh_until_us = until_us > p->fresh_until_us ? until_us : p->fresh_until_us;
+    }
+    switch (news) {
     case EPOCH_NEW:
         begins(p, first);
         break;
@@ -170,22 +182,34 @@ heard(struct membership_line *line, const struct reply *r)
         p->env->met(p->env->ctx, p->met);
     }
     arm(p);
+    return registered;
+}
+
+static bool
+is_asked(const struct membership *p)
+{
+    bool asked = false;
+
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        asked = asked || p->line[i].asked > 0;
+    }
+    return asked;
 }
 
 static void
 on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct membership_line *line = arg;
-    bool again = line->of->again;
+    struct membership *p = line->of;
+    bool again = p->again, registered;
 
-    (void)sent_us;
     line->asked--;
-    if (result == LINK_ANSWERED) {
-        heard(line, r);
+    registered = result == LINK_ANSWERED && heard(line, r, sent_us);
+    if (again && !p->flapping) {
+        membership_beat(p);
     }
-    if (again && !line->of->flapping) {
-        membership_beat(line->of);
-    }
+    /* An answer to what was sent before we stood still is none, but no failure either. */
+    p->over = p->awaited_us != 0 && !is_asked(p) && !(registered && sent_us < p->awaited_us);
 }
 
 static bool
@@ -238,6 +262,23 @@ membership_beat(struct membership *p)
     membership_ask(p, last_of(p)->link);
 }
 
+bool
+membership_pending(struct membership *p)
+{
+    int64_t now_us = clock_now_us(), since_us = p->awaited_us != 0 ? p->awaited_us : now_us;
+    bool over = p->over;
+
+    p->awaited_us = 0;
+    p->over = false;
+    if (!over && !membership_fresh(p, now_us)) {
+        if (!is_asked(p)) {
+            membership_beat(p);
+        }
+        p->awaited_us = is_asked(p) ? since_us : 0;
+    }
+    return p->awaited_us != 0;
+}
+
 static void
 on_beat(evutil_socket_t fd, short what, void *ctx)
 {
@@ -281,12 +322,7 @@ membership_leave(struct membership *p)
 bool
 membership_busy(const struct membership *p)
 {
-    bool asked = false;
-
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        asked = asked || p->line[i].asked > 0;
-    }
-    return p->epoch.leaving && asked;
+    return p->epoch.leaving && is_asked(p);
 }
 
 bool

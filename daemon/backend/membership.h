@@ -32,6 +32,9 @@ struct membership {
     bool flapping;      /* ... just behind the one before: a Redis that drops even what it was just told */
     bool told; /* the log knows that it is refused */
     bool again; /* who else is there has to be asked, by what is not on its way yet */
+    int64_t fresh_until_us; /* by our clock: see membership_fresh() */
+    int64_t awaited_us;     /* since when somebody waits for it to be that, see membership_pending(); 0 = nobody does */
+    bool over;              /* ... and that wait is, one way or the other */
 };
 
 /*
@@ -57,6 +60,23 @@ membership_token(struct membership *p, uint64_t token)
 {
     p->token_floor = token > p->token_floor ? token : p->token_floor;
 }
+
+/*
+ * A daemon that was not heard for long is forgotten: should Redis lose its data then, nobody waits for what it holds.
+ * So nothing is taken or renewed but for a while behind a registration that Redis has answered, counted from when that
+ * was sent. It is over where this process has stood still, or Redis has.
+ */
+static inline bool
+membership_fresh(const struct membership *p, int64_t now_us)
+{
+    return now_us < p->fresh_until_us;
+}
+
+/*
+ * It is not fresh, and the next one is on its way: sent now, if none was. False: it is fresh; or none can be sent; or
+ * what was on its way has come to nothing (an error, no answer in time, one that took too long), which is told once.
+ */
+bool membership_pending(struct membership *p);
 
 /* Says it now, where it is said when there is no doubt about a link. */
 void membership_beat(struct membership *p);

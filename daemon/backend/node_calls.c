@@ -3,9 +3,9 @@
  *
  * While a call is in flight on a link, what is asked for gathers, until there is enough for a wide call, or the answer
  * comes; then it leaves, all at once. So an idle link adds no delay, and a busy one pays what a call costs Redis once
- * for many names. Nothing else holds an item back: the answer comes, or the call is given up at its deadline, or the
- * link is lost. Then what has gathered goes by another link; where none is up it is DOWN, for it has not run: nothing
- * waits for a reconnect.
+ * for many names. Nothing else holds an item back, but for I6: the answer comes, or the call is given up at its
+ * deadline, or the link is lost. Then what has gathered goes by another link; where none is up it is DOWN, for it has
+ * not run: nothing waits for a reconnect.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
@@ -21,7 +21,9 @@
  *     A link that is gone leaves what had gathered for it to others that are up; see node_route.c.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
  *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or renewals, while a call
- *     of renewals is in flight on any link.
+ *     of renewals is in flight on any link; or by I6.
+ * I6  No call is sent but while our registration is fresh (membership.h). Where it is not, all that has gathered keeps
+ *     its place, releases too (I3), until the next one is answered. Where that comes to nothing it is DOWN.
  *
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
@@ -140,10 +142,11 @@ node_learn(struct node *n, int64_t sent_us, int64_t time_us)
 
 static void on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
-/* Sends the call; false: the link takes nothing, and nothing was sent. */
+/* Sends the call; false: the link takes nothing, or I6, and nothing was sent. */
 static bool
 call_send(struct node *n, struct call *c)
 {
+    int64_t now_us = clock_now_us();
     struct slice word[LINK_WORDS_MAX];
     struct call_sender sender = {.sha = n->hello.sha[c->verb][c->kind],
                                .uuid = n->env->uuid,
@@ -154,15 +157,16 @@ call_send(struct node *n, struct call *c)
     c->epoch = n->membership.epoch.number;
     sender.epoch = slice_of(c->reclaim ? n->membership.epoch.now : n->membership.epoch.open);
     c->whole = c->whole || sender.sha[0] == '\0';
-    c->guard_us = clock_now_us() + n->conf->timeout_us;
-    c->slack_us = offset_error(&n->offset, clock_now_us()) + US_PER_MS;
+    c->guard_us = now_us + n->conf->timeout_us;
+    c->slack_us = offset_error(&n->offset, now_us) + US_PER_MS;
     c->back_us = n->back_us;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
     buf_clear(&n->text, SIZE_MAX);
     words = call_words(c, &sender, &n->text, word);
-    return !n->text.failed && link_send(n->link[c->link], words, word, on_call, c);
+    return !n->text.failed && membership_fresh(&n->membership, now_us) &&
+           link_send(n->link[c->link], words, word, on_call, c);
 }
 
 static void
@@ -499,6 +503,9 @@ flush_apart(struct node *n, unsigned link)
 void
 node_flush(struct node *n)
 {
+    if (n->batched > 0 && membership_pending(&n->membership)) {
+        return;
+    }
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
         bool renews = link == n->lock_links;
 

@@ -16,6 +16,7 @@ TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
 A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
 NONCE = {A: "a" * 16, B: "b" * 16, C: "c" * 16}
 GRACE_MS, BEAT = 30000, 2000
+WINDOW_MS = GRACE_MS + 3 * BEAT  # so long behind its last word a daemon may hold a lock
 
 
 class Answer:
@@ -560,7 +561,7 @@ class WhoIsThere(Presence):
     def test_who_comes_back_after_that_is_heard_of_at_once(self):
         """The others are not told of it any more, although Redis has not forgotten it yet."""
         self.say(A)
-        for age, news in ((GRACE_MS + 1000, True), (GRACE_MS - 3000, False)):
+        for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
             with self.subTest(age), self.listening(CHANNEL) as b:
                 self.c.cmd("HSET", DAEMONS, A, "%s %d %d" % (NONCE[A], self.now_us() // 1000 - age, GRACE_MS))
                 self.say(A)
@@ -572,7 +573,7 @@ class WhoIsThere(Presence):
 
     def test_told_as_long_as_it_may_hold_something(self):
         now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - GRACE_MS + 3000), C, "cc %d" % (now - GRACE_MS - 10))
+        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - WINDOW_MS + 3000), C, "cc %d" % (now - WINDOW_MS - 10))
         self.assertEqual(self.say(A).others, [B])
         self.assertEqual(self.say(A, grace=2 * GRACE_MS).others, [B, C])
         self.c.cmd("HSET", DAEMONS, C, "cc %d" % (now - 2 * BEAT))
@@ -580,7 +581,8 @@ class WhoIsThere(Presence):
 
     def test_told_for_as_long_as_they_say(self):
         now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d 60000" % (now - 50000), C, "cc %d 7000" % (now - 8000))
+        self.c.cmd("HSET", DAEMONS, B, "bb %d 60000" % (now - 60000 - 2 * BEAT),
+                   C, "cc %d 7000" % (now - 7010 - 3 * BEAT))
         self.assertEqual(self.say(A).others, [B])
 
     def test_forgotten_after_a_day_of_others(self):

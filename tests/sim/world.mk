@@ -4,10 +4,8 @@ SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server sta
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
-# Two seeds behind these fail, and are open. 2944 (S1): a daemon that stood still until the others had forgotten it asks
-# for a lock before its first heartbeat is answered; Redis loses its data in that millisecond, and the grace does not
-# wait for it (scripts/presence.lua has the same of a newcomer). 5756 (S1, kind counter): a release that went unanswered
-# is sent again, and finds the next holder's expiry, the same by chance: its lease is of another length (counter.lua).
+# One seed behind these failed, and is open. 5756 (S1, kind counter): a release that went unanswered is sent again, and
+# finds the next holder's expiry, the same by chance: its lease is of another length (counter.lua).
 SIM_SEEDS ?= 2900
 
 $(SIM_WORLD): $(B)/%.o: %.c

@@ -3,6 +3,7 @@
  * address, a flush, an older Redis, somebody else with our id. That an answer from before says nothing any more is in
  * test_backend_loss.c.
  */
+#include "daemon/backend/epoch.h"
 #include "watch_world.h"
 
 static uint64_t
@@ -440,6 +441,59 @@ START_TEST(a_grace_is_known_to_the_process_after)
 }
 END_TEST
 
+/* ---- who stood still ---- */
+
+#ifdef RLOCKD_TEST_CLOCK
+/* Redis may have forgotten us: it hears that we are there before it hears what we want, which waits for that. */
+START_TEST(who_stood_still_registers_first)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+
+    redis("HDEL rlock:daemons " UUID);
+    clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
+    must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
+    ck_assert_str_eq(redis("HLEN rlock:daemons"), "1");
+    redis("HDEL rlock:daemons " UUID);
+    clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
+    must(run(&op, CORE_EXTEND), CORE_OK);
+    ck_assert_str_eq(redis("HLEN rlock:daemons"), "1");
+    ck_assert_uint_eq(w.downs, 0);
+}
+END_TEST
+
+/* Nothing else is sent while that is not answered, and nothing when it is refused for now. */
+START_TEST(who_stood_still_and_is_not_heard)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+    int64_t calls;
+
+    redis("ACL SETUSER default -hgetall");
+    calls = redis_calls("evalsha");
+    clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
+    must(run(&op, CORE_ACQUIRE), CORE_DOWN);
+    ck_assert_str_eq(redis("EXISTS k"), "0");
+    ck_assert_int_eq(redis_calls("evalsha"), calls);
+}
+END_TEST
+
+/* Between what was sent and an answer after which it would go once more. */
+START_TEST(who_stood_still_does_not_send_again)
+{
+    struct core_op op = op_on("k", KIND_REENTRANT, 1);
+
+    must(acquire("other", KIND_REENTRANT, 1), CORE_OK);
+    redis("SCRIPT FLUSH");
+    redis_stop();
+    perform(&op, CORE_ACQUIRE);
+    flush();
+    clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
+    redis_cont();
+    must(await(op.op), CORE_DOWN);
+    ck_assert_str_eq(redis("EXISTS k"), "0");
+}
+END_TEST
+#endif
+
 /* ---- good-bye ---- */
 
 static bool
@@ -521,6 +575,10 @@ main(void)
                             a_twin_stays_outside,
                             who_comes_after_us_takes_our_place,
                             who_came_before_we_listened, a_grace_is_known_to_the_process_after,
+#ifdef RLOCKD_TEST_CLOCK
+                            who_stood_still_registers_first, who_stood_still_and_is_not_heard,
+                            who_stood_still_does_not_send_again,
+#endif
                             good_bye,
                             good_bye_behind_a_beat,
                             good_bye_to_nobody,

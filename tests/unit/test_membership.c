@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/backend/membership.h"
+#include "daemon/base/clock.h"
 #include "suite.h"
 
 enum { ASKED_MAX = 8 };
@@ -23,7 +24,7 @@ static struct {
     struct backend_conf conf;
     struct backend_env env;
     struct link_address address;
-    struct redis_link link;
+    struct redis_link link, *other; /* NULL: no other one may be asked */
     struct membership p;
     struct {
         link_reply_fn *fn;
@@ -42,7 +43,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
 {
     (void)words;
     ck_assert(slice_is(word[0], "EVAL"));
-    ck_assert_ptr_eq(l, &t.link);
+    ck_assert(l == &t.link || l == t.other);
     ck_assert_uint_lt(t.asked_n, ASKED_MAX);
     t.asked[t.asked_n].fn = fn;
     t.asked[t.asked_n++].arg = arg;
@@ -78,9 +79,9 @@ post(void *ctx, const struct core_event *ev)
     t.reclaims += ev->type == CORE_RECLAIM;
 }
 
-/* The first of them is answered: in t.epoch, which grants. */
+/* The first of them is answered: in t.epoch, which grants; it was sent then. */
 static void
-answer(void)
+answer_sent(int64_t sent_us)
 {
     char open[48];
     struct reply head[5] = {{.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT},
@@ -95,7 +96,13 @@ answer(void)
     head[2].n = (int64_t)t.epoch;
     head[4].text = slice_of(open);
     memmove(&t.asked[0], &t.asked[1], sizeof(t.asked[0]) * --t.asked_n);
-    fn(arg, LINK_ANSWERED, &r, 0);
+    fn(arg, LINK_ANSWERED, &r, sent_us);
+}
+
+static void
+answer(void)
+{
+    answer_sent(clock_now_us());
 }
 
 static void
@@ -210,7 +217,7 @@ answer_error(const char *error)
 
     ck_assert_uint_eq(t.asked_n, 1);
     t.asked_n = 0;
-    t.asked[0].fn(t.asked[0].arg, LINK_ANSWERED, &r, 0);
+    t.asked[0].fn(t.asked[0].arg, LINK_ANSWERED, &r, clock_now_us());
 }
 
 /* Redis is busy: asked again, but not as fast as it says so. What it refuses for good ends the link. */
@@ -237,11 +244,118 @@ START_TEST(errors_of_the_moment)
 }
 END_TEST
 
+/* ---- fresh ---- */
+
+enum { FRESH_US = EPOCH_FRESH_MS * 1000, OLD_US = FRESH_US + 1000 };
+
+/* It lasts from when it was sent, however long the answer took; an answer behind a later one takes nothing away. */
+START_TEST(fresh_from_the_sending)
+{
+    int64_t now_us = clock_now_us();
+
+    ck_assert(membership_fresh(&t.p, now_us));
+    ck_assert(!membership_pending(&t.p));
+    ck_assert_uint_eq(t.asked_n, 0);
+    t.p.fresh_until_us = 0;
+    membership_beat(&t.p);
+    answer_sent(now_us - FRESH_US / 2);
+    ck_assert(membership_fresh(&t.p, now_us + FRESH_US / 2 - 1));
+    ck_assert(!membership_fresh(&t.p, now_us + FRESH_US / 2));
+    membership_beat(&t.p);
+    answer_sent(now_us - FRESH_US / 2 - 1);
+    ck_assert(membership_fresh(&t.p, now_us + FRESH_US / 2 - 1));
+    ck_assert_int_lt(EPOCH_FRESH_MS, 3 * EPOCH_BEAT_MS); /* with which presence.lua reckons */
+}
+END_TEST
+
+/* Asked once; what was sent before that may be answered first, and proves nothing. */
+START_TEST(not_fresh_and_asked)
+{
+    t.p.fresh_until_us = 0;
+    ck_assert(membership_pending(&t.p));
+    ck_assert(membership_pending(&t.p));
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer_sent(clock_now_us() - OLD_US);
+    ck_assert(membership_pending(&t.p));
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert(!membership_pending(&t.p));
+    ck_assert(membership_fresh(&t.p, clock_now_us()));
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+static void
+ends_with(enum link_result result)
+{
+    t.asked_n = 0;
+    t.asked[0].fn(t.asked[0].arg, result, NULL, clock_now_us());
+}
+
+/* It comes to nothing: that is told once, and then it is tried again. */
+START_TEST(asked_in_vain)
+{
+    t.p.fresh_until_us = 0;
+    ck_assert(membership_pending(&t.p));
+    ends_with(LINK_UNKNOWN);
+    ck_assert(!membership_pending(&t.p));
+    ck_assert(!membership_fresh(&t.p, clock_now_us()));
+    ck_assert(membership_pending(&t.p));
+    answer_error("BUSY Redis is busy running a script.");
+    ck_assert(!membership_pending(&t.p));
+    ck_assert(membership_pending(&t.p));
+    t.p.awaited_us -= OLD_US; /* a Redis that takes so long */
+    answer_sent(clock_now_us() - OLD_US + 1000);
+    ck_assert(!membership_pending(&t.p));
+    t.link.up = false;
+    ck_assert(!membership_pending(&t.p));
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* What failed while nobody waited is no news to who does later. */
+START_TEST(failed_unawaited)
+{
+    membership_beat(&t.p);
+    ends_with(LINK_UNKNOWN);
+    t.p.fresh_until_us = 0;
+    ck_assert(membership_pending(&t.p));
+}
+END_TEST
+
+/* Several links: one of them answers, or all have failed. One that is up but silent is asked where there is no other. */
+START_TEST(asked_on_several_links)
+{
+    struct redis_link other = {.up = true};
+
+    t.other = &other;
+    membership_add(&t.p, &other);
+    t.p.fresh_until_us = 0;
+    ck_assert(membership_pending(&t.p));
+    membership_ask(&t.p, &t.link);
+    ck_assert_uint_eq(t.asked_n, 2);
+    t.asked_n = 1;
+    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, clock_now_us());
+    t.asked[0] = t.asked[1];
+    ck_assert(membership_pending(&t.p));
+    ends_with(LINK_UNKNOWN);
+    ck_assert(!membership_pending(&t.p));
+    other.up = false;
+    t.link.silent = true;
+    ck_assert(membership_pending(&t.p));
+    ck_assert_uint_eq(t.asked_n, 1);
+    answer();
+    ck_assert(!membership_pending(&t.p));
+}
+END_TEST
+
 int
 main(void)
 {
-    const TTest *tests[] = {it_is_said_on_any_link, who_is_woken_asks_at_once, and_once_more_behind_what_is_on_its_way,
-                            a_link_that_has_gone_greets, not_at_once_in_a_storm, errors_of_the_moment};
+    const TTest *tests[] = {fresh_from_the_sending, not_fresh_and_asked, asked_in_vain, failed_unawaited,
+                            asked_on_several_links, it_is_said_on_any_link, who_is_woken_asks_at_once,
+                            and_once_more_behind_what_is_on_its_way, a_link_that_has_gone_greets,
+                            not_at_once_in_a_storm, errors_of_the_moment};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }
