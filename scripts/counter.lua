@@ -6,11 +6,12 @@
 -- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
 -- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
 -- stamp: it finds the lock taken until that expires. And a release that runs twice must not find the next holder under
--- the same stamp: so who has it gives it back 5 ms after it had its stamp at the soonest.
+-- the same stamp: so who has it gives it back 5 ms after it had its stamp at the soonest; and one that went unanswered
+-- is not sent again before its stamp is over (core/operations.c), for a LEASE of another length may end with it.
 --
 -- One case is left, and is in the kind: Redis has lost a lock, somebody else was granted it with a LEASE of another
--- length, and that ends in the same milliseconds by chance. Then the release that the first one owes finds its stamp.
--- With leases of one length it cannot be: who comes later ends later.
+-- length, and that ends in the same milliseconds by chance. Then who asserts the lost one anew finds its stamp. With
+-- leases of one length it cannot be: who comes later ends later.
 
 local function is_lock(key, pttl, _, declared)
     local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))

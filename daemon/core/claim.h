@@ -89,6 +89,7 @@ struct claim {
     bool watchdog : 1;      /* renewed by us */
     bool acquire_unresolved : 1;        /* an acquire went unanswered: Redis may name us as the owner */
     bool release_unresolved : 1;      /* a release went unanswered: "not yours" then means "done" */
+    bool not_twice : 1;     /* stamped kinds: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
     bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published, so its release is no news, told or not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */

@@ -172,7 +172,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
             /* Of the owner: the claim's record may go before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->release_unresolved = false;
+        cl->release_unresolved = cl->not_twice = false;
         cl->stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
     while (!list_empty(&cl->requests)) {

@@ -216,6 +216,17 @@ claim_forget_op(struct core *c, struct claim *cl)
 }
 
 /*
+ * When a claim of a stamped kind may be given back. Whoever takes it next must not have the same stamp. Nor must a
+ * release that has perhaps run find the stamp of who took it since, for a lease of another length, which may be the
+ * same by chance: it is not sent again before its own is over. Until then Redis may have it, if that one did not run.
+ */
+static int64_t
+release_from_us(const struct claim *cl)
+{
+    return cl->not_twice && cl->expiry_ms != 0 ? cl->redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
+}
+
+/*
  * Gives it back in Redis; r is the UNLOCK that wants it, or NULL. Whatever else
  * was in flight for it is overtaken: its outcome is dropped.
  */
@@ -235,9 +246,8 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
     }
-    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < cl->expiry_heard_us + EXPIRY_GAP_US) {
-        /* Whoever takes it next must not have the same stamp, or a release that runs twice would take it away. */
-        cl->retry_us = cl->expiry_heard_us + EXPIRY_GAP_US;
+    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < release_from_us(cl)) {
+        cl->retry_us = release_from_us(cl);
         claim_arm(c, cl);
         return;
     }

@@ -323,7 +323,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->release_unresolved = true; /* also if its lease is over: it may yet run */
+        cl->release_unresolved = cl->not_twice = true; /* also if its lease is over: it may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
         bool lost = gone && r != NULL && !cl->release_unresolved;

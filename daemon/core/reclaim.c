@@ -60,6 +60,7 @@ reassert(struct core *c, struct claim *cl)
     if (cl->state == CLAIM_HELD) {
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
+        cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another may stand in its place */
         cl->release_unresolved = cl->release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
     }
 }

@@ -91,7 +91,8 @@ check_left_behind(struct world *w)
 
 /*
  * L4. Of what its clients held or waited for when a process ended, the next one frees what is nobody's any more as soon
- * as it reaches Redis, and not when a lease is over.
+ * as it reaches Redis, and not when a lease is over; but for counters that may have been given back before: those are
+ * left to their expiry.
  */
 void
 check_freed(struct world *w)
@@ -100,6 +101,7 @@ check_freed(struct world *w)
         const struct daemon *d = &w->daemon[i];
         int64_t from_us = d->reached_us > w->trouble_us ? d->reached_us : w->trouble_us;
 
+        from_us = d->expires_us > from_us ? d->expires_us : from_us;
         if (d->alive && d->freeing && d->reached_us != 0 && w->now_us > from_us + FREED_US) {
             violated(w, "L4", "daemon %d has not freed in %.3f s what the process before it has left", i,
                      (double)(w->now_us - from_us) / 1e6);

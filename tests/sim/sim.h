@@ -23,7 +23,7 @@
 #include "daemon/serve/outbox.h"
 #include "tests/sim/redis.h"
 
-enum { DAEMONS = 4, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128 };
+enum { DAEMONS = 4, SESSIONS = 16, NAMES = 12, ASKED = 12, MANY = 4, SCRIPTS = 128, LEFT_MAX = SESSIONS * NAMES };
 enum { LATE_US = 2000, LEASE_MAX_US = 6 * 1000 * 1000 /* that a client asks for */ };
 
 enum fault {
@@ -217,7 +217,10 @@ struct daemon {
     int index;
     bool alive, dirty, draining, left;
     bool keeps;                  /* has a state directory */
-    bool freeing;                /* not all is free yet that the process before this one has left */
+    bool freeing;                /* not all is free yet that the process before this one has left: ... */
+    uint64_t to_free[LEFT_MAX];  /* ... claims */
+    size_t to_free_n;
+    int64_t expires_us;          /* so long it may be, where only an expiry proves whose it is; see L4 */
     int64_t reached_us;          /* Redis, for the first time; 0 = not yet */
     uint64_t handed_seen;        /* of metrics.handoffs */
     uint64_t asked_n;            /* requests of its sessions */

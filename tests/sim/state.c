@@ -119,6 +119,31 @@ state_begin(struct daemon *d)
     s->nonce[0] = d->life * 1000 + (uint64_t)d->index + 1;
 }
 
+/* Of what was adopted just now: what is to be given back. */
+static void
+note_to_free(struct daemon *d)
+{
+    d->to_free_n = 0;
+    for (size_t i = 0; i < d->state.n && d->to_free_n < LEFT_MAX; i++) {
+        if (d->state.record[i].part.state == CORE_RECORD_RELEASING) {
+            d->to_free[d->to_free_n++] = d->state.record[i].part.claim;
+        }
+    }
+}
+
+/*
+ * Until when Redis may have what the process before left of kinds that only their expiry proves: what that one has
+ * perhaps given back already is left to it (claim_release), and what goes unanswered now.
+ */
+static int64_t
+expires_us(const struct daemon *d, const struct core_record *k)
+{
+    int64_t now_us = daemon_clock(d, d->world->now_us), lease_us = k->part.lease_us + k->part.lease_us / 50;
+    int64_t from_us = k->part.deadline_us > now_us ? k->part.deadline_us : now_us;
+
+    return (kind_rows[k->kind].flags & KIND_F_STAMPED) != 0 ? daemon_true(d, from_us + lease_us + 10 * US_PER_MS) : 0;
+}
+
 /* Deadlines of another boot mean nothing (state_file_load). */
 void
 state_adopt(struct daemon *d)
@@ -146,11 +171,16 @@ state_adopt(struct daemon *d)
         memcpy(owners, s->owner, s->owners_n * sizeof(*owners));
     }
     (void)room_for(&a.kept, &room, s->n + 1);
+    d->expires_us = 0;
     for (size_t i = 0; i < s->n; i++) {
+        int64_t us;
+
         a.kept[i] = s->record[i];
         if (s->other_boot) {
             a.kept[i].part.deadline_us = a.kept[i].part.granted_us = 0;
         }
+        us = expires_us(d, &a.kept[i]);
+        d->expires_us = us > d->expires_us ? us : d->expires_us;
     }
     s->serial = a.serial + 2 * STATE_FILE_BLOCK;
     check_adopted(d, s->other_boot);
@@ -166,6 +196,7 @@ state_adopt(struct daemon *d)
     for (size_t i = 0; i < a.places; i++) {
         sight(d->world, SIGHT_ADOPTED_PLACE);
     }
+    note_to_free(d);
     d->freeing = a.freed + a.lost > 0;
     if (a.held > 0) {
         clients_return(d);
@@ -173,6 +204,18 @@ state_adopt(struct daemon *d)
     s->other_boot = false;
     free(a.kept);
     free(owners);
+}
+
+/* Some of that; what is given back since is another matter. */
+static bool
+is_left(struct daemon *d)
+{
+    bool left = false;
+
+    for (size_t i = 0; i < d->to_free_n && !left; i++) {
+        left = find(d->state.record, d->state.n, d->to_free[i]) != NULL;
+    }
+    return left;
 }
 
 /* As state_store_turn() and state_file_serial(). */
@@ -188,7 +231,7 @@ state_turn(struct daemon *d)
     if (t.serial + STATE_FILE_BLOCK > d->state.serial) {
         d->state.serial = t.serial + 2 * STATE_FILE_BLOCK;
     }
-    if (d->freeing && t.freeing == 0) {
+    if (d->freeing && (t.freeing == 0 || !is_left(d))) {
         d->freeing = false;
         sight(d->world, SIGHT_FREED_AFTER);
     }

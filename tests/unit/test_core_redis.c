@@ -863,6 +863,65 @@ START_TEST(stamped_patience)
 }
 END_TEST
 
+/*
+ * A release that has perhaps run could find the stamp of who has taken the lock since: it is not sent again before its
+ * own is over, whatever happens. One that has not run is.
+ */
+START_TEST(stamped_release_is_not_repeated)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_COUNTER);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, MS(5));
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    pass(&w, MS(20));
+    op = expect_op(&w, CORE_RELEASE, "a");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us);
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    happens(&w, &(struct core_event){.type = CORE_REACHED});
+    pass(&w, SEC(29));
+    quiet(&w);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_UNKNOWN, .guard_us = w.now_us);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* Redis has lost its data while one was to be given back: what is in its place may be another's. */
+START_TEST(stamped_release_behind_a_loss)
+{
+    struct world w;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_COUNTER);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, MS(5));
+    id = unlock(&w, s, "a");
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
+    happens(&w, &(struct core_event){.type = CORE_RECLAIM, .epoch = 2});
+    pass(&w, SEC(1));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    pass(&w, SEC(29));
+    ck_assert(known(&w, "a"));
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
 /* ... also when the lease was over before that was heard of: it may yet run, and find the owner's next hold. */
 START_TEST(unanswered_release_behind_the_lease)
 {
@@ -918,6 +977,8 @@ main(void)
         stamped,
         stamped_release_waits,
         stamped_patience,
+        stamped_release_is_not_repeated,
+        stamped_release_behind_a_loss,
         unanswered_release_behind_the_lease,
     };
 

@@ -99,6 +99,31 @@ START_TEST(session_is_freed)
 }
 END_TEST
 
+/* Of a kind that only its expiry proves: what the process before has perhaps given back is not given back once more. */
+START_TEST(stamped_release_is_not_repeated)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_keeping(&w);
+    s = session(&w);
+    id = lock(&w, s, "a", .kind = KIND_COUNTER);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 4711);
+    expect_reply(&w, id, CORE_GRANTED);
+    pass(&w, MS(5));
+    unlock(&w, s, "a");
+    expect_op(&w, CORE_RELEASE, "a");
+    adopted(restarts(&w), 0, 0, 1, 0);
+    reached(&w);
+    pass(&w, SEC(30));
+    expect_nothing(&w);
+    pass(&w, SEC(1));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert_uint_eq(w.kept_n, 0);
+    world_close(&w);
+}
+END_TEST
+
 /* As insistently as any release; and if nobody says that Redis is there, by itself. */
 START_TEST(release_is_tried_again)
 {
@@ -717,6 +742,7 @@ main(void)
     tcase_add_test(t, nothing_is_kept_unless_it_is_wanted);
     tcase_add_loop_test(t, session_is_freed, 0, kinds);
     tcase_add_test(t, release_is_tried_again);
+    tcase_add_test(t, stamped_release_is_not_repeated);
     tcase_add_test(t, acquire_on_its_way_is_swept_up);
     tcase_add_test(t, newcomer_waits_for_the_release);
     tcase_add_test(t, place_of_a_session_is_given_back);
