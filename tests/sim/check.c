@@ -31,8 +31,10 @@
  *   S1, S2 after Redis's clock has jumped ahead, or has evicted a key (excused_us, counted): nothing tells before the
  *      next renewal, which is why neither is promised (S2: seed 17650).
  *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
- *      alone, and one that is owed a release may end in the same 2 ms as what was granted since with another lease (see
+ *      alone, and one that is asserted anew may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
+ *   S1 of what an owner with a name has given back over one session, in part or whole, while the answer that granted it
+ *      was on its way to another one (rw, seeds 20182 and 21861).
  *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
  *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149;
  *      10381, where the first one's process had died).
@@ -280,7 +282,7 @@ given_up(const struct daemon *d, const struct session *s, const struct asked *a,
     return false;
 }
 
-/* Its owner has a name, and has given it back over another session before this answer was heard. */
+/* Its owner has a name, and has given all of it back over another session before this answer was heard. */
 static bool
 ended_elsewhere(const struct daemon *d, const struct asked *a, const struct core_reply *r)
 {
@@ -297,7 +299,8 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     int name = name_find(w, r->name);
     struct name *n = &w->name[name];
     struct promise *p = promise_find(n, d, r->owner);
-    bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r), shared = a->shared && (p == NULL || p->shared);
+    bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r) || (a->given_back & (1u << name)) != 0;
+    bool shared = a->shared && (p == NULL || p->shared);
 
     sight(w, SIGHT_GRANTED);
     if (r->lease_us < 0 || r->token == 0) {
@@ -360,6 +363,19 @@ check_left(struct daemon *d, struct session *s, const struct asked *a, const str
     }
 }
 
+/* A grant that is answered and that its client has not heard: what this owner gives up meanwhile is no promise then. */
+static void
+note_given_back(struct daemon *d, struct slice owner, int name)
+{
+    for (int i = 0; i < SESSIONS * ASKED && owner.n > 0; i++) {
+        struct asked *a = &d->session[i / ASKED].asked[i % ASKED];
+
+        if (a->id != 0 && a->answered && slice_eq(a->owner, owner)) {
+            a->given_back |= 1u << name;
+        }
+    }
+}
+
 /*
  * Who gives a lock up, or another lease to it, relies on it no more; who asks with a name may be any of its sessions.
  */
@@ -371,6 +387,7 @@ check_asks(struct daemon *d, struct session *s, const struct core_request *r, en
     if (type == CORE_LOCK || type == CORE_MLOCK || type == CORE_BREAK) {
         return;
     }
+    note_given_back(d, r->owner, (int)(n - d->world->name));
     for (int i = n->promises_n; i-- > 0;) {
         const struct promise *p = &n->promise[i];
 
@@ -497,6 +514,9 @@ check_news(struct daemon *d, const struct core_publish *p)
         return;
     }
     sight(w, SIGHT_LOST);
+    if (strcmp(p->reason, "gone in Redis") == 0) {
+        turns_taken(n); /* others may have had it since; and whose attempt is the first behind that is chance */
+    }
     if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&
         strcmp(p->reason, "lease over") != 0 && strcmp(p->reason, "granted too late to be told") != 0) {
         violated(w, "L3", "%s lost (%s), though nothing went wrong for %.3f s", n->text, p->reason,

@@ -95,10 +95,11 @@ static void
 write_line(const struct daemon *d, struct asked *a)
 {
     struct outbox_claim claim = outbox_begin(&a->box);
+    bool yes = a->reply.answer == CORE_GRANTED || a->reply.answer == CORE_LEFT; /* as in serve/commands_reply.c */
     size_t i;
 
     buf_adds(&a->box.bytes, "G");
-    for (i = 0; i < a->reply.parts; i++) {
+    for (i = 0; i < a->reply.parts && yes; i++) {
         tell_grant(d, &a->box, claim, &a->part[i]);
     }
     if (a->reply.parts == 0) {

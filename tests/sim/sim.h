@@ -176,6 +176,7 @@ struct asked {
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
     bool answered, written; /* by the core; to its session's output */
+    uint32_t given_back;    /* names that its owner has given up over another session since; a bit each */
     struct core_reply reply, part[MANY]; /* answered */
     struct outbox box;      /* answered, and not written yet */
     bool queued; /* it had a place as soon as it was asked; none has who waits for what of his own is given back */

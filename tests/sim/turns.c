@@ -10,8 +10,8 @@
  * over. Of kinds in which Redis itself has an order (places), or more than one may hold it, nothing is said.
  *
  * A row of grants ends also when an attempt of its daemon finds the name taken: others had it then, and perhaps gave it
- * back without telling anybody; or when Redis is in a grace, whoever hears of it: whose attempt is the first behind
- * that is chance (seed 3868).
+ * back without telling anybody; or when its holder finds it gone in Redis (seed 12237), or Redis is in a grace, whoever
+ * hears of it: whose attempt is the first behind that is chance (seed 3868).
  */
 #include <string.h>
 
