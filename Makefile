@@ -4,7 +4,7 @@ CC      := gcc
 endif
 B       ?= build
 V       ?=
-# What users get is optimised over all files at the link: a pair costs 7 % fewer instructions. Tests link often: not theirs.
+# What users get is optimised over all files at the link: 7 % fewer instructions for a pair. Tests link often: not they.
 LTO     := $(if $(TEST_CLOCK),,$(if $(findstring gcc,$(CC)),-flto=auto -ffat-lto-objects))
 CFLAGS  ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2 $(LTO)
 PREFIX  ?= /usr
