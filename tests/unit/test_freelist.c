@@ -66,22 +66,51 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* 64 KiB of each; what is larger than any is not kept at all. */
+static void
+give_all(struct freelist *s, void **p, int n, size_t bytes)
+{
+    for (int i = 0; i < n; i++) {
+        freelist_give(s, p[i], bytes);
+    }
+}
+
+static void
+take_all(struct freelist *s, void **p, int n, size_t bytes)
+{
+    for (int i = 0; i < n; i++) {
+        p[i] = freelist_take(s, bytes);
+    }
+}
+
+/* 128 of each, and 4 MiB of whoever comes first; what is larger than any is not kept at all. */
 START_TEST(so_many)
 {
-    enum { N = 1000 };
+    enum { N = 20000, SHARED = FREELIST_SHARED_BYTES / 264 };
+    enum { BACK = 100, LEFT = FREELIST_SHARED_BYTES - (SHARED - BACK) * 264 };
     struct freelist s = {0};
-    void *p[N], *large = freelist_take(&s, FREELIST_RECORD_MAX + 1);
+    static void *p[N], *q[N];
+    void *large = freelist_take(&s, FREELIST_RECORD_MAX + 1);
 
     freelist_give(&s, large, FREELIST_RECORD_MAX + 1);
     ck_assert_int_eq(alive, 0);
-    for (int i = 0; i < N; i++) {
-        p[i] = freelist_take(&s, 264);
-    }
-    for (int i = 0; i < N; i++) {
-        freelist_give(&s, p[i], 264);
-    }
-    ck_assert_int_eq(alive, FREELIST_KEPT_BYTES / 264);
+    take_all(&s, p, N, 264);
+    give_all(&s, p, N, 264);
+    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
+    take_all(&s, q, N, 152);
+    give_all(&s, q, N, 152); /* the share of all is gone, its own is not */
+    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED);
+    take_all(&s, p, BACK, 264); /* what these had of it is there for others again */
+    take_all(&s, q, N, 152);
+    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED + N);
+    give_all(&s, q, N, 152);
+    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED + LEFT / 152);
+    give_all(&s, p, BACK, 264);
+    ck_assert_int_eq(alive, 2 * FREELIST_KEPT + SHARED - BACK + LEFT / 152);
+    freelist_clear(&s);
+    ck_assert_int_eq(alive, 0);
+    take_all(&s, p, N, 264);
+    give_all(&s, p, N, 264); /* all of it is there again */
+    ck_assert_int_eq(alive, FREELIST_KEPT + SHARED);
     freelist_clear(&s);
     freelist_give(NULL, freelist_take(NULL, 264), 264);
     ck_assert_int_eq(alive, 0);
