@@ -22,6 +22,7 @@ struct item {
     uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
     enum call_verb verb;
     unsigned slot;      /* node_private.h */
+    bool alone;         /* it must not share a call with others: denied.h */
 };
 
 /* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (membership.h). */
@@ -39,6 +40,7 @@ struct call {
     enum kind kind;
     bool partial;     /* RELEASE: every name of it leaves some holds */
     bool reclaim;     /* ACQUIRE: every name of it is held, and asserted anew */
+    bool alone;       /* of one name, which must not share a call with others */
     bool denied;      /* of one name: the ACL has ended its script at a key that it made */
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */

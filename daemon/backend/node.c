@@ -265,7 +265,6 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     waiter_poll_init(&n->waiter_poll, env, address);
     buf_init(&n->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
-        list_init(&n->apart[i]);
         for (int k = 0; k < BATCHES * KINDS; k++) {
             list_init(&n->batch[i][k / KINDS][k % KINDS]);
         }

@@ -10,12 +10,15 @@
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
  * I3  What leaves in one turn keeps this order on a link: what is asserted anew, releases, breaks, attempts, renewals;
- *     inside one verb as they came. So a release may overtake an attempt that was asked for turns before, as it does
- *     within a turn. That is right because those of one name that gather together are of different claims (and at most
- *     one break), each is told what its own did, and none of them needs to be later than another; an attempt behind a
- *     release or a break finds free what it may have found taken. Where a claim that is held is given back, what it
- *     asked for before is overtaken: a re-entry finds nothing then, and what asserts it anew has left before. What has
- *     left is overtaken only where Redis did not know the script, and never what asserts something anew.
+ *     inside one verb and kind as they came. Breaks, attempts and renewals that must go alone (denied.h) leave behind
+ *     all of these; what is asserted anew, and releases (O4 of core/order.c), keep their turn also alone.
+ *     So a release may overtake an attempt that was asked for turns before, as it does within a turn. That is right
+ *     because those of one name that gather together are of different claims (and at most one break), each is told what
+ *     its own did, and none of them needs to be later than another; an attempt behind a release or a break finds free
+ *     what it may have found taken. Where a claim that is held is given back, what it asked for before is overtaken: a
+ *     re-entry finds nothing then, and what asserts it anew has left before. What has left is overtaken only where
+ *     Redis has not run it and it is sent again at once (it did not know the script, the guard was wrong, a key of the
+ *     call was refused), and never what asserts something anew.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
  *     A link that is gone leaves what had gathered for it to others that are up; see node_route.c.
@@ -312,13 +315,15 @@ gather(struct node *n, struct item *it)
 {
     const struct core_op *op = &it->op;
     unsigned link = it->verb == VERB_RENEW ? node_renew_link(n, it->slot) : node_lock_link(n, it->slot);
-    struct list *batch = &n->batch[link][op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb][op->kind];
+    int b = op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb;
+    struct list *batch;
 
     if (!link_up(n->link[link]) || !may_perform(n, n->link[link], it->verb)) {
         deferred_item(&n->down, it);
         return;
     }
-    batch = node_goes_alone(n, op, it->verb) ? &n->apart[link] : batch;
+    it->alone = node_goes_alone(n, op, it->verb);
+    batch = &n->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
     list_remove(&it->node);
     if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
         list_push_front(batch, &it->node);
@@ -381,29 +386,29 @@ node_move_gathered(struct node *n, unsigned link)
     for (int k = 0; k < BATCHES * KINDS && n->gathered[link] > 0; k++) {
         move_batch(n, link, &n->batch[link][k / KINDS][k % KINDS]);
     }
-    move_batch(n, link, &n->apart[link]);
 }
 
 /* A call with this operation in it, and others that go under the same terms. */
 static struct call
-call_of(struct list *node, enum call_verb verb)
+call_of(struct list *node)
 {
     const struct item *it = container_of(node, struct item, node);
     const struct core_op *op = &it->op;
 
     return (struct call){
-        .verb = verb,
+        .verb = it->verb,
         .kind = op->kind,
         .reclaim = op->reclaim,
+        .alone = it->alone,
         .epoch = it->epoch,
         /* Run late, a release that leaves some of the holds would take away from what was taken since. */
-        .partial = verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+        .partial = it->verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
     };
 }
 
 /* At most so many names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb verb, size_t max)
+flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
 {
     struct call *c = freelist_take(n->env->freelist, sizeof(*c)); /* all is set below */
 
@@ -413,15 +418,16 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
         }
         return;
     }
-    *c = call_of(batch->next, verb);
+    *c = call_of(batch->next);
     c->node = n;
     c->link = link;
     list_init(&c->items);
-    while (!list_empty(batch) && c->n < max) {
+    while (!list_empty(batch) && c->n < (c->alone ? 1 : max)) {
         struct list *node = batch->next;
-        struct call alike = call_of(node, verb);
+        struct call alike = call_of(node);
 
-        if (alike.partial != c->partial || alike.reclaim != c->reclaim || alike.epoch != c->epoch) {
+        if (alike.partial != c->partial || alike.reclaim != c->reclaim || alike.epoch != c->epoch ||
+            alike.alone != c->alone) {
             break; /* one guard, and one epoch, for all names of a call */
         }
         list_remove(node);
@@ -447,11 +453,11 @@ flush_call(struct node *n, struct list *batch, unsigned link, enum call_verb ver
  * the calls before it, and the more are sent the longer it takes.
  */
 static bool
-may_leave(const struct node *n, enum call_verb verb)
+may_renew(const struct node *n)
 {
     int64_t calls = RENEW_NEAR + offset_way_us(&n->offset) / RENEW_CALL_US;
 
-    return verb != VERB_RENEW || n->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+    return n->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
 
 /* All that has gathered for the link; I4. */
@@ -461,41 +467,24 @@ flush_link(struct node *n, unsigned link)
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
 
     for (int b = 0; b < BATCHES; b++) {
-        enum call_verb verb = b == BATCH_RECLAIM ? VERB_ACQUIRE : (enum call_verb)(b - BATCH_VERB);
+        bool renews = b == BATCH_VERB + VERB_RENEW;
 
         for (unsigned i = 0; i < KINDS; i++) {
-            unsigned kind = (i + (verb == VERB_RENEW ? n->renewed : 0)) % KINDS; /* the others have their turn */
+            unsigned kind = (i + (renews ? n->renewed : 0)) % KINDS; /* the others have their turn */
             struct list *batch = &n->batch[link][b][kind];
 
-            while (!list_empty(batch) && may_leave(n, verb)) {
+            while (!list_empty(batch) && (!renews || may_renew(n))) {
                 struct item *it = container_of(batch->next, struct item, node);
 
                 if (it->epoch == n->membership.epoch.number) {
-                    flush_call(n, batch, link, verb, max);
-                    n->renewed = verb == VERB_RENEW ? kind + 1 : n->renewed;
+                    flush_call(n, batch, link, max);
+                    n->renewed = renews ? kind + 1 : n->renewed;
                 } else {
                     n->batched--;
                     n->gathered[link]--;
                     not_run(n, it);
                 }
             }
-        }
-    }
-}
-
-/* Those of one name are of different claims here, too (I3); its release has left before. */
-static void
-flush_apart(struct node *n, unsigned link)
-{
-    while (!list_empty(&n->apart[link])) {
-        struct item *it = container_of(n->apart[link].next, struct item, node);
-
-        if (it->epoch == n->membership.epoch.number) {
-            flush_call(n, &n->apart[link], link, it->verb, 1);
-        } else {
-            n->batched--;
-            n->gathered[link]--;
-            not_run(n, it);
         }
     }
 }
@@ -507,12 +496,11 @@ node_flush(struct node *n)
         return;
     }
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        bool renews = link == n->lock_links;
+        bool wide = n->gathered[link] >= WIDE && (link < n->lock_links || may_renew(n));
 
-        if (n->calls[link] == 0 || (n->gathered[link] >= WIDE && (!renews || may_leave(n, VERB_RENEW)))) {
+        if (n->calls[link] == 0 || wide) {
             link_cork(n->link[link]);
             flush_link(n, link);
-            flush_apart(n, link);
             link_uncork(n->link[link]);
         }
     }
@@ -540,9 +528,6 @@ node_drop_gathered(struct node *n)
             while (!list_empty(batch)) {
                 item_free(n->env->freelist, container_of(batch->next, struct item, node));
             }
-        }
-        while (!list_empty(&n->apart[i])) {
-            item_free(n->env->freelist, container_of(n->apart[i].next, struct item, node));
         }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * node_denied.c -- calls that Redis's ACL refuses: which names must not share a call with others (denied.h), and the log.
+ * node_denied.c -- calls that Redis's ACL refuses: which names must not share a call (denied.h), and the log line.
  */
 #include "daemon/backend/node_private.h"
 #include "daemon/backend/text.h"

@@ -25,8 +25,8 @@ struct route {
     uint8_t link;  /* by which they go now */
 };
 
-/* What gathers, in the order it leaves: what is asserted anew, then the verbs. */
-enum { BATCH_RECLAIM, BATCH_VERB, BATCHES = BATCH_VERB + VERBS };
+/* What gathers, in the order it leaves: what is asserted anew, the verbs, what must go alone. I3 of node_calls.c. */
+enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct node {
     struct link_address *address; /* owned */
@@ -37,7 +37,6 @@ struct node {
     unsigned slots;
     struct route route[LINKS_MAX * ROUTE_SLOTS];
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
-    struct list apart[LINKS_MAX + 2]; /* item.node: each leaves alone, see denied.h */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     unsigned renewing;             /* of them calls of renewals, on whichever link */
     struct denied denied;

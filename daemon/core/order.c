@@ -15,7 +15,8 @@
  * O5  RENEWs run beside RENEWs.
  *
  * Where operations go by several links (core_conf.one_link is false) they have no order: nothing runs behind an UNLOCK.
- * O4 ends where a link does: a release that ended as DOWN or UNKNOWN is sent again, behind others that were sent once.
+ * O4 ends where Redis does not run a release that it was sent: lost with a link, unanswered, refused (busy, a key that
+ * the ACL forbids). It is sent again, behind others that were sent once.
  */
 #include <assert.h>
 

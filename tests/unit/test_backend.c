@@ -599,6 +599,65 @@ START_TEST(a_forbidden_key_beside_spoils_one_call)
 }
 END_TEST
 
+/* Where in the order of answers it was. */
+static size_t
+rank_of(uint64_t op)
+{
+    size_t i = 0;
+
+    while (w.event[i].type != CORE_DONE || w.event[i].done.op != op) {
+        ck_assert_uint_lt(++i, w.events_n);
+    }
+    return i;
+}
+
+/*
+ * What has to go alone, for another's forbidden key, is given back in its turn all the same: before what was asked for
+ * behind it, before any attempt, and behind what asserts it anew.
+ */
+START_TEST(what_goes_alone_keeps_its_turn)
+{
+    static const char *const keys[] = {"k0", "k1", "k2", "k3"};
+    struct core_op op = op_on("k1", KIND_FENCED, 1), theirs = op_on("theirs", KIND_FENCED, 9);
+    uint64_t id[5];
+
+    redis("ACL SETUSER default resetkeys ~rlock:* ~k* ~theirs ~*{k*");
+    id[0] = perform(&op, CORE_ACQUIRE);
+    id[1] = perform(&theirs, CORE_ACQUIRE);
+    flush();
+    must(await(id[0]), CORE_UNKNOWN);
+    must(await(id[1]), CORE_UNKNOWN);
+    for (int i = 0; i < 4; i++) {
+        must(acquire(keys[i], KIND_FENCED, 1), CORE_OK); /* k1 alone */
+    }
+    for (int i = 0; i < 4; i++) {
+        op = op_on(keys[i], KIND_FENCED, 1);
+        op.holds = 0;
+        id[i] = perform(&op, CORE_RELEASE);
+    }
+    op = op_on("k1", KIND_FENCED, 2);
+    id[4] = perform(&op, CORE_ACQUIRE);
+    flush();
+    must(await(id[4]), CORE_OK);
+    for (int i = 0; i < 4; i++) {
+        must(*done_of(id[i]), CORE_OK);
+        ck_assert_uint_lt(rank_of(id[i]), rank_of(id[i + 1]));
+    }
+    op.reclaim = true;
+    op.op = ++w.serial;
+    id[0] = perform(&op, CORE_ACQUIRE);
+    op.reclaim = false;
+    op.op = ++w.serial;
+    op.holds = 0;
+    id[1] = perform(&op, CORE_RELEASE);
+    flush();
+    must(await(id[0]), CORE_OK);
+    must(await(id[1]), CORE_OK); /* behind it, or it would be held again by nobody */
+    ck_assert_int_eq(redis_number(redis("EXISTS k1")), 0);
+    redis("ACL SETUSER default ~*");
+}
+END_TEST
+
 /* The rights became less while it is held: its renewal and release fail, and spoil no others. */
 START_TEST(what_is_held_may_be_forbidden_later)
 {
@@ -1471,6 +1530,7 @@ main(void)
         a_spoiled_name_spoils_only_itself,
         a_forbidden_key_spoils_only_itself,
         a_forbidden_key_beside_spoils_one_call,
+        what_goes_alone_keeps_its_turn,
         what_is_held_may_be_forbidden_later,
         a_turn_is_one_call,
         what_is_asked_for_meanwhile_leaves_together,
