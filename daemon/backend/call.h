@@ -21,7 +21,7 @@ struct item {
     struct core_op op;  /* op.key points behind the item */
     uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
     enum call_verb verb;
-    unsigned slot;      /* node_private.h */
+    unsigned home;      /* node_route.c */
     bool alone;         /* it must not share a call with others: denied.h */
 };
 

@@ -23,8 +23,8 @@
  *     that may be lost is not asked of what has come in its place.
  *     A link that is gone leaves what had gathered for it to others that are up; see node_route.c.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
- *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or renewals, while a call
- *     of renewals is in flight on any link; or by I6.
+ *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or fenced (node_route.c,
+ *     I2), or renewals, while a call of renewals is in flight on any link; or by I6.
  * I6  No call is sent but while our registration is fresh (membership.h). Where it is not, all that has gathered keeps
  *     its place, releases too (I3), until the next one is answered. Where that comes to nothing it is DOWN.
  *
@@ -56,21 +56,6 @@ post_done(struct node *n, const struct core_op *op, struct core_done *done)
     done->op = op->op;
     ev.done = *done;
     n->env->post(n->env->ctx, &ev);
-}
-
-/* It is not gathered, nor in flight, any more. */
-static void
-leaves(struct node *n, const struct item *it)
-{
-    n->route[it->slot].open -= it->verb != VERB_RENEW;
-}
-
-/* It has not run, and will not. */
-static void
-not_run(struct node *n, struct item *it)
-{
-    leaves(n, it);
-    deferred_item(&n->down, it);
 }
 
 static void
@@ -119,7 +104,6 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
                                  .denied = c->denied};
 
         post_done(n, &it->op, &done);
-        leaves(n, it);
         item_free(n->env->freelist, it);
     }
     freelist_give(n->env->freelist, c, sizeof(*c));
@@ -208,7 +192,6 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         /* It may give all that were set aside behind it. */
         membership_token(&n->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
         post_done(n, &it->op, &done);
-        leaves(n, it);
         item_free(n->env->freelist, it);
     }
     freelist_give(n->env->freelist, c, sizeof(*c));
@@ -221,7 +204,7 @@ send_alone(struct node *n, const struct call *from, struct item *it)
     struct call *c = freelist_take(n->env->freelist, sizeof(*c));
 
     if (c == NULL) {
-        not_run(n, it);
+        deferred_item(&n->down, it);
         return;
     }
     *c = *from;
@@ -233,7 +216,7 @@ send_alone(struct node *n, const struct call *from, struct item *it)
     if (call_send(n, c)) {
         take_off(n, c);
     } else {
-        not_run(n, it);
+        deferred_item(&n->down, it);
         freelist_give(n->env->freelist, c, sizeof(*c));
     }
 }
@@ -309,12 +292,29 @@ may_perform(struct node *n, struct redis_link *l, enum call_verb verb)
     return verb != VERB_ACQUIRE || !n->conf->strict || server_info_may_grant(&n->hello, l);
 }
 
+static void gather_again(struct node *n, unsigned link);
+
+/* By which link the item leaves. What had gathered for one that is gone, before it, leaves by others, too. */
+static unsigned
+link_of(struct node *n, const struct item *it)
+{
+    unsigned link = n->at[it->home];
+
+    if (it->verb == VERB_RENEW) {
+        return node_renew_link(n, it->home);
+    }
+    if (link_gone(n->link[link]) && node_route_leave(n, link)) {
+        gather_again(n, link);
+    }
+    return n->at[it->home];
+}
+
 /* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
 static void
 gather(struct node *n, struct item *it)
 {
     const struct core_op *op = &it->op;
-    unsigned link = it->verb == VERB_RENEW ? node_renew_link(n, it->slot) : node_lock_link(n, it->slot);
+    unsigned link = link_of(n, it);
     int b = op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb;
     struct list *batch;
 
@@ -330,7 +330,6 @@ gather(struct node *n, struct item *it)
     } else {
         list_push_back(batch, &it->node);
     }
-    n->route[it->slot].open += it->verb != VERB_RENEW;
     n->batched++;
     n->gathered[link]++;
 }
@@ -355,11 +354,10 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     it->verb = call_verb_of(action);
     it->epoch = n->membership.epoch.number;
-    it->slot = node_slot_of(n, op->key);
+    it->home = node_home_of(n, op->key);
     gather(n, it);
 }
 
-/* In their order each goes to the batch of the link by which its slot goes now. */
 static void
 move_batch(struct node *n, unsigned link, struct list *batch)
 {
@@ -373,19 +371,26 @@ move_batch(struct node *n, unsigned link, struct list *batch)
         list_push_back(&moving, node);
         n->batched--;
         n->gathered[link]--;
-        leaves(n, container_of(node, struct item, node));
     }
     while (!list_empty(&moving)) {
         gather(n, container_of(moving.next, struct item, node));
     }
 }
 
-void
-node_move_gathered(struct node *n, unsigned link)
+/* What has gathered for the link goes, in its order, to the batches of the links that are current now. */
+static void
+gather_again(struct node *n, unsigned link)
 {
     for (int k = 0; k < BATCHES * KINDS && n->gathered[link] > 0; k++) {
         move_batch(n, link, &n->batch[link][k / KINDS][k % KINDS]);
     }
+}
+
+void
+node_move_gathered(struct node *n, unsigned link)
+{
+    (void)node_route_leave(n, link);
+    gather_again(n, link);
 }
 
 /* A call with this operation in it, and others that go under the same terms. */
@@ -414,7 +419,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
 
     if (c == NULL) {
         for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
-            not_run(n, container_of(batch->next, struct item, node));
+            deferred_item(&n->down, container_of(batch->next, struct item, node));
         }
         return;
     }
@@ -441,7 +446,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
         return;
     }
     while (!list_empty(&c->items)) {
-        not_run(n, container_of(c->items.next, struct item, node));
+        deferred_item(&n->down, container_of(c->items.next, struct item, node));
     }
     freelist_give(n->env->freelist, c, sizeof(*c));
 }
@@ -482,9 +487,23 @@ flush_link(struct node *n, unsigned link)
                 } else {
                     n->batched--;
                     n->gathered[link]--;
-                    not_run(n, it);
+                    deferred_item(&n->down, it);
                 }
             }
+        }
+    }
+}
+
+/* Names whose home is up again go there when nothing is in flight any more where they are: I2 of node_route.c. */
+static void
+go_home(struct node *n)
+{
+    for (unsigned home = 0; home < n->lock_links; home++) {
+        unsigned link = n->at[home];
+
+        if (n->calls[link] == 0 && node_may_return(n, home)) {
+            n->at[home] = home;
+            gather_again(n, link);
         }
     }
 }
@@ -495,8 +514,9 @@ node_flush(struct node *n)
     if (n->batched > 0 && membership_pending(&n->membership)) {
         return;
     }
+    go_home(n);
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        bool wide = n->gathered[link] >= WIDE && (link < n->lock_links || may_renew(n));
+        bool wide = n->gathered[link] >= WIDE && !node_is_fenced(n, link) && (link < n->lock_links || may_renew(n));
 
         if (n->calls[link] == 0 || wide) {
             link_cork(n->link[link]);

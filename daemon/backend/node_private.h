@@ -16,14 +16,7 @@
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
 
-enum { LINKS_MAX = 16, CAUSES_MAX = 8, ROUTE_SLOTS = 64 }; /* slots: for each link of locks;
-                                                                 the names of a slot move together */
-
-/* The names of one slot: node_route.c. */
-struct route {
-    uint32_t open; /* operations of them that are gathered or in flight, but for renewals */
-    uint8_t link;  /* by which they go now */
-};
+enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
 /* What gathers, in the order it leaves: what is asserted anew, the verbs, what must go alone. I3 of node_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
@@ -34,8 +27,7 @@ struct node {
     const struct backend_env *env;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
-    unsigned slots;
-    struct route route[LINKS_MAX * ROUTE_SLOTS];
+    unsigned at[LINKS_MAX]; /* the current link of the names of each home: node_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     unsigned renewing;             /* of them calls of renewals, on whichever link */
@@ -68,11 +60,19 @@ void node_learn(struct node *n, int64_t sent_us, int64_t time_us);
 void node_forget(link_reply_fn *fn, void *arg);
 
 void node_route_init(struct node *n);
-unsigned node_slot_of(const struct node *n, struct slice key);
+unsigned node_home_of(const struct node *n, struct slice key);
 
-/* Which link an operation leaves by; a renewal, the other verbs. It may not be up. */
-unsigned node_renew_link(const struct node *n, unsigned slot);
-unsigned node_lock_link(struct node *n, unsigned slot);
+/* Which link a renewal leaves by. It may not be up. */
+unsigned node_renew_link(const struct node *n, unsigned home);
+
+/* The link is gone: its names go by others that are up. False: none left, for there is none. */
+bool node_route_leave(struct node *n, unsigned link);
+
+/* The names of that home go by another link, and may go home when nothing is in flight on that one any more. */
+bool node_may_return(const struct node *n, unsigned home);
+
+/* ... there are such names on that link. */
+bool node_is_fenced(const struct node *n, unsigned link);
 
 /* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
 void node_move_gathered(struct node *n, unsigned link);

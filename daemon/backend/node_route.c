@@ -1,14 +1,16 @@
 /*
  * node_route.c -- which link an operation goes by.
  *
- * Names are spread over slots by their key. A slot has a home among the links of locks, and a current link: its
- * home while that is up, else any other link that is, also the one of renewals. So a name is served while a link is up.
+ * Each name has a home among the links of locks, by its key. Its current link is its home while that is up, else any
+ * other link that is, also the one of renewals. So a name is served while a link is up.
  *
- * I1  All operations of a slot but renewals go by its current link, so those of one name keep their order.
- * I2  A slot leaves a link that is connected only for its home, and only while none of its operations is gathered or in
- *     flight (`open`) and the link owes no reply to a command that was given up: nothing overtakes them.
- * I3  A slot leaves a link that is gone at once. What was in flight there is UNKNOWN by then and may run late, as
- *     behind a reconnect; what had gathered goes along, in its order (node_move_gathered()).
+ * I1  All names of a home have the same current link (`at`), and all their operations but renewals go by it. So those
+ *     of one name keep their order; with one link of locks those of all names do: core_conf.one_link relies on that.
+ * I2  Names leave a link that is connected only for their home, behind a fence: from when that is up again, nothing
+ *     leaves by the link abroad until all that is in flight there is answered (node_flush()). So nothing is overtaken.
+ *     While the link abroad owes a reply to a command that was given up, and may yet run, they stay, without a fence.
+ * I3  Names leave a link that is gone at once. What was in flight there is UNKNOWN by then and may run late, as
+ *     behind a reconnect; what had gathered goes along, in its order.
  * I4  A link that is about to be dropped (link_fail()) is not gone: what it has in flight is not UNKNOWN yet.
  */
 #include "daemon/backend/node_private.h"
@@ -16,15 +18,14 @@
 void
 node_route_init(struct node *n)
 {
-    n->slots = n->lock_links * ROUTE_SLOTS;
-    for (unsigned i = 0; i < n->slots; i++) {
-        n->route[i] = (struct route){.link = (uint8_t)(i % n->lock_links)};
+    for (unsigned i = 0; i < n->lock_links; i++) {
+        n->at[i] = i;
     }
 }
 
-/* Who chooses names that share a slot gains nothing but that they move together: no keyed hash is needed. */
+/* Who chooses names that share a home gains nothing but that they move together: no keyed hash is needed. */
 unsigned
-node_slot_of(const struct node *n, struct slice key)
+node_home_of(const struct node *n, struct slice key)
 {
     uint64_t mixed = key.n, word;
     size_t at;
@@ -36,10 +37,10 @@ node_slot_of(const struct node *n, struct slice key)
     for (; at < key.n; at++) {
         mixed = mixed * 31 + (unsigned char)key.p[at];
     }
-    return hash_id(mixed) % n->slots;
+    return hash_id(mixed) % n->lock_links;
 }
 
-/* The current link of a slot whose own is gone, or may be left. Where none is up, its home: there it is DOWN. */
+/* The current link of names whose own is gone. Where none is up, their home: there they are DOWN. */
 static unsigned
 pick(const struct node *n, unsigned home)
 {
@@ -53,19 +54,35 @@ pick(const struct node *n, unsigned home)
     return link_up(n->link[n->lock_links]) ? n->lock_links : home;
 }
 
-unsigned
-node_lock_link(struct node *n, unsigned slot)
+bool
+node_route_leave(struct node *n, unsigned link)
 {
-    struct route *r = &n->route[slot];
-    const struct redis_link *l = n->link[r->link];
-    unsigned home = slot % n->lock_links;
+    bool left = false;
 
-    if (link_gone(l)) {
-        r->link = (uint8_t)pick(n, home);
-    } else if (r->link != home && r->open == 0 && !link_owes(l) && link_up(n->link[home])) {
-        r->link = (uint8_t)home;
+    for (unsigned home = 0; home < n->lock_links; home++) {
+        if (n->at[home] == link) {
+            n->at[home] = pick(n, home);
+            left = left || n->at[home] != link;
+        }
     }
-    return r->link;
+    return left;
+}
+
+bool
+node_may_return(const struct node *n, unsigned home)
+{
+    return n->at[home] != home && link_up(n->link[home]) && !link_owes(n->link[n->at[home]]);
+}
+
+bool
+node_is_fenced(const struct node *n, unsigned link)
+{
+    bool fenced = false;
+
+    for (unsigned home = 0; home < n->lock_links; home++) {
+        fenced = fenced || (n->at[home] == link && node_may_return(n, home));
+    }
+    return fenced;
 }
 
 static bool
@@ -81,10 +98,8 @@ answers(const struct redis_link *l)
  * no grant without a link, and each will do.
  */
 unsigned
-node_renew_link(const struct node *n, unsigned slot)
+node_renew_link(const struct node *n, unsigned home)
 {
-    unsigned home = slot % n->lock_links;
-
     if (answers(n->link[n->lock_links])) {
         return n->lock_links;
     }

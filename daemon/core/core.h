@@ -45,8 +45,8 @@ struct core_conf {
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
     uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
     uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
-    bool one_link;           /* Redis runs the operations on all names in the order in which they were asked for, as
-                                node_calls.c has it (I3) */
+    bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
+                                asked for, as node_calls.c (I3) and node_route.c (I1) have it */
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
