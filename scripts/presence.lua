@@ -48,7 +48,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
--- All other daemons say that they are there, and hear of this one; who begins to listen does so too (node.c): nobody
+-- All other daemons say that they are there, and hear of this one; who begins to listen does so too (shard.c): nobody
 -- hears what was said before. What is left is one trip: if the data is lost within it, a newcomer that has been granted
 -- something already and comes back last was waited for by nobody. False: it may not, and `refused` says why; such a
 -- daemon would not be heard of in time, nor hear of others.

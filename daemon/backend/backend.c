@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/backend/single.h"
+#include "daemon/backend/standalone.h"
 
-static const struct backend_ops *const topologies[] = {&single_ops};
+static const struct backend_ops *const topologies[] = {&standalone_ops};
 
 /* Whether the URL begins with one of the blank-separated schemes. */
 static bool

@@ -1,12 +1,10 @@
 /*
  * backend.h -- Redis, as the core sees it: verbs in, DONE, HINT, WATCHING and PROBED events out.
  *
- * A backend is a topology (single node; later sentinel, cluster, quorum): it
- * finds the node of a key and hands the verb to one of that node's links. It
- * never calls back from inside a verb: events are posted in a later turn of
- * the loop. Every operation that was taken (core_op.untaken) ends in exactly
- * one DONE, whatever happens to the connection: OK or another plain outcome if
- * Redis answered, UNKNOWN if it may have run, DOWN if it has not and will not.
+ * A backend is a topology (standalone; later sentinel, cluster, quorum): it finds the shard of a key and hands the verb
+ * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation that
+ * was taken (core_op.untaken) ends in exactly one DONE, whatever happens to the connection: OK or another plain outcome
+ * if Redis answered, UNKNOWN if it may have run, DOWN if it has not and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H
@@ -48,7 +46,7 @@ struct backend_env {
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
     struct freelist *freelist; /* of what comes and goes with a command; NULL from who opens the backend: the topology
-                                 sets its own, and clears it when its nodes are closed */
+                                 sets its own, and clears it when its shards are closed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
     uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */

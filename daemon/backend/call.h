@@ -21,7 +21,7 @@ struct item {
     struct core_op op;  /* op.key points behind the item */
     uint64_t epoch;     /* of Redis, as we knew it when it was asked for */
     enum call_verb verb;
-    unsigned home;      /* node_route.c */
+    unsigned home;      /* shard_route.c */
     bool alone;         /* it must not share a call with others: denied.h */
 };
 
@@ -45,10 +45,10 @@ struct call {
     bool whole;       /* EVAL with the text instead of EVALSHA */
     int64_t guard_us; /* by our clock: past it the script does nothing; 0 = none */
     int64_t slack_us; /* by how much that may be wrong: what we knew of Redis's clock when it was sent */
-    int64_t back_us;  /* node.back_us then */
+    int64_t back_us;  /* shard.back_us then */
     bool again;       /* was STALE once, and is asked with a better offset */
     uint64_t epoch;   /* of Redis, as we knew it when it was sent */
-    void *node;       /* whose it is; borrowed */
+    void *shard;      /* whose it is; borrowed */
     unsigned link;    /* index of the link it goes to */
 };
 

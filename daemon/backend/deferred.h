@@ -11,7 +11,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/inspect.h"
 
-/* Embedded in its node. */
+/* Embedded in its shard. */
 struct deferred {
     const struct backend_env *env;
     struct list items;  /* item.node; owned */

@@ -1,5 +1,5 @@
 /*
- * membership.h -- says on a node's links that this daemon is there, and tells the core when Redis may have lost data.
+ * membership.h -- says on a shard's links that this daemon is there, and tells the core when Redis may have lost data.
  */
 #ifndef RLOCKD_BACKEND_MEMBERSHIP_H
 #define RLOCKD_BACKEND_MEMBERSHIP_H
@@ -17,7 +17,7 @@ struct membership_line {
     unsigned asked; /* answers to come */
 };
 
-/* Embedded in its node, and outlives the node's links. */
+/* Embedded in its shard, and outlives the shard's links. */
 struct membership {
     struct epoch epoch;
     const struct backend_env *env;
@@ -45,7 +45,7 @@ bool membership_init(struct membership *p, const struct backend_conf *conf, cons
                    const struct link_address *address, const char *channel);
 void membership_fini(struct membership *p);
 
-/* A link of the node, before it says anything. The last one that was added is asked when none is in question. */
+/* A link of the shard, before it says anything. The last one that was added is asked when none is in question. */
 void membership_add(struct membership *p, struct redis_link *l);
 
 /* A link is greeting: it is not up before Redis has said in which epoch it is. */

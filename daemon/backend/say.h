@@ -13,7 +13,7 @@
 
 #define SAY_BYTES_MAX (16 * 1024) /* longer ones are neither said nor heard */
 
-/* Embedded in its node, and outlives the node's links. */
+/* Embedded in its shard, and outlives the shard's links. */
 struct say {
     const struct backend_env *env;
     const struct link_address *address;

@@ -8,7 +8,7 @@
 #include "daemon/backend/call.h"
 #include "daemon/backend/link.h"
 
-/* The latest answers; empty texts until there are any. Embedded in its node, and outlives the node's links. */
+/* The latest answers; empty texts until there are any. Embedded in its shard, and outlives the shard's links. */
 struct server_info {
     const struct backend_env *env;
     const char *shown; /* the address, for people; borrowed */

@@ -7,7 +7,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/backend/link.h"
 
-/* Embedded in its node, and outlives the node's links. */
+/* Embedded in its shard, and outlives the shard's links. */
 struct waiter_poller {
     const struct backend_env *env;
     const struct link_address *address;

@@ -46,7 +46,7 @@ struct core_conf {
     uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
     uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
     bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
-                                asked for, as node_calls.c (I3) and node_route.c (I1) have it */
+                                asked for, as shard_calls.c (I3) and shard_route.c (I1) have it */
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 

@@ -8,7 +8,7 @@
  *     before the wait is over, and an owner waits for one name at a time (deadlock.c).
  * O2  Of one name one request runs at a time.
  * O3  LOCKs that cannot wait run beside each other. They also run behind UNLOCKs that Redis is being told of: releases
- *     leave before attempts (node_calls.c, I3).
+ *     leave before attempts (shard_calls.c, I3).
  * O4  UNLOCKs run behind UNLOCKs of the same kind that Redis is being told of: one link keeps the order of one kind's
  *     releases, so who is granted the later name finds the earlier one free. Never behind a LOCK: who goes from one
  *     name to the next must not be without both.

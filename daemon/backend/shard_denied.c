@@ -1,20 +1,20 @@
 /*
- * node_denied.c -- calls that Redis's ACL refuses: which names must not share a call (denied.h), and the log line.
+ * shard_denied.c -- calls that Redis's ACL refuses: which names must not share a call (denied.h), and the log line.
  */
-#include "daemon/backend/node_private.h"
+#include "daemon/backend/shard_private.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
 /* Of its key, and of what decides which keys the script makes from that. */
 static uint64_t
-hash_of(const struct node *n, const struct core_op *op)
+hash_of(const struct shard *n, const struct core_op *op)
 {
     return hash_bytes(&n->env->secret, op->key.p, op->key.n) +
            (2 * (uint64_t)op->kind + op->shared) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static void
-note_each(struct node *n, const struct call *c, void (*note)(struct denied *d, uint64_t hash))
+note_each(struct shard *n, const struct call *c, void (*note)(struct denied *d, uint64_t hash))
 {
     struct list *pos, *nxt;
 
@@ -25,7 +25,7 @@ note_each(struct node *n, const struct call *c, void (*note)(struct denied *d, u
 }
 
 bool
-node_goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
+shard_goes_alone(struct shard *n, const struct core_op *op, enum call_verb verb)
 {
     bool held = verb == VERB_RENEW || verb == VERB_RELEASE || op->reentry || op->reclaim;
 
@@ -33,7 +33,7 @@ node_goes_alone(struct node *n, const struct core_op *op, enum call_verb verb)
 }
 
 void
-node_accepted(struct node *n, const struct call *c)
+shard_accepted(struct shard *n, const struct call *c)
 {
     if (denied_suspects(&n->denied)) {
         note_each(n, c, denied_pass);
@@ -42,7 +42,7 @@ node_accepted(struct node *n, const struct call *c)
 
 /* What asserts something anew (I3) does not go again by itself, but alone when it is asked for again. */
 bool
-node_denied(struct node *n, const struct call *c)
+shard_denied(struct shard *n, const struct call *c)
 {
     bool again = c->n > 1 && !c->reclaim && c->epoch == n->membership.epoch.number;
 
@@ -55,7 +55,7 @@ node_denied(struct node *n, const struct call *c)
 
 /* From now on each goes alone, so that the guilty one spoils no others again; alone it is told so. */
 void
-node_denied_inside(struct node *n, struct call *c)
+shard_denied_inside(struct shard *n, struct call *c)
 {
     denied_begin(&n->denied, clock_now_us());
     note_each(n, c, denied_inside);
@@ -64,7 +64,7 @@ node_denied_inside(struct node *n, struct call *c)
 
 /* Which key it is, where it is known. */
 void
-node_log_refusal(const struct node *n, const struct call *c, struct slice error)
+shard_log_refusal(const struct shard *n, const struct call *c, struct slice error)
 {
     char text[TEXT_ERROR_ROOM], key[160] = "";
 

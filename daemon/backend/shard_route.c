@@ -1,5 +1,5 @@
 /*
- * node_route.c -- which link an operation goes by.
+ * shard_route.c -- which link an operation goes by.
  *
  * Each name has a home among the links of locks, by its key. Its current link is its home while that is up, else any
  * other link that is, also the one of renewals. So a name is served while a link is up.
@@ -7,16 +7,16 @@
  * I1  All names of a home have the same current link (`at`), and all their operations but renewals go by it. So those
  *     of one name keep their order; with one link of locks those of all names do: core_conf.one_link relies on that.
  * I2  Names leave a link that is connected only for their home, behind a fence: from when that is up again, nothing
- *     leaves by the link abroad until all that is in flight there is answered (node_flush()). So nothing is overtaken.
+ *     leaves by the link abroad until all that is in flight there is answered (shard_flush()). So nothing is overtaken.
  *     While the link abroad owes a reply to a command that was given up, and may yet run, they stay, without a fence.
  * I3  Names leave a link that is gone at once. What was in flight there is UNKNOWN by then and may run late, as
  *     behind a reconnect; what had gathered goes along, in its order.
  * I4  A link that is about to be dropped (link_fail()) is not gone: what it has in flight is not UNKNOWN yet.
  */
-#include "daemon/backend/node_private.h"
+#include "daemon/backend/shard_private.h"
 
 void
-node_route_init(struct node *n)
+shard_route_init(struct shard *n)
 {
     for (unsigned i = 0; i < n->lock_links; i++) {
         n->at[i] = i;
@@ -25,7 +25,7 @@ node_route_init(struct node *n)
 
 /* Who chooses names that share a home gains nothing but that they move together: no keyed hash is needed. */
 unsigned
-node_home_of(const struct node *n, struct slice key)
+shard_home_of(const struct shard *n, struct slice key)
 {
     uint64_t mixed = key.n, word;
     size_t at;
@@ -42,7 +42,7 @@ node_home_of(const struct node *n, struct slice key)
 
 /* The current link of names whose own is gone. Where none is up, their home: there they are DOWN. */
 static unsigned
-pick(const struct node *n, unsigned home)
+pick(const struct shard *n, unsigned home)
 {
     for (unsigned i = 0; i < n->lock_links; i++) {
         unsigned link = (home + i) % n->lock_links;
@@ -55,7 +55,7 @@ pick(const struct node *n, unsigned home)
 }
 
 bool
-node_route_leave(struct node *n, unsigned link)
+shard_route_leave(struct shard *n, unsigned link)
 {
     bool left = false;
 
@@ -69,18 +69,18 @@ node_route_leave(struct node *n, unsigned link)
 }
 
 bool
-node_may_return(const struct node *n, unsigned home)
+shard_may_return(const struct shard *n, unsigned home)
 {
     return n->at[home] != home && link_up(n->link[home]) && !link_owes(n->link[n->at[home]]);
 }
 
 bool
-node_is_fenced(const struct node *n, unsigned link)
+shard_is_fenced(const struct shard *n, unsigned link)
 {
     bool fenced = false;
 
     for (unsigned home = 0; home < n->lock_links; home++) {
-        fenced = fenced || (n->at[home] == link && node_may_return(n, home));
+        fenced = fenced || (n->at[home] == link && shard_may_return(n, home));
     }
     return fenced;
 }
@@ -98,7 +98,7 @@ answers(const struct redis_link *l)
  * no grant without a link, and each will do.
  */
 unsigned
-node_renew_link(const struct node *n, unsigned home)
+shard_renew_link(const struct shard *n, unsigned home)
 {
     if (answers(n->link[n->lock_links])) {
         return n->lock_links;

@@ -1,13 +1,13 @@
 /*
- * node.c -- one Redis node: its links, their greeting, its clock. What it is asked for is node_calls.c.
+ * shard.c -- one data set in Redis: its links, their greeting, its clock. What it is asked for is shard_calls.c.
  *
  * Links: [0, lock_links) for acquire, release and break; then one for
  * renewals, never behind a queue of attempts; then one for subscriptions.
- * Each of the former serves for another that is away: node_route.c. What is
+ * Each of the former serves for another that is away: shard_route.c. What is
  * neither (LOCKINFO, reads for tracking, what daemons say, who listens) goes
  * along on 0.
  */
-#include "daemon/backend/node.h"
+#include "daemon/backend/shard.h"
 
 #include <event2/dns.h>
 #include <event2/event.h>
@@ -17,18 +17,18 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/inspect.h"
-#include "daemon/backend/node_private.h"
+#include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 
 static struct redis_link *
-sub_link(const struct node *n)
+sub_link(const struct shard *n)
 {
     return n->link[n->lock_links + 1];
 }
 
 /* For what needs no order: the first one, or whichever is up. */
 static struct redis_link *
-any_link(const struct node *n)
+any_link(const struct shard *n)
 {
     unsigned i = 0;
 
@@ -39,19 +39,19 @@ any_link(const struct node *n)
 }
 
 void
-node_say(struct node *n, struct slice what)
+shard_say(struct shard *n, struct slice what)
 {
     say_send(&n->say, any_link(n), what);
 }
 
 void
-node_waiter_poll(struct node *n, const struct core_waiter_poll *p)
+shard_waiter_poll(struct shard *n, const struct core_waiter_poll *p)
 {
     waiter_poll_send(&n->waiter_poll, any_link(n), p);
 }
 
 bool
-node_look(struct node *n, uint64_t id, struct slice key)
+shard_look(struct shard *n, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(n->env, id);
 
@@ -62,7 +62,7 @@ node_look(struct node *n, uint64_t id, struct slice key)
 }
 
 void
-node_configure(struct node *n, int64_t grace_us)
+shard_configure(struct shard *n, int64_t grace_us)
 {
     if (grace_us > n->membership.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
         n->membership.epoch.grace_us = grace_us;
@@ -70,13 +70,13 @@ node_configure(struct node *n, int64_t grace_us)
 }
 
 void
-node_reclaimed(struct node *n, uint64_t epoch)
+shard_reclaimed(struct shard *n, uint64_t epoch)
 {
     membership_reclaimed(&n->membership, epoch);
 }
 
 void
-node_leave(struct node *n)
+shard_leave(struct shard *n)
 {
     membership_leave(&n->membership);
 }
@@ -86,20 +86,20 @@ node_leave(struct node *n)
 static void
 on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct node *n = arg;
+    struct shard *n = arg;
 
     if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 && r->item[0]->type == REPLY_TEXT &&
         r->item[1]->type == REPLY_TEXT) {
         int64_t s = strtoll(r->item[0]->text.p, NULL, 10), us = strtoll(r->item[1]->text.p, NULL, 10);
 
-        node_learn(n, sent_us, s * US_PER_S + us);
+        shard_learn(n, sent_us, s * US_PER_S + us);
     }
 }
 
 static void
 on_hello(void *ctx, struct redis_link *l)
 {
-    struct node *n = ctx;
+    struct shard *n = ctx;
     struct slice word = SLICE_LIT("TIME");
 
     if (l == sub_link(n)) {
@@ -117,11 +117,11 @@ on_hello(void *ctx, struct redis_link *l)
 static void
 on_listening(void *ctx)
 {
-    membership_dirty(&((struct node *)ctx)->membership);
+    membership_dirty(&((struct shard *)ctx)->membership);
 }
 
 static unsigned
-index_of(const struct node *n, const struct redis_link *l)
+index_of(const struct shard *n, const struct redis_link *l)
 {
     unsigned i = 0;
 
@@ -133,14 +133,14 @@ index_of(const struct node *n, const struct redis_link *l)
 
 /* What the link is for. */
 static const char *
-job_of(const struct node *n, unsigned i)
+job_of(const struct shard *n, unsigned i)
 {
     return i < n->lock_links ? "locks" : i == n->lock_links ? "renewals" : "subscriptions";
 }
 
 /* True: this reason was not logged since all links were up. */
 static bool
-is_new_cause(struct node *n, const char *reason)
+is_new_cause(struct shard *n, const char *reason)
 {
     uint32_t cause = hash_name(&n->env->secret, reason, strlen(reason)) | 1;
 
@@ -158,7 +158,7 @@ is_new_cause(struct node *n, const char *reason)
 
 /* One link of several: the others may hide that it is away. Each cause is said once, and that it is over. */
 static void
-log_link(struct node *n, const struct redis_link *l, bool link_is_up, bool said)
+log_link(struct shard *n, const struct redis_link *l, bool link_is_up, bool said)
 {
     unsigned i = index_of(n, l), all = 0;
     bool logged = (n->link_logged & (1u << i)) != 0;
@@ -184,8 +184,8 @@ log_link(struct node *n, const struct redis_link *l, bool link_is_up, bool said)
 static void
 on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
-    struct node *n = ctx;
-    bool up = false; /* any of them serves every name: node_route.c */
+    struct shard *n = ctx;
+    bool up = false; /* any of them serves every name: shard_route.c */
 
     if (l == sub_link(n) || l == n->link[0]) {
         watches_link(n->watches, l, link_is_up);
@@ -200,7 +200,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         return;
     }
     if (!link_is_up) {
-        node_move_gathered(n, index_of(n, l));
+        shard_move_gathered(n, index_of(n, l));
     }
     for (unsigned i = 0; i <= n->lock_links; i++) {
         up = up || link_up(n->link[i]);
@@ -222,7 +222,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
 static void
 on_message(void *ctx, struct slice channel, const struct reply *what)
 {
-    struct node *n = ctx;
+    struct shard *n = ctx;
 
     if (!say_heard(&n->say, channel, what)) {
         watches_heard(n->watches, channel, what);
@@ -243,10 +243,10 @@ resolver(const struct link_address *a, struct event_base *base)
     return evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
 }
 
-struct node *
-node_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env)
+struct shard *
+shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env)
 {
-    struct node *n = calloc(1, sizeof(*n));
+    struct shard *n = calloc(1, sizeof(*n));
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
     bool ok;
 
@@ -258,7 +258,7 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     n->conf = conf;
     n->env = env;
     n->lock_links = links;
-    node_route_init(n);
+    shard_route_init(n);
     n->hello.env = env;
     n->hello.shown = address->shown;
     say_init(&n->say, env, address);
@@ -271,8 +271,8 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     }
     n->dns = resolver(address, env->base);
     ok = rights_init(&n->rights, conf, env, address);
-    ok = deferred_init(&n->down, env) && ok; /* node_close() ends both */
-    ok = membership_init(&n->membership, conf, env, address, n->say.channel) && ok; /* node_close() ends both */
+    ok = deferred_init(&n->down, env) && ok; /* shard_close() ends both */
+    ok = membership_init(&n->membership, conf, env, address, n->say.channel) && ok; /* shard_close() ends both */
     ok = ok && (n->dns != NULL || !address_is_name(address));
     for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, n};
@@ -286,22 +286,22 @@ node_open(struct link_address *address, const struct backend_conf *conf, const s
     /* No link says anything before we return. */
     n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
     if (n->watches == NULL) {
-        node_close(&n);
+        shard_close(&n);
     }
     return n;
 }
 
 void
-node_close(struct node **np)
+shard_close(struct shard **np)
 {
-    struct node *n = *np;
+    struct shard *n = *np;
 
     if (n == NULL) {
         return;
     }
-    node_drop_gathered(n);
+    shard_drop_gathered(n);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
-        link_close(&n->link[i], node_forget);
+        link_close(&n->link[i], shard_forget);
     }
     deferred_fini(&n->down);
     if (n->dns != NULL) {
@@ -319,13 +319,13 @@ node_close(struct node **np)
 }
 
 bool
-node_idle(const struct node *n)
+shard_idle(const struct shard *n)
 {
     return n->batched == 0 && n->flying == 0 && deferred_idle(&n->down) && !membership_busy(&n->membership);
 }
 
 void
-node_status(const struct node *n, struct backend_status *out)
+shard_status(const struct shard *n, struct backend_status *out)
 {
     *out = (struct backend_status){
         .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};

@@ -1,5 +1,5 @@
 /*
- * node_calls.c -- what a node is asked for, as script calls: which link, which batch; every operation ends in one DONE.
+ * shard_calls.c -- what a shard is asked for, as script calls: which link, which batch; each ends in one DONE.
  *
  * While a call is in flight on a link, what is asked for gathers, until there is enough for a wide call, or the answer
  * comes; then it leaves, all at once. So an idle link adds no delay, and a busy one pays what a call costs Redis once
@@ -8,7 +8,7 @@
  * not run: nothing waits for a reconnect.
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
- * I2  Nothing is posted from inside a node_ call: what is known at once (DOWN) waits in `down` for its event.
+ * I2  Nothing is posted from inside a shard_ call: what is known at once (DOWN) waits in `down` for its event.
  * I3  What leaves in one turn keeps this order on a link: what is asserted anew, releases, breaks, attempts, renewals;
  *     inside one verb and kind as they came. Breaks, attempts and renewals that must go alone (denied.h) leave behind
  *     all of these; what is asserted anew, and releases (O4 of core/order.c), keep their turn also alone.
@@ -21,9 +21,9 @@
  *     call was refused), and never what asserts something anew.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
- *     A link that is gone leaves what had gathered for it to others that are up; see node_route.c.
+ *     A link that is gone leaves what had gathered for it to others that are up; see shard_route.c.
  * I5  calls[link] is the number of calls in flight there, gathered[link] of items in its batches; which are not empty
- *     behind node_flush() only where a call is in flight there, and they are less than WIDE, or fenced (node_route.c,
+ *     behind shard_flush() only where a call is in flight there, and they are less than WIDE, or fenced (shard_route.c,
  *     I2), or renewals, while a call of renewals is in flight on any link; or by I6.
  * I6  No call is sent but while our registration is fresh (membership.h). Where it is not, all that has gathered keeps
  *     its place, releases too (I3), until the next one is answered. Where that comes to nothing it is DOWN.
@@ -31,7 +31,7 @@
  * Memory, when Redis is slow: what gathers and is in flight is at most an operation and a renewal for each claim, and
  * sessions are not read from while too many of their requests are open.
  */
-#include "daemon/backend/node_private.h"
+#include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
@@ -47,7 +47,7 @@ enum {
 /* ---- outcomes ---- */
 
 static void
-post_done(struct node *n, const struct core_op *op, struct core_done *done)
+post_done(struct shard *n, const struct core_op *op, struct core_done *done)
 {
     struct core_event ev; /* of its union there is what the type says */
 
@@ -62,7 +62,7 @@ static void
 call_free(void *arg)
 {
     struct call *c = arg;
-    const struct node *n = c->node;
+    const struct shard *n = c->shard;
 
     while (!list_empty(&c->items)) {
         item_free(n->env->freelist, container_of(c->items.next, struct item, node));
@@ -72,7 +72,7 @@ call_free(void *arg)
 
 /* It is not in flight any more. */
 static void
-call_unlink(struct node *n, const struct call *c)
+call_unlink(struct shard *n, const struct call *c)
 {
     n->flying -= c->n;
     n->calls[c->link]--;
@@ -81,7 +81,7 @@ call_unlink(struct node *n, const struct call *c)
 
 /* It is, from now on. */
 static void
-take_off(struct node *n, const struct call *c)
+take_off(struct shard *n, const struct call *c)
 {
     n->flying += c->n;
     n->calls[c->link]++;
@@ -90,7 +90,7 @@ take_off(struct node *n, const struct call *c)
 
 /* The same outcome for every name of the call; the call is gone then. */
 static void
-finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
+finish_all(struct shard *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
 {
     int64_t guard_us = c->guard_us + c->slack_us + (n->back_us - c->back_us) + JUMP_US;
 
@@ -110,7 +110,7 @@ finish_all(struct node *n, struct call *c, enum core_outcome outcome, int64_t se
 }
 
 void
-node_learn(struct node *n, int64_t sent_us, int64_t time_us)
+shard_learn(struct shard *n, int64_t sent_us, int64_t time_us)
 {
     int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
 
@@ -131,7 +131,7 @@ static void on_call(void *arg, enum link_result result, const struct reply *r, i
 
 /* Sends the call; false: the link takes nothing, or I6, and nothing was sent. */
 static bool
-call_send(struct node *n, struct call *c)
+call_send(struct shard *n, struct call *c)
 {
     int64_t now_us = clock_now_us();
     struct slice word[LINK_WORDS_MAX];
@@ -157,7 +157,7 @@ call_send(struct node *n, struct call *c)
 }
 
 static void
-answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
+answered(struct shard *n, struct call *c, const struct reply *r, int64_t sent_us)
 {
     struct call_ticket at = {0};
     int64_t time_us;
@@ -168,8 +168,8 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    node_learn(n, sent_us, time_us);
-    node_accepted(n, c);
+    shard_learn(n, sent_us, time_us);
+    shard_accepted(n, c);
     if (c->epoch != n->membership.epoch.number) { /* said of data that Redis may not have any more */
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
@@ -199,7 +199,7 @@ answered(struct node *n, struct call *c, const struct reply *r, int64_t sent_us)
 
 /* One item of a call that Redis has refused for another's key, or for its own: alone it says which. */
 static void
-send_alone(struct node *n, const struct call *from, struct item *it)
+send_alone(struct shard *n, const struct call *from, struct item *it)
 {
     struct call *c = freelist_take(n->env->freelist, sizeof(*c));
 
@@ -223,11 +223,11 @@ send_alone(struct node *n, const struct call *from, struct item *it)
 
 /* It has not run. One key spoils only itself: the names go again, each alone, or the core asks for them again. */
 static void
-denied(struct node *n, struct call *c, int64_t sent_us)
+denied(struct shard *n, struct call *c, int64_t sent_us)
 {
     struct redis_link *l = n->link[c->link];
 
-    if (!node_denied(n, c)) {
+    if (!shard_denied(n, c)) {
         finish_all(n, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
@@ -244,7 +244,7 @@ static void
 on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct call *c = arg;
-    struct node *n = c->node;
+    struct shard *n = c->shard;
     enum core_outcome outcome;
     bool drop;
 
@@ -267,13 +267,13 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         return;
     }
     outcome = call_error(r->text, &drop);
-    node_log_refusal(n, c, r->text);
+    shard_log_refusal(n, c, r->text);
     if (call_is_denied(r)) {
         denied(n, c, sent_us);
         return;
     }
     if (call_is_denied_inside(r)) {
-        node_denied_inside(n, c);
+        shard_denied_inside(n, c);
         finish_all(n, c, CORE_UNKNOWN, sent_us);
         return;
     }
@@ -287,23 +287,23 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 
 /* In strict mode nothing is taken in a Redis that could lose it. */
 static bool
-may_perform(struct node *n, struct redis_link *l, enum call_verb verb)
+may_perform(struct shard *n, struct redis_link *l, enum call_verb verb)
 {
     return verb != VERB_ACQUIRE || !n->conf->strict || server_info_may_grant(&n->hello, l);
 }
 
-static void gather_again(struct node *n, unsigned link);
+static void gather_again(struct shard *n, unsigned link);
 
 /* By which link the item leaves. What had gathered for one that is gone, before it, leaves by others, too. */
 static unsigned
-link_of(struct node *n, const struct item *it)
+link_of(struct shard *n, const struct item *it)
 {
     unsigned link = n->at[it->home];
 
     if (it->verb == VERB_RENEW) {
-        return node_renew_link(n, it->home);
+        return shard_renew_link(n, it->home);
     }
-    if (link_gone(n->link[link]) && node_route_leave(n, link)) {
+    if (link_gone(n->link[link]) && shard_route_leave(n, link)) {
         gather_again(n, link);
     }
     return n->at[it->home];
@@ -311,7 +311,7 @@ link_of(struct node *n, const struct item *it)
 
 /* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
 static void
-gather(struct node *n, struct item *it)
+gather(struct shard *n, struct item *it)
 {
     const struct core_op *op = &it->op;
     unsigned link = link_of(n, it);
@@ -322,7 +322,7 @@ gather(struct node *n, struct item *it)
         deferred_item(&n->down, it);
         return;
     }
-    it->alone = node_goes_alone(n, op, it->verb);
+    it->alone = shard_goes_alone(n, op, it->verb);
     batch = &n->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
     list_remove(&it->node);
     if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
@@ -335,7 +335,7 @@ gather(struct node *n, struct item *it)
 }
 
 void
-node_perform(struct node *n, const struct core_op *op, enum core_action_type action)
+shard_perform(struct shard *n, const struct core_op *op, enum core_action_type action)
 {
     struct item *it;
 
@@ -354,12 +354,12 @@ node_perform(struct node *n, const struct core_op *op, enum core_action_type act
     }
     it->verb = call_verb_of(action);
     it->epoch = n->membership.epoch.number;
-    it->home = node_home_of(n, op->key);
+    it->home = shard_home_of(n, op->key);
     gather(n, it);
 }
 
 static void
-move_batch(struct node *n, unsigned link, struct list *batch)
+move_batch(struct shard *n, unsigned link, struct list *batch)
 {
     struct list moving;
 
@@ -379,7 +379,7 @@ move_batch(struct node *n, unsigned link, struct list *batch)
 
 /* What has gathered for the link goes, in its order, to the batches of the links that are current now. */
 static void
-gather_again(struct node *n, unsigned link)
+gather_again(struct shard *n, unsigned link)
 {
     for (int k = 0; k < BATCHES * KINDS && n->gathered[link] > 0; k++) {
         move_batch(n, link, &n->batch[link][k / KINDS][k % KINDS]);
@@ -387,9 +387,9 @@ gather_again(struct node *n, unsigned link)
 }
 
 void
-node_move_gathered(struct node *n, unsigned link)
+shard_move_gathered(struct shard *n, unsigned link)
 {
-    (void)node_route_leave(n, link);
+    (void)shard_route_leave(n, link);
     gather_again(n, link);
 }
 
@@ -413,7 +413,7 @@ call_of(struct list *node)
 
 /* At most so many names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
+flush_call(struct shard *n, struct list *batch, unsigned link, size_t max)
 {
     struct call *c = freelist_take(n->env->freelist, sizeof(*c)); /* all is set below */
 
@@ -424,7 +424,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
         return;
     }
     *c = call_of(batch->next);
-    c->node = n;
+    c->shard = n;
     c->link = link;
     list_init(&c->items);
     while (!list_empty(batch) && c->n < (c->alone ? 1 : max)) {
@@ -458,7 +458,7 @@ flush_call(struct node *n, struct list *batch, unsigned link, size_t max)
  * the calls before it, and the more are sent the longer it takes.
  */
 static bool
-may_renew(const struct node *n)
+may_renew(const struct shard *n)
 {
     int64_t calls = RENEW_NEAR + offset_way_us(&n->offset) / RENEW_CALL_US;
 
@@ -467,7 +467,7 @@ may_renew(const struct node *n)
 
 /* All that has gathered for the link; I4. */
 static void
-flush_link(struct node *n, unsigned link)
+flush_link(struct shard *n, unsigned link)
 {
     size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
 
@@ -494,14 +494,14 @@ flush_link(struct node *n, unsigned link)
     }
 }
 
-/* Names whose home is up again go there when nothing is in flight any more where they are: I2 of node_route.c. */
+/* Names whose home is up again go there when nothing is in flight any more where they are: I2 of shard_route.c. */
 static void
-go_home(struct node *n)
+go_home(struct shard *n)
 {
     for (unsigned home = 0; home < n->lock_links; home++) {
         unsigned link = n->at[home];
 
-        if (n->calls[link] == 0 && node_may_return(n, home)) {
+        if (n->calls[link] == 0 && shard_may_return(n, home)) {
             n->at[home] = home;
             gather_again(n, link);
         }
@@ -509,14 +509,14 @@ go_home(struct node *n)
 }
 
 void
-node_flush(struct node *n)
+shard_flush(struct shard *n)
 {
     if (n->batched > 0 && membership_pending(&n->membership)) {
         return;
     }
     go_home(n);
     for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        bool wide = n->gathered[link] >= WIDE && !node_is_fenced(n, link) && (link < n->lock_links || may_renew(n));
+        bool wide = n->gathered[link] >= WIDE && !shard_is_fenced(n, link) && (link < n->lock_links || may_renew(n));
 
         if (n->calls[link] == 0 || wide) {
             link_cork(n->link[link]);
@@ -529,7 +529,7 @@ node_flush(struct node *n)
 /* ---- the end ---- */
 
 void
-node_forget(link_reply_fn *fn, void *arg)
+shard_forget(link_reply_fn *fn, void *arg)
 {
     if (fn == on_call) {
         call_free(arg);
@@ -539,7 +539,7 @@ node_forget(link_reply_fn *fn, void *arg)
 }
 
 void
-node_drop_gathered(struct node *n)
+shard_drop_gathered(struct shard *n)
 {
     for (unsigned i = 0; i <= LINKS_MAX; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {

@@ -1,14 +1,14 @@
 /*
- * node_private.h -- what the files of a node share; only node.c and node_*.c see it. The rules: node_calls.c.
+ * shard_private.h -- what the files of a shard share; only shard.c and shard_*.c see it. The rules: shard_calls.c.
  */
-#ifndef RLOCKD_BACKEND_NODE_PRIVATE_H
-#define RLOCKD_BACKEND_NODE_PRIVATE_H
+#ifndef RLOCKD_BACKEND_SHARD_PRIVATE_H
+#define RLOCKD_BACKEND_SHARD_PRIVATE_H
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/denied.h"
 #include "daemon/backend/deferred.h"
 #include "daemon/backend/server_info.h"
-#include "daemon/backend/node.h"
+#include "daemon/backend/shard.h"
 #include "daemon/backend/offset.h"
 #include "daemon/backend/membership.h"
 #include "daemon/backend/waiter_poll.h"
@@ -18,16 +18,16 @@
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
-/* What gathers, in the order it leaves: what is asserted anew, the verbs, what must go alone. I3 of node_calls.c. */
+/* What gathers, in the order it leaves: what is asserted anew, the verbs, what must go alone. I3 of shard_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
-struct node {
+struct shard {
     struct link_address *address; /* owned */
     const struct backend_conf *conf;
     const struct backend_env *env;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
-    unsigned at[LINKS_MAX]; /* the current link of the names of each home: node_route.c */
+    unsigned at[LINKS_MAX]; /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
     unsigned renewing;             /* of them calls of renewals, on whichever link */
@@ -54,44 +54,44 @@ struct node {
 };
 
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */
-void node_learn(struct node *n, int64_t sent_us, int64_t time_us);
+void shard_learn(struct shard *n, int64_t sent_us, int64_t time_us);
 
 /* The link is closing with this in flight. */
-void node_forget(link_reply_fn *fn, void *arg);
+void shard_forget(link_reply_fn *fn, void *arg);
 
-void node_route_init(struct node *n);
-unsigned node_home_of(const struct node *n, struct slice key);
+void shard_route_init(struct shard *n);
+unsigned shard_home_of(const struct shard *n, struct slice key);
 
 /* Which link a renewal leaves by. It may not be up. */
-unsigned node_renew_link(const struct node *n, unsigned home);
+unsigned shard_renew_link(const struct shard *n, unsigned home);
 
 /* The link is gone: its names go by others that are up. False: none left, for there is none. */
-bool node_route_leave(struct node *n, unsigned link);
+bool shard_route_leave(struct shard *n, unsigned link);
 
 /* The names of that home go by another link, and may go home when nothing is in flight on that one any more. */
-bool node_may_return(const struct node *n, unsigned home);
+bool shard_may_return(const struct shard *n, unsigned home);
 
 /* ... there are such names on that link. */
-bool node_is_fenced(const struct node *n, unsigned link);
+bool shard_is_fenced(const struct shard *n, unsigned link);
 
 /* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
-void node_move_gathered(struct node *n, unsigned link);
+void shard_move_gathered(struct shard *n, unsigned link);
 
 /* Nothing that has gathered is ever told of. */
-void node_drop_gathered(struct node *n);
+void shard_drop_gathered(struct shard *n);
 
-/* Whether the operation must not share a call with others: node_denied.c. */
-bool node_goes_alone(struct node *n, const struct core_op *op, enum call_verb verb);
+/* Whether the operation must not share a call with others: shard_denied.c. */
+bool shard_goes_alone(struct shard *n, const struct core_op *op, enum call_verb verb);
 
 /* Redis has run the call. */
-void node_accepted(struct node *n, const struct call *c);
+void shard_accepted(struct shard *n, const struct call *c);
 
 /* Its ACL has refused the call as a whole. True: the names go again, each alone. */
-bool node_denied(struct node *n, const struct call *c);
+bool shard_denied(struct shard *n, const struct call *c);
 
 /* Its ACL has ended the script in the middle, at a key that the script made: each name may have run. */
-void node_denied_inside(struct node *n, struct call *c);
+void shard_denied_inside(struct shard *n, struct call *c);
 
-void node_log_refusal(const struct node *n, const struct call *c, struct slice error);
+void shard_log_refusal(const struct shard *n, const struct call *c, struct slice error);
 
 #endif
