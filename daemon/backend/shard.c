@@ -21,64 +21,64 @@
 #include "daemon/base/clock.h"
 
 static struct redis_link *
-sub_link(const struct shard *n)
+sub_link(const struct shard *sh)
 {
-    return n->link[n->lock_links + 1];
+    return sh->link[sh->lock_links + 1];
 }
 
 /* For what needs no order: the first one, or whichever is up. */
 static struct redis_link *
-any_link(const struct shard *n)
+any_link(const struct shard *sh)
 {
     unsigned i = 0;
 
-    while (i < n->lock_links && !link_up(n->link[i])) {
+    while (i < sh->lock_links && !link_up(sh->link[i])) {
         i++;
     }
-    return n->link[link_up(n->link[i]) ? i : 0];
+    return sh->link[link_up(sh->link[i]) ? i : 0];
 }
 
 void
-shard_say(struct shard *n, struct slice what)
+shard_say(struct shard *sh, struct slice what)
 {
-    say_send(&n->say, any_link(n), what);
+    say_send(&sh->say, any_link(sh), what);
 }
 
 void
-shard_waiter_poll(struct shard *n, const struct core_waiter_poll *p)
+shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p)
 {
-    waiter_poll_send(&n->waiter_poll, any_link(n), p);
+    waiter_poll_send(&sh->waiter_poll, any_link(sh), p);
 }
 
 bool
-shard_look(struct shard *n, uint64_t id, struct slice key)
+shard_look(struct shard *sh, uint64_t id, struct slice key)
 {
-    struct inspect *q = inspect_new(n->env, id);
+    struct inspect *q = inspect_new(sh->env, id);
 
-    if (q != NULL && !inspect_send(q, any_link(n), key)) {
-        deferred_look(&n->down, q);
+    if (q != NULL && !inspect_send(q, any_link(sh), key)) {
+        deferred_look(&sh->down, q);
     }
     return q != NULL;
 }
 
 void
-shard_configure(struct shard *n, int64_t grace_us)
+shard_configure(struct shard *sh, int64_t grace_us)
 {
-    if (grace_us > n->membership.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
-        n->membership.epoch.grace_us = grace_us;
+    if (grace_us > sh->membership.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
+        sh->membership.epoch.grace_us = grace_us;
     }
 }
 
 void
-shard_reclaimed(struct shard *n, uint64_t epoch)
+shard_reclaimed(struct shard *sh, uint64_t epoch)
 {
-    membership_reclaimed(&n->membership, epoch);
+    membership_reclaimed(&sh->membership, epoch);
 }
 
 void
-shard_leave(struct shard *n)
+shard_leave(struct shard *sh)
 {
-    membership_leave(&n->membership);
+    membership_leave(&sh->membership);
 }
 
 /* ---- greeting ---- */
@@ -86,31 +86,31 @@ shard_leave(struct shard *n)
 static void
 on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct shard *n = arg;
+    struct shard *sh = arg;
 
     if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 && r->item[0]->type == REPLY_TEXT &&
         r->item[1]->type == REPLY_TEXT) {
         int64_t s = strtoll(r->item[0]->text.p, NULL, 10), us = strtoll(r->item[1]->text.p, NULL, 10);
 
-        shard_learn(n, sent_us, s * US_PER_S + us);
+        shard_learn(sh, sent_us, s * US_PER_S + us);
     }
 }
 
 static void
 on_hello(void *ctx, struct redis_link *l)
 {
-    struct shard *n = ctx;
+    struct shard *sh = ctx;
     struct slice word = SLICE_LIT("TIME");
 
-    if (l == sub_link(n)) {
-        watches_hello(n->watches);
+    if (l == sub_link(sh)) {
+        watches_hello(sh->watches);
         return;
     }
-    (void)link_send(l, 1, &word, on_time, n);
-    membership_hello(&n->membership, l);
-    server_info_ask(&n->hello, l);
-    rights_ask(&n->rights, l);
-    n->waiter_poll.refused = n->waiter_poll.refused && l != n->link[0]; /* its rights may be others now */
+    (void)link_send(l, 1, &word, on_time, sh);
+    membership_hello(&sh->membership, l);
+    server_info_ask(&sh->hello, l);
+    rights_ask(&sh->rights, l);
+    sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may be others now */
 }
 
 /* Who came while we did not listen has woken nobody here. */
@@ -121,11 +121,11 @@ on_listening(void *ctx)
 }
 
 static unsigned
-index_of(const struct shard *n, const struct redis_link *l)
+index_of(const struct shard *sh, const struct redis_link *l)
 {
     unsigned i = 0;
 
-    while (n->link[i] != l) {
+    while (sh->link[i] != l) {
         i++;
     }
     return i;
@@ -133,23 +133,23 @@ index_of(const struct shard *n, const struct redis_link *l)
 
 /* What the link is for. */
 static const char *
-job_of(const struct shard *n, unsigned i)
+job_of(const struct shard *sh, unsigned i)
 {
-    return i < n->lock_links ? "locks" : i == n->lock_links ? "renewals" : "subscriptions";
+    return i < sh->lock_links ? "locks" : i == sh->lock_links ? "renewals" : "subscriptions";
 }
 
 /* True: this reason was not logged since all links were up. */
 static bool
-is_new_cause(struct shard *n, const char *reason)
+is_new_cause(struct shard *sh, const char *reason)
 {
-    uint32_t cause = hash_name(&n->env->secret, reason, strlen(reason)) | 1;
+    uint32_t cause = hash_name(&sh->env->secret, reason, strlen(reason)) | 1;
 
     for (unsigned i = 0; i < CAUSES_MAX; i++) {
-        if (n->cause[i] == cause) {
+        if (sh->cause[i] == cause) {
             return false;
         }
-        if (n->cause[i] == 0) {
-            n->cause[i] = cause;
+        if (sh->cause[i] == 0) {
+            sh->cause[i] = cause;
             return true;
         }
     }
@@ -158,63 +158,63 @@ is_new_cause(struct shard *n, const char *reason)
 
 /* One link of several: the others may hide that it is away. Each cause is said once, and that it is over. */
 static void
-log_link(struct shard *n, const struct redis_link *l, bool link_is_up, bool said)
+log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
 {
-    unsigned i = index_of(n, l), all = 0;
-    bool logged = (n->link_logged & (1u << i)) != 0;
-    const char *what = job_of(n, i);
+    unsigned i = index_of(sh, l), all = 0;
+    bool logged = (sh->link_logged & (1u << i)) != 0;
+    const char *what = job_of(sh, i);
 
-    if (!link_is_up && is_new_cause(n, link_last_error(l)) && !said) {
-        n->link_logged |= 1u << i;
-        log_event(n->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(n->address->shown), "link",
+    if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !said) {
+        sh->link_logged |= 1u << i;
+        log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(sh->address->shown), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
     } else if (link_is_up && logged) {
-        n->link_logged &= ~(1u << i);
-        log_event(n->env->log, LOG_INFO, "redis", "link up", "address", LOG_S(n->address->shown), "link",
+        sh->link_logged &= ~(1u << i);
+        log_event(sh->env->log, LOG_INFO, "redis", "link up", "address", LOG_S(sh->address->shown), "link",
                   LOG_S(what), NULL);
     }
-    while (all < n->links_n && link_up(n->link[all])) {
+    while (all < sh->links_n && link_up(sh->link[all])) {
         all++;
     }
-    if (all == n->links_n) {
-        memset(n->cause, 0, sizeof(n->cause));
+    if (all == sh->links_n) {
+        memset(sh->cause, 0, sizeof(sh->cause));
     }
 }
 
 static void
 on_state(void *ctx, struct redis_link *l, bool link_is_up)
 {
-    struct shard *n = ctx;
+    struct shard *sh = ctx;
     bool up = false; /* any of them serves every name: shard_route.c */
 
-    if (l == sub_link(n) || l == n->link[0]) {
-        watches_link(n->watches, l, link_is_up);
+    if (l == sub_link(sh) || l == sh->link[0]) {
+        watches_link(sh->watches, l, link_is_up);
     }
-    n->listens = n->listens && (link_is_up || l != sub_link(n));
-    if (!n->listens && link_up(sub_link(n)) && n->membership.epoch.number != 0) { /* not sooner: see presence.lua */
-        n->listens = true;
-        say_listen(&n->say, sub_link(n), on_listening, n);
+    sh->listens = sh->listens && (link_is_up || l != sub_link(sh));
+    if (!sh->listens && link_up(sub_link(sh)) && sh->membership.epoch.number != 0) { /* not sooner: see presence.lua */
+        sh->listens = true;
+        say_listen(&sh->say, sub_link(sh), on_listening, sh);
     }
-    if (l == sub_link(n)) {
-        log_link(n, l, link_is_up, false);
+    if (l == sub_link(sh)) {
+        log_link(sh, l, link_is_up, false);
         return;
     }
     if (!link_is_up) {
-        shard_move_gathered(n, index_of(n, l));
+        shard_move_gathered(sh, index_of(sh, l));
     }
-    for (unsigned i = 0; i <= n->lock_links; i++) {
-        up = up || link_up(n->link[i]);
+    for (unsigned i = 0; i <= sh->lock_links; i++) {
+        up = up || link_up(sh->link[i]);
     }
-    log_link(n, l, link_is_up, up != n->up || (!up && !n->told));
-    if (up != n->up) {
-        n->up = up;
-        n->told = true;
-        log_event(n->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
-                  LOG_S(n->address->shown), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
-        n->env->state(n->env->ctx, up);
-    } else if (!up && !link_is_up && !n->told) {
-        n->told = true; /* once; INFO redis has the latest reason */
-        log_event(n->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(n->address->shown), "reason",
+    log_link(sh, l, link_is_up, up != sh->up || (!up && !sh->told));
+    if (up != sh->up) {
+        sh->up = up;
+        sh->told = true;
+        log_event(sh->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
+                  LOG_S(sh->address->shown), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
+        sh->env->state(sh->env->ctx, up);
+    } else if (!up && !link_is_up && !sh->told) {
+        sh->told = true; /* once; INFO redis has the latest reason */
+        log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(sh->address->shown), "reason",
                   LOG_S(link_last_error(l)), NULL);
     }
 }
@@ -222,12 +222,12 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
 static void
 on_message(void *ctx, struct slice channel, const struct reply *what)
 {
-    struct shard *n = ctx;
+    struct shard *sh = ctx;
 
-    if (!say_heard(&n->say, channel, what)) {
-        watches_heard(n->watches, channel, what);
+    if (!say_heard(&sh->say, channel, what)) {
+        watches_heard(sh->watches, channel, what);
     } else if (what->type == REPLY_TEXT && what->text.n == 0) {
-        membership_dirty(&n->membership); /* somebody has come, or has met a Redis that knows nothing */
+        membership_dirty(&sh->membership); /* somebody has come, or has met a Redis that knows nothing */
     }
 }
 
@@ -246,106 +246,106 @@ resolver(const struct link_address *a, struct event_base *base)
 struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env)
 {
-    struct shard *n = calloc(1, sizeof(*n));
+    struct shard *sh = calloc(1, sizeof(*sh));
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
     bool ok;
 
-    if (n == NULL) {
+    if (sh == NULL) {
         address_free(address);
         return NULL;
     }
-    n->address = address;
-    n->conf = conf;
-    n->env = env;
-    n->lock_links = links;
-    shard_route_init(n);
-    n->hello.env = env;
-    n->hello.shown = address->shown;
-    say_init(&n->say, env, address);
-    waiter_poll_init(&n->waiter_poll, env, address);
-    buf_init(&n->text, 0);
+    sh->address = address;
+    sh->conf = conf;
+    sh->env = env;
+    sh->lock_links = links;
+    shard_route_init(sh);
+    sh->hello.env = env;
+    sh->hello.shown = address->shown;
+    say_init(&sh->say, env, address);
+    waiter_poll_init(&sh->waiter_poll, env, address);
+    buf_init(&sh->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
-            list_init(&n->batch[i][k / KINDS][k % KINDS]);
+            list_init(&sh->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    n->dns = resolver(address, env->base);
-    ok = rights_init(&n->rights, conf, env, address);
-    ok = deferred_init(&n->down, env) && ok; /* shard_close() ends both */
-    ok = membership_init(&n->membership, conf, env, address, n->say.channel) && ok; /* shard_close() ends both */
-    ok = ok && (n->dns != NULL || !address_is_name(address));
-    for (n->links_n = 0; ok && n->links_n < links + 2; n->links_n++) {
-        struct link_owner owner = {on_hello, on_state, on_message, n};
+    sh->dns = resolver(address, env->base);
+    ok = rights_init(&sh->rights, conf, env, address);
+    ok = deferred_init(&sh->down, env) && ok; /* shard_close() ends both */
+    ok = membership_init(&sh->membership, conf, env, address, sh->say.channel) && ok; /* shard_close() ends both */
+    ok = ok && (sh->dns != NULL || !address_is_name(address));
+    for (sh->links_n = 0; ok && sh->links_n < links + 2; sh->links_n++) {
+        struct link_owner owner = {on_hello, on_state, on_message, sh};
 
-        n->link[n->links_n] = link_open(address, conf, env, n->dns, n->links_n == links + 1, owner);
-        ok = n->link[n->links_n] != NULL;
-        if (ok && n->links_n <= links) {
-            membership_add(&n->membership, n->link[n->links_n]);
+        sh->link[sh->links_n] = link_open(address, conf, env, sh->dns, sh->links_n == links + 1, owner);
+        ok = sh->link[sh->links_n] != NULL;
+        if (ok && sh->links_n <= links) {
+            membership_add(&sh->membership, sh->link[sh->links_n]);
         }
     }
     /* No link says anything before we return. */
-    n->watches = ok ? watches_new(env, address, sub_link(n), n->link[0]) : NULL;
-    if (n->watches == NULL) {
-        shard_close(&n);
+    sh->watches = ok ? watches_new(env, address, sub_link(sh), sh->link[0]) : NULL;
+    if (sh->watches == NULL) {
+        shard_close(&sh);
     }
-    return n;
+    return sh;
 }
 
 void
-shard_close(struct shard **np)
+shard_close(struct shard **shp)
 {
-    struct shard *n = *np;
+    struct shard *sh = *shp;
 
-    if (n == NULL) {
+    if (sh == NULL) {
         return;
     }
-    shard_drop_gathered(n);
+    shard_drop_gathered(sh);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
-        link_close(&n->link[i], shard_forget);
+        link_close(&sh->link[i], shard_forget);
     }
-    deferred_fini(&n->down);
-    if (n->dns != NULL) {
-        evdns_base_free(n->dns, 1);
+    deferred_fini(&sh->down);
+    if (sh->dns != NULL) {
+        evdns_base_free(sh->dns, 1);
     }
-    membership_fini(&n->membership);
-    watches_free(&n->watches);
-    waiter_poll_fini(&n->waiter_poll);
-    rights_fini(&n->rights);
-    denied_fini(&n->denied);
-    buf_fini(&n->text);
-    address_free(n->address);
-    free(n);
-    *np = NULL;
+    membership_fini(&sh->membership);
+    watches_free(&sh->watches);
+    waiter_poll_fini(&sh->waiter_poll);
+    rights_fini(&sh->rights);
+    denied_fini(&sh->denied);
+    buf_fini(&sh->text);
+    address_free(sh->address);
+    free(sh);
+    *shp = NULL;
 }
 
 bool
-shard_idle(const struct shard *n)
+shard_idle(const struct shard *sh)
 {
-    return n->batched == 0 && n->flying == 0 && deferred_idle(&n->down) && !membership_busy(&n->membership);
+    return sh->batched == 0 && sh->flying == 0 && deferred_idle(&sh->down) && !membership_busy(&sh->membership);
 }
 
 void
-shard_status(const struct shard *n, struct backend_status *out)
+shard_status(const struct shard *sh, struct backend_status *out)
 {
     *out = (struct backend_status){
-        .up = n->up, .links = n->links_n, .queued = n->batched, .watched = watches_count(n->watches)};
-    snprintf(out->address, sizeof(out->address), "%s", n->address->shown);
-    server_info_status(&n->hello, out);
-    out->offset_us = offset_guess(&n->offset);
-    out->rtt_us = link_rtt_us(n->link[0]);
-    out->epoch = n->membership.epoch.number;
-    out->grace = n->membership.epoch.until_ms != 0;
-    out->daemons = n->membership.epoch.peers_n;
-    for (unsigned i = 0; i < n->links_n; i++) {
-        out->links_up += link_up(n->link[i]);
-        out->in_flight += link_in_flight(n->link[i]);
+        .up = sh->up, .links = sh->links_n, .queued = sh->batched, .watched = watches_count(sh->watches)};
+    snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
+    server_info_status(&sh->hello, out);
+    out->offset_us = offset_guess(&sh->offset);
+    out->rtt_us = link_rtt_us(sh->link[0]);
+    out->epoch = sh->membership.epoch.number;
+    out->grace = sh->membership.epoch.until_ms != 0;
+    out->daemons = sh->membership.epoch.peers_n;
+    for (unsigned i = 0; i < sh->links_n; i++) {
+        out->links_up += link_up(sh->link[i]);
+        out->in_flight += link_in_flight(sh->link[i]);
         if (out->last_error[0] == '\0') {
-            snprintf(out->last_error, sizeof(out->last_error), "%s", link_last_error(n->link[i]));
+            snprintf(out->last_error, sizeof(out->last_error), "%s", link_last_error(sh->link[i]));
         }
-        if (!link_up(n->link[i]) && strstr(out->links_away, job_of(n, i)) == NULL) {
+        if (!link_up(sh->link[i]) && strstr(out->links_away, job_of(sh, i)) == NULL) {
             size_t at = strlen(out->links_away);
 
-            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(n, i));
+            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(sh, i));
         }
     }
 }

@@ -47,7 +47,7 @@ enum {
 /* ---- outcomes ---- */
 
 static void
-post_done(struct shard *n, const struct core_op *op, struct core_done *done)
+post_done(struct shard *sh, const struct core_op *op, struct core_done *done)
 {
     struct core_event ev; /* of its union there is what the type says */
 
@@ -55,46 +55,46 @@ post_done(struct shard *n, const struct core_op *op, struct core_done *done)
     done->claim = op->claim;
     done->op = op->op;
     ev.done = *done;
-    n->env->post(n->env->ctx, &ev);
+    sh->env->post(sh->env->ctx, &ev);
 }
 
 static void
 call_free(void *arg)
 {
     struct call *c = arg;
-    const struct shard *n = c->shard;
+    const struct shard *sh = c->shard;
 
     while (!list_empty(&c->items)) {
-        item_free(n->env->freelist, container_of(c->items.next, struct item, node));
+        item_free(sh->env->freelist, container_of(c->items.next, struct item, node));
     }
-    freelist_give(n->env->freelist, c, sizeof(*c));
+    freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 /* It is not in flight any more. */
 static void
-call_unlink(struct shard *n, const struct call *c)
+call_unlink(struct shard *sh, const struct call *c)
 {
-    n->flying -= c->n;
-    n->calls[c->link]--;
-    n->renewing -= c->verb == VERB_RENEW;
+    sh->flying -= c->n;
+    sh->calls[c->link]--;
+    sh->renewing -= c->verb == VERB_RENEW;
 }
 
 /* It is, from now on. */
 static void
-take_off(struct shard *n, const struct call *c)
+take_off(struct shard *sh, const struct call *c)
 {
-    n->flying += c->n;
-    n->calls[c->link]++;
-    n->renewing += c->verb == VERB_RENEW;
+    sh->flying += c->n;
+    sh->calls[c->link]++;
+    sh->renewing += c->verb == VERB_RENEW;
 }
 
 /* The same outcome for every name of the call; the call is gone then. */
 static void
-finish_all(struct shard *n, struct call *c, enum core_outcome outcome, int64_t sent_us)
+finish_all(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us)
 {
-    int64_t guard_us = c->guard_us + c->slack_us + (n->back_us - c->back_us) + JUMP_US;
+    int64_t guard_us = c->guard_us + c->slack_us + (sh->back_us - c->back_us) + JUMP_US;
 
-    call_unlink(n, c);
+    call_unlink(sh, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.outcome = outcome,
@@ -103,27 +103,27 @@ finish_all(struct shard *n, struct call *c, enum core_outcome outcome, int64_t s
                                  .pttl_us = -1,
                                  .denied = c->denied};
 
-        post_done(n, &it->op, &done);
-        item_free(n->env->freelist, it);
+        post_done(sh, &it->op, &done);
+        item_free(sh->env->freelist, it);
     }
-    freelist_give(n->env->freelist, c, sizeof(*c));
+    freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 void
-shard_learn(struct shard *n, int64_t sent_us, int64_t time_us)
+shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
 {
-    int64_t jump_us = offset_learn(&n->offset, sent_us, clock_now_us(), time_us);
+    int64_t jump_us = offset_learn(&sh->offset, sent_us, clock_now_us(), time_us);
 
-    n->back_us -= jump_us < 0 ? jump_us : 0;
-    if (n->back_us - n->back_told_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
-        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_CLOCK_BACK,
-                                                       .back_us = n->back_us - n->back_told_us});
-        n->back_told_us = n->back_us;
+    sh->back_us -= jump_us < 0 ? jump_us : 0;
+    if (sh->back_us - sh->back_told_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
+        sh->env->post(sh->env->ctx, &(struct core_event){.type = CORE_CLOCK_BACK,
+                                                       .back_us = sh->back_us - sh->back_told_us});
+        sh->back_told_us = sh->back_us;
     }
     if (jump_us > JUMP_US || jump_us < -JUMP_US) {
-        log_event(n->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(n->address->shown), "by_ms",
+        log_event(sh->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(sh->address->shown), "by_ms",
                   LOG_N(jump_us / US_PER_MS), NULL);
-        n->env->post(n->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
+        sh->env->post(sh->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
     }
 }
 
@@ -131,80 +131,80 @@ static void on_call(void *arg, enum link_result result, const struct reply *r, i
 
 /* Sends the call; false: the link takes nothing, or I6, and nothing was sent. */
 static bool
-call_send(struct shard *n, struct call *c)
+call_send(struct shard *sh, struct call *c)
 {
     int64_t now_us = clock_now_us();
     struct slice word[LINK_WORDS_MAX];
-    struct call_sender sender = {.sha = n->hello.sha[c->verb][c->kind],
-                               .uuid = n->env->uuid,
-                               .secret = &n->env->secret,
-                               .offset_us = offset_guess(&n->offset)};
+    struct call_sender sender = {.sha = sh->hello.sha[c->verb][c->kind],
+                               .uuid = sh->env->uuid,
+                               .secret = &sh->env->secret,
+                               .offset_us = offset_guess(&sh->offset)};
     int words;
 
-    c->epoch = n->membership.epoch.number;
-    sender.epoch = slice_of(c->reclaim ? n->membership.epoch.now : n->membership.epoch.open);
+    c->epoch = sh->membership.epoch.number;
+    sender.epoch = slice_of(c->reclaim ? sh->membership.epoch.now : sh->membership.epoch.open);
     c->whole = c->whole || sender.sha[0] == '\0';
-    c->guard_us = now_us + n->conf->timeout_us;
-    c->slack_us = offset_error(&n->offset, now_us) + US_PER_MS;
-    c->back_us = n->back_us;
+    c->guard_us = now_us + sh->conf->timeout_us;
+    c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
+    c->back_us = sh->back_us;
     if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
         c->guard_us = 0;
     }
-    buf_clear(&n->text, SIZE_MAX);
-    words = call_words(c, &sender, &n->text, word);
-    return !n->text.failed && membership_fresh(&n->membership, now_us) &&
-           link_send(n->link[c->link], words, word, on_call, c);
+    buf_clear(&sh->text, SIZE_MAX);
+    words = call_words(c, &sender, &sh->text, word);
+    return !sh->text.failed && membership_fresh(&sh->membership, now_us) &&
+           link_send(sh->link[c->link], words, word, on_call, c);
 }
 
 static void
-answered(struct shard *n, struct call *c, const struct reply *r, int64_t sent_us)
+answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_us)
 {
     struct call_ticket at = {0};
     int64_t time_us;
 
     if (!call_answer_ok(c, r, &time_us)) {
-        n->env->metrics->redis_protocol_errors++;
-        link_fail(n->link[c->link], "an answer of an unexpected shape");
-        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        sh->env->metrics->redis_protocol_errors++;
+        link_fail(sh->link[c->link], "an answer of an unexpected shape");
+        finish_all(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
-    shard_learn(n, sent_us, time_us);
-    shard_accepted(n, c);
-    if (c->epoch != n->membership.epoch.number) { /* said of data that Redis may not have any more */
-        finish_all(n, c, CORE_UNKNOWN, sent_us);
+    shard_learn(sh, sent_us, time_us);
+    shard_accepted(sh, c);
+    if (c->epoch != sh->membership.epoch.number) { /* said of data that Redis may not have any more */
+        finish_all(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (call_is_stale(r) && !c->again) { /* in time, and yet past the guard: our offset was wrong; now it is right */
         c->again = true;
-        if (call_send(n, c)) {
+        if (call_send(sh, c)) {
             return;
         }
     }
-    call_unlink(n, c);
+    call_unlink(sh, c);
     while (!list_empty(&c->items)) {
         struct item *it = container_of(c->items.next, struct item, node);
         struct core_done done = {.sent_us = sent_us, .guard_us = c->guard_us, .pttl_us = -1};
 
         call_outcome(c, r, &at, &done);
         if (done.outcome == CORE_GRACE) {
-            membership_ask(&n->membership, n->link[c->link]);
+            membership_ask(&sh->membership, sh->link[c->link]);
         }
         /* It may give all that were set aside behind it. */
-        membership_token(&n->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
-        post_done(n, &it->op, &done);
-        item_free(n->env->freelist, it);
+        membership_token(&sh->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
+        post_done(sh, &it->op, &done);
+        item_free(sh->env->freelist, it);
     }
-    freelist_give(n->env->freelist, c, sizeof(*c));
+    freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 /* One item of a call that Redis has refused for another's key, or for its own: alone it says which. */
 static void
-send_alone(struct shard *n, const struct call *from, struct item *it)
+send_alone(struct shard *sh, const struct call *from, struct item *it)
 {
-    struct call *c = freelist_take(n->env->freelist, sizeof(*c));
+    struct call *c = freelist_take(sh->env->freelist, sizeof(*c));
 
     if (c == NULL) {
-        deferred_item(&n->down, it);
+        deferred_item(&sh->down, it);
         return;
     }
     *c = *from;
@@ -213,153 +213,153 @@ send_alone(struct shard *n, const struct call *from, struct item *it)
     list_init(&c->items);
     list_remove(&it->node);
     list_push_back(&c->items, &it->node);
-    if (call_send(n, c)) {
-        take_off(n, c);
+    if (call_send(sh, c)) {
+        take_off(sh, c);
     } else {
-        deferred_item(&n->down, it);
-        freelist_give(n->env->freelist, c, sizeof(*c));
+        deferred_item(&sh->down, it);
+        freelist_give(sh->env->freelist, c, sizeof(*c));
     }
 }
 
 /* It has not run. One key spoils only itself: the names go again, each alone, or the core asks for them again. */
 static void
-denied(struct shard *n, struct call *c, int64_t sent_us)
+denied(struct shard *sh, struct call *c, int64_t sent_us)
 {
-    struct redis_link *l = n->link[c->link];
+    struct redis_link *l = sh->link[c->link];
 
-    if (!shard_denied(n, c)) {
-        finish_all(n, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
+    if (!shard_denied(sh, c)) {
+        finish_all(sh, c, c->n == 1 ? CORE_DENIED : CORE_DOWN, sent_us);
         return;
     }
-    call_unlink(n, c);
+    call_unlink(sh, c);
     link_cork(l);
     while (!list_empty(&c->items)) {
-        send_alone(n, c, container_of(c->items.next, struct item, node));
+        send_alone(sh, c, container_of(c->items.next, struct item, node));
     }
     link_uncork(l);
-    freelist_give(n->env->freelist, c, sizeof(*c));
+    freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 static void
 on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
     struct call *c = arg;
-    struct shard *n = c->shard;
+    struct shard *sh = c->shard;
     enum core_outcome outcome;
     bool drop;
 
     if (result == LINK_UNKNOWN) {
-        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        finish_all(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will, if that is still wanted */
         c->whole = true;
         if (c->reclaim) { /* what it asserts may have been released behind it; next time it leaves with its text */
-            n->hello.sha[c->verb][c->kind][0] = '\0';
-            finish_all(n, c, CORE_DOWN, sent_us);
-        } else if (c->epoch != n->membership.epoch.number || !call_send(n, c)) {
-            finish_all(n, c, CORE_DOWN, sent_us);
+            sh->hello.sha[c->verb][c->kind][0] = '\0';
+            finish_all(sh, c, CORE_DOWN, sent_us);
+        } else if (c->epoch != sh->membership.epoch.number || !call_send(sh, c)) {
+            finish_all(sh, c, CORE_DOWN, sent_us);
         }
         return;
     }
     if (r->type != REPLY_ERROR) {
-        answered(n, c, r, sent_us);
+        answered(sh, c, r, sent_us);
         return;
     }
     outcome = call_error(r->text, &drop);
-    shard_log_refusal(n, c, r->text);
+    shard_log_refusal(sh, c, r->text);
     if (call_is_denied(r)) {
-        denied(n, c, sent_us);
+        denied(sh, c, sent_us);
         return;
     }
     if (call_is_denied_inside(r)) {
-        shard_denied_inside(n, c);
-        finish_all(n, c, CORE_UNKNOWN, sent_us);
+        shard_denied_inside(sh, c);
+        finish_all(sh, c, CORE_UNKNOWN, sent_us);
         return;
     }
     if (drop) {
-        link_fail(n->link[c->link], r->text.p);
+        link_fail(sh->link[c->link], r->text.p);
     }
-    finish_all(n, c, outcome, sent_us);
+    finish_all(sh, c, outcome, sent_us);
 }
 
 /* ---- what is asked of it ---- */
 
 /* In strict mode nothing is taken in a Redis that could lose it. */
 static bool
-may_perform(struct shard *n, struct redis_link *l, enum call_verb verb)
+may_perform(struct shard *sh, struct redis_link *l, enum call_verb verb)
 {
-    return verb != VERB_ACQUIRE || !n->conf->strict || server_info_may_grant(&n->hello, l);
+    return verb != VERB_ACQUIRE || !sh->conf->strict || server_info_may_grant(&sh->hello, l);
 }
 
-static void gather_again(struct shard *n, unsigned link);
+static void gather_again(struct shard *sh, unsigned link);
 
 /* By which link the item leaves. What had gathered for one that is gone, before it, leaves by others, too. */
 static unsigned
-link_of(struct shard *n, const struct item *it)
+link_of(struct shard *sh, const struct item *it)
 {
-    unsigned link = n->at[it->home];
+    unsigned link = sh->at[it->home];
 
     if (it->verb == VERB_RENEW) {
-        return shard_renew_link(n, it->home);
+        return shard_renew_link(sh, it->home);
     }
-    if (link_gone(n->link[link]) && shard_route_leave(n, link)) {
-        gather_again(n, link);
+    if (link_gone(sh->link[link]) && shard_route_leave(sh, link)) {
+        gather_again(sh, link);
     }
-    return n->at[it->home];
+    return sh->at[it->home];
 }
 
 /* Takes the item, from wherever it stands, to what leaves by its link; where none is up, it is DOWN. */
 static void
-gather(struct shard *n, struct item *it)
+gather(struct shard *sh, struct item *it)
 {
     const struct core_op *op = &it->op;
-    unsigned link = link_of(n, it);
+    unsigned link = link_of(sh, it);
     int b = op->reclaim ? BATCH_RECLAIM : BATCH_VERB + (int)it->verb;
     struct list *batch;
 
-    if (!link_up(n->link[link]) || !may_perform(n, n->link[link], it->verb)) {
-        deferred_item(&n->down, it);
+    if (!link_up(sh->link[link]) || !may_perform(sh, sh->link[link], it->verb)) {
+        deferred_item(&sh->down, it);
         return;
     }
-    it->alone = shard_goes_alone(n, op, it->verb);
-    batch = &n->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
+    it->alone = shard_goes_alone(sh, op, it->verb);
+    batch = &sh->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
     list_remove(&it->node);
     if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
         list_push_front(batch, &it->node);
     } else {
         list_push_back(batch, &it->node);
     }
-    n->batched++;
-    n->gathered[link]++;
+    sh->batched++;
+    sh->gathered[link]++;
 }
 
 void
-shard_perform(struct shard *n, const struct core_op *op, enum core_action_type action)
+shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type action)
 {
     struct item *it;
 
     if (action == CORE_WATCH || action == CORE_UNWATCH) {
         if (action == CORE_UNWATCH) {
-            watches_remove(n->watches, op->lock);
+            watches_remove(sh->watches, op->lock);
         } else {
-            (void)watches_add(n->watches, op); /* without it, its timer wakes the lock */
+            (void)watches_add(sh->watches, op); /* without it, its timer wakes the lock */
         }
         return;
     }
-    it = item_new(n->env->freelist, op);
+    it = item_new(sh->env->freelist, op);
     if (it == NULL) {
         *op->untaken = true;
         return;
     }
     it->verb = call_verb_of(action);
-    it->epoch = n->membership.epoch.number;
-    it->home = shard_home_of(n, op->key);
-    gather(n, it);
+    it->epoch = sh->membership.epoch.number;
+    it->home = shard_home_of(sh, op->key);
+    gather(sh, it);
 }
 
 static void
-move_batch(struct shard *n, unsigned link, struct list *batch)
+move_batch(struct shard *sh, unsigned link, struct list *batch)
 {
     struct list moving;
 
@@ -369,28 +369,28 @@ move_batch(struct shard *n, unsigned link, struct list *batch)
 
         list_remove(node);
         list_push_back(&moving, node);
-        n->batched--;
-        n->gathered[link]--;
+        sh->batched--;
+        sh->gathered[link]--;
     }
     while (!list_empty(&moving)) {
-        gather(n, container_of(moving.next, struct item, node));
+        gather(sh, container_of(moving.next, struct item, node));
     }
 }
 
 /* What has gathered for the link goes, in its order, to the batches of the links that are current now. */
 static void
-gather_again(struct shard *n, unsigned link)
+gather_again(struct shard *sh, unsigned link)
 {
-    for (int k = 0; k < BATCHES * KINDS && n->gathered[link] > 0; k++) {
-        move_batch(n, link, &n->batch[link][k / KINDS][k % KINDS]);
+    for (int k = 0; k < BATCHES * KINDS && sh->gathered[link] > 0; k++) {
+        move_batch(sh, link, &sh->batch[link][k / KINDS][k % KINDS]);
     }
 }
 
 void
-shard_move_gathered(struct shard *n, unsigned link)
+shard_move_gathered(struct shard *sh, unsigned link)
 {
-    (void)shard_route_leave(n, link);
-    gather_again(n, link);
+    (void)shard_route_leave(sh, link);
+    gather_again(sh, link);
 }
 
 /* A call with this operation in it, and others that go under the same terms. */
@@ -413,18 +413,18 @@ call_of(struct list *node)
 
 /* At most so many names of the batch as one call; what cannot be sent is DOWN. */
 static void
-flush_call(struct shard *n, struct list *batch, unsigned link, size_t max)
+flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 {
-    struct call *c = freelist_take(n->env->freelist, sizeof(*c)); /* all is set below */
+    struct call *c = freelist_take(sh->env->freelist, sizeof(*c)); /* all is set below */
 
     if (c == NULL) {
-        for (; !list_empty(batch); n->batched--, n->gathered[link]--) {
-            deferred_item(&n->down, container_of(batch->next, struct item, node));
+        for (; !list_empty(batch); sh->batched--, sh->gathered[link]--) {
+            deferred_item(&sh->down, container_of(batch->next, struct item, node));
         }
         return;
     }
     *c = call_of(batch->next);
-    c->shard = n;
+    c->shard = sh;
     c->link = link;
     list_init(&c->items);
     while (!list_empty(batch) && c->n < (c->alone ? 1 : max)) {
@@ -438,17 +438,17 @@ flush_call(struct shard *n, struct list *batch, unsigned link, size_t max)
         list_remove(node);
         list_push_back(&c->items, node);
         c->n++;
-        n->batched--;
-        n->gathered[link]--;
+        sh->batched--;
+        sh->gathered[link]--;
     }
-    if (call_send(n, c)) {
-        take_off(n, c);
+    if (call_send(sh, c)) {
+        take_off(sh, c);
         return;
     }
     while (!list_empty(&c->items)) {
-        deferred_item(&n->down, container_of(c->items.next, struct item, node));
+        deferred_item(&sh->down, container_of(c->items.next, struct item, node));
     }
-    freelist_give(n->env->freelist, c, sizeof(*c));
+    freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
 /*
@@ -458,36 +458,36 @@ flush_call(struct shard *n, struct list *batch, unsigned link, size_t max)
  * the calls before it, and the more are sent the longer it takes.
  */
 static bool
-may_renew(const struct shard *n)
+may_renew(const struct shard *sh)
 {
-    int64_t calls = RENEW_NEAR + offset_way_us(&n->offset) / RENEW_CALL_US;
+    int64_t calls = RENEW_NEAR + offset_way_us(&sh->offset) / RENEW_CALL_US;
 
-    return n->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+    return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
 }
 
 /* All that has gathered for the link; I4. */
 static void
-flush_link(struct shard *n, unsigned link)
+flush_link(struct shard *sh, unsigned link)
 {
-    size_t max = n->conf->batch_max > BATCH_MAX ? BATCH_MAX : n->conf->batch_max;
+    size_t max = sh->conf->batch_max > BATCH_MAX ? BATCH_MAX : sh->conf->batch_max;
 
     for (int b = 0; b < BATCHES; b++) {
         bool renews = b == BATCH_VERB + VERB_RENEW;
 
         for (unsigned i = 0; i < KINDS; i++) {
-            unsigned kind = (i + (renews ? n->renewed : 0)) % KINDS; /* the others have their turn */
-            struct list *batch = &n->batch[link][b][kind];
+            unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* the others have their turn */
+            struct list *batch = &sh->batch[link][b][kind];
 
-            while (!list_empty(batch) && (!renews || may_renew(n))) {
+            while (!list_empty(batch) && (!renews || may_renew(sh))) {
                 struct item *it = container_of(batch->next, struct item, node);
 
-                if (it->epoch == n->membership.epoch.number) {
-                    flush_call(n, batch, link, max);
-                    n->renewed = renews ? kind + 1 : n->renewed;
+                if (it->epoch == sh->membership.epoch.number) {
+                    flush_call(sh, batch, link, max);
+                    sh->renewed = renews ? kind + 1 : sh->renewed;
                 } else {
-                    n->batched--;
-                    n->gathered[link]--;
-                    deferred_item(&n->down, it);
+                    sh->batched--;
+                    sh->gathered[link]--;
+                    deferred_item(&sh->down, it);
                 }
             }
         }
@@ -496,32 +496,33 @@ flush_link(struct shard *n, unsigned link)
 
 /* Names whose home is up again go there when nothing is in flight any more where they are: I2 of shard_route.c. */
 static void
-go_home(struct shard *n)
+go_home(struct shard *sh)
 {
-    for (unsigned home = 0; home < n->lock_links; home++) {
-        unsigned link = n->at[home];
+    for (unsigned home = 0; home < sh->lock_links; home++) {
+        unsigned link = sh->at[home];
 
-        if (n->calls[link] == 0 && shard_may_return(n, home)) {
-            n->at[home] = home;
-            gather_again(n, link);
+        if (sh->calls[link] == 0 && shard_may_return(sh, home)) {
+            sh->at[home] = home;
+            gather_again(sh, link);
         }
     }
 }
 
 void
-shard_flush(struct shard *n)
+shard_flush(struct shard *sh)
 {
-    if (n->batched > 0 && membership_pending(&n->membership)) {
+    if (sh->batched > 0 && membership_pending(&sh->membership)) {
         return;
     }
-    go_home(n);
-    for (unsigned link = 0; link <= n->lock_links && n->batched > 0; link++) {
-        bool wide = n->gathered[link] >= WIDE && !shard_is_fenced(n, link) && (link < n->lock_links || may_renew(n));
+    go_home(sh);
+    for (unsigned link = 0; link <= sh->lock_links && sh->batched > 0; link++) {
+        bool wide = sh->gathered[link] >= WIDE && !shard_is_fenced(sh, link) &&
+                    (link < sh->lock_links || may_renew(sh));
 
-        if (n->calls[link] == 0 || wide) {
-            link_cork(n->link[link]);
-            flush_link(n, link);
-            link_uncork(n->link[link]);
+        if (sh->calls[link] == 0 || wide) {
+            link_cork(sh->link[link]);
+            flush_link(sh, link);
+            link_uncork(sh->link[link]);
         }
     }
 }
@@ -539,14 +540,14 @@ shard_forget(link_reply_fn *fn, void *arg)
 }
 
 void
-shard_drop_gathered(struct shard *n)
+shard_drop_gathered(struct shard *sh)
 {
     for (unsigned i = 0; i <= LINKS_MAX; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
-            struct list *batch = &n->batch[i][k / KINDS][k % KINDS];
+            struct list *batch = &sh->batch[i][k / KINDS][k % KINDS];
 
             while (!list_empty(batch)) {
-                item_free(n->env->freelist, container_of(batch->next, struct item, node));
+                item_free(sh->env->freelist, container_of(batch->next, struct item, node));
             }
         }
     }

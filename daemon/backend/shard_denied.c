@@ -7,71 +7,71 @@
 
 /* Of its key, and of what decides which keys the script makes from that. */
 static uint64_t
-hash_of(const struct shard *n, const struct core_op *op)
+hash_of(const struct shard *sh, const struct core_op *op)
 {
-    return hash_bytes(&n->env->secret, op->key.p, op->key.n) +
+    return hash_bytes(&sh->env->secret, op->key.p, op->key.n) +
            (2 * (uint64_t)op->kind + op->shared) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static void
-note_each(struct shard *n, const struct call *c, void (*note)(struct denied *d, uint64_t hash))
+note_each(struct shard *sh, const struct call *c, void (*note)(struct denied *d, uint64_t hash))
 {
     struct list *pos, *nxt;
 
     list_for_each_safe(pos, nxt, &c->items)
     {
-        note(&n->denied, hash_of(n, &container_of(pos, struct item, node)->op));
+        note(&sh->denied, hash_of(sh, &container_of(pos, struct item, node)->op));
     }
 }
 
 bool
-shard_goes_alone(struct shard *n, const struct core_op *op, enum call_verb verb)
+shard_goes_alone(struct shard *sh, const struct core_op *op, enum call_verb verb)
 {
     bool held = verb == VERB_RENEW || verb == VERB_RELEASE || op->reentry || op->reclaim;
 
-    return denied_suspects(&n->denied) && denied_alone(&n->denied, hash_of(n, op), held, clock_now_us());
+    return denied_suspects(&sh->denied) && denied_alone(&sh->denied, hash_of(sh, op), held, clock_now_us());
 }
 
 void
-shard_accepted(struct shard *n, const struct call *c)
+shard_accepted(struct shard *sh, const struct call *c)
 {
-    if (denied_suspects(&n->denied)) {
-        note_each(n, c, denied_pass);
+    if (denied_suspects(&sh->denied)) {
+        note_each(sh, c, denied_pass);
     }
 }
 
 /* What asserts something anew (I3) does not go again by itself, but alone when it is asked for again. */
 bool
-shard_denied(struct shard *n, const struct call *c)
+shard_denied(struct shard *sh, const struct call *c)
 {
-    bool again = c->n > 1 && !c->reclaim && c->epoch == n->membership.epoch.number;
+    bool again = c->n > 1 && !c->reclaim && c->epoch == sh->membership.epoch.number;
 
-    denied_begin(&n->denied, clock_now_us());
+    denied_begin(&sh->denied, clock_now_us());
     if (!again) {
-        note_each(n, c, denied_key);
+        note_each(sh, c, denied_key);
     }
     return again;
 }
 
 /* From now on each goes alone, so that the guilty one spoils no others again; alone it is told so. */
 void
-shard_denied_inside(struct shard *n, struct call *c)
+shard_denied_inside(struct shard *sh, struct call *c)
 {
-    denied_begin(&n->denied, clock_now_us());
-    note_each(n, c, denied_inside);
+    denied_begin(&sh->denied, clock_now_us());
+    note_each(sh, c, denied_inside);
     c->denied = c->n == 1;
 }
 
 /* Which key it is, where it is known. */
 void
-shard_log_refusal(const struct shard *n, const struct call *c, struct slice error)
+shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error)
 {
     char text[TEXT_ERROR_ROOM], key[160] = "";
 
     if (c->n == 1) {
         text_print(key, sizeof(key), container_of(c->items.next, struct item, node)->op.key);
     }
-    log_event(n->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(n->address->shown), "error",
-              LOG_S(text_error(text, error, n->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
+    log_event(sh->env->log, LOG_WARN, "redis", "refused", "address", LOG_S(sh->address->shown), "error",
+              LOG_S(text_error(text, error, sh->address->user)), "names", LOG_N(c->n), c->n == 1 ? "key" : NULL,
               LOG_S(key), NULL);
 }

@@ -54,44 +54,44 @@ struct shard {
 };
 
 /* Answers of Redis bring its time: what our clock and its own tell of each other. */
-void shard_learn(struct shard *n, int64_t sent_us, int64_t time_us);
+void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 
 /* The link is closing with this in flight. */
 void shard_forget(link_reply_fn *fn, void *arg);
 
-void shard_route_init(struct shard *n);
-unsigned shard_home_of(const struct shard *n, struct slice key);
+void shard_route_init(struct shard *sh);
+unsigned shard_home_of(const struct shard *sh, struct slice key);
 
 /* Which link a renewal leaves by. It may not be up. */
-unsigned shard_renew_link(const struct shard *n, unsigned home);
+unsigned shard_renew_link(const struct shard *sh, unsigned home);
 
 /* The link is gone: its names go by others that are up. False: none left, for there is none. */
-bool shard_route_leave(struct shard *n, unsigned link);
+bool shard_route_leave(struct shard *sh, unsigned link);
 
 /* The names of that home go by another link, and may go home when nothing is in flight on that one any more. */
-bool shard_may_return(const struct shard *n, unsigned home);
+bool shard_may_return(const struct shard *sh, unsigned home);
 
 /* ... there are such names on that link. */
-bool shard_is_fenced(const struct shard *n, unsigned link);
+bool shard_is_fenced(const struct shard *sh, unsigned link);
 
 /* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
-void shard_move_gathered(struct shard *n, unsigned link);
+void shard_move_gathered(struct shard *sh, unsigned link);
 
 /* Nothing that has gathered is ever told of. */
-void shard_drop_gathered(struct shard *n);
+void shard_drop_gathered(struct shard *sh);
 
 /* Whether the operation must not share a call with others: shard_denied.c. */
-bool shard_goes_alone(struct shard *n, const struct core_op *op, enum call_verb verb);
+bool shard_goes_alone(struct shard *sh, const struct core_op *op, enum call_verb verb);
 
 /* Redis has run the call. */
-void shard_accepted(struct shard *n, const struct call *c);
+void shard_accepted(struct shard *sh, const struct call *c);
 
 /* Its ACL has refused the call as a whole. True: the names go again, each alone. */
-bool shard_denied(struct shard *n, const struct call *c);
+bool shard_denied(struct shard *sh, const struct call *c);
 
 /* Its ACL has ended the script in the middle, at a key that the script made: each name may have run. */
-void shard_denied_inside(struct shard *n, struct call *c);
+void shard_denied_inside(struct shard *sh, struct call *c);
 
-void shard_log_refusal(const struct shard *n, const struct call *c, struct slice error);
+void shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error);
 
 #endif

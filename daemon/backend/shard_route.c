@@ -16,16 +16,16 @@
 #include "daemon/backend/shard_private.h"
 
 void
-shard_route_init(struct shard *n)
+shard_route_init(struct shard *sh)
 {
-    for (unsigned i = 0; i < n->lock_links; i++) {
-        n->at[i] = i;
+    for (unsigned i = 0; i < sh->lock_links; i++) {
+        sh->at[i] = i;
     }
 }
 
 /* Who chooses names that share a home gains nothing but that they move together: no keyed hash is needed. */
 unsigned
-shard_home_of(const struct shard *n, struct slice key)
+shard_home_of(const struct shard *sh, struct slice key)
 {
     uint64_t mixed = key.n, word;
     size_t at;
@@ -37,50 +37,50 @@ shard_home_of(const struct shard *n, struct slice key)
     for (; at < key.n; at++) {
         mixed = mixed * 31 + (unsigned char)key.p[at];
     }
-    return hash_id(mixed) % n->lock_links;
+    return hash_id(mixed) % sh->lock_links;
 }
 
 /* The current link of names whose own is gone. Where none is up, their home: there they are DOWN. */
 static unsigned
-pick(const struct shard *n, unsigned home)
+pick(const struct shard *sh, unsigned home)
 {
-    for (unsigned i = 0; i < n->lock_links; i++) {
-        unsigned link = (home + i) % n->lock_links;
+    for (unsigned i = 0; i < sh->lock_links; i++) {
+        unsigned link = (home + i) % sh->lock_links;
 
-        if (link_up(n->link[link])) {
+        if (link_up(sh->link[link])) {
             return link;
         }
     }
-    return link_up(n->link[n->lock_links]) ? n->lock_links : home;
+    return link_up(sh->link[sh->lock_links]) ? sh->lock_links : home;
 }
 
 bool
-shard_route_leave(struct shard *n, unsigned link)
+shard_route_leave(struct shard *sh, unsigned link)
 {
     bool left = false;
 
-    for (unsigned home = 0; home < n->lock_links; home++) {
-        if (n->at[home] == link) {
-            n->at[home] = pick(n, home);
-            left = left || n->at[home] != link;
+    for (unsigned home = 0; home < sh->lock_links; home++) {
+        if (sh->at[home] == link) {
+            sh->at[home] = pick(sh, home);
+            left = left || sh->at[home] != link;
         }
     }
     return left;
 }
 
 bool
-shard_may_return(const struct shard *n, unsigned home)
+shard_may_return(const struct shard *sh, unsigned home)
 {
-    return n->at[home] != home && link_up(n->link[home]) && !link_owes(n->link[n->at[home]]);
+    return sh->at[home] != home && link_up(sh->link[home]) && !link_owes(sh->link[sh->at[home]]);
 }
 
 bool
-shard_is_fenced(const struct shard *n, unsigned link)
+shard_is_fenced(const struct shard *sh, unsigned link)
 {
     bool fenced = false;
 
-    for (unsigned home = 0; home < n->lock_links; home++) {
-        fenced = fenced || (n->at[home] == link && shard_may_return(n, home));
+    for (unsigned home = 0; home < sh->lock_links; home++) {
+        fenced = fenced || (sh->at[home] == link && shard_may_return(sh, home));
     }
     return fenced;
 }
@@ -98,17 +98,17 @@ answers(const struct redis_link *l)
  * no grant without a link, and each will do.
  */
 unsigned
-shard_renew_link(const struct shard *n, unsigned home)
+shard_renew_link(const struct shard *sh, unsigned home)
 {
-    if (answers(n->link[n->lock_links])) {
-        return n->lock_links;
+    if (answers(sh->link[sh->lock_links])) {
+        return sh->lock_links;
     }
-    for (unsigned i = 0; i < n->lock_links; i++) {
-        unsigned link = (home + i) % n->lock_links;
+    for (unsigned i = 0; i < sh->lock_links; i++) {
+        unsigned link = (home + i) % sh->lock_links;
 
-        if (answers(n->link[link])) {
+        if (answers(sh->link[link])) {
             return link;
         }
     }
-    return link_up(n->link[home]) && !link_up(n->link[n->lock_links]) ? home : n->lock_links;
+    return link_up(sh->link[home]) && !link_up(sh->link[sh->lock_links]) ? home : sh->lock_links;
 }
