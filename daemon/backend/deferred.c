@@ -9,13 +9,12 @@
 #include "daemon/base/clock.h"
 
 static void
-post_down(struct deferred *d, uint64_t claim, uint64_t op)
+done_down(struct deferred *d, uint64_t claim, uint64_t op)
 {
-    struct core_event ev = {.type = CORE_DONE};
-
-    ev.done = (struct core_done){
+    const struct core_done done = {
         .claim = claim, .op = op, .outcome = CORE_DOWN, .sent_us = clock_now_us(), .pttl_us = -1};
-    d->env->post(d->env->ctx, &ev);
+
+    d->events->done(d->events->ctx, &done);
 }
 
 static void
@@ -30,7 +29,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
         uint64_t claim = it->op.claim, op = it->op.op;
 
         item_free(d->env->freelist, it);
-        post_down(d, claim, op);
+        done_down(d, claim, op);
     }
     while (!list_empty(&d->members_unknown)) {
         struct inspect *q = container_of(d->members_unknown.next, struct inspect, node);
@@ -68,9 +67,9 @@ deferred_idle(const struct deferred *d)
 }
 
 bool
-deferred_init(struct deferred *d, const struct backend_env *env)
+deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events)
 {
-    *d = (struct deferred){.env = env};
+    *d = (struct deferred){.env = env, .events = events};
     list_init(&d->items);
     list_init(&d->members_unknown);
     d->ev = event_new(env->base, -1, 0, on_down, d);

@@ -7,20 +7,20 @@
 #ifndef RLOCKD_BACKEND_DEFERRED_H
 #define RLOCKD_BACKEND_DEFERRED_H
 
-#include "daemon/backend/backend.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/inspect.h"
 
 /* Embedded in its shard. */
 struct deferred {
     const struct backend_env *env;
+    const struct shard_events *events;
     struct list items;  /* item.node; owned */
     struct list members_unknown;  /* inspect.node; owned */
     struct event *ev;   /* owned: somebody is to be told */
 };
 
 /* False: out of memory. deferred_fini() is called in both cases. */
-bool deferred_init(struct deferred *d, const struct backend_env *env);
+bool deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events);
 void deferred_fini(struct deferred *d);
 
 /* Takes the item, from wherever it stands. */

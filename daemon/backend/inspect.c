@@ -45,17 +45,17 @@ on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_
         seen.holds = r->item[HOLDS]->n;
         seen.pttl_ms = r->item[PTTL]->n < 0 ? -1 : r->item[PTTL]->n;
     }
-    q->env->seen(q->env->ctx, q->id, &seen);
+    q->events->seen(q->events->ctx, q->id, &seen);
     free(q);
 }
 
 struct inspect *
-inspect_new(const struct backend_env *env, uint64_t id)
+inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id)
 {
     struct inspect *q = malloc(sizeof(*q));
 
     if (q != NULL) {
-        *q = (struct inspect){.env = env, .id = id};
+        *q = (struct inspect){.env = env, .events = events, .id = id};
         list_init(&q->node);
     }
     return q;
@@ -73,7 +73,7 @@ inspect_send(struct inspect *q, struct redis_link *l, struct slice key)
 void
 inspect_unseen(struct inspect *q)
 {
-    q->env->seen(q->env->ctx, q->id, &(struct backend_seen){.ok = false});
+    q->events->seen(q->events->ctx, q->id, &(struct backend_seen){.ok = false});
     free(q);
 }
 

@@ -4,20 +4,20 @@
 #ifndef RLOCKD_BACKEND_INSPECT_H
 #define RLOCKD_BACKEND_INSPECT_H
 
-#include "daemon/backend/backend.h"
-#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
 #include "daemon/base/list.h"
 
-/* One question; ends in one env->seen(id). */
+/* One question; ends in one events->seen(id). */
 struct inspect {
     struct list node; /* for its owner while it could not be sent */
     const struct backend_env *env;
+    const struct shard_events *events;
     uint64_t id;
     uint64_t key; /* its digest */
 };
 
 /* NULL: out of memory. */
-struct inspect *inspect_new(const struct backend_env *env, uint64_t id);
+struct inspect *inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id);
 
 /* False: could not be sent, and stays its owner's. */
 bool inspect_send(struct inspect *q, struct redis_link *l, struct slice key);

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 void
-listen_init(struct listen *in, const struct backend_env *env, void *owner)
+listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner)
 {
-    *in = (struct listen){.env = env, .owner = owner};
+    *in = (struct listen){.env = env, .events = events, .owner = owner};
     list_init(&in->due);
 }
 
@@ -125,7 +125,7 @@ listen_post(struct listen *in)
         if (!wa->watching && !wa->deaf && !wa->hint) {
             list_remove(&wa->due);
         }
-        in->env->post(in->env->ctx, &ev); /* the watch may be gone now */
+        in->events->heard(in->events->ctx, &ev); /* the watch may be gone now */
     }
 }
 

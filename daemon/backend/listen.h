@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/shard.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/list.h"
 
@@ -49,13 +49,14 @@ struct source {
 
 struct listen {
     const struct backend_env *env; /* borrowed */
+    const struct shard_events *events; /* borrowed */
     struct source *source[SOURCES];
     struct watch *watch; /* by lock */
     struct list due;
     void *owner; /* whoever has these tables */
 };
 
-void listen_init(struct listen *in, const struct backend_env *env, void *owner);
+void listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner);
 
 struct source *source_find(const struct listen *in, enum source_type type, struct slice name);
 

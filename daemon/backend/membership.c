@@ -42,12 +42,9 @@ arm(struct membership *p)
 }
 
 static void
-post(struct membership *p, enum core_event_type type)
+tell(const struct membership *p, enum shard_life what)
 {
-    struct core_event ev = {.type = type};
-
-    ev.epoch = p->epoch.number;
-    p->env->post(p->env->ctx, &ev);
+    p->events->life(p->events->ctx, what, p->epoch.number);
 }
 
 /* Whether another link is up, in the epoch that we know. */
@@ -105,7 +102,7 @@ begins(struct membership *p, bool first)
     p->env->metrics->epochs += !first;
     p->flapping = clock_now_us() - p->begun_us < GRACE_BEAT_MS * US_PER_MS;
     p->begun_us = clock_now_us();
-    post(p, CORE_RECLAIM);
+    tell(p, SHARD_NEW);
 }
 
 /*
@@ -159,7 +156,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         break;
     case EPOCH_OVER:
         log_event(p->env->log, LOG_INFO, "redis", "grace over", "address", LOG_S(p->address->shown), NULL);
-        post(p, CORE_GRACE_OVER);
+        tell(p, SHARD_GRANTING);
         break;
     case EPOCH_SAME:
         p->told = false;
@@ -177,9 +174,9 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         }
         break;
     }
-    if (p->met != has_others(&p->epoch) && p->env->met != NULL) {
+    if (p->met != has_others(&p->epoch)) {
         p->met = !p->met;
-        p->env->met(p->env->ctx, p->met);
+        tell(p, p->met ? SHARD_SHARED : SHARD_ALONE);
     }
     arm(p);
     return registered;
@@ -327,9 +324,9 @@ membership_busy(const struct membership *p)
 
 bool
 membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
-              const struct link_address *address, const char *channel)
+                const struct shard_events *events, const struct link_address *address, const char *channel)
 {
-    *p = (struct membership){.env = env, .address = address};
+    *p = (struct membership){.env = env, .events = events, .address = address};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));

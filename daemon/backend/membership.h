@@ -1,12 +1,11 @@
 /*
- * membership.h -- says on a shard's links that this daemon is there, and tells the core when Redis may have lost data.
+ * membership.h -- says on a shard's links that this daemon is there, and tells when Redis may have lost data.
  */
 #ifndef RLOCKD_BACKEND_MEMBERSHIP_H
 #define RLOCKD_BACKEND_MEMBERSHIP_H
 
-#include "daemon/backend/backend.h"
 #include "daemon/backend/epoch.h"
-#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
 
 enum { MEMBERSHIP_LINES = 17 }; /* as many as may be added */
 
@@ -21,6 +20,7 @@ struct membership_line {
 struct membership {
     struct epoch epoch;
     const struct backend_env *env;
+    const struct shard_events *events;
     const struct link_address *address; /* borrowed */
     struct event *timer;
     struct buf text;      /* scratch */
@@ -38,11 +38,11 @@ struct membership {
 };
 
 /*
- * env, conf and address are borrowed; channel: see epoch.h. False: out of memory. membership_fini() is called in both
- * cases.
+ * env, conf, events and address are borrowed; channel: see epoch.h. False: out of memory. membership_fini() is called
+ * in both cases.
  */
 bool membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
-                   const struct link_address *address, const char *channel);
+                     const struct shard_events *events, const struct link_address *address, const char *channel);
 void membership_fini(struct membership *p);
 
 /* A link of the shard, before it says anything. The last one that was added is asked when none is in question. */

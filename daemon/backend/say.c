@@ -8,9 +8,10 @@
 #include "daemon/backend/text.h"
 
 void
-say_init(struct say *s, const struct backend_env *env, const struct link_address *address)
+say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
+         const struct link_address *address)
 {
-    *s = (struct say){.env = env, .address = address};
+    *s = (struct say){.env = env, .events = events, .address = address};
     snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
 }
 
@@ -73,7 +74,7 @@ say_heard(const struct say *s, struct slice channel, const struct reply *what)
     }
     if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= SAY_BYTES_MAX) {
         ev.heard = what->text;
-        s->env->post(s->env->ctx, &ev);
+        s->events->heard(s->events->ctx, &ev);
     }
     return true;
 }

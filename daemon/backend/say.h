@@ -8,14 +8,14 @@
 #ifndef RLOCKD_BACKEND_SAY_H
 #define RLOCKD_BACKEND_SAY_H
 
-#include "daemon/backend/backend.h"
-#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
 
 #define SAY_BYTES_MAX (16 * 1024) /* longer ones are neither said nor heard */
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct say {
     const struct backend_env *env;
+    const struct shard_events *events;
     const struct link_address *address;
     struct redis_link *sub; /* where it listens */
     void (*heeds)(void *ctx); /* see say_listen() */
@@ -25,7 +25,8 @@ struct say {
 };
 
 /* All are borrowed for its life. */
-void say_init(struct say *s, const struct backend_env *env, const struct link_address *address);
+void say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
+              const struct link_address *address);
 
 /* The subscriber link is up (again). heeds(ctx): from now on whatever is said is heard; before, perhaps not. */
 void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
@@ -33,7 +34,7 @@ void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx),
 /* Nothing happens when it cannot be sent. */
 void say_send(const struct say *s, struct redis_link *l, struct slice what);
 
-/* A message: posted as HEARD when it is of our channel; else false, and it is somebody else's. */
+/* A message: told as RECEIVED when it is of our channel; else false, and it is somebody else's. */
 bool say_heard(const struct say *s, struct slice channel, const struct reply *what);
 
 #endif

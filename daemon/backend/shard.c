@@ -53,7 +53,7 @@ shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p)
 bool
 shard_look(struct shard *sh, uint64_t id, struct slice key)
 {
-    struct inspect *q = inspect_new(sh->env, id);
+    struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
     if (q != NULL && !inspect_send(q, any_link(sh), key)) {
         deferred_look(&sh->down, q);
@@ -211,7 +211,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         sh->told = true;
         log_event(sh->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
                   LOG_S(sh->address->shown), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
-        sh->env->state(sh->env->ctx, up);
+        sh->events.life(sh->events.ctx, up ? SHARD_UP : SHARD_DOWN, 0);
     } else if (!up && !link_is_up && !sh->told) {
         sh->told = true; /* once; INFO redis has the latest reason */
         log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(sh->address->shown), "reason",
@@ -244,7 +244,8 @@ resolver(const struct link_address *a, struct event_base *base)
 }
 
 struct shard *
-shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env)
+shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
+           struct shard_events events)
 {
     struct shard *sh = calloc(1, sizeof(*sh));
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
@@ -257,12 +258,13 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->address = address;
     sh->conf = conf;
     sh->env = env;
+    sh->events = events;
     sh->lock_links = links;
     shard_route_init(sh);
     sh->hello.env = env;
     sh->hello.shown = address->shown;
-    say_init(&sh->say, env, address);
-    waiter_poll_init(&sh->waiter_poll, env, address);
+    say_init(&sh->say, env, &sh->events, address);
+    waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
         for (int k = 0; k < BATCHES * KINDS; k++) {
@@ -271,8 +273,8 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     }
     sh->dns = resolver(address, env->base);
     ok = rights_init(&sh->rights, conf, env, address);
-    ok = deferred_init(&sh->down, env) && ok; /* shard_close() ends both */
-    ok = membership_init(&sh->membership, conf, env, address, sh->say.channel) && ok; /* shard_close() ends both */
+    ok = deferred_init(&sh->down, env, &sh->events) && ok; /* shard_close() ends both */
+    ok = membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel) && ok;
     ok = ok && (sh->dns != NULL || !address_is_name(address));
     for (sh->links_n = 0; ok && sh->links_n < links + 2; sh->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, sh};
@@ -284,7 +286,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
         }
     }
     /* No link says anything before we return. */
-    sh->watches = ok ? watches_new(env, address, sub_link(sh), sh->link[0]) : NULL;
+    sh->watches = ok ? watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]) : NULL;
     if (sh->watches == NULL) {
         shard_close(&sh);
     }

@@ -11,8 +11,30 @@
 
 struct shard;
 
+/* What becomes of a shard; some have a number with them. */
+enum shard_life {
+    SHARD_UP,         /* a link can serve */
+    SHARD_DOWN,       /* none can any more */
+    SHARD_NEW,        /* the epoch that begins, or the first one that is heard of: what is held has to be asserted */
+    SHARD_GRANTING,   /* the epoch whose grace period is over */
+    SHARD_CLOCK_JUMP, /* its clock was set, or stood still; or ours */
+    SHARD_CLOCK_BACK, /* by so many us was its clock set back, seen from ours, besides what was told before */
+    SHARD_SHARED,     /* other daemons may hold locks there */
+    SHARD_ALONE,      /* none does any more */
+};
+
+/* What a shard tells the topology above it; called from the loop, never from inside a shard_ call. */
+struct shard_events {
+    void (*done)(void *ctx, const struct core_done *done); /* an operation has ended */
+    void (*life)(void *ctx, enum shard_life what, uint64_t n);
+    void (*heard)(void *ctx, const struct core_event *ev); /* of a watch, a waiter poll, or from another daemon */
+    void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen); /* what a shard_look() asked for */
+    void *ctx;
+};
+
 /* conf and env are borrowed for the shard's life, address is taken over (freed with it, also on failure). */
-struct shard *shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env);
+struct shard *shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
+                         struct shard_events events);
 void shard_close(struct shard **sh);
 
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);

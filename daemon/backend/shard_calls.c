@@ -47,15 +47,11 @@ enum {
 /* ---- outcomes ---- */
 
 static void
-post_done(struct shard *sh, const struct core_op *op, struct core_done *done)
+tell_done(struct shard *sh, const struct core_op *op, struct core_done *done)
 {
-    struct core_event ev; /* of its union there is what the type says */
-
-    ev.type = CORE_DONE;
     done->claim = op->claim;
     done->op = op->op;
-    ev.done = *done;
-    sh->env->post(sh->env->ctx, &ev);
+    sh->events.done(sh->events.ctx, done);
 }
 
 static void
@@ -103,7 +99,7 @@ finish_all(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t 
                                  .pttl_us = -1,
                                  .denied = c->denied};
 
-        post_done(sh, &it->op, &done);
+        tell_done(sh, &it->op, &done);
         item_free(sh->env->freelist, it);
     }
     freelist_give(sh->env->freelist, c, sizeof(*c));
@@ -116,14 +112,13 @@ shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us)
 
     sh->back_us -= jump_us < 0 ? jump_us : 0;
     if (sh->back_us - sh->back_told_us > JUMP_US) { /* of less each guard has a margin: finish_all() */
-        sh->env->post(sh->env->ctx, &(struct core_event){.type = CORE_CLOCK_BACK,
-                                                       .back_us = sh->back_us - sh->back_told_us});
+        sh->events.life(sh->events.ctx, SHARD_CLOCK_BACK, (uint64_t)(sh->back_us - sh->back_told_us));
         sh->back_told_us = sh->back_us;
     }
     if (jump_us > JUMP_US || jump_us < -JUMP_US) {
         log_event(sh->env->log, LOG_WARN, "redis", "clock jump", "address", LOG_S(sh->address->shown), "by_ms",
                   LOG_N(jump_us / US_PER_MS), NULL);
-        sh->env->post(sh->env->ctx, &(struct core_event){.type = CORE_SUSPECT});
+        sh->events.life(sh->events.ctx, SHARD_CLOCK_JUMP, 0);
     }
 }
 
@@ -191,7 +186,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
         }
         /* It may give all that were set aside behind it. */
         membership_token(&sh->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
-        post_done(sh, &it->op, &done);
+        tell_done(sh, &it->op, &done);
         item_free(sh->env->freelist, it);
     }
     freelist_give(sh->env->freelist, c, sizeof(*c));

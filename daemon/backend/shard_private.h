@@ -25,6 +25,7 @@ struct shard {
     struct link_address *address; /* owned */
     const struct backend_conf *conf;
     const struct backend_env *env;
+    struct shard_events events;
     unsigned lock_links, links_n;
     struct redis_link *link[LINKS_MAX + 2];
     unsigned at[LINKS_MAX]; /* the current link of the names of each home: shard_route.c */

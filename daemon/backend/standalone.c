@@ -1,5 +1,5 @@
 /*
- * standalone.c -- the topology of one Redis: one shard, where every name lives.
+ * standalone.c -- the topology of one Redis: one shard, where every name lives, and whose events are the core's.
  */
 #include "daemon/backend/standalone.h"
 
@@ -24,6 +24,71 @@ self(struct backend *b)
     return (struct standalone *)(void *)b;
 }
 
+/* ---- what the shard tells ---- */
+
+static void
+on_done(void *ctx, const struct core_done *done)
+{
+    const struct standalone *s = ctx;
+    struct core_event ev; /* of its union there is what the type says */
+
+    ev.type = CORE_DONE;
+    ev.done = *done;
+    s->env.post(s->env.ctx, &ev);
+}
+
+static void
+on_life(void *ctx, enum shard_life what, uint64_t n)
+{
+    const struct standalone *s = ctx;
+    struct core_event ev = {.epoch = n};
+
+    switch (what) {
+    case SHARD_UP:
+    case SHARD_DOWN:
+        s->env.state(s->env.ctx, what == SHARD_UP);
+        return;
+    case SHARD_SHARED:
+    case SHARD_ALONE:
+        if (s->env.met != NULL) {
+            s->env.met(s->env.ctx, what == SHARD_SHARED);
+        }
+        return;
+    case SHARD_NEW:
+        ev.type = CORE_RECLAIM;
+        break;
+    case SHARD_GRANTING:
+        ev.type = CORE_GRACE_OVER;
+        break;
+    case SHARD_CLOCK_JUMP:
+        ev.type = CORE_SUSPECT;
+        break;
+    case SHARD_CLOCK_BACK:
+        ev.type = CORE_CLOCK_BACK;
+        ev.back_us = (int64_t)n;
+        break;
+    }
+    s->env.post(s->env.ctx, &ev);
+}
+
+static void
+on_heard(void *ctx, const struct core_event *ev)
+{
+    const struct standalone *s = ctx;
+
+    s->env.post(s->env.ctx, ev);
+}
+
+static void
+on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    const struct standalone *s = ctx;
+
+    s->env.seen(s->env.ctx, id, seen);
+}
+
+/* ---- what is asked of it ---- */
+
 static struct backend *
 standalone_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
 {
@@ -44,7 +109,7 @@ standalone_open(const struct backend_conf *conf, const struct backend_env *env, 
     s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
     s->env = *env;
     s->env.freelist = &s->freelist;
-    s->shard = shard_open(a, &s->conf, &s->env);
+    s->shard = shard_open(a, &s->conf, &s->env, (struct shard_events){on_done, on_life, on_heard, on_seen, s});
     if (s->shard == NULL) {
         freelist_clear(&s->freelist);
         free(s);

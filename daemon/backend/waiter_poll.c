@@ -10,9 +10,10 @@
 #include "daemon/backend/text.h"
 
 void
-waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct link_address *address)
+waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct shard_events *events,
+                 const struct link_address *address)
 {
-    *p = (struct waiter_poller){.env = env, .address = address};
+    *p = (struct waiter_poller){.env = env, .events = events, .address = address};
     buf_init(&p->channels, 0);
 }
 
@@ -68,7 +69,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
             on_refused(p, r->text);
         }
     } else if (waiter_poll_read(r, p->n, subscribers)) {
-        p->env->post(p->env->ctx, &ev);
+        p->events->heard(p->events->ctx, &ev);
     } else {
         p->env->metrics->redis_protocol_errors++;
     }

@@ -4,12 +4,12 @@
 #ifndef RLOCKD_BACKEND_WAITER_POLL_H
 #define RLOCKD_BACKEND_WAITER_POLL_H
 
-#include "daemon/backend/backend.h"
-#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct waiter_poller {
     const struct backend_env *env;
+    const struct shard_events *events;
     const struct link_address *address;
     struct buf channels; /* scratch */
     uint64_t op;         /* in flight, about so many names; 0 = none */
@@ -18,8 +18,9 @@ struct waiter_poller {
     bool told;           /* ... and the log knows */
 };
 
-/* Both are borrowed for its life. */
-void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct link_address *address);
+/* All are borrowed for its life. */
+void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, const struct shard_events *events,
+                      const struct link_address *address);
 void waiter_poll_fini(struct waiter_poller *p);
 
 /* Ends in one PROBED, if Redis answers what it should; nothing happens when it cannot be sent. */

@@ -340,8 +340,8 @@ watches_count(const struct watches *w)
 /* ---- begin and end ---- */
 
 struct watches *
-watches_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
-            struct redis_link *reader)
+watches_new(const struct backend_env *env, const struct shard_events *events, const struct link_address *address,
+            struct redis_link *sub, struct redis_link *reader)
 {
     struct watches *w = calloc(1, sizeof(*w));
 
@@ -351,7 +351,7 @@ watches_new(const struct backend_env *env, const struct link_address *address, s
     w->env = env;
     w->address = address;
     w->sub = sub;
-    listen_init(&w->in, env, w);
+    listen_init(&w->in, env, events, w);
     w->track = track_new(env, address, sub, reader, (struct track_owner){on_ready, on_refused, w});
     if (w->track == NULL) {
         free(w);

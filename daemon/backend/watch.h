@@ -4,17 +4,16 @@
 #ifndef RLOCKD_BACKEND_WATCH_H
 #define RLOCKD_BACKEND_WATCH_H
 
-#include "daemon/backend/backend.h"
-#include "daemon/backend/link.h"
+#include "daemon/backend/shard.h"
 
 struct watches;
 
 /*
- * env, address and the links are borrowed for its life: `sub` is where messages come, `reader` reads the keys that are
- * tracked. NULL: out of memory.
+ * env, events, address and the links are borrowed for its life: `sub` is where messages come, `reader` reads the keys
+ * that are tracked. NULL: out of memory.
  */
-struct watches *watches_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
-                            struct redis_link *reader);
+struct watches *watches_new(const struct backend_env *env, const struct shard_events *events,
+                            const struct link_address *address, struct redis_link *sub, struct redis_link *reader);
 
 /* The links are closed already. */
 void watches_free(struct watches **w);

@@ -58,7 +58,7 @@ START_TEST(as_many_links_as_there_is_room_for)
     struct backend_env env = {.base = event_base_new()};
     struct membership p;
 
-    ck_assert(membership_init(&p, &conf, &env, &nowhere, "channel"));
+    ck_assert(membership_init(&p, &conf, &env, NULL, &nowhere, "channel"));
     for (int i = 0; i < MEMBERSHIP_LINES; i++) {
         membership_add(&p, NULL);
     }

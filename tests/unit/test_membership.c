@@ -23,6 +23,7 @@ static struct {
     struct metrics metrics;
     struct backend_conf conf;
     struct backend_env env;
+    struct shard_events events;
     struct link_address address;
     struct redis_link link, *other; /* NULL: no other one may be asked */
     struct membership p;
@@ -73,10 +74,11 @@ link_fail(struct redis_link *l, const char *reason)
 /* ---- the world ---- */
 
 static void
-post(void *ctx, const struct core_event *ev)
+life(void *ctx, enum shard_life what, uint64_t n)
 {
     (void)ctx;
-    t.reclaims += ev->type == CORE_RECLAIM;
+    (void)n;
+    t.reclaims += what == SHARD_NEW;
 }
 
 /* The first of them is answered: in t.epoch, which grants; it was sent then. */
@@ -111,9 +113,10 @@ setup(void)
     memset(&t, 0, sizeof(t));
     t.base = event_base_new();
     t.epoch = 7;
-    t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics, .post = post,
+    t.events = (struct shard_events){.life = life};
+    t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics,
                                  .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
-    ck_assert(membership_init(&t.p, &t.conf, &t.env, &t.address, "ch"));
+    ck_assert(membership_init(&t.p, &t.conf, &t.env, &t.events, &t.address, "ch"));
     membership_add(&t.p, &t.link);
     membership_hello(&t.p, &t.link);
     answer();
