@@ -292,6 +292,7 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     e->log = log;
     e->started_us = clock_now_us();
     e->op_timeout_us = conf->redis_timeout_us;
+    e->dead_peer_us = conf->dead_peer_us;
     e->timer_at_us = CORE_FOREVER;
     list_init(&e->sessions);
     list_init(&e->ready);

@@ -82,6 +82,8 @@ struct engine {
     int64_t seen_us;          /* when engine_input_late() looked last */
 
     struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
+    int64_t dead_peer_us;     /* what sockets were told, or are being told */
+    struct list *peer_at;     /* session.node: the next one that a reload tells of another dead_peer; see peer.c */
     struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: nobody has sent a wrong password */
     struct heap due;          /* session.due: who must have gone on by then */
     struct reader_limits limits, limits_unauthed; /* session.reader.limits is one of them */

@@ -9,7 +9,8 @@
  * be gone, and its number somebody else's.
  *
  * I1  A process is in engine.processes as long as a session is on its list, and no session outlives its entry there.
- * I2  Watching takes descriptors that limits.sessions does not need, and where there are none at most an eighth.
+ * I2  After a reload all TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. Who comes has it.
+ * I3  Watching takes descriptors that limits.sessions does not need, and where there are none at most an eighth.
  */
 #include "daemon/serve/peer.h"
 
@@ -27,6 +28,8 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+
+enum { SOCKETS_PER_TURN = 256 }; /* that a reload tells of another dead_peer: each takes three system calls */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5; not in the headers of Debian 12 */
@@ -80,26 +83,44 @@ know_tcp_peer(struct session *s)
     }
 }
 
-/* A TCP peer that has vanished is found within dead_peer. What the kernel refuses here costs only that. */
+struct option {
+    int level, name, value;
+};
+
+/* What the kernel refuses costs only that. */
 static void
-watch_tcp_peer(const struct session *s)
+set_options(const struct session *s, const struct option *o, size_t n)
+{
+    for (; n > 0; n--, o++) {
+        (void)setsockopt(s->fd, o->level, o->name, &o->value, sizeof(o->value));
+    }
+}
+
+/* A TCP peer that has vanished is found within dead_peer. */
+static void
+set_dead_peer(const struct session *s)
 {
     int dead_s = (int)(s->engine->conf->dead_peer_us / US_PER_S);
     int idle_s = dead_s / 2 > 0 ? dead_s / 2 : 1;
     int interval_s = (dead_s - idle_s) / 3 > 0 ? (dead_s - idle_s) / 3 : 1;
     int user_timeout_ms = (int)(s->engine->conf->dead_peer_us / US_PER_MS);
-    const struct {
-        int level, name, value;
-    } opts[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},           {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, idle_s},     {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
-        {IPPROTO_TCP, TCP_KEEPCNT, 3},           {IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms},
+    const struct option options[] = {
+        {IPPROTO_TCP, TCP_KEEPIDLE, idle_s},
+        {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms},
     };
-    size_t i;
 
-    for (i = 0; i < sizeof(opts) / sizeof(opts[0]); i++) {
-        (void)setsockopt(s->fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(opts[i].value));
-    }
+    set_options(s, options, sizeof(options) / sizeof(options[0]));
+}
+
+static void
+watch_tcp_peer(const struct session *s)
+{
+    static const struct option options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1}, {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPCNT, 3}};
+
+    set_options(s, options, sizeof(options) / sizeof(options[0]));
+    set_dead_peer(s);
 }
 
 void
@@ -134,8 +155,8 @@ process_free(struct engine *e, struct peer_process *p)
     free(p);
 }
 
-void
-peer_forget(struct session *s)
+static void
+leave_process(struct session *s)
 {
     struct peer_process *p = s->process;
 
@@ -146,6 +167,15 @@ peer_forget(struct session *s)
     list_remove(&s->process_node);
     if (list_empty(&p->sessions)) {
         process_free(s->engine, p);
+    }
+}
+
+void
+peer_forget(struct session *s)
+{
+    leave_process(s);
+    if (s->engine->peer_at == &s->node) {
+        s->engine->peer_at = s->node.next;
     }
 }
 
@@ -176,10 +206,28 @@ on_ended(evutil_socket_t fd, short what, void *arg)
         struct session *s = container_of(p->sessions.next, struct session, process_node);
 
         last = s->process_node.next == &p->sessions;
-        peer_forget(s); /* the last one takes the process along */
+        leave_process(s); /* the last one takes the process along */
         s->process_ended = true;
         end_orphan(s);
     }
+}
+
+bool
+peer_turn(struct engine *e)
+{
+    for (int n = 0; e->peer_at != NULL && n < SOCKETS_PER_TURN; n++) {
+        const struct session *s = container_of(e->peer_at, struct session, node);
+
+        if (e->peer_at == &e->sessions) {
+            e->peer_at = NULL;
+        } else {
+            e->peer_at = e->peer_at->next;
+            if (!s->is_unix) {
+                set_dead_peer(s);
+            }
+        }
+    }
+    return e->peer_at != NULL;
 }
 
 void
@@ -193,9 +241,11 @@ peer_reconsider(struct engine *e)
         if (s->process_ended) {
             end_orphan(s);
         }
-        if (!s->is_unix) {
-            watch_tcp_peer(s);
-        }
+    }
+    if (e->dead_peer_us != e->conf->dead_peer_us) {
+        e->dead_peer_us = e->conf->dead_peer_us;
+        e->peer_at = e->sessions.next;
+        (void)peer_turn(e);
     }
 }
 
@@ -215,7 +265,7 @@ open_pidfd(const struct session *s)
     return fd;
 }
 
-/* Keeps I2. */
+/* Keeps I3. */
 static bool
 may_watch(const struct engine *e)
 {

@@ -17,9 +17,10 @@ void peer_watch(struct session *s);
 
 /*
  * dead_peer and dead_process may be others now: they are for who is here already as well, and dead_process for those,
- * too, whose process has ended meanwhile.
+ * too, whose process has ended meanwhile. Sockets are told of dead_peer by peer_turn(): so many of them a turn.
  */
 void peer_reconsider(struct engine *e);
+bool peer_turn(struct engine *e); /* true: some are left for the next turn */
 
 /* The process that connected is watched, and has no other session here. */
 bool peer_is_alone(const struct session *s);

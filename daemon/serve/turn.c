@@ -15,6 +15,7 @@
 #include "daemon/base/units.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/listing.h"
+#include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
 #include "daemon/serve/session.h"
 #include "daemon/serve/recheck.h"
@@ -235,7 +236,7 @@ engine_turn_end(struct engine *e)
 {
     struct list come;
     int64_t at_us;
-    bool behind;
+    bool behind, telling;
 
     do_due(e);
     pubsub_turn(e->pubsub);
@@ -256,6 +257,7 @@ engine_turn_end(struct engine *e)
     send_all(e); /* what sessions left behind that ended meanwhile */
     engine_reap(e);
     behind = state_store_turn(e);
+    telling = peer_turn(e);
     at_us = arm_timer(e);
-    return behind || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
+    return behind || telling || has_more(e) || at_us <= clock_now_us() || stays_awake(e);
 }

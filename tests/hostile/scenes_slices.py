@@ -3,7 +3,7 @@ import resource
 import signal
 import time
 
-from hostile import DEADLINE, SLOW, Scene, pipeline, send_all
+from hostile import DEADLINE, SLOW, Scene, pipeline, send_all, until
 
 TOGETHER = 60  # names of one MLOCK
 
@@ -106,14 +106,19 @@ class WaitsOfFew(Scene):
 
 
 class Reloads(Scene):
-    "2,000 connections by TCP, and HUP again and again"
+    "10,000 connections by TCP, and HUP again and again with another dead_peer each time"
+    conf = {"limits": {"sessions": 20000}}
+    ping_ms = 25
 
     def prepare(self):
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self.many = [self.connect(tcp=True) for _ in range(2000)]
+        self.many = [self.connect(tcp=True) for _ in range(min(10000, hard - 1000))]
 
     def attack(self):
-        for _ in range(10):
+        for i in range(10):
+            self.daemon.write_conf("dead_peer: %ds\n" % (20 + i) + self.text_of_conf())
             self.daemon.signal(signal.SIGHUP)
             time.sleep(0.1)
+        until(lambda: self.daemon.log().count("conf reloaded") == 10)
+        return "%d connections" % len(self.many)

@@ -1159,6 +1159,10 @@ MUTANTS = [
            ["unit:test_core_slices"]),
     Mutant("R531", "an outcome is told to whose own attempt is under way by then", CORE + "timing_out.c",
            "    return !is_asked_for(r);\n", "    return r != NULL;\n", ["unit:test_core_slices"]),
+    Mutant("R532", "a reload tells all sockets of another dead_peer in one turn", "daemon/serve/peer.c",
+           "e->peer_at != NULL && n < SOCKETS_PER_TURN;", "e->peer_at != NULL && n >= 0;", ["unit:test_listener"]),
+    Mutant("R533", "who leaves takes those behind it out of a reload", "daemon/serve/peer.c",
+           "        s->engine->peer_at = s->node.next;\n", "        s->engine->peer_at = NULL;\n", ["unit:test_listener"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

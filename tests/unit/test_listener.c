@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -226,6 +227,59 @@ START_TEST(tcp_finds_a_free_port_and_tells_it)
 }
 END_TEST
 
+/* TCP sockets whose kernel gives a vanished peer so long. */
+static int
+count_dead_peer(int64_t us)
+{
+    struct list *node;
+    int n = 0;
+
+    for (node = engine->sessions.next; node != &engine->sessions; node = node->next) {
+        unsigned ms = 0;
+        socklen_t size = sizeof(ms);
+
+        ck_assert_int_eq(getsockopt(container_of(node, struct session, node)->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms,
+                                    &size), 0);
+        n += ms == us / US_PER_MS;
+    }
+    return n;
+}
+
+/* Another dead_peer is for who is here as well; so many sockets are told of it in a turn, whoever leaves meanwhile. */
+START_TEST(a_reload_tells_sockets_in_slices)
+{
+    enum { CALLS = 300, SLICE = 256 };
+    struct listener *l = must_open("tcp:127.0.0.1:0");
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct conf now = *conf;
+    int fd[CALLS];
+    unsigned port;
+
+    ck_assert_int_eq(sscanf(listener_addr(l), "tcp:127.0.0.1:%u", &port), 1);
+    in.sin_port = htons((uint16_t)port);
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < CALLS; i++) {
+        fd[i] = call((struct sockaddr *)&in, sizeof(in));
+        ck_assert_int_ge(fd[i], 0);
+        settle();
+    }
+    ck_assert_int_eq(count_dead_peer(conf->dead_peer_us), CALLS);
+    now.dead_peer_us += 7 * US_PER_S;
+    engine_reload(engine, &now);
+    ck_assert_int_eq(count_dead_peer(now.dead_peer_us), SLICE);
+    session_close(container_of(engine->peer_at, struct session, node), CLOSE_QUIT);
+    ck_assert(!engine_turn_end(engine));
+    ck_assert_int_eq(count_dead_peer(now.dead_peer_us), CALLS - 1);
+    ck_assert_ptr_null(engine->peer_at);
+    engine_reload(engine, conf);
+    for (int i = 0; i < CALLS; i++) {
+        close(fd[i]);
+    }
+    settle();
+    listener_close(&l);
+}
+END_TEST
+
 START_TEST(the_same_over_ipv6)
 {
     struct sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -309,6 +363,7 @@ main(void)
         another_daemons_socket_is_not_removed,
         tcp_finds_a_free_port_and_tells_it,
         the_same_over_ipv6,
+        a_reload_tells_sockets_in_slices,
         bad_addresses_are_refused_with_a_reason,
         a_passed_socket_is_adopted_and_its_path_stays,
     };
