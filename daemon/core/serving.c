@@ -7,6 +7,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/handoff.h"
+#include "daemon/core/jobs.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
@@ -46,10 +47,15 @@ takes_no_harm(const struct claim *cl, const struct request *r)
     return r->late || (r->verb == CORE_UNLOCK && claim_holds(cl) + r->again <= 1);
 }
 
-/* HELD: serves the next request that came for it, one operation at a time. */
+/*
+ * HELD: serves the next request that came for it, one operation at a time. Of very many that need none (repetitions by
+ * ONCE) the rest is served by its timer, in place of so many other timers of the turn.
+ */
 void
 claim_serve(struct core *c, struct claim *cl)
 {
+    uint32_t n = 0, most = job_share(c);
+
     if (cl->verify != 0 && c->now_us < cl->deadline_us) {
         claim_settle(c, cl);
         claim_arm(c, cl);
@@ -59,6 +65,11 @@ claim_serve(struct core *c, struct claim *cl)
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
         int64_t left_us = cl->deadline_us - c->now_us, lease_us;
 
+        if (n++ == most) {
+            cl->retry_us = c->now_us;
+            slice_spend(&c->left.timers, most);
+            break;
+        }
         if (claim_has_stragglers(c, cl, STRAGGLER_RELEASE) && !takes_no_harm(cl, r)) {
             cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
             break;

@@ -66,7 +66,7 @@ class NowaitsGranted(Crowd, Scene):
 class OnesNowaits(Crowd, Scene):
     "60,000 NOWAITs of one owner for one name with ONCE behind a slow Redis, which grants it"
     words = "OWNER one NOWAIT ONCE"
-    ping_ms = 50  # 20 ms of it are one step: all of these are answered at once
+    ping_ms = 12
 
     def attack(self):
         self.behind_a_slow_redis()

@@ -1163,6 +1163,10 @@ MUTANTS = [
            "e->peer_at != NULL && n < SOCKETS_PER_TURN;", "e->peer_at != NULL && n >= 0;", ["unit:test_listener"]),
     Mutant("R533", "who leaves takes those behind it out of a reload", "daemon/serve/peer.c",
            "        s->engine->peer_at = s->node.next;\n", "        s->engine->peer_at = NULL;\n", ["unit:test_listener"]),
+    Mutant("R534", "all repetitions of a LOCK are answered in the step that grants it", CORE + "serving.c",
+           "        if (n++ == most) {\n", "        if (n++ == most && c == NULL) {\n", ["unit:test_core_slices"]),
+    Mutant("R535", "its timer answers all repetitions in one turn", CORE + "serving.c",
+           "            slice_spend(&c->left.timers, most);\n", "", ["unit:test_core_slices"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

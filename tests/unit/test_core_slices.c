@@ -775,6 +775,33 @@ START_TEST(nowaits_behind_the_next_attempt)
 }
 END_TEST
 
+/* One owner repeats its LOCK by ONCE: when it is granted, a slice of the repetitions is answered in each turn. */
+START_TEST(repetitions_are_answered_in_slices)
+{
+    struct world w;
+    struct flight op = {.verb = CORE_REPLY};
+    uint64_t s, last;
+
+    open_sliced(&w, SLICE);
+    s = session(&w);
+    for (int i = 0; i < MANY; i++) {
+        lock(&w, s, "hot", .once = true, .nowait = i % 2 != 0);
+        op = i == 0 ? expect_op(&w, CORE_ACQUIRE, "hot") : op;
+    }
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_le(w.answers_n, 1 + SLICE);
+    w.answers_seen = w.answers_n;
+    last = unlock(&w, s, "hot"); /* behind all of them; who asks about it has two slices more served */
+    for (int turns = 2; is_busy(&w); turns++) {
+        ck_assert_uint_le(w.answers_n, (size_t)((1 + SLICE) * turns + 2 * SLICE));
+        next_turn(&w);
+    }
+    expect_answers(&w, 0, MANY, CORE_GRANTED);
+    redis_frees(&w, "hot", last);
+    world_close(&w);
+}
+END_TEST
+
 /* Whoever goes to the front while a round stands somewhere in the queue, it comes to all of them. */
 START_TEST(who_goes_to_the_front_is_seen)
 {
@@ -850,7 +877,8 @@ main(void)
                             reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
                             waits_are_drained_in_slices, waits_of_one_claim_are_drained_in_slices,
                             a_crowd_is_reached_in_slices, nowaits_are_answered_in_slices,
-                            nowaits_hear_what_is_known, nowaits_behind_the_next_attempt, who_goes_to_the_front_is_seen,
+                            nowaits_hear_what_is_known, nowaits_behind_the_next_attempt,
+                            repetitions_are_answered_in_slices, who_goes_to_the_front_is_seen,
                             sessions_of_many_owners_end_in_slices};
 
     return suite_main("core, slices", tests, sizeof(tests) / sizeof(tests[0]));
