@@ -1171,11 +1171,11 @@ MUTANTS = [
 
 # What run.py says of these is known, and said first: else it may say anything of the others.
 PROOFS = [
-    (Mutant("P1", "no bug", CORE + "core.c", "/* The other way round. */", "/* And back. */", ["unit:test_core_grace"]),
+    (Mutant("P1", "no bug", CORE + "times.c", "/* The other way round. */", "/* And back. */", ["unit:test_core_grace"]),
      "it lives"),
     (Mutant("P2", "text that is not there", CORE + "core.c", "no such text", "", ["unit:test_core_grace"]), "0 times"),
     (Mutant("P3", "text that is there twice", CORE + "core.c", "catch_up(c);", "", ["unit:test_core_grace"]), "times"),
-    (Mutant("P4", "no C", CORE + "core.c", "return us + us / 99;", "return us +;", ["unit:test_core_grace"]),
+    (Mutant("P4", "no C", CORE + "times.c", "return us + us / 99;", "return us +;", ["unit:test_core_grace"]),
      "does not build"),
     (Mutant("P5", "no Lua", "scripts/presence.lua", "local OK, TWIN = 1, 2\n", "local OK, TWIN = 1 2\n",
             ["redis:test_scripts_presence.py Epochs.test_known"]), "no Lua"),
