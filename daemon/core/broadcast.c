@@ -13,7 +13,6 @@
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
 #include "daemon/core/lock.h"
-#include "daemon/core/locks.h"
 #include "daemon/core/state.h"
 
 struct slice
@@ -116,15 +115,4 @@ received_number(struct slice *text, uint64_t *number)
         *number = *number * 10 + (uint64_t)(word.p[i] - '0');
     }
     return true;
-}
-
-struct lock *
-received_lock(const struct core *c, struct slice text)
-{
-    struct slice daemon, name, key;
-
-    if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
-        return NULL;
-    }
-    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
 }

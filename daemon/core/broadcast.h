@@ -24,8 +24,8 @@ struct tell {
 enum broadcast_type {
     BROADCAST_TRAIL = 'W',     /* trail.c: a trail, on its way; */
     BROADCAST_VERDICT = 'V', /* ... a cycle */
-    BROADCAST_BROKEN = 'B',  /* locks.c: a name was broken; received_lock() */
-    BROADCAST_WANTED = 'N',  /* attempts.c: somebody needs what may only linger; received_lock() */
+    BROADCAST_BROKEN = 'B',  /* breaks.c: a name was broken */
+    BROADCAST_WANTED = 'N',  /* attempt_ends.c: somebody needs what may only linger */
     /* 'K' is serve/keymap.c's */
 };
 
@@ -39,7 +39,5 @@ void broadcast_send(struct core *c); /* nothing is said if it was too much */
 void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
 bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
 bool received_number(struct slice *text, uint64_t *number);
-/* NULL: of no lock here, or we said it ourselves */
-struct lock *received_lock(const struct core *c, struct slice text);
 
 #endif

@@ -16,6 +16,7 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/multilock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
@@ -64,6 +65,7 @@ cancel(struct core *c, struct request *r)
     }
     r->cancelled = true;
     request_finish(c, r, CORE_CANCELLED, 0);
+    multilocks_go_on(c);
 }
 
 /* Those in the owner's order, the one that runs among them. */
@@ -135,6 +137,9 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     enum core_answer answer = CORE_NOT_HELD;
     struct owner *o = NULL;
 
+    if (p == NULL) {
+        return; /* it has gone; there is nobody to answer */
+    }
     if (l != NULL) {
         lock_meet(c, l);
         answer = owner_get(c, p, rq->owner, false, &o);

@@ -316,6 +316,7 @@ core_check(const struct core *c, int64_t now_us)
     struct tally t = {0};
 
     assert(c->dirty_locks.first == NULL && list_empty(&c->dirty_owners)); /* I10 */
+    assert(list_empty(&c->freed) && list_empty(&c->dirty_multilocks));
     assert(c->conf.slice != 0 || list_empty(&c->jobs)); /* I17 */
     check_empty_queue(&c->empty_queue);
     assert(heap_min_at(&c->timers) > now_us || now_us < c->now_us || c->conf.slice != 0);

@@ -23,8 +23,8 @@
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
- * I10 When a step ends dirty_locks and dirty_owners are empty. What is left over stands in core.jobs, or is due in the
- *     heap, and core_next_us() says so.
+ * I10 When a step ends dirty_locks, dirty_owners, dirty_multilocks and freed are empty. What is left over stands in
+ *     core.jobs, or is due in the heap, and core_next_us() says so.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
@@ -56,6 +56,7 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/queue.h"
@@ -108,6 +109,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     }
     c->dirty_locks.end = &c->dirty_locks.first;
     list_init(&c->dirty_owners);
+    list_init(&c->dirty_multilocks);
     list_init(&c->freed);
     list_init(&c->losers);
     list_init(&c->jobs);
@@ -245,6 +247,18 @@ watch_event(struct core *c, const struct core_event *ev)
     }
 }
 
+/* NULL: of no lock here, or we said it ourselves */
+static struct lock *
+received_lock(const struct core *c, struct slice text)
+{
+    struct slice daemon, name, key;
+
+    if (!received_word(&text, &daemon) || !received_word(&text, &name) || !received_word(&text, &key)) {
+        return NULL;
+    }
+    return slice_eq(daemon, broadcast_self(c)) ? NULL : lock_of_key(c, key); /* here the name may be another one */
+}
+
 static void
 broadcast_received(struct core *c, struct slice what)
 {
@@ -357,7 +371,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     /* What is over is over before anything new is looked at, however long we slept. */
     catch_up(c);
     dispatch(c, ev);
-    requests_freed(c);
+    work_go_on(c);
     if (jobs_may_run(c)) {
         jobs_run(c);
     }

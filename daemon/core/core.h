@@ -13,6 +13,19 @@
  * Memory: a request allocates what its whole life needs when it arrives, or is
  * answered CORE_NO_MEMORY; no later step allocates.
  */
+
+/*
+ * The files of the room stand on floors, the highest first; calls go down only (scripts/floors). What has to be told
+ * upward goes on a dirty list (dirty.h, core.freed, core.dirty_multilocks), which work.c goes through.
+ *
+ *   step      an event, what is due, what is dirty; what looks at everything
+ *   requests  what sessions ask for: arrivals, bundles, cancels, deadlocks
+ *   locks     a name: whose turn it is, attempts, hand-overs, what Redis's outcomes mean, reviews
+ *   answers   how requests and claims end, and what they are told
+ *   leases    what a claim asks Redis for
+ *   records   claims, locks, queues, owners, and how they are found
+ *   tools     timers, jobs, dirty marks, words for other daemons
+ */
 #ifndef RLOCKD_CORE_CORE_H
 #define RLOCKD_CORE_CORE_H
 

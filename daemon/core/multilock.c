@@ -13,6 +13,8 @@
  *
  * Invariant: a bundle lives as long as one of its members does; member[i] is NULL once its request has gone.
  */
+#include "daemon/core/multilock.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -24,15 +26,6 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
-
-struct multilock {
-    enum core_event_type verb;
-    uint64_t session, id;
-    struct request *member[CORE_MANY_MAX]; /* in the order they were asked for */
-    struct core_reply part[CORE_MANY_MAX]; /* their answers; names are copied behind the struct */
-    size_t n, members_n, answers_n;        /* names; requests alive; parts answered */
-    bool full;
-};
 
 /* With room for the names; NULL: no memory. */
 static struct multilock *
@@ -55,6 +48,7 @@ multilock_new(const struct core_event *ev)
     b->id = ev->many.request[0].id;
     b->full = ev->many.request[0].full;
     b->n = ev->many.n;
+    list_init(&b->work);
     name = (char *)(b + 1);
     for (size_t i = 0; i < b->n; i++) {
         struct slice from = ev->many.request[i].name;
@@ -64,40 +58,6 @@ multilock_new(const struct core_event *ev)
         name += from.n;
     }
     return b;
-}
-
-/* The request is no member any more; with the last one the bundle goes. */
-static void
-leave(struct multilock *b, struct request *r)
-{
-    b->member[r->part] = NULL;
-    r->multilock = NULL;
-    if (--b->members_n == 0) {
-        free(b);
-    }
-}
-
-static void
-note(struct multilock *b, size_t i, const struct core_reply *rp)
-{
-    struct slice name = b->part[i].name;
-
-    b->part[i] = *rp;
-    b->part[i].name = name; /* the lock's own may go before the answer does */
-    b->answers_n++;
-}
-
-static void
-send(struct core *c, const struct multilock *b, const struct core_reply *rp)
-{
-    struct core_reply whole = *rp;
-
-    whole.session = b->session;
-    whole.id = b->id;
-    whole.full = b->full;
-    whole.part = b->part;
-    whole.parts = b->n;
-    request_reply(c, &whole);
 }
 
 /* ---- MLOCK ---- */
@@ -160,7 +120,7 @@ undo(struct core *c, struct multilock *b)
             continue;
         }
         last = b->members_n == 1;
-        leave(b, r);
+        multilock_forget(b, r);
         if (has_hold(r)) {
             give_back(c, r);
         } else {
@@ -202,42 +162,36 @@ complete(struct core *c, struct multilock *b)
         }
     }
     if (lost != NULL) {
-        send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
+        multilock_send(c, b, &(struct core_reply){.answer = CORE_WAS_LOST, .name = lost->name, .kind = lost->kind});
         claim_told_over(c, lost_claim); /* of any other name that was lost the owner is still to be told */
         undo(c, b);
         return;
     }
-    send(c, b, &(struct core_reply){.answer = CORE_GRANTED, .name = b->part[0].name, .token = b->part[0].token});
+    multilock_send(c, b,
+                   &(struct core_reply){.answer = CORE_GRANTED, .name = b->part[0].name, .token = b->part[0].token});
     for (size_t i = 0, n = b->n; i < n; i++) {
         struct request *r = b->member[i];
 
         if (r->tended) {
             lease_begins(c, r->claim);
         }
-        leave(b, r);
+        multilock_forget(b, r);
         request_drop(c, r);
     }
 }
 
-static void
-lock_answers(struct core *c, struct multilock *b, struct request *r, const struct core_reply *rp)
+void
+multilocks_go_on(struct core *c)
 {
-    if (rp->answer != CORE_GRANTED) {
-        send(c, b, rp);
-        if (b->members_n > 1) {
-            leave(b, r);
+    while (!list_empty(&c->dirty_multilocks)) {
+        struct multilock *b = container_of(c->dirty_multilocks.next, struct multilock, work);
+
+        list_remove(&b->work);
+        if (b->failed) {
             undo(c, b);
         } else {
-            leave(b, r);
+            complete(c, b);
         }
-        request_drop(c, r);
-        return;
-    }
-    note(b, r->part, rp);
-    r->others = rp->holds > 1;
-    request_settle(c, r);
-    if (b->answers_n == b->n) {
-        complete(c, b);
     }
 }
 
@@ -267,7 +221,7 @@ mlock_arrives(struct core *c, struct core_session *p, const struct core_event *e
         return;
     }
     refusal = request_refusal(c, &ev->many.request[order[i - 1]], answer);
-    send(c, b, &refusal);
+    multilock_send(c, b, &refusal);
     if (b->members_n > 0) {
         undo(c, b);
     } else {
@@ -276,15 +230,6 @@ mlock_arrives(struct core *c, struct core_session *p, const struct core_event *e
 }
 
 /* ---- MUNLOCK, MRENEW: each by itself ---- */
-
-static void
-held_answers(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp)
-{
-    note(b, i, rp);
-    if (b->answers_n == b->n) {
-        send(c, b, &(struct core_reply){.answer = CORE_LEFT, .name = b->part[0].name});
-    }
-}
 
 static void
 held_arrive(struct core *c, struct core_session *p, const struct core_event *ev, struct multilock *b)
@@ -298,7 +243,7 @@ held_arrive(struct core *c, struct core_session *p, const struct core_event *ev,
         enum core_answer answer = request_held(c, p, rq, verb, &r);
 
         if (answer != CORE_GRANTED) {
-            held_answers(c, b, i, &(struct core_reply){.answer = answer});
+            multilock_note_held(c, b, i, &(struct core_reply){.answer = answer});
             continue;
         }
         r->multilock = b;
@@ -334,20 +279,6 @@ multilock_arrive(struct core *c, const struct core_event *ev)
 }
 
 void
-multilock_answer(struct core *c, struct request *r, const struct core_reply *rp)
-{
-    struct multilock *b = r->multilock;
-
-    if (b->verb == CORE_MLOCK) {
-        lock_answers(c, b, r, rp);
-    } else {
-        held_answers(c, b, r->part, rp);
-        leave(b, r);
-        request_drop(c, r);
-    }
-}
-
-void
 multilock_cancelled(struct multilock *b)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -378,7 +309,7 @@ multilock_leave(struct core *c, struct request *r)
         c->metrics->cancelled++;
         undo(c, b);
     } else {
-        leave(b, r);
+        multilock_forget(b, r);
         request_drop(c, r);
     }
 }

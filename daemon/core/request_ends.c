@@ -9,33 +9,14 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
-#include "daemon/core/dirty.h"
-#include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
-#include "daemon/core/owners.h"
+#include "daemon/core/multilock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
-#include "daemon/core/times.h"
-#include "daemon/core/waits.h"
 
 /* ---- replies without a record ---- */
-
-void
-request_reply(struct core *c, const struct core_reply *rp)
-{
-    struct core_action a; /* of its union there is what the type says */
-
-    a.type = CORE_REPLY;
-    a.reply = *rp;
-    c->metrics->timeouts += rp->answer == CORE_NOT_GRANTED;
-    c->metrics->cancelled += rp->answer == CORE_CANCELLED;
-    c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
-    c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS ||
-                           rp->answer == CORE_LOCKS_FULL || rp->answer == CORE_TOO_MANY_REQUESTS;
-    core_act(c, &a);
-}
 
 struct core_reply
 request_refusal(const struct core *c, const struct core_request *rq, enum core_answer answer)
@@ -149,56 +130,4 @@ request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, 
     rp.hop = hops == 0 ? &self : hop;
     rp.hops = hops == 0 ? 1 : hops;
     answer(c, r, &rp);
-}
-
-/* It waits no longer, and whoever was behind it may go on. */
-void
-request_settle(struct core *c, struct request *r)
-{
-    if (r->claim != NULL && claim_op_request(r->claim) == r) {
-        r->claim->op_asked = false;
-    }
-    list_remove(&r->claim_node);
-    list_remove(&r->timing_out_node);
-    list_remove(&r->search_node);
-    list_remove(&r->ask_node);
-    trail_forget(c, r);
-    timer_set(c, &r->timer, CORE_FOREVER);
-    if (list_linked(&r->fifo_node)) {
-        list_remove(&r->fifo_node);
-        r->owner->others_n -= r->verb != CORE_LOCK;
-        owner_wake(c, r->owner);
-    }
-    if (r->waits) {
-        r->waits = false;
-        r->claim->lock->queue->waiting_n--;
-        r->claim->lock->queue->blocked_n -= r->blocked;
-        lock_wake(c, r->claim->lock);
-        c->waiting_n--;
-        r->session->blocked_n -= r->blocked;
-        user_count_blocked(r->session, -(int)r->blocked);
-        c->blocked_n -= r->blocked;
-    }
-}
-
-/* Without a reply: takes it off every list and frees it; whoever was behind it is woken. */
-void
-request_drop(struct core *c, struct request *r)
-{
-    struct claim *cl = r->claim;
-    bool attached = list_linked(&r->claim_node);
-
-    list_remove(&r->session_node);
-    request_settle(c, r);
-    timer_fini(c, &r->timer);
-    if (cl != NULL) {
-        claim_refer(c, cl, -1);
-        if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {
-            claim_deserted(c, cl, r->cancelled);
-        }
-        lock_wake(c, cl->lock);
-    } else {
-        lock_wake(c, r->lock);
-    }
-    freelist_give(&c->freelist, r, sizeof(*r));
 }

@@ -30,12 +30,9 @@ void requests_freed(struct core *c); /* whose claim was freed run in its new sta
 /* request_ends.c */
 void request_grant(struct core *c, struct request *r);
 void request_finish(struct core *c, struct request *r, enum core_answer answer, int64_t left);
-void request_drop(struct core *c, struct request *r);
 void request_deadlock(struct core *c, struct request *r, const struct core_hop *hop, size_t hops);
 struct core_reply request_refusal(const struct core *c, const struct core_request *rq, enum core_answer answer);
 void request_refuse(struct core *c, const struct core_request *rq, enum core_answer answer); /* no record was made */
-void request_reply(struct core *c, const struct core_reply *rp);
-void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
 
 /* timing_out.c */
 bool queue_settles(struct core *c, struct queue *q); /* one request; false: there was none left */
@@ -47,14 +44,12 @@ enum { REFUSED_MAX = 512 }; /* at a time; those behind them have Redis asked ane
 void lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most);
 void claim_drain(struct core *c, struct claim *cl); /* the first request that waits for it is sent away */
 
-/* multilock.c */
-void multilock_arrive(struct core *c, const struct core_event *ev);
-void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
-void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
-void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
-bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
-
 /* cancel.c */
 void cancel_arrives(struct core *c, const struct core_request *rq);
+
+/* request_drop.c */
+void request_reply(struct core *c, const struct core_reply *rp);
+void request_settle(struct core *c, struct request *r); /* waits for nothing any more; the record stays */
+void request_drop(struct core *c, struct request *r);
 
 #endif

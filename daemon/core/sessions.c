@@ -13,6 +13,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"

@@ -62,6 +62,7 @@ struct core {
         struct lock *first, **end;
     } dirty_locks;            /* lock.dirty_next: first come, first served */
     struct list dirty_owners;
+    struct list dirty_multilocks; /* multilock.work */
     struct list freed;      /* request.claim_node: their claim is freed, so they run anew in its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */

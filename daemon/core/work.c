@@ -13,6 +13,7 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
+#include "daemon/core/multilock.h"
 #include "daemon/core/owner.h"
 #include "daemon/core/queue.h"
 #include "daemon/core/request.h"
@@ -46,6 +47,17 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
     *n += lock_is_long(c, l) ? 0 : l->claims_n;
     walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
     return more;
+}
+
+/* With the requests whose claim was freed, and those of bundles that are whole or have failed. */
+void
+work_go_on(struct core *c)
+{
+    multilocks_go_on(c);
+    while (!list_empty(&c->freed)) {
+        requests_freed(c);
+        multilocks_go_on(c);
+    }
 }
 
 /* Its next record. False: there is none, it has ended itself. */
@@ -94,7 +106,7 @@ jobs_run(struct core *c)
         list_push_back(&c->jobs, &j->node); /* J3 */
         do {
             more = job_step(c, j, &n);
-            requests_freed(c);
+            work_go_on(c);
         } while (more && n < most);
         slice_spend(&c->left.records, n);
     }
@@ -124,7 +136,7 @@ timer_fire(struct core *c, struct timer *t)
         waiter_poll_timer(c);
         break;
     }
-    requests_freed(c);
+    work_go_on(c);
 }
 
 /*
@@ -153,6 +165,7 @@ fire_due(struct core *c)
     int renewed = 0;
 
     windows_go_on(c);
+    work_go_on(c);
     while ((n = heap_min(&c->timers)) != NULL && slice_has(c, c->left.timers)) {
         struct timer *t = container_of(n, struct timer, node);
         int64_t at_us = heap_min_at(&c->timers), early_us = at_us - c->now_us, slack_us;
@@ -175,7 +188,7 @@ void
 work_off(struct core *c)
 {
     for (;;) {
-        requests_freed(c);
+        work_go_on(c);
         if (!list_empty(&c->dirty_owners)) {
             struct owner *o = container_of(c->dirty_owners.next, struct owner, work);
 

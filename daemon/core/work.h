@@ -15,5 +15,6 @@ void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however 
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
 void catch_up(struct core *c); /* what is due, and what comes of it */
 void work_off(struct core *c); /* what is dirty */
+void work_go_on(struct core *c); /* with requests that what has just happened left behind */
 
 #endif

@@ -327,11 +327,31 @@ START_TEST(bounded)
 }
 END_TEST
 
+/* Who asks has gone meanwhile: nobody is answered. */
+START_TEST(of_nobody)
+{
+    struct world w;
+    uint64_t s, t;
+    size_t answers;
+
+    s = world_holding(&w);
+    t = session(&w);
+    lock(&w, t, "a");
+    gone(&w, t);
+    answers = w.answers_n;
+    world_ask(&w, CORE_CANCEL, t, "a", (struct ask){0});
+    world_ask(&w, CORE_CANCEL, t, "a", (struct ask){.owner = "alice"});
+    ck_assert_uint_eq(w.answers_n, answers);
+    give(&w, s, "a");
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {whose, all_of_them, grant_in_flight, grant_unknown, ticket, place_in_redis,
-                                         multilock, multilock_ticket, reentry, permits, bounded};
+                                         multilock, multilock_ticket, reentry, permits, bounded, of_nobody};
 
     return suite_main("core, CANCEL", tests, sizeof(tests) / sizeof(tests[0]));
 }

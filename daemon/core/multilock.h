@@ -1,0 +1,42 @@
+/*
+ * multilock.h -- the requests of one MLOCK, MUNLOCK or MRENEW, which has one answer; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_MULTILOCK_H
+#define RLOCKD_CORE_MULTILOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "daemon/core/core.h"
+
+struct core;
+struct lock;
+struct request;
+
+struct multilock {
+    enum core_event_type verb;
+    uint64_t session, id;
+    struct request *member[CORE_MANY_MAX]; /* in the order they were asked for */
+    struct core_reply part[CORE_MANY_MAX]; /* their answers; names are copied behind the struct */
+    size_t n, members_n, answers_n;        /* names; requests alive; parts answered */
+    bool full;
+    bool failed;                           /* MLOCK: it has been answered so */
+    struct list work;                      /* core.dirty_multilocks: all is granted, or what was granted goes back */
+};
+
+/* multilock.c */
+void multilock_arrive(struct core *c, const struct core_event *ev);
+void multilock_leave(struct core *c, struct request *r);   /* its session has gone, or the core goes */
+void multilock_cancelled(struct multilock *b);                /* all of it is about to end so, by the answer of one */
+bool multilock_asks_for(const struct multilock *b, const struct lock *l); /* one of its requests does, granted or not */
+void multilocks_go_on(struct core *c); /* those that are dirty: complete now, or undone */
+
+/* multilock_answers.c */
+void multilock_answer(struct core *c, struct request *r, const struct core_reply *rp); /* of one of its requests */
+void multilock_note_held(struct core *c, struct multilock *b, size_t i, const struct core_reply *rp);
+void multilock_send(struct core *c, const struct multilock *b, const struct core_reply *rp); /* the answer to all */
+void multilock_forget(struct multilock *b, struct request *r); /* it is no member any more; with the last one b goes */
+
+#endif
