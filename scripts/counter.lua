@@ -1,7 +1,7 @@
 -- counter.lua -- INCR == 1 wins; whoever wins sets the expiry, a loser touches nothing.
 --
--- A counter with an expiry is all there is to see: a limit on requests looks the same. So only what the rules declare is
--- ever taken from others.
+-- A counter with an expiry is all there is to see: a limit on requests looks the same. So only what the rules declare
+-- is ever taken from others.
 --
 -- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
 -- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no

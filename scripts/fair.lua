@@ -14,8 +14,8 @@
 -- * A stranger's own wait is its score minus the score before it (the expiry of the lock, when it came first): Redisson
 --   counts on from whoever is last, so from the allowance of ours, too. Strangers that have died must not stand for
 --   that. So when a place of ours moves, the strangers right behind it, up to the next place of a daemon, move with it
---   (in a renewal), or close up (where it leaves); and a holder that leaves takes off what its lease has left. So a dead
---   one at the head of a free lock stands for its own wait. CALLED at least: one that is alive has been called.
+--   (in a renewal), or close up (where it leaves); and a holder that leaves takes off what its lease has left. So a
+--   dead one at the head of a free lock stands for its own wait. CALLED at least: one that is alive has been called.
 -- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
 --   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
 -- * Who asks is alive: its own entry is never dropped by its own request.
@@ -25,8 +25,8 @@
 -- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
 --   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
 -- * List or sorted set of another type, or with something else in them than names of owners (first and last are looked
---   at): there is no queue, nothing is written there, and nobody gets a place. It is a lock as before, without an order;
---   Redisson's clients can not use it at all then.
+--   at): there is no queue, nothing is written there, and nobody gets a place. It is a lock as before, without an
+--   order; Redisson's clients can not use it at all then.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_renew = renew
@@ -68,8 +68,8 @@ local function is_stranger(name)
     return name:sub(25, 37) ~= MARK
 end
 
--- Moves the strangers from this index on by so many ms, up to the next place of a daemon. Not the first write of a call:
--- a full Redis would refuse it.
+-- Moves the strangers from this index on by so many ms, up to the next place of a daemon. Not the first write of a
+-- call: a full Redis would refuse it.
 local function shift(list, set, at, by)
     local first = by ~= 0 and call('LINDEX', list, at)
     if not first or not is_stranger(first) then
@@ -83,8 +83,8 @@ local function shift(list, set, at, by)
     end
 end
 
--- Calls the head. A stranger that does not hear it may be dead: then the next one is called, which drops it in time, and
--- so on; a daemon hears the lock's own channel.
+-- Calls the head. A stranger that does not hear it may be dead: then the next one is called, which drops it in time,
+-- and so on; a daemon hears the lock's own channel.
 local function call_first(list, head, channel)
     local heard = wake(channel .. ':' .. head, '0')
     for i = 1, CALLS_MOST - 1 do

@@ -11,7 +11,8 @@ local kind, pttl = call('TYPE', key).ok, call('PTTL', key)
 
 -- The number of holds of a field; nil: it is no lock's.
 local function holds_of(field)
-    local count = is_owner((field:gsub(':write$', ''))) and call('HSTRLEN', key, field) < 16 and call('HGET', key, field)
+    local count = is_owner((field:gsub(':write$', ''))) and call('HSTRLEN', key, field) < 16 and
+        call('HGET', key, field)
     return count and is_count(count) and tonumber(count) or nil
 end
 

@@ -81,7 +81,8 @@ local function acquire(key, permit, lease, limit, declared, channel)
     if free == nil or first == nil then
         return FOREIGN, pttl
     elseif free and not first and declared ~= '1' and not is_marked(key, pttl) then
-        return pttl ~= -1 and TAKEN or FOREIGN, pttl -- what ends may be a semaphore's, left by a daemon that sets no mark
+        -- What ends may be a semaphore's, left by a daemon that sets no mark.
+        return pttl ~= -1 and TAKEN or FOREIGN, pttl
     end
     local taken = first and call('ZCARD', set) or 0
     local score = first and call('ZSCORE', set, permit)

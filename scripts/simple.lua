@@ -37,8 +37,8 @@ end
 -- Waiters of other libraries, as the rule says (`wakes`: 1, 2).
 --   Spring's RedisLockRegistry: each registry has a channel for every key, `<registry>-channel:<key>`; the key begins
 --   with the registry's name and a colon, and either may have more colons in it.
---   python-redis-lock: its waiters sleep in BLPOP of a list, `lock:<name>` has `lock-signal:<name>`; for a second somebody
---   who comes just now may find it there. Another list than that, or another type, is somebody's data.
+--   python-redis-lock: its waiters sleep in BLPOP of a list, `lock:<name>` has `lock-signal:<name>`; for a second
+--   somebody who comes just now may find it there. Another list than that, or another type, is somebody's data.
 local REGISTRIES_MOST, SIGNAL_MS = 4, 1000
 local function wake_others(key, wakes)
     if wakes == '1' then

@@ -90,7 +90,8 @@ def control(pid, *words_):
 def functions(path):
     """[(instructions, name)] of a dump, the most first; and their sum."""
     text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", "--tree=none", path],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode(errors="replace")
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
+    text = text.stdout.decode(errors="replace")
     found = [(int(m.group(1).replace(",", "")), m.group(2)) for m in map(COUNT.match, text.splitlines()) if m]
     total = int(re.search(r"^\s*([0-9,]+) .*PROGRAM TOTALS", text, re.M).group(1).replace(",", ""))
     return found, total
@@ -133,7 +134,8 @@ def measure(build, cell, options, directory):
         redis.stop()
     found, total = functions(dump)
     if options.keep:
-        os.replace(dump, os.path.join(options.keep, "%s.%s.%d" % (os.path.basename(os.path.dirname(build)), cell, pairs)))
+        name = "%s.%s.%d" % (os.path.basename(os.path.dirname(build)), cell, pairs)
+        os.replace(dump, os.path.join(options.keep, name))
     return total / pairs, [(n / pairs, name) for n, name in found], pairs
 
 

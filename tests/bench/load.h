@@ -119,7 +119,7 @@ struct options {
     const char *at, *redis, *prefix, *option;
     unsigned clients, pipeline, retry_ms;
     bool processes, hot, inlined;
-    bool one_owner; /* of all slots of a connection; its LOCKs say NOWAIT, for only what cannot wait goes side by side */
+    bool one_owner; /* of all slots of a connection; its LOCKs say NOWAIT: only what cannot wait goes side by side */
     double seconds, warm;
     const char *cpu[8]; /* LABEL=PID */
     unsigned cpu_n;

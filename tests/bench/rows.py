@@ -104,8 +104,8 @@ def _own():
               direct("classic", **deep), "<= 0.6")
     yield Row("deep-setnx", "the same / direct, SET NX PX and compare-and-delete", rate, ours, direct("setnx", **deep))
     yield Row("deep-floor", "the same / echo floor", rate, ours, echo(**deep))
-    yield Row("one-owner-classic", "16 connections x 16 pipelined, one owner each: rlockd / direct, classic scripts", rate,
-              rlockd(one_owner=True, **deep), direct("classic", **deep), ">= 1.5")
+    yield Row("one-owner-classic", "16 connections x 16 pipelined, one owner each: rlockd / direct, classic scripts",
+              rate, rlockd(one_owner=True, **deep), direct("classic", **deep), ">= 1.5")
 
 
 def _processes():

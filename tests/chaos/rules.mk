@@ -25,7 +25,7 @@ chaos-programs: $(CHAOS)
 chaos-build: test
 	@$(IN_TEST) chaos-programs
 
-chaos: chaos-build asan-build ## real processes harmed in 57 ways for DURATION seconds, ROUNDS failovers: build/chaos/report.txt
+chaos: chaos-build asan-build ## processes harmed in 57 ways for DURATION s, ROUNDS failovers: build/chaos/report.txt
 	@tests/chaos/chaos long $(DURATION) $(ROUNDS)
 
 chaos-short: chaos-build

@@ -12,7 +12,7 @@ build/faults/shim-asan.so: tests/faults/shim.c tests/faults/shim.h
 
 faults-build: test asan-build build/faults/shim.so build/faults/shim-asan.so
 
-faults: faults-build ## every allocation and system call fails in turn: loops over clients, starts and ends of the daemon
+faults: faults-build ## every allocation and system call fails in turn: loops over clients, starts, ends
 	@rm -f build/faults/report.txt
 	@/usr/bin/python3 tests/faults/run.py --report build/faults/report.txt
 	@/usr/bin/python3 tests/faults/run.py --asan --what memory --report build/faults/report.txt

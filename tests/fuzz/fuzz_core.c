@@ -133,7 +133,8 @@ act(void *ctx, const struct core_action *a)
         w->said[w->said_n++ % SAID_MAX].n = a->say.n;
         break;
     case CORE_WAITER_POLL:
-        CHECK(a->waiter_poll.op > w->waiter_poll.op && a->waiter_poll.n > 0 && a->waiter_poll.n <= CORE_WAITER_POLL_MAX);
+        CHECK(a->waiter_poll.op > w->waiter_poll.op);
+        CHECK(a->waiter_poll.n > 0 && a->waiter_poll.n <= CORE_WAITER_POLL_MAX);
         for (size_t i = 0; i < a->waiter_poll.n; i++) {
             CHECK(a->waiter_poll.name[i].key.n > 0);
         }
@@ -285,7 +286,8 @@ static void
 polled(struct world *w, unsigned how)
 {
     int64_t subscribers[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .polled = {w->waiter_poll.op - (how >> 6 == 3), subscribers, w->waiter_poll.n}};
+    struct core_event ev = {.type = CORE_PROBED,
+                            .polled = {w->waiter_poll.op - (how >> 6 == 3), subscribers, w->waiter_poll.n}};
 
     for (size_t i = 0; i < w->waiter_poll.n; i++) {
         subscribers[i] = (how >> (i % 4)) & 1;

@@ -110,7 +110,8 @@ def _next_of_them(r, ours, theirs, i, waiter, free, dead):
     else:
         granted(waiter.result(60 * harness.SLOW))
     late = waiter.at - free - dead
-    check(late < 1 * harness.SLOW, "number %d came %.1f s later than after what the killed had for waiting", i + 1, late)
+    check(late < 1 * harness.SLOW, "number %d came %.1f s later than after what the killed had for waiting", i + 1,
+          late)
     if hasattr(waiter, "words"):
         r.driver.ask("w%d" % i, "unlock", theirs)
     else:

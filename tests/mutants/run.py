@@ -6,8 +6,9 @@
 Each mutant is one replacement in one file, in a copy of the sources and objects below build/mutants; only what it
 changes is built anew there. A catcher is `unit:NAME[ CASE]` (tests/unit/NAME.c, one case of Check), `redis:FILE[
 Class.test]`, `wire:FILE` (of tests/wire) or `sim:ARGUMENTS` (rlsim); the first that notices is enough. It proves
-nothing if it fails without a mutant as well, or if the mutant is no program at all: both are failures. --every asks all catchers of a mutant, --find
-those of all mutants: for whoever writes a new one. What is in build/test has to be up to date (`make test`).
+nothing if it fails without a mutant as well, or if the mutant is no program at all: both are failures. --every asks
+all catchers of a mutant, --find those of all mutants: for whoever writes a new one. What is in build/test has to be up
+to date (`make test`).
 """
 import argparse
 import concurrent.futures

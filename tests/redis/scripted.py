@@ -106,8 +106,8 @@ class Scripted(Case):
                            place=0, limit=1, declared=1, shape=UUID_SHAPE, wakes=0, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
-        return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names], guard, floor,
-                          epoch, room, *said(TERMS[kind, verb], rows))
+        return self.c.cmd("EVAL", self.before + TEXT[kind, verb], 2 + len(names), CLOCK, EPOCH, *[k for k, _ in names],
+                          guard, floor, epoch, room, *said(TERMS[kind, verb], rows))
 
     def run_all(self, kind, verb, names, **more):
         before = self.now_us()

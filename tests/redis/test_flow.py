@@ -71,7 +71,7 @@ class SlowRedis(Case):
             self.assertEqual(other.cmd("PING"), "PONG")
             stats = other.cmd("INFO", "stats")
             asked = int(re.search(r"^requests:(\d+)", stats, re.M)[1]) - asked
-            # Each request past limits.pipeline has the oldest one refused, until limits.output_bytes of them are unread.
+            # Each request past limits.pipeline has the oldest one refused, until limits.output_bytes are unread.
             self.assertLess(asked, SESSIONS * (PIPELINE + OUTPUT // REFUSAL + 50))
             self.assertGreaterEqual(asked, SESSIONS * PIPELINE)
             # A request that waits has its records, and a session one read of 64 KiB that it has not gone through.

@@ -206,7 +206,8 @@ class RedisPy(Front):
         r = self.client()
         before = int(r.info("stats")["front_refused"])
         for what in (lambda: r.set("k", "a-secret"), lambda: r.set("k", "a-secret", nx=True, xx=True),
-                     lambda: r.incr("k"), lambda: r.eval("return 'a-secret'", 0), lambda: r.config_set("a", "a-secret")):
+                     lambda: r.incr("k"), lambda: r.eval("return 'a-secret'", 0),
+                     lambda: r.config_set("a", "a-secret")):
             self.assertRaises(redis.RedisError, what)
         self.assertEqual(int(r.info("stats")["front_refused"]), before + 5)
         lines = [line for line in self.d.log().split("\n") if line.startswith("info front refused")][-5:]

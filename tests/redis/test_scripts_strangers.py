@@ -72,7 +72,8 @@ class Waiter:
 
     def __init__(self, number, ours=False, wait=WAIT, dead=False, daemon=0):
         self.ours, self.wait, self.dead = ours, wait, dead
-        self.name = ("%07d" % daemon + UUID[7:] if ours else "%08d-2222-4333-8444-555555555555" % number) + ":%d" % number
+        uuid = "%07d" % daemon + UUID[7:] if ours else "%08d-2222-4333-8444-555555555555" % number
+        self.name = uuid + ":%d" % number
 
     def __repr__(self):
         return "%s%s" % ("us" if self.ours else "it(%d)" % self.wait, " dead" if self.dead else "")
@@ -199,8 +200,8 @@ class Strangers(Scripted):
 
     def test_killed_on_both_sides(self):
         self.check([it(1, 8000, dead=True), us(2), it(3, 8000, dead=True), us(4)])
-        self.check([it(1, 8000, dead=True), us(2), us(3, 1), us(4), it(5, 2000, dead=True), it(6, 3000, dead=True), us(7),
-                    it(8, 8000, dead=True), it(9)])
+        self.check([it(1, 8000, dead=True), us(2), us(3, 1), us(4), it(5, 2000, dead=True), it(6, 3000, dead=True),
+                    us(7), it(8, 8000, dead=True), it(9)])
 
     def test_killed_while_ours_hold_it_for_long(self):
         for before in (4000, 25000, 100000):

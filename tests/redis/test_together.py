@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Those who can have a name together come in together, and what an owner asks for together goes together: how many calls
-of scripts that takes, as Redis counts them."""
+"""Those who can have a name together come in together, and what an owner asks for together goes together: how many
+calls of scripts that takes, as Redis counts them."""
 import re
 
 import harness

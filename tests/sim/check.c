@@ -52,7 +52,8 @@
 #include "daemon/backend/call.h"
 #include "tests/sim/sim.h"
 
-enum { CORE_CHECK_EVERY = 64, LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000, OPERATION_US = 1000 * 1000 };
+enum { CORE_CHECK_EVERY = 64 };
+enum { LOST_AFTER_US = 2 * 1000 * 1000, RENEWED_AFTER_US = 4 * 1000 * 1000, OPERATION_US = 1000 * 1000 };
 
 static bool
 name_has(const struct name *n, unsigned flag)

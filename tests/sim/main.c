@@ -233,7 +233,8 @@ run_controls(const struct options *o)
 static int
 usage(void)
 {
-    puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--control NAME] [--controls]\n"
+    puts("rlsim [--seed S] [--seeds N|FIRST..LAST] [--jobs J] [--seconds VIRTUAL] [--kind KIND] [--control NAME] "
+         "[--controls]\n"
          "      [--no-losses] [--twice] [--trace]");
     for (int c = 1; c < CONTROLS; c++) {
         printf("  --control %-18s %s\n", control_rows[c].name, control_rows[c].help);

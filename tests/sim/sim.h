@@ -198,8 +198,8 @@ struct session {
 };
 
 /*
- * What a state directory has (serve/identity.h, serve/state_file.h): the records that the core wants kept, the ids and the
- * token on the first page, and who this daemon is.
+ * What a state directory has (serve/identity.h, serve/state_file.h): the records that the core wants kept, the ids and
+ * the token on the first page, and who this daemon is.
  */
 struct state {
     uint64_t self;               /* whom the uuid is made of; 0 = nobody yet */

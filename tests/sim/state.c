@@ -1,6 +1,6 @@
 /*
- * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/state_file.c have in the state directory,
- * and what serve/state_store.c does with it.
+ * state.c -- what outlives a process of a daemon: what serve/identity.c and serve/state_file.c have in the state
+ * directory, and what serve/state_store.c does with it.
  *
  * A record is kept or it is not, for a slot counts when it is whole and a change that was begun is as if it had never
  * been; and all is in the order of the program. So a process that dies leaves what it has done up to some action, and

@@ -119,7 +119,8 @@ model_is_mine(const struct model_key *k, const struct model_call *c)
     if (!model_is_held(k, c->now_us)) {
         return false;
     }
-    return c->op.kind == KIND_COUNTER ? c->op.expiry_ms == k->expires_us : k->owner == model_owner(c->daemon, c->op.owner);
+    return c->op.kind == KIND_COUNTER ? c->op.expiry_ms == k->expires_us
+                                      : k->owner == model_owner(c->daemon, c->op.owner);
 }
 
 static inline void

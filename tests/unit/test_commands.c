@@ -595,8 +595,8 @@ START_TEST(info_for_libraries)
     }
     resp_fini(&r);
     said(&c, "INFO nosuch\n",
-         "$159\r\n# there is no such section; there are: all server clients memory persistence stats replication cluster "
-         "redis config keyspace lock locks waiters sessions tree\r\n\r\n");
+         "$159\r\n# there is no such section; there are: all server clients memory persistence stats replication "
+         "cluster redis config keyspace lock locks waiters sessions tree\r\n\r\n");
     said(&c, "INFO replication\n", "$48\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n");
     c.s->proto = 3;
     said(&c, "INFO PERSISTENCE\n", "=30\r\ntxt:# Persistence\r\nloading:0\r\n\r\n");

@@ -505,8 +505,8 @@ static const char *const trips[] = {
     "locks: {prefix: 'null'}\nrules: [{match: '~'}, {match: 'true', prefix: '-'}, {match: ':', prefix: '? x'}]\n",
     "locks: {prefix: \"\\u00e9\\u4e2d\\U0001f512\"}\n",
     "redis: {url: 'redis://u:p w@h:1/3', user: '*u', password: '&p'}\nauth: {password: '#', unix: true}\n",
-    ("rules: [{match: '*', lease: 90s, limit: 3, value: hex32, foreign: wait, tracking: true, wakes: spring}]\nsocket_mode: 007\n"
-     "http: {listen: 'tcp:a:1'}"),
+    ("rules: [{match: '*', lease: 90s, limit: 3, value: hex32, foreign: wait, tracking: true, wakes: spring}]\n"
+     "socket_mode: 007\nhttp: {listen: 'tcp:a:1'}"),
 };
 
 START_TEST(round_trips)

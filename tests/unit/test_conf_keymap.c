@@ -224,7 +224,8 @@ START_TEST(many_slow_globs)
             struct buf b;
 
             buf_init(&b, 0);
-            buf_printf(&b, "locks: { prefix: 'p0:' }\nrules:\n- { match: '%c' }\n%s", "ab"[n], in_front ? "- { match: '*' }\n" : "");
+            buf_printf(&b, "locks: { prefix: 'p0:' }\nrules:\n- { match: '%c' }\n%s", "ab"[n],
+                       in_front ? "- { match: '*' }\n" : "");
             for (int i = 0; i < 900; i++) {
                 buf_adds(&b, "- { match: '");
                 for (int k = 0; k < 30; k++) {
@@ -352,7 +353,8 @@ START_TEST(rights)
         struct buf patterns;
 
         buf_init(&patterns, 0);
-        ck_assert_msg(conf_key_rights(cf, &patterns, remote_waiters) == (rows[i].patterns != NULL), "%s", rows[i].rules);
+        ck_assert_msg(conf_key_rights(cf, &patterns, remote_waiters) == (rows[i].patterns != NULL), "%s",
+                      rows[i].rules);
         if (rows[i].patterns != NULL) {
             ck_assert_str_eq(str(&patterns) + strlen("~rlock:*"), rows[i].patterns);
             ck_assert_int_eq(remote_waiters[0], rows[i].remote_waiters);

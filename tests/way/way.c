@@ -1,6 +1,6 @@
 /*
- * way.c -- preloaded into a daemon that was built with -finstrument-functions: every function that is entered leaves its
- * address in the file that RLOCKD_WAY names, mapped; the first word counts them.
+ * way.c -- preloaded into a daemon that was built with -finstrument-functions: every function that is entered leaves
+ * its address in the file that RLOCKD_WAY names, mapped; the first word counts them.
  */
 #include <fcntl.h>
 #include <stdint.h>

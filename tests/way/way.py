@@ -59,7 +59,7 @@ def places(addresses):
 
 
 class Move:
-    """A call that leaves a file. It leads on when something behind it leaves its file as well; else it is a question."""
+    """A call that leaves a file. It leads on when something behind it leaves its file as well, else it asks."""
 
     def __init__(self, came, file, function):
         self.came, self.file, self.function = came, file, function
