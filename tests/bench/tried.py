@@ -59,8 +59,8 @@ TRIED = {
         "the queue as a record that is there only while somebody waits or is asked about elsewhere, states and "
         "flags in bits, fields of some states in one place, one time for all that went unanswered, a timer whose "
         "time is in the heap only, the rule's words in the lock alone: 1005 -> 505 bytes. 170,000 holes of 80 "
-        "bytes, left of records of a burst that malloc split for locks, were 13 bytes a lock: base/freelist.h. A renewal "
-        "that waits for its turn takes 24 more, where Redis falls behind. Not done: walking the table of names "
+        "bytes, left of records of a burst that malloc split for locks, were 13 bytes a lock: base/freelist.h. A "
+        "renewal that waits for its turn takes 24 more, where Redis falls behind. Not done: walking the table of names "
         "instead of a list of locks (16), which loses their order; timers that are due together "
         "without an order (8), which lets renewals overtake each other.",
     "renew-":
