@@ -10,6 +10,9 @@
 #include "daemon/backend/listen.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/hash.h"
 
 void
 listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner)
@@ -18,25 +21,35 @@ listen_init(struct listen *in, const struct backend_env *env, const struct shard
     list_init(&in->due);
 }
 
+void
+listen_fini(struct listen *in)
+{
+    map_fini(&in->watch);
+    for (int type = 0; type < SOURCES; type++) {
+        map_fini(&in->source[type]);
+    }
+}
+
 /* ---- sources ---- */
 
 struct source *
 source_find(const struct listen *in, enum source_type type, struct slice name)
 {
-    struct source *src = NULL;
-    unsigned hash = hash_name(&in->env->secret, name.p, name.n);
+    struct map_node *n = map_find(&in->source[type], hash_bytes(&in->env->secret, name.p, name.n));
 
-    HASH_FIND_BYHASHVALUE(hh, in->source[type], name.p, name.n, hash, src);
-    return src;
+    while (n != NULL && !slice_eq(source_name(container_of(n, struct source, by_name)), name)) {
+        n = map_next(n);
+    }
+    return n != NULL ? container_of(n, struct source, by_name) : NULL;
 }
 
 static struct source *
 source_new(struct listen *in, enum source_type type, struct slice name)
 {
     struct source *src = calloc(1, sizeof(*src) + name.n);
-    unsigned hash = hash_name(&in->env->secret, name.p, name.n);
 
-    if (src == NULL) {
+    if (src == NULL || !map_add(&in->source[type], &src->by_name, hash_bytes(&in->env->secret, name.p, name.n))) {
+        free(src);
         return NULL;
     }
     src->in = in;
@@ -44,11 +57,6 @@ source_new(struct listen *in, enum source_type type, struct slice name)
     list_init(&src->parts);
     memcpy(src->name, name.p, name.n);
     src->name_n = name.n;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, in->source[type], src->name, src->name_n, hash, src);
-    if (src->hh.tbl == NULL) {
-        free(src);
-        return NULL;
-    }
     return src;
 }
 
@@ -58,7 +66,7 @@ source_free(struct source *src)
     if (!list_empty(&src->parts) || src->asked > 0) {
         return false;
     }
-    HASH_DELETE(hh, src->in->source[src->type], src);
+    map_remove(&src->in->source[src->type], &src->by_name);
     free(src);
     return true;
 }
@@ -201,10 +209,9 @@ source_waits(const struct source *src)
 struct watch *
 watch_find(const struct listen *in, uint64_t lock)
 {
-    struct watch *wa = NULL;
+    struct map_node *n = map_find(&in->watch, lock);
 
-    HASH_FIND_BYHASHVALUE(hh, in->watch, &lock, sizeof(lock), hash_id(lock), wa);
-    return wa;
+    return n != NULL ? container_of(n, struct watch, by_lock) : NULL;
 }
 
 struct watch *
@@ -212,16 +219,12 @@ watch_new(struct listen *in, uint64_t lock)
 {
     struct watch *wa = calloc(1, sizeof(*wa));
 
-    if (wa == NULL) {
+    if (wa == NULL || !map_add(&in->watch, &wa->by_lock, lock)) {
+        free(wa);
         return NULL;
     }
     wa->lock = lock;
     list_init(&wa->due);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, in->watch, &wa->lock, sizeof(wa->lock), hash_id(lock), wa);
-    if (wa->hh.tbl == NULL) {
-        free(wa);
-        return NULL;
-    }
     return wa;
 }
 
@@ -255,6 +258,6 @@ void
 watch_free(struct listen *in, struct watch *wa)
 {
     list_remove(&wa->due);
-    HASH_DELETE(hh, in->watch, wa);
+    map_remove(&in->watch, &wa->by_lock);
     free(wa);
 }

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "daemon/backend/shard.h"
-#include "daemon/base/hash.h"
 #include "daemon/base/list.h"
+#include "daemon/base/map.h"
 
 /* A channel is subscribed once however many listen; a key is tracked (track.h). */
 enum source_type { SOURCE_CHANNEL, SOURCE_KEY, SOURCES };
@@ -32,7 +32,7 @@ struct watch {
     struct part part[PARTS_MAX];
     struct list due; /* listen.due, when something is to be posted */
     bool watching, deaf, hint;
-    UT_hash_handle hh;
+    struct map_node by_lock; /* listen.watch */
 };
 
 struct source {
@@ -42,7 +42,7 @@ struct source {
     size_t asked; /* questions to Redis about it that are not answered */
     bool moved;   /* key: the read in flight was sent because it had changed */
     bool again;   /* key: it has changed while a read was in flight */
-    UT_hash_handle hh;
+    struct map_node by_name; /* listen.source; a keyed hash */
     size_t name_n;
     char name[];
 };
@@ -50,13 +50,20 @@ struct source {
 struct listen {
     const struct backend_env *env; /* borrowed */
     const struct shard_events *events; /* borrowed */
-    struct source *source[SOURCES];
-    struct watch *watch; /* by lock */
+    struct map source[SOURCES];
+    struct map watch;
     struct list due;
     void *owner; /* whoever has these tables */
 };
 
 void listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner);
+void listen_fini(struct listen *in); /* its tables are empty */
+
+static inline struct slice
+source_name(const struct source *src)
+{
+    return (struct slice){src->name, src->name_n};
+}
 
 struct source *source_find(const struct listen *in, enum source_type type, struct slice name);
 

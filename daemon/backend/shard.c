@@ -142,7 +142,7 @@ job_of(const struct shard *sh, unsigned i)
 static bool
 is_new_cause(struct shard *sh, const char *reason)
 {
-    uint32_t cause = hash_name(&sh->env->secret, reason, strlen(reason)) | 1;
+    uint32_t cause = (uint32_t)hash_bytes(&sh->env->secret, reason, strlen(reason)) | 1;
 
     for (unsigned i = 0; i < CAUSES_MAX; i++) {
         if (sh->cause[i] == cause) {

@@ -26,12 +26,6 @@ struct watches {
     bool told; /* the log knows of a channel that is refused */
 };
 
-static struct slice
-name_of(const struct source *src)
-{
-    return (struct slice){src->name, src->name_n};
-}
-
 /* ---- channels ---- */
 
 /* A refusal is one channel's alone; what is of the moment, and silence, are better tried again with all of them. */
@@ -52,7 +46,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
     } else if (refused && !w->told) {
         w->told = true;
         log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
-                  LOG_B(name_of(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
+                  LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
     }
     if (source_free(src) || src->asked > 0 || !link_up(w->sub)) {
         return; /* nobody wants it any more, or the last answer is still to come */
@@ -69,7 +63,7 @@ static void
 send_channel(struct source *src, bool on)
 {
     struct watches *w = src->in->owner;
-    struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), name_of(src)};
+    struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), source_name(src)};
 
     if (!link_up(w->sub)) {
         return; /* the reconnect does it */
@@ -126,7 +120,7 @@ read_key(struct source *src)
     if (src->asked > 0) {
         return;
     }
-    if (track_arm(t, name_of(src), on_read_key, src)) {
+    if (track_arm(t, source_name(src), on_read_key, src)) {
         src->asked++;
         return;
     }
@@ -153,7 +147,8 @@ key_moved(struct source *src)
 static void
 keys_moved(struct watches *w, const struct reply *names)
 {
-    struct source *src, *next;
+    struct map_node *n, *next;
+    struct source *src;
 
     if (names->type == REPLY_ARRAY) {
         for (size_t i = 0; i < names->count; i++) {
@@ -163,9 +158,9 @@ keys_moved(struct watches *w, const struct reply *names)
             }
         }
     } else if (names->type == REPLY_NULL) {
-        HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+        map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
         {
-            key_moved(src);
+            key_moved(container_of(n, struct source, by_name));
         }
     }
 }
@@ -175,10 +170,12 @@ static void
 on_ready(void *ctx)
 {
     struct watches *w = ctx;
-    struct source *src, *next;
+    struct map_node *n, *next;
 
-    HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+    map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
     {
+        struct source *src = container_of(n, struct source, by_name);
+
         if (source_waits(src)) {
             read_key(src);
         }
@@ -190,11 +187,11 @@ static void
 on_refused(void *ctx)
 {
     struct watches *w = ctx;
-    struct source *src, *next;
+    struct map_node *n, *next;
 
-    HASH_ITER(hh, w->in.source[SOURCE_KEY], src, next)
+    map_for_each_safe(n, next, &w->in.source[SOURCE_KEY])
     {
-        source_refused(src);
+        source_refused(container_of(n, struct source, by_name));
     }
     listen_post(&w->in);
 }
@@ -282,18 +279,18 @@ watches_hello(struct watches *w)
 static void
 lost(struct watches *w, enum source_type type)
 {
-    struct source *src, *next;
+    struct map_node *n, *next;
 
-    HASH_ITER(hh, w->in.source[type], src, next)
+    map_for_each_safe(n, next, &w->in.source[type])
     {
-        source_unheard(src);
+        source_unheard(container_of(n, struct source, by_name));
     }
 }
 
 void
 watches_link(struct watches *w, const struct redis_link *l, bool up)
 {
-    struct source *src, *next;
+    struct map_node *n, *next;
 
     if (!up) {
         track_lost(w->track);
@@ -305,12 +302,12 @@ watches_link(struct watches *w, const struct redis_link *l, bool up)
         return;
     }
     if (l == w->sub) {
-        HASH_ITER(hh, w->in.source[SOURCE_CHANNEL], src, next)
+        map_for_each_safe(n, next, &w->in.source[SOURCE_CHANNEL])
         {
-            send_channel(src, true);
+            send_channel(container_of(n, struct source, by_name), true);
         }
     }
-    if (w->in.source[SOURCE_KEY] != NULL) {
+    if (w->in.source[SOURCE_KEY].count > 0) {
         track_begin(w->track);
     }
 }
@@ -334,7 +331,7 @@ watches_heard(struct watches *w, struct slice channel, const struct reply *what)
 size_t
 watches_count(const struct watches *w)
 {
-    return HASH_COUNT(w->in.source[SOURCE_CHANNEL]);
+    return w->in.source[SOURCE_CHANNEL].count;
 }
 
 /* ---- begin and end ---- */
@@ -364,26 +361,30 @@ void
 watches_free(struct watches **wp)
 {
     struct watches *w = *wp;
-    struct source *src, *next;
-    struct watch *wa, *wa_next;
+    struct map_node *n, *next;
 
     if (w == NULL) {
         return;
     }
-    HASH_ITER(hh, w->in.watch, wa, wa_next)
+    map_for_each_safe(n, next, &w->in.watch)
     {
+        struct watch *wa = container_of(n, struct watch, by_lock);
+
         for (int i = 0; i < PARTS_MAX; i++) {
             (void)watch_leave(wa, i);
         }
         watch_free(&w->in, wa);
     }
     for (int type = 0; type < SOURCES; type++) {
-        HASH_ITER(hh, w->in.source[type], src, next)
+        map_for_each_safe(n, next, &w->in.source[type])
         {
+            struct source *src = container_of(n, struct source, by_name);
+
             src->asked = 0; /* the links are gone, and no answer will come */
             (void)source_free(src);
         }
     }
+    listen_fini(&w->in);
     track_free(&w->track);
     free(w);
     *wp = NULL;

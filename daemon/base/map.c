@@ -139,3 +139,25 @@ map_next(const struct map_node *n)
 {
     return first_from(n->next, n->number);
 }
+
+/* Of the chains from this one on. */
+static struct map_node *
+first_of(const struct map *m, size_t i)
+{
+    while (i < m->chains && m->chain[i] == NULL) {
+        i++;
+    }
+    return i < m->chains ? m->chain[i] : NULL;
+}
+
+struct map_node *
+map_first(const struct map *m)
+{
+    return first_of(m, 0);
+}
+
+struct map_node *
+map_after(const struct map *m, const struct map_node *n)
+{
+    return n->next != NULL ? n->next : first_of(m, (size_t)(home(m, n->number) - m->chain) + 1);
+}

@@ -26,7 +26,7 @@ struct map {
     size_t count;            /* records in it */
 };
 
-void map_init(struct map *m);
+void map_init(struct map *m); /* a zeroed one is ready as well */
 void map_fini(struct map *m);
 
 /* False when out of memory (nothing changed). */
@@ -40,5 +40,11 @@ struct map_node *map_find(const struct map *m, uint64_t number);
 
 /* Another one with the same number, or NULL. */
 struct map_node *map_next(const struct map_node *n);
+
+/* All records, in no order; nxt: what follows when n was removed. The loop takes as long as there ever were records. */
+struct map_node *map_first(const struct map *m);
+struct map_node *map_after(const struct map *m, const struct map_node *n);
+#define map_for_each_safe(n, nxt, m)                                                                                   \
+    for ((n) = map_first(m); (n) != NULL && ((nxt) = map_after((m), (n)), true); (n) = (nxt))
 
 #endif

@@ -290,15 +290,17 @@ check_search(const struct list *waits)
 static void
 check_users(const struct core *c)
 {
-    struct user *u, *next_u;
-    struct core_session *p, *next_p;
+    struct map_node *n, *next, *m, *next_m;
 
-    HASH_ITER(hh, c->users, u, next_u)
+    map_for_each_safe(n, next, &c->users)
     {
+        const struct user *u = container_of(n, struct user, by_key);
         uint64_t sessions = 0, blocked = 0;
 
-        HASH_ITER(hh, c->sessions, p, next_p)
+        map_for_each_safe(m, next_m, &c->sessions)
         {
+            const struct core_session *p = container_of(m, struct core_session, by_id);
+
             sessions += p->user == u;
             blocked += p->user == u ? p->blocked_n : 0;
         }
@@ -311,8 +313,7 @@ void
 core_check(const struct core *c, int64_t now_us)
 {
     struct list *pos, *nxt;
-    struct core_session *p, *next_p;
-    struct owner *o, *next_o;
+    struct map_node *n, *next;
     struct tally t = {0};
 
     assert(c->dirty_locks.first == NULL && list_empty(&c->dirty_owners)); /* I10 */
@@ -340,8 +341,10 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
     assert(t.fronts == c->tokens.count);
     assert(c->by_name.count == c->locks_n && c->by_key.count == t.keyed && t.queues == c->queues.count);
-    HASH_ITER(hh, c->sessions, p, next_p)
+    map_for_each_safe(n, next, &c->sessions)
     {
+        const struct core_session *p = container_of(n, struct core_session, by_id);
+
         order_check(c, p->owner); /* I9 */
         t.session_owners += check_ties(c, p);
         list_for_each_safe(pos, nxt, &p->requests)
@@ -352,9 +355,9 @@ core_check(const struct core *c, int64_t now_us)
             t.blocked += r->waits && r->blocked;
         }
     }
-    HASH_ITER(hh, c->owners, o, next_o)
+    map_for_each_safe(n, next, &c->owners)
     {
-        order_check(c, o);
+        order_check(c, container_of(n, struct owner, by_name));
     }
     assert(t.waiting == c->waiting_n && t.blocked == c->blocked_n);
     check_users(c);

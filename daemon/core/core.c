@@ -93,14 +93,6 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->metrics = metrics;
     c->sink = sink;
     heap_init(&c->timers);
-    map_init(&c->session_owners);
-    map_init(&c->told_waits);
-    map_init(&c->claims);
-    map_init(&c->tokens);
-    map_init(&c->shares);
-    map_init(&c->by_name);
-    map_init(&c->by_key);
-    map_init(&c->queues);
     queue_init(&c->empty_queue);
     list_init(&c->locks);
     list_init(&c->looks);
@@ -134,7 +126,7 @@ void
 core_free(struct core **cp)
 {
     struct core *c = *cp;
-    struct core_session *p, *next_p;
+    struct map_node *n, *next;
     struct list *pos, *nxt;
 
     if (c == NULL) {
@@ -145,8 +137,10 @@ core_free(struct core **cp)
     {
         container_of(pos, struct lock, all)->dirty = true; /* none goes to work any more */
     }
-    HASH_ITER(hh, c->sessions, p, next_p)
+    map_for_each_safe(n, next, &c->sessions)
     {
+        struct core_session *p = container_of(n, struct core_session, by_id);
+
         while (!list_empty(&p->requests)) {
             struct request *r = container_of(p->requests.next, struct request, session_node);
 
@@ -160,9 +154,9 @@ core_free(struct core **cp)
     while (!list_empty(&c->locks)) {
         lock_free(c, container_of(c->locks.next, struct lock, all));
     }
-    HASH_ITER(hh, c->sessions, p, next_p)
+    map_for_each_safe(n, next, &c->sessions)
     {
-        core_session_gone(c, p);
+        core_session_gone(c, container_of(n, struct core_session, by_id));
     }
     c->conf.slice = 0;
     jobs_run(c);
@@ -172,6 +166,9 @@ core_free(struct core **cp)
     timer_fini(c, &c->waiter_poll.timer);
     windows_fini(c);
     heap_fini(&c->timers);
+    map_fini(&c->sessions);
+    map_fini(&c->owners);
+    map_fini(&c->users);
     map_fini(&c->session_owners);
     map_fini(&c->told_waits);
     map_fini(&c->claims);

@@ -22,13 +22,6 @@ block(void *p)
 
 /* Of one of the records that are in the table. */
 static size_t
-share(const UT_hash_table *t)
-{
-    return t->num_buckets * sizeof(UT_hash_bucket) / t->num_items;
-}
-
-/* The same of one of our own tables. */
-static size_t
 map_share(const struct map *m)
 {
     return m->room * sizeof(struct map_node *) / m->count;
@@ -93,5 +86,5 @@ core_memory_of_session(struct core *c, uint64_t session)
 {
     struct core_session *p = core_session_find(c, session);
 
-    return p != NULL ? block(p) + block(p->owner) + share(c->sessions->hh.tbl) + timer_share(c) : 0;
+    return p != NULL ? block(p) + block(p->owner) + map_share(&c->sessions) + timer_share(c) : 0;
 }

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/hash.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/core/graph.h"
@@ -20,12 +19,11 @@
 
 /* Whose sessions these are, see users.c. */
 struct user {
-    uint64_t key;
+    struct map_node by_key; /* core.users */
     uint64_t refs;        /* sessions and owners */
     uint32_t sessions_n;
     uint32_t blocked_n;   /* requests of its sessions that are `blocked` */
     uint64_t claims_n;    /* of its owners */
-    UT_hash_handle hh;    /* core.users */
 };
 
 struct core_session {
@@ -36,7 +34,7 @@ struct core_session {
     struct list session_owners;      /* tie.session_node */
     struct job job;        /* it has gone, and some ties are left */
     uint32_t blocked_n;    /* requests that are `blocked` */
-    UT_hash_handle hh;     /* core.peers, until it has gone */
+    struct map_node by_id; /* core.sessions, until it has gone */
 };
 
 /*
@@ -74,7 +72,7 @@ struct owner {
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];
-    UT_hash_handle hh;    /* core.owners; named owners that are not ending */
+    struct map_node by_name; /* core.owners, a keyed hash; named owners that are not ending */
 };
 
 #endif

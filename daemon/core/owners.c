@@ -17,12 +17,11 @@
 #include "daemon/core/times.h"
 
 struct core_session *
-core_session_find(struct core *c, uint64_t id)
+core_session_find(const struct core *c, uint64_t id)
 {
-    struct core_session *p = NULL;
+    struct map_node *n = map_find(&c->sessions, id);
 
-    HASH_FIND_BYHASHVALUE(hh, c->sessions, &id, sizeof(id), hash_id(id), p);
-    return p;
+    return n != NULL ? container_of(n, struct core_session, by_id) : NULL;
 }
 
 struct owner *
@@ -158,8 +157,23 @@ session_owner_add(struct core *c, struct core_session *p, struct owner *o)
     return true;
 }
 
+struct owner *
+owner_find(const struct core *c, struct slice name)
+{
+    struct map_node *n = map_find(&c->owners, hash_bytes(&c->key, name.p, name.n));
+
+    for (; n != NULL; n = map_next(n)) {
+        struct owner *o = container_of(n, struct owner, by_name);
+
+        if (slice_eq((struct slice){o->name, o->name_n}, name)) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
 static struct owner *
-owner_named(struct core *c, struct slice name, unsigned hash)
+owner_named(struct core *c, struct slice name)
 {
     struct owner *o = owner_new(c, ++c->serial);
 
@@ -172,8 +186,7 @@ owner_named(struct core *c, struct slice name, unsigned hash)
     }
     memcpy(o->name, name.p, name.n);
     o->name_n = name.n;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->owners, o->name, o->name_n, hash, o);
-    if (o->hh.tbl == NULL) {
+    if (!map_add(&c->owners, &o->by_name, hash_bytes(&c->key, name.p, name.n))) {
         goto fail;
     }
     owner_wake(c, o); /* freed at the end of the step if nothing comes of it */
@@ -191,20 +204,18 @@ fail:
 enum core_answer
 owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out)
 {
-    struct owner *o = NULL;
-    unsigned hash;
+    struct owner *o;
 
     if (name.n == 0) {
         *out = p->owner;
         return CORE_GRANTED;
     }
-    hash = hash_name(&c->key, name.p, name.n);
-    HASH_FIND_BYHASHVALUE(hh, c->owners, name.p, name.n, hash, o);
+    o = owner_find(c, name);
     if (o == NULL && !create) {
         return CORE_NOT_HELD;
     }
     if (o == NULL) {
-        o = owner_named(c, name, hash);
+        o = owner_named(c, name);
     }
     if (o == NULL || !session_owner_add(c, p, o)) {
         return CORE_NO_MEMORY;
@@ -215,16 +226,6 @@ owner_get(struct core *c, struct core_session *p, struct slice name, bool create
     return CORE_GRANTED;
 }
 
-struct owner *
-owner_find(const struct core *c, struct slice name)
-{
-    unsigned hash = hash_name(&c->key, name.p, name.n);
-    struct owner *o = NULL;
-
-    HASH_FIND_BYHASHVALUE(hh, c->owners, name.p, name.n, hash, o);
-    return o;
-}
-
 /* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */
 struct owner *
 owner_restore(struct core *c, struct slice name)
@@ -233,7 +234,7 @@ owner_restore(struct core *c, struct slice name)
 
     if (name.n > 0) {
         o = owner_find(c, name);
-        return o != NULL ? o : owner_named(c, name, hash_name(&c->key, name.p, name.n));
+        return o != NULL ? o : owner_named(c, name);
     }
     o = owner_new(c, ++c->serial);
     if (o != NULL) {

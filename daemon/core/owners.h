@@ -17,7 +17,7 @@ struct lock;
 struct request;
 
 /* owners.c */
-struct core_session *core_session_find(struct core *c, uint64_t id);
+struct core_session *core_session_find(const struct core *c, uint64_t id);
 enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
 struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 /* counts that of the lock, and what it asks for */

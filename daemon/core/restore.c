@@ -231,18 +231,19 @@ by_order(const void *left, const void *right)
 static void
 begin_grace(struct core *c, const struct core_restored *a)
 {
-    struct owner *o, *next;
+    struct map_node *n, *next;
 
     for (size_t i = 0; i < a->owners_n; i++) {
         const struct core_owner_record *k = &a->owner[i];
+        struct owner *o = owner_find(c, k->name);
 
-        o = owner_find(c, k->name);
         if (o != NULL) {
             o->until_us = o->until_us != 0 ? earlier(o->until_us, k->until_us) : k->until_us;
         }
     }
-    HASH_ITER(hh, c->owners, o, next)
+    map_for_each_safe(n, next, &c->owners)
     {
+        struct owner *o = container_of(n, struct owner, by_name);
         int64_t until_us = after_us(c->now_us, o->grace_us);
 
         owner_left(c, o, o->until_us != 0 ? earlier(o->until_us, until_us) : until_us);

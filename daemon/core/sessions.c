@@ -8,6 +8,7 @@
 #include "daemon/core/sessions.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
@@ -45,8 +46,7 @@ core_session_open(struct core *c, uint64_t user)
         free(p);
         return 0;
     }
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->sessions, &p->id, sizeof(p->id), hash_id(p->id), p);
-    if (p->hh.tbl == NULL) {
+    if (!map_add(&c->sessions, &p->by_id, p->id)) {
         owner_free(c, p->owner);
         user_leave(c, p);
         free(p);
@@ -64,7 +64,7 @@ owner_end(struct core *c, struct owner *o)
     o->ending = true;
     timer_set(c, &o->timer, CORE_FOREVER);
     if (o->name != NULL) {
-        HASH_DELETE(hh, c->owners, o);
+        map_remove(&c->owners, &o->by_name);
     }
     list_move_all(&o->unended, &o->claims);
     job_begin(c, &o->job);
@@ -119,7 +119,7 @@ owner_advance(struct core *c, struct owner *o)
         return;
     }
     if (!o->ending) {
-        HASH_DELETE(hh, c->owners, o);
+        map_remove(&c->owners, &o->by_name);
         o->ending = true;
     }
     while (!list_empty(&o->session_owners)) {
@@ -214,7 +214,7 @@ core_session_gone(struct core *c, struct core_session *p)
     owner_end(c, p->owner);
     p->owner = NULL;
     user_leave(c, p);
-    HASH_DELETE(hh, c->sessions, p);
+    map_remove(&c->sessions, &p->by_id);
     c->sessions_n--;
     job_begin(c, &p->job);
 }

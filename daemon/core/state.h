@@ -44,9 +44,9 @@ struct core {
     uint64_t turns_n;     /* claims that wait in them for their turn */
     struct heap timers;
     size_t timers_n;      /* records that own a timer: the heap has room for each */
-    struct core_session *sessions;
-    struct user *users;
-    struct owner *owners;
+    struct map sessions; /* by id */
+    struct map users;    /* by key */
+    struct map owners;   /* by a keyed hash of the name */
     struct map session_owners;
     struct map told_waits;
     struct map claims;

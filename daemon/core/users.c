@@ -13,10 +13,9 @@
 struct user *
 user_find(const struct core *c, uint64_t key)
 {
-    struct user *u = NULL;
+    struct map_node *n = map_find(&c->users, key);
 
-    HASH_FIND_BYHASHVALUE(hh, c->users, &key, sizeof(key), hash_id(key), u);
-    return u;
+    return n != NULL ? container_of(n, struct user, by_key) : NULL;
 }
 
 static struct user *
@@ -24,12 +23,7 @@ user_new(struct core *c, uint64_t key)
 {
     struct user *u = calloc(1, sizeof(*u));
 
-    if (u == NULL) {
-        return NULL;
-    }
-    u->key = key;
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, c->users, &u->key, sizeof(u->key), hash_id(key), u);
-    if (u->hh.tbl == NULL) {
+    if (u == NULL || !map_add(&c->users, &u->by_key, key)) {
         free(u);
         return NULL;
     }
@@ -40,7 +34,7 @@ static void
 user_drop(struct core *c, struct user *u)
 {
     if (--u->refs == 0) {
-        HASH_DELETE(hh, c->users, u);
+        map_remove(&c->users, &u->by_key);
         free(u);
     }
 }

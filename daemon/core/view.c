@@ -10,6 +10,7 @@
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owner.h"
+#include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
@@ -253,9 +254,8 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
 {
     const struct lock *l = lock_find(c, name);
     const struct claim *cl = NULL;
-    struct owner *o = NULL;
+    struct owner *o = owner_find(c, owner);
 
-    HASH_FIND_BYHASHVALUE(hh, c->owners, owner.p, owner.n, hash_name(&c->key, owner.p, owner.n), o);
     if (l != NULL && o != NULL) {
         cl = lock_is(l, KIND_F_PERMITS) ? claim_newest_held(c, l, o, 0) : claim_find(c, l, o);
     }
@@ -406,9 +406,8 @@ core_session_count(const struct core *c, uint64_t session)
     struct core_session_counts n = {0, 0};
     uint32_t left = COUNTED, session_owners = COUNTED;
     struct list *pos, *nxt;
-    struct core_session *p = NULL;
+    const struct core_session *p = core_session_find(c, session);
 
-    HASH_FIND_BYHASHVALUE(hh, c->sessions, &session, sizeof(session), hash_id(session), p);
     if (p == NULL) {
         return n;
     }

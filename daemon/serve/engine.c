@@ -359,6 +359,8 @@ engine_free(struct engine **ep)
     }
     state_store_close(&e->state_store);
     look_forget(e);
+    map_fini(&e->by_id);
+    map_fini(&e->processes);
     auth_limit_free(e);
     heap_fini(&e->due);
     pool_fini(&e->pool);

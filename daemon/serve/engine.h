@@ -32,6 +32,7 @@
 #include "daemon/base/heap.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
+#include "daemon/base/map.h"
 #include "daemon/base/metrics.h"
 #include "daemon/base/spin.h"
 #include "daemon/core/core.h"
@@ -67,7 +68,7 @@ struct engine {
     int64_t started_us;
     int64_t op_timeout_us;    /* as the backend was opened with: redis.timeout needs a restart */
 
-    struct session *by_id;    /* uthash, all open sessions; owned */
+    struct map by_id;         /* session.by_id, all open sessions; owned */
     uint32_t sessions_n;
     struct list sessions;     /* session.node, in order of arrival */
     struct list ready;        /* session.ready_node: to be heard */
@@ -81,7 +82,7 @@ struct engine {
     int64_t input_us;         /* when its input began */
     int64_t seen_us;          /* when engine_input_late() looked last */
 
-    struct peer_process *processes; /* uthash of peer.c: who is at the other end of Unix sockets */
+    struct map processes;     /* of peer.c: who is at the other end of Unix sockets */
     int64_t dead_peer_us;     /* what sockets were told, or are being told */
     struct list *peer_at;     /* session.node: the next one that a reload tells of another dead_peer; see peer.c */
     struct auth_limits *auth_limits; /* owned by auth_limit.c; NULL: nobody has sent a wrong password */
@@ -94,7 +95,7 @@ struct engine {
     int64_t listings_left_us; /* that this turn has for them */
     struct list longs;        /* session.long_node: who has a long answer to read, the longest ago first */
     size_t longs_bytes;       /* of these, and of those in the making: see longs.c */
-    struct look *looks;       /* uthash of look.c: what LOCKINFO asked Redis; look_forget() empties it */
+    struct map looks;         /* of look.c: what LOCKINFO asked Redis; look_forget() empties it */
     uint64_t looks_last;      /* id of the newest */
 
     struct event *timer;      /* owned */

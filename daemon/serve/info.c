@@ -134,7 +134,7 @@ memory_of_session(struct engine *e, struct session *s)
 {
     return block(s) + block(s->read_ev) + block(s->write_ev) + block(buf_block(&s->reader.in)) +
            block(buf_block(&s->out.bytes)) + block(s->name) + block(s->lib_name) + block(s->lib_ver) +
-           s->hh.tbl->num_buckets * sizeof(UT_hash_bucket) / s->hh.tbl->num_items +
+           e->by_id.room * sizeof(struct map_node *) / e->by_id.count +
            e->due.room * sizeof(struct heap_slot) / e->sessions_n + core_memory_of_session(e->core, s->id);
 }
 

@@ -199,8 +199,8 @@ look_session(const struct session *s, int64_t now_us, struct look_text *text, st
 /* ---- asking Redis; LOCKINFO ---- */
 
 struct look {
-    UT_hash_handle hh; /* engine.looks, by id */
-    uint64_t id, session, slot;
+    struct map_node by_id; /* engine.looks */
+    uint64_t session, slot;
     look_fn *write;
     size_t name_n;
     char name[];
@@ -213,37 +213,35 @@ add_look(struct cmd *c, struct slice name, look_fn *write)
     struct engine *e = c->session->engine;
     struct look *lk = malloc(sizeof(*lk) + name.n);
 
-    if (lk == NULL) {
+    if (lk == NULL || !map_add(&e->looks, &lk->by_id, ++e->looks_last)) {
+        free(lk);
         return NULL;
     }
-    memset(lk, 0, sizeof(*lk));
-    lk->id = ++e->looks_last;
     lk->session = c->session->id;
     lk->slot = c->slot;
     lk->write = write;
     lk->name_n = name.n;
     memcpy(lk->name, name.p, name.n);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->looks, &lk->id, sizeof(lk->id), (unsigned)lk->id, lk);
-    if (lk->hh.tbl == NULL) {
-        free(lk);
-        return NULL;
-    }
     return lk;
 }
 
 static void
 drop_look(struct engine *e, struct look *lk)
 {
-    HASH_DEL(e->looks, lk);
+    map_remove(&e->looks, &lk->by_id);
     free(lk);
 }
 
 void
 look_forget(struct engine *e)
 {
-    while (e->looks != NULL) {
-        drop_look(e, e->looks);
+    struct map_node *n, *next;
+
+    map_for_each_safe(n, next, &e->looks)
+    {
+        drop_look(e, container_of(n, struct look, by_id));
     }
+    map_fini(&e->looks);
 }
 
 /* Does the daemon say anything about the name? A record that is only remembered says nothing. */
@@ -272,7 +270,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
         engine_spec(e, name, &spec);
         key = spec.key;
     }
-    if (!backend_look(e->backend, lk->id, key)) {
+    if (!backend_look(e->backend, lk->by_id.number, key)) {
         drop_look(e, lk);
         writer_error(c->out, ERR_LIMIT, "out of memory");
         return CMD_DONE;
@@ -363,13 +361,14 @@ cmd_lockinfo(struct cmd *c)
 void
 command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
 {
-    struct look *lk = NULL;
+    struct map_node *n = map_find(&e->looks, id);
+    struct look *lk;
     struct session *s;
     struct outbox reply;
     struct writer w;
 
-    HASH_FIND_BYHASHVALUE(hh, e->looks, &id, sizeof(id), (unsigned)id, lk);
-    assert(lk != NULL); /* I1: exactly one answer */
+    assert(n != NULL); /* I1: exactly one answer */
+    lk = container_of(n, struct look, by_id);
     s = session_find(e, lk->session);
     if (s != NULL) {
         outbox_init(&reply);

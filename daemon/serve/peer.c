@@ -36,8 +36,7 @@ enum { SOCKETS_PER_TURN = 256 }; /* that a reload tells of another dead_peer: ea
 #endif
 
 struct peer_process {
-    UT_hash_handle hh;    /* engine.processes, by pid */
-    uint64_t pid;
+    struct map_node by_pid; /* engine.processes */
     int pidfd;            /* owned */
     struct event *ev;     /* owned: it has ended */
     struct list sessions; /* session.process_node */
@@ -147,7 +146,7 @@ hears(int fd, short what)
 static void
 process_free(struct engine *e, struct peer_process *p)
 {
-    HASH_DEL(e->processes, p);
+    map_remove(&e->processes, &p->by_pid);
     if (p->ev != NULL) {
         event_free(p->ev);
     }
@@ -269,7 +268,7 @@ open_pidfd(const struct session *s)
 static bool
 may_watch(const struct engine *e)
 {
-    rlim_t used = HASH_COUNT(e->processes);
+    rlim_t used = e->processes.count;
     struct rlimit r;
 
     return getrlimit(RLIMIT_NOFILE, &r) == 0 &&
@@ -285,15 +284,11 @@ process_new(struct session *s)
     if (p == NULL) {
         return NULL;
     }
-    p->pid = (uint64_t)s->pid;
     list_init(&p->sessions);
     p->pidfd = open_pidfd(s);
     p->ev = p->pidfd < 0 ? NULL : event_new(e->base, p->pidfd, EV_READ, on_ended, p);
-    if (p->ev != NULL && event_add(p->ev, NULL) == 0) {
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->processes, &p->pid, sizeof(p->pid), hash_id(p->pid), p);
-        if (p->hh.tbl != NULL) {
-            return p;
-        }
+    if (p->ev != NULL && event_add(p->ev, NULL) == 0 && map_add(&e->processes, &p->by_pid, (uint64_t)s->pid)) {
+        return p;
     }
     if (p->ev != NULL) {
         event_free(p->ev);
@@ -309,13 +304,14 @@ void
 peer_watch(struct session *s)
 {
     struct engine *e = s->engine;
-    struct peer_process *p = NULL;
-    uint64_t pid = (uint64_t)s->pid;
+    struct map_node *n;
+    struct peer_process *p;
 
     if (!s->is_unix || s->pid <= 0) { /* 0: in a pid namespace that we do not see into */
         return;
     }
-    HASH_FIND_BYHASHVALUE(hh, e->processes, &pid, sizeof(pid), hash_id(pid), p);
+    n = map_find(&e->processes, (uint64_t)s->pid);
+    p = n != NULL ? container_of(n, struct peer_process, by_pid) : NULL;
     if (p != NULL && hears(p->pidfd, POLLIN)) {
         return; /* that one has ended, this turn hears it; who connected has its number, and goes unwatched */
     }

@@ -42,7 +42,10 @@ pubsub_free(struct pubsub **pp)
         return;
     }
     /* Sessions go first, and take their subscriptions with them. */
-    assert(p->topics[0] == NULL && p->topics[1] == NULL && p->subs == NULL && list_empty(&p->events));
+    assert(p->topics[0].count == 0 && p->topics[1].count == 0 && p->subs.count == 0 && list_empty(&p->events));
+    map_fini(&p->topics[0]);
+    map_fini(&p->topics[1]);
+    map_fini(&p->subs);
     buf_fini(&p->channel);
     buf_fini(&p->payload);
     buf_fini(&p->frame[0]);
@@ -68,11 +71,12 @@ pubsub_count(const struct session *s)
 static struct topic *
 find_topic(const struct pubsub *p, struct slice name, bool pattern)
 {
-    struct topic *t = NULL;
-    unsigned hash = hash_name(&p->engine->hash, name.p, name.n);
+    struct map_node *n = map_find(&p->topics[pattern], hash_bytes(&p->engine->hash, name.p, name.n));
 
-    HASH_FIND_BYHASHVALUE(hh, p->topics[pattern], name.p, name.n, hash, t);
-    return t;
+    while (n != NULL && !slice_eq(container_of(n, struct topic, by_name)->name, name)) {
+        n = map_next(n);
+    }
+    return n != NULL ? container_of(n, struct topic, by_name) : NULL;
 }
 
 /* NULL when out of memory. */
@@ -86,19 +90,15 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
     if (t == NULL) {
         return NULL;
     }
-    memset(t, 0, sizeof(*t));
+    *t = (struct topic){.pattern = pattern, .name = {copy, name.n}};
     if (name.n > 0) {
         memcpy(copy, name.p, name.n);
     }
-    t->name = (struct slice){copy, name.n};
-    t->pattern = pattern;
     for (i = 0; pattern && i < name.n; i++) {
         t->sets += name.p[i] == '[';
     }
     list_init(&t->subs);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, p->topics[pattern], t->name.p, t->name.n,
-                                hash_name(&p->engine->hash, name.p, name.n), t);
-    if (t->hh.tbl == NULL) {
+    if (!map_add(&p->topics[pattern], &t->by_name, hash_bytes(&p->engine->hash, name.p, name.n))) {
         free(t);
         return NULL;
     }
@@ -109,28 +109,33 @@ static void
 drop_topic_if_unheard(struct pubsub *p, struct topic *t)
 {
     if (list_empty(&t->subs)) {
-        HASH_DEL(p->topics[t->pattern], t);
+        map_remove(&p->topics[t->pattern], &t->by_name);
         p->framed = p->framed == t ? NULL : p->framed;
         free(t);
     }
 }
 
-static unsigned
-hash_key(const struct pubsub *p, const struct sub_key *key)
+static uint64_t
+pair_of(const struct pubsub *p, const struct session *s, const struct topic *t)
 {
-    return (unsigned)hash_bytes(&p->engine->hash, key, sizeof(*key));
+    const void *const pair[] = {t, s};
+
+    return hash_bytes(&p->engine->hash, pair, sizeof(pair));
 }
 
 static struct sub *
 find_sub(const struct pubsub *p, const struct session *s, const struct topic *t)
 {
-    struct sub_key key = {t, s};
-    struct sub *sub = NULL;
+    struct map_node *n = t != NULL && s->subscriptions != NULL ? map_find(&p->subs, pair_of(p, s, t)) : NULL;
 
-    if (t != NULL && s->subscriptions != NULL) {
-        HASH_FIND_BYHASHVALUE(hh, p->subs, &key, sizeof(key), hash_key(p, &key), sub);
+    for (; n != NULL; n = map_next(n)) {
+        struct sub *sub = container_of(n, struct sub, by_pair);
+
+        if (sub->topic == t && sub->session == s) {
+            return sub;
+        }
     }
-    return sub;
+    return NULL;
 }
 
 /* NULL when out of memory. */
@@ -168,11 +173,7 @@ add_sub(struct pubsub *p, struct session *s, struct topic *t)
     struct subs *subs = subs_get(s);
     struct sub *sub = subs != NULL ? calloc(1, sizeof(*sub)) : NULL;
 
-    if (sub != NULL) {
-        sub->key = (struct sub_key){t, s};
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, p->subs, &sub->key, sizeof(sub->key), hash_key(p, &sub->key), sub);
-    }
-    if (sub == NULL || sub->hh.tbl == NULL) {
+    if (sub == NULL || !map_add(&p->subs, &sub->by_pair, pair_of(p, s, t))) {
         free(sub);
         if (subs != NULL) {
             drop_if_empty(subs);
@@ -200,7 +201,7 @@ drop_sub(struct pubsub *p, struct sub *sub)
     if (subs->at == &sub->in_session) {
         subs->at = sub->in_session.next;
     }
-    HASH_DEL(p->subs, sub);
+    map_remove(&p->subs, &sub->by_pair);
     list_remove(&sub->in_topic);
     list_remove(&sub->in_session);
     free(sub);
@@ -300,7 +301,7 @@ tell_channel(struct pubsub *p, const struct core_grant *g)
             pubsub_tell(p, t, &told, container_of(node, struct sub, in_topic)->session);
         }
     }
-    if (p->topics[1] != NULL) {
+    if (p->topics[1].count > 0) {
         patterns_tell(p, &told);
     }
 }
@@ -341,7 +342,7 @@ add_owner(struct pubsub *p, const struct core_publish *news)
 void
 pubsub_news(struct pubsub *p, const struct core_publish *news)
 {
-    if (p->topics[0] == NULL && p->topics[1] == NULL) {
+    if (p->topics[0].count + p->topics[1].count == 0) {
         return;
     }
     buf_clear(&p->payload, PUBSUB_KEEP_BYTES);

@@ -9,7 +9,7 @@
 #define PUBSUB_KEEP_BYTES 4096 /* of scratch, from one event to the next */
 
 struct topic {
-    UT_hash_handle hh;
+    struct map_node by_name; /* pubsub.topics; a keyed hash */
     bool pattern;
     struct list subs; /* sub.in_topic */
     unsigned sets;    /* of a pattern: so many `[` */
@@ -18,14 +18,8 @@ struct topic {
     struct slice name; /* points behind this struct */
 };
 
-struct sub_key {
-    const struct topic *topic;
-    const struct session *session;
-};
-
 struct sub {
-    UT_hash_handle hh; /* pubsub.subs, by key */
-    struct sub_key key;
+    struct map_node by_pair; /* pubsub.subs; a keyed hash of topic and session */
     struct list in_topic, in_session;
     struct topic *topic;     /* borrowed */
     struct session *session; /* borrowed */
@@ -56,8 +50,8 @@ struct subs {
 
 struct pubsub {
     struct engine *engine;   /* borrowed */
-    struct topic *topics[2]; /* uthash; [0] channels, [1] patterns; owned */
-    struct sub *subs;        /* uthash; owned */
+    struct map topics[2];    /* [0] channels, [1] patterns; owned */
+    struct map subs;         /* owned */
     struct buf channel, payload, frame[2]; /* scratch; frame per RESP version ... */
     const struct topic *framed;            /* ... of this topic, and of the event ... */
     uint64_t framed_serial;                /* ... with this number */

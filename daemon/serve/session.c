@@ -96,8 +96,7 @@ enrol(struct session *s)
     if (s->id == 0) {
         return false;
     }
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, e->by_id, &s->id, sizeof(s->id), hash_id(s->id), s);
-    if (s->hh.tbl == NULL) {
+    if (!map_add(&e->by_id, &s->by_id, s->id)) {
         struct core_event gone = {.type = CORE_GONE, .session = s->id};
 
         engine_step(e, &gone);

@@ -50,7 +50,7 @@ enum close_reason {
 struct session {
     uint64_t id;
     struct engine *engine;     /* borrowed */
-    UT_hash_handle hh;         /* engine.by_id */
+    struct map_node by_id;     /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
     struct list write_node;    /* engine.writing */

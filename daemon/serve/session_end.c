@@ -79,7 +79,7 @@ session_close(struct session *s, enum close_reason reason)
     peer_forget(s);
     auth_limit_forget(s);
     pubsub_drop(e->pubsub, s);
-    HASH_DEL(e->by_id, s);
+    map_remove(&e->by_id, &s->by_id);
     list_remove(&s->node);
     list_push_back(&e->dying, &s->node);
     e->sessions_n--;

@@ -9,10 +9,9 @@
 struct session *
 session_find(struct engine *e, uint64_t id)
 {
-    struct session *s = NULL;
+    struct map_node *n = map_find(&e->by_id, id);
 
-    HASH_FIND_BYHASHVALUE(hh, e->by_id, &id, sizeof(id), hash_id(id), s);
-    return s;
+    return n != NULL ? container_of(n, struct session, by_id) : NULL;
 }
 
 struct session *

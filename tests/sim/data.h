@@ -7,6 +7,9 @@
 #ifndef RLOCKD_TESTS_SIM_DATA_H
 #define RLOCKD_TESTS_SIM_DATA_H
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "daemon/base/hash.h"
 #include "daemon/base/slice.h"
 

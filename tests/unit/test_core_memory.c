@@ -48,7 +48,7 @@ all_of(const struct core *c)
 {
     return (struct all){.t = core_totals(c),
                         .claims = c->claims.count,
-                        .names = c->by_name.count + c->queues.count + HASH_COUNT(c->owners),
+                        .names = c->by_name.count + c->queues.count + c->owners.count,
                         .timers = c->timers_n,
                         .session_owners = c->session_owners.count};
 }
@@ -94,8 +94,14 @@ is_refused(const struct answer *a)
 static long
 out_of(const struct core *c)
 {
-    return alive - (c->claims.chain != NULL) - (c->tokens.chain != NULL) - (c->shares.chain != NULL) - (c->by_name.chain != NULL) - (c->by_key.chain != NULL) -
-           (c->queues.chain != NULL) - (c->session_owners.chain != NULL);
+    const struct map *const maps[] = {&c->claims, &c->tokens, &c->shares,   &c->by_name, &c->by_key,
+                                      &c->queues, &c->owners, &c->sessions, &c->users,   &c->session_owners};
+    long n = alive;
+
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        n -= maps[i]->chain != NULL;
+    }
+    return n;
 }
 
 /* Refused at every allocation before it is let through, and nothing is left of that. Returns how often. */

@@ -104,45 +104,6 @@ START_TEST(unaligned)
 }
 END_TEST
 
-struct record {
-    int value;
-    UT_hash_handle hh;
-};
-
-/* The way the rooms use it: by value, with names of bytes. */
-START_TEST(with_uthash)
-{
-    static const struct hash_key key = {1, 2};
-    static char name[1000][8];
-    struct record *table = NULL, *r, *tmp;
-
-    for (int i = 0; i < 1000; i++) {
-        unsigned h;
-
-        memset(name[i], 0, 8);
-        memcpy(name[i] + 2, &i, sizeof(i));
-        h = hash_name(&key, name[i], 8);
-        r = calloc(1, sizeof(*r));
-        ck_assert_ptr_nonnull(r);
-        r->value = i;
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, table, name[i], 8, h, r);
-        ck_assert_ptr_nonnull(r->hh.tbl);
-    }
-    for (int i = 0; i < 1000; i++) {
-        unsigned h = hash_name(&key, name[i], 8);
-
-        HASH_FIND_BYHASHVALUE(hh, table, name[i], 8, h, r);
-        ck_assert_ptr_nonnull(r);
-        ck_assert_int_eq(r->value, i);
-    }
-    HASH_ITER(hh, table, r, tmp)
-    {
-        HASH_DEL(table, r);
-        free(r);
-    }
-}
-END_TEST
-
 int
 main(void)
 {
@@ -156,7 +117,6 @@ main(void)
     tcase_add_test(tc, long_message);
     tcase_add_test(tc, nothing_at_all);
     tcase_add_loop_test(tc, unaligned, 0, 100);
-    tcase_add_test(tc, with_uthash);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

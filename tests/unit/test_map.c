@@ -37,7 +37,38 @@ START_TEST(empty)
 
     map_init(&m);
     ck_assert_ptr_null(map_find(&m, 0));
+    ck_assert_ptr_null(map_first(&m));
     ck_assert(is_sound(&m));
+    map_fini(&m);
+}
+END_TEST
+
+/* However many there are, and while each is removed. */
+START_TEST(all_of_them)
+{
+    struct map_node n[NODES], *at, *next;
+    struct map m;
+
+    map_init(&m);
+    for (size_t i = 0; i < NODES; i++) {
+        bool seen[NODES] = {false};
+        size_t count = 0;
+
+        ck_assert(map_add(&m, &n[i], i / 3 * 1000));
+        map_for_each_safe(at, next, &m)
+        {
+            count += !seen[at - n];
+            seen[at - n] = true;
+        }
+        ck_assert_uint_eq(count, i + 1);
+    }
+    map_for_each_safe(at, next, &m)
+    {
+        map_remove(&m, at);
+        at->next = at; /* as if it were freed */
+    }
+    ck_assert_uint_eq(m.count, 0);
+    ck_assert_ptr_null(map_first(&m));
     map_fini(&m);
 }
 END_TEST
@@ -192,6 +223,7 @@ main(void)
     TCase *t = tcase_create("all");
 
     tcase_add_test(t, empty);
+    tcase_add_test(t, all_of_them);
     tcase_add_test(t, one_number_for_several);
     tcase_add_test(t, ids_do_not_crowd);
     tcase_add_test(t, neighbours_lie_together);
