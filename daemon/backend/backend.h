@@ -1,5 +1,5 @@
 /*
- * backend.h -- Redis, as the core sees it: verbs in, DONE, HINT, WATCHING and PROBED events out.
+ * backend.h -- Redis, as the core sees it: operations in, events out (DONE, HINT, SUBSCRIBED, PROBED and others).
  *
  * A backend is a topology (standalone; later sentinel, cluster, quorum): it finds the shard of a key and hands the verb
  * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation that
@@ -30,11 +30,11 @@ struct backend_conf {
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */
     unsigned links;           /* for lock traffic; a key always uses the same one */
     unsigned batch_max;       /* names per script call */
-    int64_t grace_us;         /* the longest lease that is renewed: so long nobody is granted anything in a Redis that
-                                 has lost data, unless all that held locks have them again */
+    int64_t grace_us;         /* the longest lease that is renewed: a Redis that has lost data grants nothing for so
+                                 long, unless all former holders have reclaimed their locks before */
     const char *remote_waiters; /* a key that no name can have, NULL: any key may be a name's; see rights.h. Copied */
     const char *patterns;     /* the keys that names can have, as Redis's ACL says it; copied */
-    bool strict;              /* take nothing in a Redis that could lose it; see epoch.h, and hello.h for eviction */
+    bool strict;              /* take nothing in a Redis that could lose it; see epoch.h and server_info.h */
 };
 
 enum { BACKEND_FORMERS = 4 };
@@ -45,8 +45,8 @@ struct backend_env {
     struct event_base *base;  /* borrowed */
     const struct log *log;    /* borrowed */
     struct metrics *metrics;  /* borrowed */
-    struct freelist *freelist; /* of what comes and goes with a command; NULL from who opens the backend: the topology
-                                 sets its own, and clears it when its shards are closed */
+    struct freelist *freelist; /* of what comes and goes with a command; left NULL by the caller of backend_open():
+                                  the topology sets its own, and clears it when its shards are closed */
     char uuid[37];            /* the daemon's; owners are "<uuid>:<number>" */
     uint64_t nonce;           /* this process's, never 0 */
     uint64_t former_nonce[BACKEND_FORMERS]; /* of those before it with this uuid; 0 = none */
@@ -57,7 +57,7 @@ struct backend_env {
     void (*post)(void *ctx, const struct core_event *ev);
     /* What LOCKINFO asked for; `id` is the caller's. ok false = Redis did not answer. */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
-    /* There are other daemons on this Redis, or not any more; for the process after this. NULL: nobody asks. */
+    /* There are other daemons on this Redis, or not any more; for the process after this. NULL: not wanted. */
     void (*met)(void *ctx, bool others);
     /* The state of the connection as a whole has changed. */
     void (*state)(void *ctx, bool up);
@@ -72,7 +72,7 @@ struct backend_seen {
     char owner[160];    /* the field of a hash that is a lock's, bytes escaped as \xHH; "" = it is none */
     int64_t holds;      /* its count */
     char digest[17];    /* of the key and, of a string, its value: differs when the value does, and reveals nothing.
-                           The value may be an application's, or somebody's secret: it is shown to nobody */
+                           The value itself is never shown: it may be an application's secret */
     int64_t pttl_ms;    /* -1 = no expiry */
 };
 
@@ -88,8 +88,8 @@ struct backend_status {
     uint64_t in_flight, queued, watched;
     char last_error[320]; /* "" = none */
     uint64_t epoch;       /* of its data; 0 = not known */
-    bool grace;           /* only who held a lock before gets it */
-    size_t daemons;       /* others on it */
+    bool grace;           /* a grace period: only former holders are granted their locks */
+    size_t daemons;       /* other members */
 };
 
 struct backend_ops {
@@ -121,8 +121,8 @@ void backend_perform(struct backend *b, const struct core_op *op, enum core_acti
 bool backend_look(struct backend *b, uint64_t id, struct slice key);
 
 /*
- * Tells every daemon on this database of this Redis, this one too: each core gets it as HEARD. Not sent while Redis is
- * away, nor if it is longer than 16 KiB; may get lost. Copied.
+ * Broadcasts to every daemon on this database of this Redis, this one too: each core gets it as RECEIVED. Not sent
+ * while Redis is away, nor if it is longer than 16 KiB; may get lost. Copied.
  */
 void backend_say(struct backend *b, struct slice what);
 
@@ -132,13 +132,13 @@ void backend_say(struct backend *b, struct slice what);
  */
 void backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 
-/* New settings; the others need a new backend. See backend_conf. A grace only gets longer. */
+/* New settings; all others need a new backend. See backend_conf. The grace period only gets longer. */
 void backend_configure(struct backend *b, int64_t grace_us);
 
-/* All that is held here has been asserted in that epoch (RECLAIM of the core). */
+/* All that is held here has been reclaimed in that epoch (RECLAIM of the core). */
 void backend_reclaimed(struct backend *b, uint64_t epoch);
 
-/* Good-bye, when nothing is held any more: nobody has to wait for this daemon. Not idle until it is said. */
+/* Leaves the membership, when nothing is held any more. Not idle until Redis has answered. */
 void backend_leave(struct backend *b);
 
 /* The turn is over: what was gathered goes out, unless it is little and a call is under way before it; see call.h. */

@@ -34,7 +34,7 @@ enum column {
 /* Of one name: as many as a command of LINK_WORDS_MAX has room for, with all the names a batch may have. */
 enum { COLUMNS_MAX = 6 };
 
-/* Lua's numbers are whole up to here: what is beyond was not said by a script of ours, and is not reckoned with. */
+/* Lua's numbers are whole up to here: a larger one is no answer of our scripts. */
 #define NUMBER_MAX (INT64_C(1) << 53)
 
 /* What a script puts first for each name. */
@@ -117,7 +117,7 @@ item_free(struct freelist *s, struct item *it)
     freelist_give(s, it, sizeof(*it) + it->op.key.n);
 }
 
-/* What Redisson calls the channels of a kind; kinds that it does not have use the one of its RLock among ourselves. */
+/* Redisson's channels of a kind; for kinds that Redisson lacks, daemons use the channel of its RLock. */
 static const char *const channel_prefix[KINDS] = {
     [KIND_RW] = "redisson_rwlock:",
     [KIND_SEMAPHORE] = "redisson_sc:",
@@ -197,7 +197,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
     }
 }
 
-/* Tokens for hand-overs: as many as one of them wants. */
+/* Tokens reserved for hand-offs: the largest reserve that a name of the call wants. */
 static uint32_t
 token_room(const struct call *c)
 {
@@ -440,7 +440,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at
     if (++at->in_row == row.n) {
         *at = (struct call_ticket){.row = at->row + 1};
     }
-    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* whoever had it: nobody has it now */
+    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* the key is gone, whoever held it */
         answer = ANSWER_GONE;
     }
     switch (answer) {
@@ -459,7 +459,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at
         break;
     case ANSWER_GONE:
         done->outcome = c->verb == VERB_CLEAR ? CORE_OK : CORE_GONE_IN_REDIS;
-        if (c->verb == VERB_CLEAR) { /* there was nothing: stamp stays 0 */
+        if (c->verb == VERB_CLEAR) { /* there was nothing: expiry_ms stays 0 */
             plain_ok(c, a, b, has_no_room(r), done);
         }
         break;
@@ -524,8 +524,9 @@ call_error(struct slice text, bool *drop_link)
 }
 
 /*
- * A key that the call names. Inside a script Redis says ERR, and something else (below); but others may say NOPERM
- * there as well. Of a command it says NOPERM, too, and names the user, who may have any name (7.2).
+ * A key that the call names. For a key inside a script Redis answers ERR and another text (below); other servers may
+ * answer NOPERM there, too. For a command it answers NOPERM as well and names the user, whose name may hold any word
+ * (7.2).
  */
 bool
 call_is_denied(const struct reply *r)

@@ -25,7 +25,7 @@ struct item {
     bool alone;         /* it must not share a call with others: denied.h */
 };
 
-/* Scripts that are no verb of a kind: what a key is (LOCKINFO), and who is there (membership.h). */
+/* Scripts that are no verb of a kind: what a key is (LOCKINFO), and the membership (membership.h). */
 enum other_script { OTHER_LOOK, OTHER_PRESENCE, OTHERS };
 
 /* Keys of our own that all names share. */
@@ -39,7 +39,7 @@ struct call {
     enum call_verb verb;
     enum kind kind;
     bool partial;     /* RELEASE: every name of it leaves some holds */
-    bool reclaim;     /* ACQUIRE: every name of it is held, and asserted anew */
+    bool reclaim;     /* ACQUIRE: every name of it is held, and reclaimed */
     bool alone;       /* of one name, which must not share a call with others */
     bool denied;      /* of one name: the ACL has ended its script at a key that it made */
     bool whole;       /* EVAL with the text instead of EVALSHA */
@@ -52,7 +52,7 @@ struct call {
     unsigned link;    /* index of the link it goes to */
 };
 
-/* Who sends a call, and what it knows of Redis then; borrowed. */
+/* The sender of a call, and what it knows of Redis then; borrowed. */
 struct call_sender {
     const char *sha;               /* digest of its script; not needed for a whole one */
     const char *uuid;              /* the daemon's */
@@ -72,7 +72,7 @@ struct item *item_new(struct freelist *s, const struct core_op *op);
 /* Off its list, too. */
 void item_free(struct freelist *s, struct item *it);
 
-/* The channel on which holders of a key wake those who wait: Redisson's naming. Appended to `out`. */
+/* The channel on which a release of the key wakes waiters: Redisson's naming. Appended to `out`. */
 void call_channel(enum kind kind, struct slice key, struct buf *out);
 
 /*

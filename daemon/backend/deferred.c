@@ -39,7 +39,7 @@ on_down(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Puts the node of one of them on the list of those who will be told. */
+/* Puts an item or a question, by its node, on its list, which the event empties. */
 static void
 tell_down(struct deferred *d, struct list *list, struct list *node)
 {

@@ -1,5 +1,5 @@
 /*
- * down.h -- what is known at once not to run, told in a later turn: verbs that end in DOWN, questions with no answer.
+ * deferred.h -- what is known at once not to run, told in a later turn: operations that are DOWN, unanswered questions.
  *
  * That takes no memory, for there may be none: an item or a question lies here itself. An operation that did not even
  * become one was not taken, which the core is told at once (core_op.untaken).
@@ -16,7 +16,7 @@ struct deferred {
     const struct shard_events *events;
     struct list items;  /* item.node; owned */
     struct list members_unknown;  /* inspect.node; owned */
-    struct event *ev;   /* owned: somebody is to be told */
+    struct event *ev;   /* owned: one of the lists is not empty */
 };
 
 /* False: out of memory. deferred_fini() is called in both cases. */
@@ -29,7 +29,7 @@ void deferred_item(struct deferred *d, struct item *it);
 /* Takes the question. */
 void deferred_look(struct deferred *d, struct inspect *q);
 
-/* Nobody is to be told. */
+/* Both lists are empty. */
 bool deferred_idle(const struct deferred *d);
 
 #endif

@@ -102,7 +102,7 @@ is_shaped(const struct reply *r)
     return r->item[HEAD - 1]->text.n < sizeof(((struct epoch *)0)->open);
 }
 
-/* Where it is, or is to be. */
+/* Its index in peer[], or the one that it would get. */
 static size_t
 ticket_of(const struct epoch *e, struct slice peer)
 {
@@ -115,9 +115,9 @@ ticket_of(const struct epoch *e, struct slice peer)
 }
 
 /*
- * Whom Redis knows. In a grace those that were known before stay: they may hold locks and not have been able to say so,
- * and Redis may lose its data once more before they are. Nor does who was blind see any better, as one is whose grace
- * was cut off by the next: it hears of those that have come back only.
+ * The members that Redis knows. In a grace period those known before are kept: they may hold locks, have not come back
+ * yet, and Redis may lose its data once more before they do. And members_unknown stays set (by a grace period that the
+ * next loss cut off, for instance): Redis then lists only those that have come back.
  */
 static void
 take_peers(struct epoch *e, const struct reply *r)
@@ -157,7 +157,7 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        /* for whom it was, Redis says as long as it has that; then nobody does */
+        /* only the Redis of that epoch knows for which daemons its grace period was */
         e->members_unknown = e->members_unknown || grace;
         news = EPOCH_NEW;
     } else if (grace && r->item[3]->n == 0) {

@@ -1,8 +1,8 @@
 /*
- * epoch.h -- whether Redis still has what it had: what scripts/presence.lua is told, and what its answer means.
+ * epoch.h -- whether Redis still has its data: the words of scripts/presence.lua, and what its answer means.
  *
  * No link, no clock. An epoch is a life of Redis's data; a new one begins when acknowledged writes may have been lost,
- * with a grace in which only those who held locks get them.
+ * with a grace period in which only former holders are granted their locks.
  */
 #ifndef RLOCKD_BACKEND_EPOCH_H
 #define RLOCKD_BACKEND_EPOCH_H
@@ -16,7 +16,7 @@
 #include "daemon/base/slice.h"
 
 enum { EPOCH_FORMERS = 4 };
-#define EPOCH_FAR (UINT64_C(1) << 52) /* numbers above it are nobody's: scripts/presence.lua lets none in */
+#define EPOCH_FAR (UINT64_C(1) << 52) /* numbers above it are no epoch: scripts/presence.lua takes none */
 enum { EPOCH_WORDS_MAX = 288, EPOCH_PEERS_MAX = 256 };
 /*
  * A daemon is heard that often; and so long behind a registration it may take and renew locks. The others reckon with
@@ -31,23 +31,23 @@ struct epoch {
     int64_t grace_us;       /* the longest lease that this daemon renews */
     bool strict;            /* trust no Redis without an epoch before it has been up for a grace */
     char channel[32];       /* that every daemon listens to, once it knows an epoch */
-    bool leaving;           /* says good-bye: nobody needs to wait for this daemon */
+    bool leaving;           /* this daemon holds nothing any more: no grace period waits for it */
 
     uint64_t number;        /* of the epoch, rising; 0 = none yet */
-    uint64_t reclaimed;     /* the last one in which all that is held here has been asserted */
-    int64_t until_ms;       /* its grace lasts until then at most, by Redis's clock; 0 = none */
+    uint64_t reclaimed;     /* the last one in which all that is held here has been reclaimed */
+    int64_t until_ms;       /* its grace period lasts until then at most, by Redis's clock; 0 = none */
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
-    bool rolled_back;          /* where that epoch is nobody is reached any more: a Redis in an older one begins anew */
-    bool members_unknown; /* there may be others, not known: of the process before, or of a grace that was cut off */
-    size_t peers_n;         /* other daemons that may hold locks, as Redis tells of them: "<uuid> <grace in ms>" */
+    bool rolled_back;          /* no Redis in that epoch can be reached: one in an older epoch begins a new one */
+    bool members_unknown; /* there may be members unknown here: of the former process, or of a grace period cut off */
+    size_t peers_n;         /* other daemons that may hold locks, as Redis lists them: "<uuid> <grace in ms>" */
     char peer[EPOCH_PEERS_MAX][56];
 };
 
 enum epoch_news {
     EPOCH_SAME,
-    EPOCH_NEW,    /* another one than before, or the first: what is held has to be asserted anew */
-    EPOCH_OVER,   /* its grace is over */
+    EPOCH_NEW,    /* another one than before, or the first: what is held has to be reclaimed */
+    EPOCH_OVER,   /* its grace period is over */
     EPOCH_OLD,    /* this Redis is in an older one than we have seen: it is not the one, or data was lost */
     EPOCH_DUPLICATE_UUID,   /* another process has this daemon's uuid */
     EPOCH_BROKEN, /* no answer of the script */
@@ -56,7 +56,7 @@ enum epoch_news {
 /* The words of the command, EPOCH_WORDS_MAX at most; `text` holds what had to be made up, and must outlive them. */
 int epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struct slice *words);
 
-/* Takes in the answer. OLD, TWIN and BROKEN change nothing. */
+/* Takes in the answer. OLD, DUPLICATE_UUID and BROKEN change nothing. */
 enum epoch_news epoch_answer(struct epoch *e, const struct reply *r);
 
 #endif

@@ -20,7 +20,7 @@ is_answer(const struct reply *r)
            r->item[PTTL]->type == REPLY_INT && r->item[VALUE]->type == REPLY_TEXT;
 }
 
-/* With our secret in it, and the key: nobody can try values, nor see that two keys have the same one. */
+/* Made with our secret and the key: values cannot be tried, and equal values of two keys look different. */
 static void
 print_digest(const struct inspect *q, struct slice value, char out[17])
 {

@@ -380,7 +380,7 @@ connect_now(struct redis_link *l)
 
 /* ---- deadlines ---- */
 
-/* Tells who has waited long enough; true: the link has been silent for so long that it is given up. */
+/* Commands past their deadline are UNKNOWN; true: the link has been silent for so long that it is given up. */
 static bool
 expire(struct redis_link *l, int64_t now_us)
 {

@@ -19,7 +19,7 @@
 struct evdns_base;
 struct redis_link;
 
-/* Where Redis is and how to get in; text is owned by whoever owns the struct. */
+/* Where Redis is and how to get in; the texts belong to the owner of the struct. */
 struct link_address {
     char *path;  /* Unix socket; NULL = TCP */
     char *host;

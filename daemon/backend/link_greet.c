@@ -1,5 +1,5 @@
 /*
- * link_greet.c -- the greeting of a link: it says who we are, then its owner asks what must be known before it is up.
+ * link_greet.c -- the greeting of a link: AUTH, SELECT, then what its owner must know before the link is up.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
     l->owner.state(l->owner.ctx, l, true);
 }
 
-/* Let in: now what must be answered before the link is up. Not sooner: Redis hangs up on strangers who say much. */
+/* After AUTH, what must be answered before the link is up. Redis drops unauthenticated clients with large queries. */
 static void
 on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {

@@ -36,7 +36,7 @@ struct redis_link {
     int64_t backoff_us;
     int64_t rtt_us;
     bool refused;            /* the greeting was refused: come back slowly */
-    char failing[TEXT_ERROR_ROOM];      /* why it must be dropped as soon as nobody is using it; "" = not */
+    char failing[TEXT_ERROR_ROOM];      /* why it is dropped when no caller is inside it; "" = it is not */
     char last_error[TEXT_ERROR_ROOM];
 };
 

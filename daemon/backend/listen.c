@@ -1,11 +1,11 @@
 /*
- * listen.c -- who listens to what.
+ * listen.c -- which watches listen to which sources.
  *
  * I1  A source is in its table iff a watch has a part in it or an answer about it is still to come.
  * I2  WATCHING is due when a part stops waiting, no other part of its watch waits, and one of them is heard: so also
  *     after every reconnect, and what Redis refuses is not waited for. DEAF is due when its channel is not heard then,
  *     or is heard no more.
- * I3  What is to be posted is noted on its watch, and posted when nobody is looking at a table.
+ * I3  An event is noted on its watch and told later, when no caller walks a table.
  */
 #include "daemon/backend/listen.h"
 

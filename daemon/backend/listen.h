@@ -1,5 +1,5 @@
 /*
- * listen.h -- who listens to what: a watch has a part in each of its sources, a source the parts of all its watches.
+ * listen.h -- watches and their sources: a watch has a part in each of its sources, a source the parts of its watches.
  *
  * Tables and states, nothing of Redis: watch.c asks Redis and says here what it answered.
  */
@@ -53,7 +53,7 @@ struct listen {
     struct map source[SOURCES];
     struct map watch;
     struct list due;
-    void *owner; /* whoever has these tables */
+    void *owner; /* of these tables */
 };
 
 void listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner);
@@ -99,7 +99,7 @@ struct source *watch_leave(struct watch *wa, int i);
 /* All its parts were taken away. */
 void watch_free(struct listen *in, struct watch *wa);
 
-/* Posts what is due. Not from inside a backend_ call, and while nobody looks at the tables: they may change. */
+/* Tells what is due. Not from inside a backend_ call, nor while a caller walks the tables: they may change. */
 void listen_post(struct listen *in);
 
 #endif

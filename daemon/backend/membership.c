@@ -1,5 +1,5 @@
 /*
- * membership.c -- the script presence.lua, said in each greeting, every few seconds, and often in a grace.
+ * membership.c -- runs presence.lua in each greeting, every few seconds, and often in a grace period.
  */
 #include "daemon/backend/membership.h"
 
@@ -129,14 +129,14 @@ is_of_the_moment(const struct membership_line *line, const struct reply *r)
     return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
 }
 
-/* Others may hold locks: those it knows, or, where a grace is not over, those it does not know. */
+/* Others may hold locks: known members, or, until a grace period is over, unknown ones. */
 static bool
 has_others(const struct epoch *e)
 {
     return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
 }
 
-/* What Redis answered on that link, to what was sent then. True: it has us among those who are there. */
+/* What Redis answered on that link, to what was sent at sent_us. True: it has registered us. */
 static bool
 heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
@@ -205,7 +205,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     if (again && !p->flapping) {
         membership_beat(p);
     }
-    /* An answer to what was sent before we stood still is none, but no failure either. */
+    /* The answer to a registration sent before the wait began neither ends the wait nor counts as a failure. */
     p->over = p->awaited_us != 0 && !is_asked(p) && !(registered && sent_us < p->awaited_us);
 }
 
@@ -289,7 +289,7 @@ void
 membership_dirty(struct membership *p)
 {
     if (p->again) {
-        return; /* the timer is set: whoever wakes us often does not put it off */
+        return; /* the timer is set, and frequent calls must not put it off */
     }
     p->again = true;
     if (!p->flapping) { /* as in membership_reclaimed(): each new epoch wakes all */
@@ -312,7 +312,7 @@ membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
     if (link_up(last_of(p)->link)) {
-        (void)say(last_of(p)); /* also behind a beat that is on its way: that one does not say it */
+        (void)say(last_of(p)); /* also behind a heartbeat on its way, which does not tell it */
     }
 }
 

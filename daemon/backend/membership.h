@@ -1,5 +1,5 @@
 /*
- * membership.h -- says on a shard's links that this daemon is there, and tells when Redis may have lost data.
+ * membership.h -- registers this daemon in Redis, on each link of a shard, and notices when Redis may have lost data.
  */
 #ifndef RLOCKD_BACKEND_MEMBERSHIP_H
 #define RLOCKD_BACKEND_MEMBERSHIP_H
@@ -9,7 +9,7 @@
 
 enum { MEMBERSHIP_LINES = 17 }; /* as many as may be added */
 
-/* A link on which it is said. */
+/* A link on which this daemon registers. */
 struct membership_line {
     struct membership *of;
     struct redis_link *link;
@@ -27,14 +27,14 @@ struct membership {
     uint64_t token_floor; /* no token is given below it */
     struct membership_line line[MEMBERSHIP_LINES];
     unsigned lines_n;
-    bool met;  /* others, as was said to whoever keeps it */
-    int64_t begun_us; /* when the last epoch was heard of ... */
-    bool flapping;      /* ... just behind the one before: a Redis that drops even what it was just told */
+    bool met;  /* other members, as was told last */
+    int64_t begun_us; /* when the last epoch began here ... */
+    bool flapping;      /* ... right after the one before: a Redis that drops even the last registration */
     bool told; /* the log knows that it is refused */
-    bool again; /* who else is there has to be asked, by what is not on its way yet */
+    bool again; /* the members have to be asked for once more, by a registration that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
-    int64_t awaited_us;     /* since when somebody waits for it to be that, see membership_pending(); 0 = nobody does */
-    bool over;              /* ... and that wait is, one way or the other */
+    int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */
+    bool over;              /* that wait has ended, one way or the other */
 };
 
 /*
@@ -48,10 +48,10 @@ void membership_fini(struct membership *p);
 /* A link of the shard, before it says anything. The last one that was added is asked when none is in question. */
 void membership_add(struct membership *p, struct redis_link *l);
 
-/* A link is greeting: it is not up before Redis has said in which epoch it is. */
+/* A link is greeting: it is not up before Redis has answered in which epoch it is. */
 void membership_hello(struct membership *p, struct redis_link *l);
 
-/* Something that Redis answered there makes one doubt. */
+/* An answer on that link suggests another epoch: registers there at once. */
 void membership_ask(struct membership *p, struct redis_link *l);
 
 /* A token has been given: Redis must never give one that is not larger, whatever it loses. */
@@ -62,9 +62,9 @@ membership_token(struct membership *p, uint64_t token)
 }
 
 /*
- * A daemon that was not heard for long is forgotten: should Redis lose its data then, nobody waits for what it holds.
- * So nothing is taken or renewed but for a while behind a registration that Redis has answered, counted from when that
- * was sent. It is over where this process has stood still, or Redis has.
+ * A daemon that has not registered for long is forgotten: should Redis lose its data then, no grace period waits for
+ * what it holds. So nothing is taken or renewed but for a while behind a registration that Redis has answered, counted
+ * from when that was sent. It is over where this process has stood still, or Redis has.
  */
 static inline bool
 membership_fresh(const struct membership *p, int64_t now_us)
@@ -78,22 +78,22 @@ membership_fresh(const struct membership *p, int64_t now_us)
  */
 bool membership_pending(struct membership *p);
 
-/* Says it now, where it is said when there is no doubt about a link. */
+/* Registers now, on the link that heartbeats go by. */
 void membership_beat(struct membership *p);
 
 /*
- * Somebody may have come whom what is on its way does not tell of: it is said behind that once more. Until then his
- * locks would be nobody's, should Redis lose them and he come back last.
+ * A daemon may have joined after our registration left: another one follows. Until that is answered, no grace period
+ * would wait for the newcomer's locks, should Redis lose them and the newcomer come back last.
  */
 void membership_dirty(struct membership *p);
 
-/* All that is held here has been asserted in that epoch. */
+/* All that is held here has been reclaimed in that epoch. */
 void membership_reclaimed(struct membership *p, uint64_t epoch);
 
-/* Good-bye; a good-bye that gets lost costs others a grace at the worst. */
+/* Leaves; if that gets lost, the worst is one grace period for the others. */
 void membership_leave(struct membership *p);
 
-/* Its good-bye is on its way. */
+/* That it leaves is on its way. */
 bool membership_busy(const struct membership *p);
 
 #endif

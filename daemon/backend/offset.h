@@ -19,7 +19,7 @@ int64_t offset_learn(struct offset *o, int64_t sent_us, int64_t heard_us, int64_
 int64_t offset_guess(const struct offset *o);
 int64_t offset_error(const struct offset *o, int64_t now_us);
 
-/* How long it takes there and back, by the fastest answers of late: what waited for others does not count. */
+/* The round trip, by the fastest answers of late: time spent waiting behind other commands does not count. */
 int64_t offset_way_us(const struct offset *o);
 
 #endif

@@ -16,8 +16,8 @@ say_init(struct say *s, const struct backend_env *env, const struct shard_events
 }
 
 /*
- * Who may not listen does not hear of deadlocks across daemons, nor that somebody else has come: the link and what else
- * is heard on it go on. Who may not speak there, and has the same channels, is let in nowhere (scripts/presence.lua).
+ * Without SUBSCRIBE: no deadlock detection across daemons, and newcomers are not noticed; the link and its other
+ * subscriptions stay. Without PUBLISH: refused by scripts/presence.lua.
  */
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)

@@ -1,16 +1,16 @@
 /*
- * say.h -- the channel on which the daemons of one Redis talk: about deadlocks, and names that were broken.
+ * say.h -- broadcasts, on one channel for all daemons of a Redis: about deadlocks, and names that were broken.
  *
  * One channel per database, `rlock:deadlock:<db>`, since a daemon's locks live in one; Redis's channels know no
- * databases. Whatever is said there may get lost: nothing depends on it but the time until a deadlock is found, or a
- * holder hears that its lock was broken.
+ * databases. A broadcast may get lost: nothing depends on it but the time until a deadlock is found, or a holder learns
+ * that its lock was broken.
  */
 #ifndef RLOCKD_BACKEND_SAY_H
 #define RLOCKD_BACKEND_SAY_H
 
 #include "daemon/backend/shard.h"
 
-#define SAY_BYTES_MAX (16 * 1024) /* longer ones are neither said nor heard */
+#define SAY_BYTES_MAX (16 * 1024) /* longer ones are neither sent nor received */
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct say {
@@ -28,13 +28,13 @@ struct say {
 void say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
               const struct link_address *address);
 
-/* The subscriber link is up (again). heeds(ctx): from now on whatever is said is heard; before, perhaps not. */
+/* The subscriber link is up (again). heeds(ctx): from now on all broadcasts are received; before, perhaps not. */
 void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
 
 /* Nothing happens when it cannot be sent. */
 void say_send(const struct say *s, struct redis_link *l, struct slice what);
 
-/* A message: told as RECEIVED when it is of our channel; else false, and it is somebody else's. */
+/* A message: told as RECEIVED if it came on our channel; else false. */
 bool say_heard(const struct say *s, struct slice channel, const struct reply *what);
 
 #endif

@@ -77,10 +77,10 @@ server_info_may_grant(struct server_info *h, struct redis_link *l)
     int64_t now_us = clock_now_us();
 
     if (now_us - h->asked_us >= (h->evicts ? EVICTION_US / 10 : EVICTION_US)) {
-        h->asked_us = now_us; /* CONFIG SET tells nobody */
+        h->asked_us = now_us; /* CONFIG SET may have changed it unnoticed */
         (void)link_send(l, 1, &word, on_info, h);
     }
-    return !h->evicts && h->maxmemory_policy[0] != '\0'; /* who may not ask does not know */
+    return !h->evicts && h->maxmemory_policy[0] != '\0'; /* without the right to ask it is not known */
 }
 
 void

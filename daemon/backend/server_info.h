@@ -1,5 +1,5 @@
 /*
- * hello.h -- what a new connection asks Redis first: who it is, and by which digests it knows our scripts.
+ * server_info.h -- what a new connection asks Redis first: version, role, eviction, and the digests of our scripts.
  */
 #ifndef RLOCKD_BACKEND_SERVER_INFO_H
 #define RLOCKD_BACKEND_SERVER_INFO_H

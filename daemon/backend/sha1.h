@@ -1,7 +1,7 @@
 /*
  * sha1.h -- the SHA-1 of a text (FIPS 180), which is how Redis names a script.
  *
- * Only to tell known texts apart: SHA-1 protects against nobody who wants to deceive.
+ * Only to tell known texts apart: SHA-1 is no protection against forgery.
  */
 #ifndef RLOCKD_BACKEND_SHA1_H
 #define RLOCKD_BACKEND_SHA1_H

@@ -4,7 +4,7 @@
  * Links: [0, lock_links) for acquire, release and break; then one for
  * renewals, never behind a queue of attempts; then one for subscriptions.
  * Each of the former serves for another that is away: shard_route.c. What is
- * neither (LOCKINFO, reads for tracking, what daemons say, who listens) goes
+ * neither (LOCKINFO, reads for tracking, broadcasts, waiter polls) goes
  * along on 0.
  */
 #include "daemon/backend/shard.h"
@@ -110,10 +110,10 @@ on_hello(void *ctx, struct redis_link *l)
     membership_hello(&sh->membership, l);
     server_info_ask(&sh->hello, l);
     rights_ask(&sh->rights, l);
-    sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may be others now */
+    sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may have changed */
 }
 
-/* Who came while we did not listen has woken nobody here. */
+/* Newcomers that announced themselves while we did not listen went unnoticed: ask for the members. */
 static void
 on_listening(void *ctx)
 {
@@ -156,7 +156,7 @@ is_new_cause(struct shard *sh, const char *reason)
     return false;
 }
 
-/* One link of several: the others may hide that it is away. Each cause is said once, and that it is over. */
+/* One link of several: the others may hide that it is away. Each cause is logged once, and its end. */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
 {
@@ -227,7 +227,7 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
     if (!say_heard(&sh->say, channel, what)) {
         watches_heard(sh->watches, channel, what);
     } else if (what->type == REPLY_TEXT && what->text.n == 0) {
-        membership_dirty(&sh->membership); /* somebody has come, or has met a Redis that knows nothing */
+        membership_dirty(&sh->membership); /* a daemon has joined, or a new epoch has begun */
     }
 }
 

@@ -9,16 +9,16 @@
  *
  * I1  An item is in exactly one place: a batch, a call in flight, or `down`.
  * I2  Nothing is posted from inside a shard_ call: what is known at once (DOWN) waits in `down` for its event.
- * I3  What leaves in one turn keeps this order on a link: what is asserted anew, releases, breaks, attempts, renewals;
+ * I3  What leaves in one turn keeps this order on a link: reclaims, releases, breaks, attempts, renewals;
  *     inside one verb and kind as they came. Breaks, attempts and renewals that must go alone (denied.h) leave behind
- *     all of these; what is asserted anew, and releases (O4 of core/order.c), keep their turn also alone.
+ *     all of these; reclaims, and releases (O4 of core/order.c), keep their turn also alone.
  *     So a release may overtake an attempt that was asked for turns before, as it does within a turn. That is right
  *     because those of one name that gather together are of different claims (and at most one break), each is told what
  *     its own did, and none of them needs to be later than another; an attempt behind a release or a break finds free
  *     what it may have found taken. Where a claim that is held is given back, what it asked for before is overtaken: a
- *     re-entry finds nothing then, and what asserts it anew has left before. What has left is overtaken only where
+ *     re-entry finds nothing then, and its reclaim has left before. What has left is overtaken only where
  *     Redis has not run it and it is sent again at once (it did not know the script, the guard was wrong, a key of the
- *     call was refused), and never what asserts something anew.
+ *     call was refused), and never a reclaim.
  * I4  An item leaves in the epoch in which it was asked for; in another one it is DOWN. What the core thought of data
  *     that may be lost is not asked of what has come in its place.
  *     A link that is gone leaves what had gathered for it to others that are up; see shard_route.c.
@@ -142,7 +142,7 @@ call_send(struct shard *sh, struct call *c)
     c->guard_us = now_us + sh->conf->timeout_us;
     c->slack_us = offset_error(&sh->offset, now_us) + US_PER_MS;
     c->back_us = sh->back_us;
-    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR asks nobody */
+    if (c->verb == VERB_RELEASE && !c->partial) { /* it names its owner, so it may run late; CLEAR checks no owner */
         c->guard_us = 0;
     }
     buf_clear(&sh->text, SIZE_MAX);
@@ -320,7 +320,7 @@ gather(struct shard *sh, struct item *it)
     it->alone = shard_goes_alone(sh, op, it->verb);
     batch = &sh->batch[link][it->alone && b > BATCH_VERB + VERB_RELEASE ? BATCH_ALONE : b][op->kind];
     list_remove(&it->node);
-    if (it->verb == VERB_RENEW && op->exact) { /* somebody waits for it */
+    if (it->verb == VERB_RENEW && op->exact) { /* a request waits for it */
         list_push_front(batch, &it->node);
     } else {
         list_push_back(batch, &it->node);
@@ -447,10 +447,10 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 }
 
 /*
- * Of renewals that nobody waits for, few calls are on their way at a time, so that what somebody waits for is not
+ * Of renewals that no request waits for, few calls are in flight at a time, so that what a request waits for is not
  * behind many: two when Redis is near, so that it works on one while we have the answer to the other; more when it is
- * far, for it may answer others meanwhile. How far it is, not how long the last answer took: that one has waited for
- * the calls before it, and the more are sent the longer it takes.
+ * far, for it may answer other calls meanwhile. How far it is, not how long the last answer took: that one has waited
+ * for the calls before it, and the more are sent the longer it takes.
  */
 static bool
 may_renew(const struct shard *sh)
@@ -470,7 +470,7 @@ flush_link(struct shard *sh, unsigned link)
         bool renews = b == BATCH_VERB + VERB_RENEW;
 
         for (unsigned i = 0; i < KINDS; i++) {
-            unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* the others have their turn */
+            unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* each kind has its turn */
             struct list *batch = &sh->batch[link][b][kind];
 
             while (!list_empty(batch) && (!renews || may_renew(sh))) {

@@ -40,7 +40,7 @@ shard_accepted(struct shard *sh, const struct call *c)
     }
 }
 
-/* What asserts something anew (I3) does not go again by itself, but alone when it is asked for again. */
+/* A reclaim (I3) does not go again by itself, but alone when it is asked for again. */
 bool
 shard_denied(struct shard *sh, const struct call *c)
 {
@@ -53,7 +53,7 @@ shard_denied(struct shard *sh, const struct call *c)
     return again;
 }
 
-/* From now on each goes alone, so that the guilty one spoils no others again; alone it is told so. */
+/* From now on each goes alone: the forbidden one spoils no other again, and alone it is known to be that. */
 void
 shard_denied_inside(struct shard *sh, struct call *c)
 {

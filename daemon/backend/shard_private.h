@@ -18,7 +18,7 @@
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
-/* What gathers, in the order it leaves: what is asserted anew, the verbs, what must go alone. I3 of shard_calls.c. */
+/* What gathers, in the order it leaves: reclaims, the verbs, what must go alone. See I3 of shard_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
@@ -41,7 +41,7 @@ struct shard {
     struct membership membership;
     struct say say;
     struct waiter_poller waiter_poll;
-    bool listens; /* to what others say */
+    bool listens; /* to broadcasts */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;

@@ -23,7 +23,7 @@ shard_route_init(struct shard *sh)
     }
 }
 
-/* Who chooses names that share a home gains nothing but that they move together: no keyed hash is needed. */
+/* Names chosen to share a home gain nothing but that they move together: no keyed hash is needed. */
 unsigned
 shard_home_of(const struct shard *sh, struct slice key)
 {

@@ -5,9 +5,9 @@
  *    ^___________|______________|________|      a link lost, no answer
  *                      NO <---                  an error that will come again; a link lost leads out of it
  *
- * I1  Nothing is sent before somebody wants it, but for CLIENT ID: who listens cannot ask for it any more.
- * I2  The redirection names a connection: it is made anew whenever either link was, and what was armed before is armed
- *     no more. Reads go out only while it is ON, so behind the CLIENT TRACKING that counts.
+ * I1  Nothing is sent before a key is to be tracked, but for CLIENT ID: a link in subscriber mode cannot ask for it.
+ * I2  The redirection names a connection: it is set up again whenever either link was made anew, and what was armed
+ *     before is armed no more. Reads go out only while it is ON, so behind the CLIENT TRACKING that counts.
  * I3  Only the read right behind CLIENT CACHING YES is tracked (OPTIN): the scripts on the same link stay unnoticed.
  */
 #include "daemon/backend/track.h"
@@ -52,10 +52,10 @@ on_again(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    t->owner.ready(t->owner.ctx); /* who still wants something begins it */
+    t->owner.ready(t->owner.ctx); /* where keys are still to be tracked, it begins again */
 }
 
-/* Timers wake who waits, as they do anyway. */
+/* Waiters are woken by their timers, which are always armed. */
 static void
 tell(struct track *t, struct slice error)
 {

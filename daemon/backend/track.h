@@ -1,5 +1,5 @@
 /*
- * track.h -- client-side caching as an alarm: Redis says when a key that was read has changed, whoever changed it.
+ * track.h -- client-side caching as an alarm: Redis tells when a key that was read has changed, whatever changed it.
  *
  * For holders that publish nothing (redis-py, redsync, warlock, SpinLock). A key is read on the reading link, with
  * CLIENT CACHING YES before; that arms it. Its next change comes once as a message on the subscriber link, and the
@@ -18,7 +18,7 @@ struct track;
 /* Called from the loop. */
 struct track_owner {
     void (*ready)(void *ctx);   /* arm what is not armed: it can be done now, or may be worth another try */
-    void (*refused)(void *ctx); /* Redis does not do it: nothing will be armed until a link was made anew */
+    void (*refused)(void *ctx); /* Redis refuses: nothing will be armed until a link has been replaced */
     void *ctx;
 };
 
@@ -36,7 +36,7 @@ void track_free(struct track **t);
 /* The subscriber link is greeting: its id is asked for, which cannot be done once it listens. */
 void track_hello(struct track *t);
 
-/* Somebody wants it: goes on towards ready() or refused() as far as the links allow; harmless at any time. */
+/* A key is to be tracked: goes on towards ready() or refused() as far as the links allow; harmless at any time. */
 void track_begin(struct track *t);
 
 /* One of the links was lost, and with it all that was armed. */

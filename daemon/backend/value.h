@@ -3,8 +3,8 @@
  * claim.
  *
  * A claim that asks twice (because a reply was lost) must find itself, so its
- * value is not drawn but derived: two keyed hashes of the claim's id and its owner's number. Who does
- * not know the key can no more guess it than a random one.
+ * value is not drawn but derived: two keyed hashes of the claim's id and its redis_owner. Without the
+ * key it can no more be guessed than a random one.
  */
 #ifndef RLOCKD_BACKEND_VALUE_H
 #define RLOCKD_BACKEND_VALUE_H

@@ -38,7 +38,7 @@ waiter_poll_read(const struct reply *r, size_t n, int64_t *subscribers)
     return true;
 }
 
-/* Who may not ask does without: the bounds of a run hold all the same. */
+/* Without the right to ask, remote waiters are not seen: the bounds of a cohort hold all the same. */
 static void
 on_refused(struct waiter_poller *p, struct slice error)
 {

@@ -3,8 +3,8 @@
  *
  * I1  A part is heard when all that was asked about its source has been answered, the last time with yes, and no link
  *     was lost since: from then on nothing that moves there is missed.
- * I2  The HINT for a key comes when the key has been read again, so that who tries because of it, on whatever link,
- *     tries with the alarm armed.
+ * I2  The HINT for a key comes when the key has been read again, so that the attempt it causes, on whatever link, is
+ *     made with the alarm armed.
  * I3  Nothing is posted from inside watches_add() and watches_remove().
  */
 #include "daemon/backend/watch.h"
@@ -49,7 +49,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
                   LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
     }
     if (source_free(src) || src->asked > 0 || !link_up(w->sub)) {
-        return; /* nobody wants it any more, or the last answer is still to come */
+        return; /* no watch wants it any more, or the last answer is still to come */
     }
     if (refused) {
         source_refused(src);
@@ -111,7 +111,7 @@ on_read_key(void *arg, enum link_result result, const struct reply *r, int64_t s
     listen_post(&w->in);
 }
 
-/* Reads it once; while that is in flight it serves everybody who comes. */
+/* Reads it once; while that is in flight it serves all watches. */
 static void
 read_key(struct source *src)
 {
@@ -214,7 +214,7 @@ drop(struct watches *w, struct watch *wa)
     watch_free(&w->in, wa);
 }
 
-/* The head of a queue in Redis is woken on a channel of its own, "<the key's channel>:<owner>", others on the key's. */
+/* The head of a queue in Redis is woken on a channel of its own, "<the key's channel>:<owner>". */
 static bool
 join(struct watches *w, struct watch *wa, const struct core_op *op)
 {

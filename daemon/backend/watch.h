@@ -19,7 +19,7 @@ struct watches *watches_new(const struct backend_env *env, const struct shard_ev
 void watches_free(struct watches **w);
 
 /*
- * The op of a WATCH: its lock, key, kind, owner (kinds with places) and tracking; a former watch of the same lock ends.
+ * The op of a WATCH: its lock, key, kind, owner (kinds with tickets) and tracking; a former watch of the lock ends.
  * False: out of memory (a timer wakes the lock then).
  */
 bool watches_add(struct watches *w, const struct core_op *op);
@@ -28,7 +28,7 @@ void watches_remove(struct watches *w, uint64_t lock);
 /* The subscriber link is greeting. */
 void watches_hello(struct watches *w);
 
-/* One of the two links has come up, when everything is asked for anew, or it is down. */
+/* One of the two links has come up, when everything is asked for again, or it is down. */
 void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
 /* A message: its locks get a HINT. */
