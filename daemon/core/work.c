@@ -49,14 +49,13 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
     return more;
 }
 
-/* With the requests whose claim was freed, and those of bundles that are whole or have failed. */
+/* Requests whose claim was freed, and bundles that are whole or have failed, go on. */
 void
 work_go_on(struct core *c)
 {
-    multilocks_go_on(c);
-    while (!list_empty(&c->freed)) {
-        requests_freed(c);
+    while (!list_empty(&c->dirty_multilocks) || !list_empty(&c->freed)) {
         multilocks_go_on(c);
+        requests_freed(c);
     }
 }
 
