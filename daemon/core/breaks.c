@@ -72,7 +72,7 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->broken_since_sent = !lock_is(l, KIND_F_TICKETS); /* its place was for one OK */
+        cl->unsure.broken = !lock_is(l, KIND_F_TICKETS); /* its place was for one OK */
     }
     lock_suspect(c, l);
 }

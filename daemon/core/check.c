@@ -42,7 +42,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool armed = cl->timer.node.pos != 0, wanted = !list_empty(&cl->requests);
     bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
 
-    assert(cl->verify == 0 || cl->state == CLAIM_HELD); /* I12 */
+    assert(cl->unsure.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
     assert(!(cl->op_untaken || cl->renew_untaken) || sliced); /* it was told within the step */
     if (!ends) {
         claim_check_record(c, cl); /* I13 */
@@ -97,7 +97,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     }
     t->lost += cl->state == CLAIM_LOST && !cl->watchdog;
     t->held += cl->state == CLAIM_HELD;
-    t->doubts += (cl->verify & VERIFY_LOST) != 0;
+    t->doubts += (cl->unsure.verify & VERIFY_LOST) != 0;
     t->turns += cl->renewal == RENEWAL_WAITS;
     t->flying[WINDOW_RENEW] += cl->renewal == RENEWAL_SENT;
     t->flying[WINDOW_RECLAIM] += cl->state == CLAIM_HELD && cl->op != 0 && cl->op_reclaim;

@@ -17,7 +17,7 @@ enum claim_state {
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
     CLAIM_CACHED, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
     CLAIM_RELEASING, /* lock.rest:    its release is in flight, or to be tried again */
-    CLAIM_QUARANTINE,   /* lock.rest:    released, but an old attempt may still run until stragglers_until_us */
+    CLAIM_QUARANTINE,   /* lock.rest:    released, but an old attempt may still run until unsure.until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -27,7 +27,7 @@ enum claim_state {
 /* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
-/* What has to be heard from Redis before a claim that is HELD is said to be held again; claim.doubt. */
+/* What has to be heard from Redis before a claim that is HELD is said to be held again; uncertain.verify. */
 enum {
     VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
     VERIFY_SHARED = 2,  /* ... the shared ones */
@@ -43,13 +43,29 @@ enum {
     TURN_BITS = 3,
 };
 
-/* What went unanswered and may still run, until claim.stragglers_until_us; see claim_add_straggler(). */
+/* What went unanswered and may still run, until uncertain.until_us; see claim_add_straggler(). */
 enum {
     STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
     STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
     STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
     STRAGGLER_ANY = 7,
     STRAGGLER_BITS = 3,
+    SHRINK_BITS = 48, /* four years: no lease lasts longer than one */
+};
+
+/*
+ * What may yet run in Redis, or has run unheard: all that stands between what we know of a claim and what may be said or
+ * done about it. claim_may() asks; see uncertain.h.
+ */
+struct uncertain {
+    int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */
+    int64_t until_us;        /* stragglers may run until then; by our clock stragglers_end_us() */
+    int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
+    unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
+    unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
+    bool acquire : 1;        /* one went unanswered: Redis may name us as the owner */
+    bool release : 1;        /* one went unanswered: "not yours" then means "done" */
+    bool broken : 1;         /* ACQUIRE: the name was broken since it was sent, so its OK is no news */
 };
 
 struct claim {
@@ -73,8 +89,6 @@ struct claim {
     unsigned failed_n : FAILED_BITS; /* operations in a row, BACKOFF_TIMES at most; see claim_put_off() */
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
                                WAITS: in the queue of a window, for whichever operation comes next: window.c */
-    unsigned verify : VERIFY_BITS; /* HELD: DOUBT_*; nothing else is served before it is 0 */
-    unsigned stragglers : STRAGGLER_BITS; /* LATE_* */
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
     unsigned turn_n : TURN_BITS; /* lock.turn, as of when it was reviewed last */
     bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
@@ -82,13 +96,10 @@ struct claim {
     bool op_ticket : 1;      /* asks for a place, too */
     bool op_reclaim : 1;    /* asserts anew what is held */
     bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
-    bool broken_since_sent : 1;      /* ACQUIRE: the name was broken since, so its OK is no news */
     bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
     bool has_ticket : 1; /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */
-    bool acquire_unresolved : 1;        /* an acquire went unanswered: Redis may name us as the owner */
-    bool release_unresolved : 1;      /* a release went unanswered: "not yours" then means "done" */
     bool not_twice : 1;     /* stamped kinds: a release may have run; see claim_release() */
     bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
     bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published, so its release is no news, told or not */
@@ -134,10 +145,7 @@ struct claim {
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */
     int64_t retry_us;       /* HELD, RELEASING: an operation failed, again then; 0 = not waiting */
-    int64_t redis_until_us; /* after it Redis cannot have us as the owner any more */
-    int64_t stragglers_until_us; /* stragglers_end_us() says until when they may still run, or are reckoned with:
-                               reckon_with_stragglers() */
-    int64_t shrink_lease_us; /* STRAGGLER_RENEW */
+    struct uncertain unsure;
     int64_t expiry_ms;          /* when Redis drops the key, by its clock, ms */
     int64_t expiry_heard_us;     /* when we heard of it */
 };

@@ -29,8 +29,8 @@
 #include "daemon/core/request.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 _Static_assert(VERIFY_AGAIN < 1u << VERIFY_BITS, "no doubt is cut off");
@@ -288,7 +288,7 @@ held_next_us(const struct core *c, const struct claim *cl)
     if (claim_busy(cl)) {
         return at_us;
     }
-    if (cl->verify != 0) {
+    if (cl->unsure.verify != 0) {
         return cl->renewal != RENEWAL_NONE ? at_us : earlier(at_us, later(cl->retry_us, c->now_us));
     }
     if (cl->watchdog && cl->renewal == RENEWAL_NONE) {
@@ -342,7 +342,7 @@ claim_arm(struct core *c, struct claim *cl)
 bool
 claim_renew_is_next(const struct claim *cl, int64_t at_us)
 {
-    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->verify == 0) ||
+    bool renews = (cl->state == CLAIM_HELD && cl->watchdog && cl->unsure.verify == 0) ||
                   (cl->state == CLAIM_QUEUED && cl->has_ticket);
 
     return renews && cl->renewal == RENEWAL_NONE && at_us == cl->renew_us;
@@ -360,7 +360,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
     cl->ticket_until_us = 0;
     cl->since_us = c->now_us;
     cl->news_lost = false;
-    cl->acquire_unresolved = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* from QUARANTINE */
+    cl->unsure.acquire = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */
     claim_move(c, cl, CLAIM_QUEUED);
     claim_arm(c, cl);
 }
@@ -384,9 +384,9 @@ claim_renew_over(struct core *c, struct claim *cl)
 void
 claim_verify(struct core *c, struct claim *cl, unsigned verify)
 {
-    c->unverified_n -= (cl->verify & VERIFY_LOST) != 0;
+    c->unverified_n -= (cl->unsure.verify & VERIFY_LOST) != 0;
     c->unverified_n += (verify & VERIFY_LOST) != 0;
-    cl->verify = verify & ((1u << VERIFY_BITS) - 1);
+    cl->unsure.verify = verify & ((1u << VERIFY_BITS) - 1);
 }
 
 bool

@@ -10,8 +10,8 @@
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 /*
  * Whether one more place may be kept for nobody: of one name TICKETS_KEPT_MAX, of all as many as may wait. What a lock
@@ -52,9 +52,9 @@ void
 claim_desert(struct core *c, struct claim *cl)
 {
     bool keep = cl->ticket_until_us > c->now_us;
-    bool attempted = claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE); /* it may be ours, and not a place only */
+    bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, and not a place only */
 
-    if (cl->acquire_unresolved && !(keep && cl->has_ticket && !attempted)) {
+    if (cl->unsure.acquire && !(keep && cl->has_ticket && !attempted)) {
         claim_release(c, cl, NULL);
     } else if (!keep) {
         claim_move(c, cl, CLAIM_IDLE);

@@ -19,8 +19,8 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 /* HELD, but not by claim_is_held(). */
 void
@@ -93,7 +93,7 @@ claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
     if (r != NULL) {
         request_finish(c, r, CORE_WAS_LOST, 0);
     }
-    if (in_redis && !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+    if (in_redis && claim_may(c, cl, MAY_FORGET)) {
         claim_freed(c, cl, cl->owner->ending);
     } else {
         claim_release(c, cl, NULL);
@@ -133,7 +133,7 @@ move_freed(struct core *c, struct claim *cl)
 {
     cl->lost = cl->lost && !cl->owner->ending; /* its job may not have come to it yet */
     claim_set_token(c, cl, cl->lost ? cl->token : 0);
-    if (cl->state == CLAIM_RELEASING && claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+    if (cl->state == CLAIM_RELEASING && !claim_may(c, cl, MAY_FORGET)) {
         claim_move(c, cl, CLAIM_QUARANTINE);
     } else if (cl->lost) {
         claim_lost(c, cl);
@@ -160,7 +160,7 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     cl->op = 0;
     cl->op_asked = false;
     claim_renew_over(c, cl); /* what it finds is no news of a later hold */
-    cl->acquire_unresolved = cl->has_ticket = false;
+    cl->unsure.acquire = cl->has_ticket = false;
     cl->holds = cl->shared = 0;
     cl->expiry_ms = 0;
     cl->retry_us = 0;
@@ -168,12 +168,12 @@ claim_freed(struct core *c, struct claim *cl, bool news)
     move_freed(c, cl);
     if (cl->state != CLAIM_QUARANTINE) {
         cl->lost = cl->news_lost = false;
-        if (cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RENEW)) {
+        if (!claim_may(c, cl, MAY_KEEP_NUMBER)) {
             /* Of the owner: the claim's record may go before the next hold. */
             cl->redis_owner = cl->owner->redis_owner = ++c->serial;
         }
-        cl->release_unresolved = cl->not_twice = false;
-        cl->stragglers &= ~(unsigned)STRAGGLER_RENEW;
+        cl->unsure.release = cl->not_twice = false;
+        cl->unsure.stragglers &= ~(unsigned)STRAGGLER_RENEW;
     }
     while (!list_empty(&cl->requests)) {
         struct list *n = cl->requests.next;

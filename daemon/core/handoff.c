@@ -42,8 +42,8 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/waiter_polls.h"
 
 enum { WALK_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
@@ -92,7 +92,7 @@ is_movable(const struct claim *cl)
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
-    return cl->op == 0 && cl->verify == 0 && !cl->release_unresolved && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
+    return cl->op == 0 && claim_may(c, cl, MAY_HAND_OVER);
 }
 
 /* I3. All there are, beyond doubt; a step looks at one after the other, so the lease of one may just be over. */
@@ -108,7 +108,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
+        if (cl->unsure.verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
             return false;
         }
     }
@@ -193,7 +193,7 @@ heir_of(const struct core *c, const struct claim *cl)
     if (first->shared || cl->shared > 0 || !lasts_for(c, cl, first)) {
         return NULL;
     }
-    return !next->acquire_unresolved && is_movable(next) ? next : NULL;
+    return !next->unsure.acquire && is_movable(next) ? next : NULL;
 }
 
 /* What the owner asks for, about this claim, is about that one from now on. */

@@ -16,8 +16,8 @@
 #include "daemon/core/lock_room.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 /*
@@ -84,7 +84,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
     cl->op_asked = r != NULL;
-    cl->broken_since_sent = false;
+    cl->unsure.broken = false;
     cl->retry_us = 0;
     a.type = cl->op_verb;
     a.op = op_of(c, cl, cl->op, &untaken);
@@ -155,7 +155,7 @@ claim_renew(struct core *c, struct claim *cl)
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
     cl->renew_op = ++c->serial;
-    cl->verify &= ~(unsigned)VERIFY_AGAIN;
+    cl->unsure.verify &= ~(unsigned)VERIFY_AGAIN;
     a.op = op_of(c, cl, cl->renew_op, &untaken);
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
@@ -208,9 +208,9 @@ claim_forget_op(struct core *c, struct claim *cl)
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
         c->window[WINDOW_RECLAIM].n--;
     }
-    cl->release_unresolved = cl->release_unresolved || (cl->op != 0 && takes);
-    cl->release_unresolved = cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
-    cl->stragglers &= ~(unsigned)STRAGGLER_RELEASE;
+    cl->unsure.release = cl->unsure.release || (cl->op != 0 && takes);
+    cl->unsure.release = cl->unsure.release || claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
+    cl->unsure.stragglers &= ~(unsigned)STRAGGLER_RELEASE;
     cl->op = 0;
     cl->op_asked = false;
 }
@@ -223,7 +223,7 @@ claim_forget_op(struct core *c, struct claim *cl)
 static int64_t
 release_from_us(const struct claim *cl)
 {
-    return cl->not_twice && cl->expiry_ms != 0 ? cl->redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
+    return cl->not_twice && cl->expiry_ms != 0 ? cl->unsure.redis_until_us : cl->expiry_heard_us + EXPIRY_GAP_US;
 }
 
 /*

@@ -23,8 +23,8 @@
 #include "daemon/core/requests.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 /*
@@ -80,7 +80,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
 
-    cl->acquire_unresolved = true; /* until it is granted or given back */
+    cl->unsure.acquire = true; /* until it is granted or given back */
     cl->expiry_ms = 0; /* of an earlier hold, if at all */
     take_expiry(c, cl, d);
     claim_lasts(cl, c->now_us, cl->lease_us);
@@ -88,7 +88,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         lock_attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         claim_release(c, cl, NULL);
-    } else if (cl->broken_since_sent) {
+    } else if (cl->unsure.broken) {
         claim_move(c, cl, CLAIM_QUEUED); /* perhaps it is ours no more; asked again, at once, Redis says so */
         claim_arm(c, cl);
         lock_attempt_succeeded(cl->lock);
@@ -115,7 +115,7 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
         cl->renew_us = d->sent_us + earlier(cl->ticket_life_us, cl->lease_us) / 3; /* taken for this lease at most */
     }
     cl->has_ticket = d->has_ticket;
-    cl->acquire_unresolved = cl->acquire_unresolved || cl->has_ticket;
+    cl->unsure.acquire = cl->unsure.acquire || cl->has_ticket;
     /* None to be had for one: none for others, until asked for again. */
     l->queue->ticketless = cl->has_ticket || !cl->op_ticket;
 }
@@ -137,11 +137,11 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->acquire_unresolved = true;
+        cl->unsure.acquire = true;
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
-    } else if (d->outcome == CORE_TAKEN && !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
-        cl->acquire_unresolved = false; /* somebody else has it, and no attempt of ours is left under way */
+    } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
+        cl->unsure.acquire = false; /* somebody else has it, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_TICKETS)) {
@@ -153,7 +153,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (list_empty(&cl->requests)) {
         claim_desert(c, cl);
-    } else if (cl->acquire_unresolved && is_wrong_sort(cl)) {
+    } else if (cl->unsure.acquire && is_wrong_sort(cl)) {
         claim_release(c, cl, NULL);
     }
     claim_arm(c, cl);
@@ -175,9 +175,9 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
 static void
 extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t lease_us, bool exactly)
 {
-    bool capped = (cl->stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
-                  cl->shrink_lease_us < lease_us;
-    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->shrink_lease_us : lease_us);
+    bool capped = (cl->unsure.stragglers & STRAGGLER_RENEW) && d->sent_us < stragglers_end_us(c, cl) &&
+                  cl->unsure.shrink_lease_us < lease_us;
+    int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->unsure.shrink_lease_us : lease_us);
 
     cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
     claim_plan(c, cl, d->sent_us);
@@ -191,13 +191,13 @@ static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
-    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->shrink_lease_us < cl->op_lease_us;
+    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->unsure.shrink_lease_us < cl->op_lease_us;
 
     cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
     deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
     cl->jeopardy_us = earlier(cl->jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
-    cl->shrink_lease_us = pending ? cl->shrink_lease_us : cl->op_lease_us;
+    cl->unsure.shrink_lease_us = pending ? cl->unsure.shrink_lease_us : cl->op_lease_us;
     claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
 
@@ -224,7 +224,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
             cl->room = d->no_room ? 0 : cl->room;
-            claim_verify(c, cl, cl->verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
+            claim_verify(c, cl, cl->unsure.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
         if (r != NULL) {
             count_hold(cl);
@@ -281,7 +281,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             perhaps_shortened(c, cl, d);
         } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
             /* it may run at any later time, and must not meet a hold of the other sort then */
-            cl->release_unresolved = true;
+            cl->unsure.release = true;
         }
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->op_lease_us);
         claim_put_off(c, cl);
@@ -315,18 +315,18 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
     /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
-    int64_t late_us = cl->stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_TICKETS);
+    int64_t late_us = cl->unsure.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
+    bool over = c->now_us >= later(cl->unsure.redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_TICKETS);
 
     cl->op = 0;
     c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;
     cl->lock->releases_sent_n--;
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
-        cl->release_unresolved = cl->not_twice = true; /* also if its lease is over: it may yet run */
+        cl->unsure.release = cl->not_twice = true; /* also if its lease is over: it may yet run */
     }
     if (d->outcome == CORE_OK || d->outcome == CORE_GRACE || gone || over) {
-        bool lost = gone && r != NULL && !cl->release_unresolved;
+        bool lost = gone && r != NULL && !cl->unsure.release;
 
         c->metrics->releases += d->outcome == CORE_OK;
         if (lost) {
@@ -380,7 +380,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
         extended(c, cl, d, cl->renew_lease_us, false);
-        claim_verify(c, cl, cl->verify & VERIFY_AGAIN ? cl->verify : cl->verify & VERIFY_LOST);
+        claim_verify(c, cl, cl->unsure.verify & VERIFY_AGAIN ? cl->unsure.verify : cl->unsure.verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
 
@@ -395,7 +395,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
-        cl->retry_us = cl->verify != 0 ? cl->renew_us : cl->retry_us;
+        cl->retry_us = cl->unsure.verify != 0 ? cl->renew_us : cl->retry_us;
     }
     claim_serve(c, cl);
 }
@@ -410,10 +410,10 @@ reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core
     bool answered = d->outcome != CORE_UNKNOWN && d->outcome != CORE_DOWN && d->outcome != CORE_DENIED;
     bool alone = cl->op == 0 || cl->renewal != RENEWAL_SENT; /* extended() of the other one may still ask */
 
-    if (cl->stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
-        cl->stragglers = 0;
-    } else if ((cl->stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
-        cl->stragglers_until_us = later(cl->stragglers_until_us, after_us(c->now_us, 1) - c->set_back_us);
+    if (cl->unsure.stragglers != 0 && answered && alone && d->sent_us >= stragglers_end_us(c, cl)) {
+        cl->unsure.stragglers = 0;
+    } else if ((cl->unsure.stragglers & STRAGGLER_ACQUIRE) && d->sent_us < stragglers_end_us(c, cl)) {
+        cl->unsure.until_us = later(cl->unsure.until_us, after_us(c->now_us, 1) - c->set_back_us);
     }
 }
 

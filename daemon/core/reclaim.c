@@ -26,9 +26,9 @@ claim_settle(struct core *c, struct claim *cl)
     if (claim_busy(cl) || cl->retry_us > c->now_us) {
         return;
     }
-    if (cl->verify & VERIFY_LOST) {
+    if (cl->unsure.verify & VERIFY_LOST) {
         if (claim_may_leave(c, cl, WINDOW_RECLAIM)) {
-            claim_reassert(c, cl, (cl->verify & VERIFY_HOLDS) == 0);
+            claim_reassert(c, cl, (cl->unsure.verify & VERIFY_HOLDS) == 0);
         }
     } else if (cl->renewal != RENEWAL_SENT) {
         claim_renew_in_turn(c, cl);
@@ -61,7 +61,7 @@ reassert(struct core *c, struct claim *cl)
         verify(c, cl, (cl->holds > 0 ? VERIFY_HOLDS : 0) | (cl->shared > 0 ? VERIFY_SHARED : 0));
     } else {
         cl->not_twice = cl->not_twice || (CLAIM_LEAVING & (1u << cl->state)); /* another may stand in its place */
-        cl->release_unresolved = cl->release_unresolved || (CLAIM_LEAVING & (1u << cl->state));
+        cl->unsure.release = cl->unsure.release || (CLAIM_LEAVING & (1u << cl->state));
     }
 }
 
@@ -73,7 +73,7 @@ static void
 suspect(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        verify(c, cl, cl->verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
+        verify(c, cl, cl->unsure.verify | VERIFY_EXISTS | (cl->renewal == RENEWAL_SENT ? VERIFY_AGAIN : 0));
     }
 }
 
@@ -99,7 +99,7 @@ void
 claim_granting(struct core *c, struct claim *cl)
 {
     if (cl->state == CLAIM_HELD) {
-        cl->retry_us = cl->verify != 0 ? 0 : cl->retry_us;
+        cl->retry_us = cl->unsure.verify != 0 ? 0 : cl->retry_us;
         claim_arm(c, cl);
     }
 }
@@ -117,7 +117,7 @@ claim_reached(struct core *c, struct claim *cl)
     if (cl->state != CLAIM_HELD && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING) {
         return;
     }
-    if (cl->verify != 0) {
+    if (cl->unsure.verify != 0) {
         cl->retry_us = 0;
         claim_arm(c, cl);
     }

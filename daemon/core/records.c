@@ -30,8 +30,8 @@ state_of(const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_QUEUED:
-        assert(cl->acquire_unresolved || !cl->has_ticket);
-        return cl->acquire_unresolved || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
+        assert(cl->unsure.acquire || !cl->has_ticket);
+        return cl->unsure.acquire || is_named(cl) ? CORE_RECORD_QUEUED : CORE_RECORD_NOTHING;
     case CLAIM_TRYING:
         return CORE_RECORD_QUEUED;
     case CLAIM_HELD:
@@ -53,7 +53,7 @@ state_of(const struct claim *cl)
 static int64_t
 shrinks_to(const struct claim *cl)
 {
-    int64_t pending_us = cl->stragglers & STRAGGLER_RENEW ? cl->shrink_lease_us : 0;
+    int64_t pending_us = cl->unsure.stragglers & STRAGGLER_RENEW ? cl->unsure.shrink_lease_us : 0;
     int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
@@ -70,7 +70,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
 {
     bool held = state == CORE_RECORD_HELD, queued = state == CORE_RECORD_QUEUED;
     bool asserting = cl->op != 0 && cl->op_reclaim;
-    bool attempted = (cl->stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
+    bool attempted = (cl->unsure.stragglers & STRAGGLER_ACQUIRE) || cl->state == CLAIM_TRYING || asserting;
 
     memset(p, 0, sizeof(*p)); /* the gaps too: it is compared by its bytes */
     p->claim = claim_id(cl);
@@ -79,7 +79,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->named = is_named(cl);
     p->lease_us = cl->lease_us;
     p->expiry_ms = cl->expiry_ms;
-    p->acquire_unresolved = attempted || (queued && cl->acquire_unresolved && !cl->has_ticket);
+    p->acquire_unresolved = attempted || (queued && cl->unsure.acquire && !cl->has_ticket);
     if (queued) {
         p->order = cl->record_order;
         p->has_ticket = cl->has_ticket;
@@ -96,7 +96,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
         p->watchdog = cl->watchdog;
         p->fresh = cl->fresh;
         p->shrink_lease_us = shrinks_to(cl);
-        p->partial = (cl->stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
+        p->partial = (cl->unsure.stragglers & STRAGGLER_RELEASE) || (cl->op != 0 && cl->op_verb == CORE_RELEASE);
     }
 }
 

@@ -27,9 +27,9 @@
 #include "daemon/core/request.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
 #include "daemon/core/turns.h"
+#include "daemon/core/uncertain.h"
 
 /* p NULL: of no session, and nobody hears the answer. */
 static struct request *
@@ -398,7 +398,7 @@ find_permit(struct core *c, struct request *r)
 static bool
 waits_for_quarantine(const struct core *c, const struct claim *cl)
 {
-    return cl->release_unresolved || claim_has_stragglers(c, cl, STRAGGLER_RENEW) || lock_is(cl->lock, KIND_F_SHARED);
+    return !claim_may(c, cl, MAY_KEEP_NUMBER) || lock_is(cl->lock, KIND_F_SHARED);
 }
 
 /*

@@ -34,8 +34,8 @@
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 static bool
 waits_on(const struct core_record *k)
@@ -120,7 +120,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_record_part *p)
 {
     claim_move(c, cl, CLAIM_RELEASING);
     cl->lost = cl->news_lost = p->lost && !cl->owner->ending;
-    cl->release_unresolved = true; /* the process before us may have begun it */
+    cl->unsure.release = true; /* the process before us may have begun it */
     cl->not_twice = p->state == CORE_RECORD_RELEASING;
     cl->retry_us = after_us(c->now_us, REACH_US);
 }
@@ -133,7 +133,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
     int64_t grace_us = p->acquire_unresolved ? l->queue_grace_us : later(l->queue_grace_us, l->owner_grace_us);
 
     cl->has_ticket = p->has_ticket;
-    cl->acquire_unresolved = p->has_ticket || p->acquire_unresolved;
+    cl->unsure.acquire = p->has_ticket || p->acquire_unresolved;
     cl->ticket_until_us = after_us(c->now_us, grace_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (grace_us == 0) {
@@ -156,12 +156,12 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     /* whatever has happened meanwhile: Redis says first whether it is still there */
     claim_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
-        cl->shrink_lease_us = p->shrink_lease_us;
+        cl->unsure.shrink_lease_us = p->shrink_lease_us;
         claim_add_straggler(c, cl, STRAGGLER_RENEW, stragglers_until_us(c));
     }
     if (p->partial) {
         claim_add_straggler(c, cl, STRAGGLER_RELEASE, stragglers_until_us(c));
-        cl->release_unresolved = lock_is(cl->lock, KIND_F_SHARED);
+        cl->unsure.release = lock_is(cl->lock, KIND_F_SHARED);
     }
 }
 

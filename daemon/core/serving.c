@@ -13,8 +13,8 @@
 #include "daemon/core/request.h"
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain.h"
 
 /* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
 static void
@@ -56,7 +56,7 @@ claim_serve(struct core *c, struct claim *cl)
 {
     uint32_t n = 0, most = job_share(c);
 
-    if (cl->verify != 0 && c->now_us < cl->deadline_us) {
+    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->deadline_us) {
         claim_settle(c, cl);
         claim_arm(c, cl);
         return;
@@ -70,7 +70,7 @@ claim_serve(struct core *c, struct claim *cl)
             slice_spend(&c->left.timers, most);
             break;
         }
-        if (claim_has_stragglers(c, cl, STRAGGLER_RELEASE) && !takes_no_harm(cl, r)) {
+        if (!claim_may(c, cl, MAY_ADD_HOLD) && !takes_no_harm(cl, r)) {
             cl->retry_us = later(cl->retry_us, stragglers_end_us(c, cl));
             break;
         }

@@ -18,7 +18,7 @@
 #include "daemon/core/reviews.h"
 #include "daemon/core/serving.h"
 #include "daemon/core/state.h"
-#include "daemon/core/stragglers.h"
+#include "daemon/core/uncertain.h"
 #include "daemon/core/window.h"
 
 static void
@@ -36,12 +36,12 @@ held_timer(struct core *c, struct claim *cl)
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
-        if (cl->verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
+        if (cl->unsure.verify == 0 && (cl->retry_us == 0 || cl->retry_us > c->now_us) && cl->renew_us > c->now_us) {
             claim_arm(c, cl); /* only that was due */
             return;
         }
     }
-    if (cl->verify != 0) {
+    if (cl->unsure.verify != 0) {
         claim_serve(c, cl);
     } else if (cl->retry_us != 0 && cl->retry_us <= c->now_us) {
         cl->retry_us = 0;
@@ -106,7 +106,7 @@ claim_timer(struct core *c, struct claim *cl)
         break;
     /* a late attempt may have taken it after all; it can run no more, if Redis's clock went on */
     case CLAIM_QUARANTINE:
-        if (claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE)) {
+        if (!claim_may(c, cl, MAY_FORGET)) {
             claim_arm(c, cl);
         } else {
             claim_release(c, cl, NULL);
@@ -152,7 +152,7 @@ take_turn(struct core *c, struct claim *cl)
     claim_waits_not(c, cl);
     if (cl->state == CLAIM_RELEASING) {
         claim_release(c, cl, claim_op_request(cl));
-    } else if (cl->verify != 0) {
+    } else if (cl->unsure.verify != 0) {
         claim_timer(c, cl);
     } else {
         claim_arm(c, cl);
@@ -213,7 +213,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
     } else if (claim_linger(c, cl, NULL)) {
         return;
     }
-    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->acquire_unresolved)) {
+    if (cl->state == CLAIM_HELD || (cl->state == CLAIM_QUEUED && cl->unsure.acquire)) {
         claim_release(c, cl, NULL);
     } else if (cl->state == CLAIM_QUEUED || cl->state == CLAIM_LOST) {
         claim_set_token(c, cl, 0);

@@ -54,7 +54,7 @@ turn_us(const struct core *c, const struct claim *cl)
 static void
 put_off_turn(struct core *c, struct claim *cl)
 {
-    if (cl->state == CLAIM_RELEASING || cl->verify != 0) {
+    if (cl->state == CLAIM_RELEASING || cl->unsure.verify != 0) {
         claim_put_off(c, cl);
     } else {
         cl->renew_us = after_us(c->now_us, BACKOFF_MIN_US);

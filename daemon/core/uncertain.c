@@ -1,7 +1,7 @@
 /*
- * stragglers.c -- what went unanswered and may still run in Redis, and until when.
+ * uncertain.c -- what went unanswered and may still run in Redis, and until when.
  */
-#include "daemon/core/stragglers.h"
+#include "daemon/core/uncertain.h"
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -15,7 +15,7 @@
 void
 claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
-    cl->redis_until_us = later(cl->redis_until_us, after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
+    cl->unsure.redis_until_us = later(cl->unsure.redis_until_us, after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
 }
 
 /*
@@ -27,10 +27,10 @@ void
 claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
 {
     if (stragglers_end_us(c, cl) <= c->now_us) {
-        cl->stragglers &= cl->renewal == RENEWAL_SENT ? STRAGGLER_RENEW : 0;
+        cl->unsure.stragglers &= cl->renewal == RENEWAL_SENT ? STRAGGLER_RENEW : 0;
     }
-    cl->stragglers |= what & STRAGGLER_ANY;
-    cl->stragglers_until_us = later(cl->stragglers_until_us, until_us - c->set_back_us);
+    cl->unsure.stragglers |= what & STRAGGLER_ANY;
+    cl->unsure.until_us = later(cl->unsure.until_us, until_us - c->set_back_us);
 }
 
 /*

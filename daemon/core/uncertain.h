@@ -1,0 +1,67 @@
+/*
+ * uncertain.h -- what went unanswered and may still run in Redis, and what that leaves open; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_UNCERTAIN_H
+#define RLOCKD_CORE_UNCERTAIN_H
+
+#include "daemon/core/claim.h"
+#include "daemon/core/core.h"
+#include "daemon/core/state.h"
+
+/* uncertain.c */
+void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Redis, perhaps; never less than before */
+/* one more, STRAGGLER_* */
+void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us);
+void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
+
+/* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
+static inline int64_t
+stragglers_end_us(const struct core *c, const struct claim *cl)
+{
+    return cl->unsure.until_us + c->set_back_us;
+}
+
+/* One of these, STRAGGLER_*, may still run. */
+static inline bool
+claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
+{
+    return (cl->unsure.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
+}
+
+/* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
+static inline int64_t
+stragglers_until_us(const struct core *c)
+{
+    return after_us(c->now_us, 2 * c->conf.op_timeout_us);
+}
+
+/* What is asked about a claim when something may yet run. */
+enum claim_question {
+    MAY_SAY_HELD,    /* to its owner, and serve what is asked about it? */
+    MAY_HAND_OVER,   /* to another owner, without a word to Redis? */
+    MAY_ADD_HOLD,    /* which nothing that is on its way takes away again? */
+    MAY_FORGET,      /* that Redis ever had it? */
+    MAY_KEEP_NUMBER, /* the owner's, for its next hold? */
+};
+
+static inline bool
+claim_may(const struct core *c, const struct claim *cl, enum claim_question question)
+{
+    const struct uncertain *u = &cl->unsure;
+
+    switch (question) {
+    case MAY_SAY_HELD:
+        return u->verify == 0;
+    case MAY_HAND_OVER:
+        return u->verify == 0 && !u->release && !claim_has_stragglers(c, cl, STRAGGLER_ANY);
+    case MAY_ADD_HOLD:
+        return !claim_has_stragglers(c, cl, STRAGGLER_RELEASE);
+    case MAY_FORGET:
+        return !claim_has_stragglers(c, cl, STRAGGLER_ACQUIRE);
+    case MAY_KEEP_NUMBER:
+        return !u->release && !claim_has_stragglers(c, cl, STRAGGLER_RENEW);
+    }
+    return false;
+}
+
+#endif
