@@ -14,11 +14,11 @@
 -- well, which is the usual case, one answer goes back. Only integers do (an error reply apart). Outcomes, with a and b:
 --   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
 --            release: subscribers woken, expiry if holds are left         clear: token, subscribers woken
---   TAKEN    how long to wait if nothing is heard, in ms, -1 = nobody knows: the PTTL of whoever has it (fair, the lock
---            free: until the place of who is first runs out; semaphore: until the nearest permit does);
---            rw, semaphore: how many have it, fair: 1 if this owner has a place, others: 0
+--   TAKEN    how long to wait if no wake-up comes, in ms, -1 = not known: the PTTL of the holder (fair, the lock free:
+--            until the ticket of the head runs out; semaphore: until the nearest permit does);
+--            rw, semaphore: the number of holders, fair: 1 if this owner has a ticket, others: 0
 --   FOREIGN  PTTL; the key is not one of this kind's: of another type, or not of its shape. Nothing was written
---   GONE     this owner does not have it; clear: nobody had, token, subscribers woken
+--   GONE     this owner does not hold it; clear: it was free, token, subscribers woken
 --   FULL     Redis is out of memory; nothing was written for this name
 --   STALE    the guard has passed; nothing was done
 --   GRACE    the data is not what the daemon knows: acquire: nothing was done; for how long yet, in ms, 0 = not known
@@ -27,20 +27,21 @@
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
 -- floor: the highest token that the daemon has seen.
--- room: so many tokens behind each that is given now are given to nobody else of that name: for hand-overs inside the
+-- room: so many tokens behind each that is given now are given to no other owner of that name: for hand-offs inside the
 -- daemon. None, while the clock is ahead of time: else many such calls would carry it ahead for as long as they go on,
 -- and tokens would fall when everything is lost that knows of them. By more than 10 s: then it was time that went back.
--- epoch: what rlock:epoch has to be, see presence.lua. Who wants a lock names it as it is while Redis grants; so none
--- is granted in data that has lost locks until their holders have had them again. They name it as it is in the grace.
+-- epoch: what rlock:epoch has to be, see presence.lua. An attempt names it as it is while Redis grants; so none
+-- is granted in data that has lost locks until their holders could reclaim them. A reclaim names it as it is in the
+-- grace period.
 -- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
 -- so that a command which runs late takes nothing away.
 -- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
 -- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
 -- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
 -- Keys beside a lock's own (a queue, the end of permits, another counter) bear names that are made from its name; each
--- kind says what it does where somebody has put something else there.
+-- kind says what it does where a key of that name is something else.
 -- Applications have keys in the same Redis, and clients choose names. So a script writes to a key that exists only if
--- its type and its shape prove that a lock has written it: a field, value or member of this owner (nobody else has its
+-- its type and its shape prove that a lock has written it: a field, value or member of this owner (no other has its
 -- uuid, value or permit), or what each kind says of others' in is_lock(). Losers write nothing.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
@@ -60,7 +61,7 @@ local function is_known()
     return epoch == ARGV[3]
 end
 
--- Whether locks are asserted anew in a grace: nobody asks for anything else then.
+-- Whether the call is a reclaim in a grace period: nothing else is granted then.
 local grace
 local function is_reclaiming()
     if grace == nil then
@@ -80,8 +81,8 @@ local function sound(reply)
     return reply
 end
 
--- Wakes who waits elsewhere, and says how many heard it. That an ACL keeps us from publishing is no reason to keep a
--- lock. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
+-- Wakes remote waiters; returns how many subscribers heard it. Where an ACL forbids PUBLISH, the lock is freed all the
+-- same. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
 -- what is free.
 local function wake(channel, number)
     local heard = pcall('PUBLISH', channel, number)
@@ -117,7 +118,7 @@ local function is_count(value)
     return value:find('^%d+$') ~= nil and #value <= 10
 end
 
--- In a grace nobody but who held a name asks for it: whoever else has it in the data, of all daemons, has it no more.
+-- In a grace period only the former holder asks for a name: any other daemon's owner in the data has lost it.
 local function is_ghost(owner)
     return owner:sub(25, 37) == MARK and is_reclaiming()
 end
@@ -142,7 +143,7 @@ local function token()
         local was = pcall('GETSET', KEYS[1], text(kept))
         last = tonumber(was) or 0
         if not (last >= 0 and last < 2 ^ 53) then
-            last = 0 -- somebody else's
+            last = 0 -- not written by us
         end
         last = math.max(last, tonumber(ARGV[2]))
         if last >= now or type(was) == 'table' then -- at once: a name behind this one may end the script
@@ -158,7 +159,7 @@ local function token()
 end
 
 -- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write, and says when it is.
--- pttl: what PTTL says; nil: nobody has asked, nor has to if it moves. GT is new in Redis 7; an older one is asked for
+-- pttl: what PTTL says; nil: not asked, and not needed if it moves. GT is new in Redis 7; an older one is asked for
 -- it once in a call, or twice in a wide one. PEXPIREAT is cheaper than PEXPIRE, the time as text is not: it is made
 -- where that pays.
 local usual, usual_ms, expire, till -- mostly all names of a call have the same lease
@@ -211,7 +212,7 @@ if #ARGV > 4 + TERMS + OWN * (#KEYS - 2) then
 end
 local reply, to = {now}, 1
 local was, next_a, was_b, row
-local first = 3 -- who is asked by itself
+local first = 3 -- the first key that the verb is asked for by itself
 -- if many
 if term_on == 0 and #KEYS > 6 then
     first = many(ARGV[5], ARGV[6])

@@ -1,17 +1,18 @@
--- counter.lua -- INCR == 1 wins; whoever wins sets the expiry, a loser touches nothing.
+-- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
 -- A counter with an expiry is all there is to see: a limit on requests looks the same. So only what the rules declare
 -- is ever taken from others.
 --
--- The value names no owner, so the proof of ownership is the stamp: the expiry as the winner set it, to the
--- millisecond. Nobody else sets it, so whoever knows it has the lock. An acquire whose reply was lost knows no
--- stamp: it finds the lock taken until that expires. And a release that runs twice must not find the next holder under
--- the same stamp: so who has it gives it back 5 ms after it had its stamp at the soonest; and one that went unanswered
--- is not sent again before its stamp is over (core/operations.c), for a LEASE of another length may end with it.
+-- The value names no owner, so the proof of ownership is the expiry (the column `stamp`) as the winner set it, to the
+-- millisecond. No other owner sets it, so whoever knows it holds the lock. An acquire whose reply was lost does not
+-- know it, and finds the lock taken until it expires. And a release that runs twice must not find the next holder under
+-- the same expiry: so a holder gives the lock back 5 ms after the expiry was set at the soonest; and a release without
+-- an answer is not sent again before that expiry is over (core/operations.c), for a LEASE of another length may end
+-- with it.
 --
--- One case is left, and is in the kind: Redis has lost a lock, somebody else was granted it with a LEASE of another
--- length, and that ends in the same milliseconds by chance. Then who asserts the lost one anew finds its stamp. With
--- leases of one length it cannot be: who comes later ends later.
+-- One case is left, and is in the kind: Redis has lost a lock, another owner was granted it with a LEASE of another
+-- length, and that ends in the same milliseconds by chance. Then the reclaim of the lost one finds its expiry. With
+-- leases of one length it cannot: a later grant ends later.
 
 local function is_lock(key, pttl, _, declared)
     local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))
