@@ -289,7 +289,8 @@ hold_come_back(struct run *r)
 
     snprintf(channel, sizeof(channel), "lock:%s", r->want->name);
     v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
-    if (v == NULL || v->type == REDIS_REPLY_ERROR || !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
+    if (v == NULL || v->type == REDIS_REPLY_ERROR ||
+        !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
         hold_cut(r, "");
         return;
     }

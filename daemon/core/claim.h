@@ -54,8 +54,8 @@ enum {
 };
 
 /*
- * What may yet run in Redis, or has run unheard: all that stands between what we know of a claim and what may be said or
- * done about it. claim_may() asks; see uncertain.h.
+ * What may yet run in Redis, or has run unheard: all that stands between what we know of a claim and what may be said
+ * or done about it. claim_may() asks; see uncertain.h.
  */
 struct uncertain {
     int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */

@@ -315,7 +315,8 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     struct request *r = claim_op_request(cl);
     bool gone = d->outcome == CORE_GONE_IN_REDIS || d->outcome == CORE_FOREIGN || d->outcome == CORE_TAKEN;
     /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
-    int64_t late_us = cl->unsure.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
+    int64_t late_us =
+        cl->unsure.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
     bool over = c->now_us >= later(cl->unsure.redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_TICKETS);
 
     cl->op = 0;

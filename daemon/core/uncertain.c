@@ -15,7 +15,9 @@
 void
 claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 {
-    cl->unsure.redis_until_us = later(cl->unsure.redis_until_us, after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS));
+    int64_t until_us = after_us(from_us, lease_us + lease_us / 50 + 10 * US_PER_MS);
+
+    cl->unsure.redis_until_us = later(cl->unsure.redis_until_us, until_us);
 }
 
 /*

@@ -2,8 +2,8 @@
  * test_backend_memory.c -- what the backend reads and writes down when memory runs out, at each allocation in turn; and
  * replies that are larger than anything that we ask for.
  *
- * reply.c, call.c and freelist.c are compiled into this file, with allocators that fail when told to and that count what
- * is out.
+ * reply.c, call.c and freelist.c are compiled into this file, with allocators that fail when told to and that count
+ * what is out.
  */
 #include <check.h>
 #include <hiredis.h>

@@ -2,8 +2,8 @@
  * test_backend_timer.c -- a daemon goes on saying that it is there when there was no memory for the timer by which it
  * does.
  *
- * membership.c is compiled into this file, with an event_add() that fails when told to, as libevent's does: only a timer
- * that is not set yet needs memory.
+ * membership.c is compiled into this file, with an event_add() that fails when told to, as libevent's does: only a
+ * timer that is not set yet needs memory.
  */
 #include "redis_world.h"
 

@@ -1,6 +1,6 @@
 /*
- * test_core_broadcast.c -- what daemons tell each other of a name. It is broken at one and held at another: that one hears
- * of it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
+ * test_core_broadcast.c -- what daemons tell each other of a name. It is broken at one and held at another: that one
+ * hears of it, and asks Redis at once. It is wanted at one and lingers at another: that one gives it back at once.
  */
 #include <stdio.h>
 
@@ -515,8 +515,9 @@ main(void)
     const TTest *tests[] = {broken_is_told, lost_at_once, taken_since, renewed_before, cached,
                             heard_from_others, heard_from_others_in_vain,
                             answered_too_late, answered_in_time, told_for_who_has_gone, wanted_is_told,
-                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends, their_turn_refuses_nobody,
-                            a_break_refuses_another_kind,                            wanted_where_it_is_wanted, nothing_to_do};
+                            wanted_while_it_lingers, wanted_while_it_is_held, their_turn_ends,
+                            their_turn_refuses_nobody, a_break_refuses_another_kind, wanted_where_it_is_wanted,
+                            nothing_to_do};
 
     return suite_main("core, tell", tests, sizeof(tests) / sizeof(tests[0]));
 }

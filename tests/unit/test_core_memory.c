@@ -2,8 +2,8 @@
  * test_core_memory.c -- the core when memory runs out: at each allocation of each request in turn; and that a request
  * needs none when those before it have left their records behind.
  *
- * The core and what it allocates with (heap.c, map.c, freelist.c) are compiled into this file, with allocators that fail
- * when told to and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
+ * The core and what it allocates with (heap.c, map.c, freelist.c) are compiled into this file, with allocators that
+ * fail when told to and that count what is out. Such a request is answered NO_MEMORY and leaves everything as it was.
  */
 #include <stdio.h>
 

@@ -760,8 +760,8 @@ send_operation(struct node *n, const struct core_action *a)
 
     f.epoch = n->epoch;
     note_operation(w, f.daemon, a);
-    ck_assert_msg(a->type == CORE_BREAK_KEY || is_recorded(n, a->op.claim), "seed %llu: an operation on what is not kept",
-                  (unsigned long long)w->seed);
+    ck_assert_msg(a->type == CORE_BREAK_KEY || is_recorded(n, a->op.claim),
+                  "seed %llu: an operation on what is not kept", (unsigned long long)w->seed);
     memcpy(f.key, a->op.key.p, a->op.key.n);
     f.done = (struct core_done){.claim = a->op.claim, .op = a->op.op, .sent_us = w->now_us,
                                 .guard_us = w->now_us + TIMEOUT_US, .outcome = CORE_DOWN};

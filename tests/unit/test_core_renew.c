@@ -252,7 +252,10 @@ START_TEST(renew_unanswered_with_watchdog)
 }
 END_TEST
 
-/* An attempt that can run no more is not reckoned with again because of something else that may: see claim_add_straggler(). */
+/*
+ * An attempt that can run no more is not reckoned with again because of something else that may: see
+ * claim_add_straggler().
+ */
 START_TEST(long_over)
 {
     struct world w;

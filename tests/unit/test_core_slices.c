@@ -871,13 +871,13 @@ int
 main(void)
 {
     const TTest *tests[] = {a_session_ends_in_slices, who_waits_behind_an_end, over_before_its_end,
-                            leases_run_out_in_slices, permits_run_out_in_slices, a_renewal_that_comes_too_late, a_review_in_slices,
-                            reclaimed_is_said_behind_the_review, reviews_one_behind_the_other, a_drain_in_slices,
-                            a_drain_and_an_attempt, a_break_in_slices, readers_are_reviewed_in_slices,
-                            reclaimed_is_said_behind_the_readers, broken_elsewhere_in_slices,
-                            waits_are_drained_in_slices, waits_of_one_claim_are_drained_in_slices,
-                            a_crowd_is_reached_in_slices, nowaits_are_answered_in_slices,
-                            nowaits_hear_what_is_known, nowaits_behind_the_next_attempt,
+                            leases_run_out_in_slices, permits_run_out_in_slices, a_renewal_that_comes_too_late,
+                            a_review_in_slices, reclaimed_is_said_behind_the_review, reviews_one_behind_the_other,
+                            a_drain_in_slices, a_drain_and_an_attempt, a_break_in_slices,
+                            readers_are_reviewed_in_slices, reclaimed_is_said_behind_the_readers,
+                            broken_elsewhere_in_slices, waits_are_drained_in_slices,
+                            waits_of_one_claim_are_drained_in_slices, a_crowd_is_reached_in_slices,
+                            nowaits_are_answered_in_slices, nowaits_hear_what_is_known, nowaits_behind_the_next_attempt,
                             repetitions_are_answered_in_slices, who_goes_to_the_front_is_seen,
                             sessions_of_many_owners_end_in_slices};
 

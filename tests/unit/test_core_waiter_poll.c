@@ -311,7 +311,8 @@ START_TEST(going_round)
         listen(&w, 0);
     }
     for (int i = 0; i < NAMES; i++) {
-        ck_assert_int_eq(asked[i], 1 + (i < 3 * CORE_WAITER_POLL_MAX - NAMES)); /* who comes first fills the last one up */
+        /* Who comes first fills the last one up. */
+        ck_assert_int_eq(asked[i], 1 + (i < 3 * CORE_WAITER_POLL_MAX - NAMES));
     }
     probed_after(&w, LAZY_US, CORE_WAITER_POLL_MAX, "n84");
     skip_all(&w);
@@ -495,7 +496,8 @@ START_TEST(many_runs)
     for (unsigned i = 0; i < 5; i++) {
         pass(&w, MS(1));
         ck_assert_uint_eq(w.probes_n, i + 1);
-        ck_assert_uint_eq(w.waiter_poll.n, i < 4 ? CORE_WAITER_POLL_MAX : NAMES - 4 * CORE_WAITER_POLL_MAX); /* those before have time */
+        /* Those before have time. */
+        ck_assert_uint_eq(w.waiter_poll.n, i < 4 ? CORE_WAITER_POLL_MAX : NAMES - 4 * CORE_WAITER_POLL_MAX);
         for (size_t k = 0; k < w.waiter_poll.n; k++) {
             ck_assert_int_eq(asked[atoi(w.waiter_poll.key[k] + 1)]++, 0);
         }

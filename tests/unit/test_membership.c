@@ -1,6 +1,6 @@
 /*
- * test_membership.c -- when membership.c says that we are there, over links that do nothing: what Redis makes of it is in
- * test_backend_membership.c.
+ * test_membership.c -- when membership.c says that we are there, over links that do nothing: what Redis makes of it is
+ * in test_backend_membership.c.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -326,7 +326,9 @@ START_TEST(failed_unawaited)
 }
 END_TEST
 
-/* Several links: one of them answers, or all have failed. One that is up but silent is asked where there is no other. */
+/*
+ * Several links: one of them answers, or all have failed. One that is up but silent is asked where there is no other.
+ */
 START_TEST(asked_on_several_links)
 {
     struct redis_link other = {.up = true};
