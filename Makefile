@@ -121,8 +121,9 @@ interop: ## real lock libraries and stock clients beside and in front of rlockd,
 	@$(MAKE) --no-print-directory all
 	@/usr/bin/python3 tests/interop/run.py
 
-arrows: ## prove from the includes that rooms see only what they may, and from the objects that no cycle of calls grows
+arrows: ## prove what rooms may see, from the includes, and call, from the objects; and that no line is too long
 	@scripts/arrows
+	@scripts/columns
 	@$(IN_TEST) --no-print-directory -s build/test/librlockd.a
 	@scripts/floors build/test
 
