@@ -1,0 +1,92 @@
+/*
+ * answers.h -- what the core says to clients: replies, and news of locks.
+ */
+#ifndef RLOCKD_CORE_ANSWERS_H
+#define RLOCKD_CORE_ANSWERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/kinds.h"
+#include "daemon/base/slice.h"
+#include "daemon/core/events.h"
+
+enum core_answer {
+    CORE_GRANTED,     /* token (and the rest) */
+    CORE_NOT_GRANTED, /* not in time */
+    CORE_CANCELLED,   /* not granted: a CANCEL came first */
+    CORE_LEFT,        /* UNLOCK: holds left; RENEW: ms left; BREAK: 1 if there was anything; CANCEL: waits
+                         ended */
+    CORE_NOT_HELD,
+    CORE_STALE,
+    CORE_WAS_LOST,
+    CORE_WRONG_KIND,
+    CORE_KEY_IN_USE, /* its key is that of another name, which is in use */
+    CORE_DEADLOCK,
+    CORE_TOO_MANY_WAITERS,
+    CORE_TOO_MANY_LOCKS,
+    CORE_LOCKS_FULL, /* limits.total_locks, or its user's share of these */
+    CORE_TOO_MANY_REQUESTS, /* of one session, unanswered: this one was the oldest, and waited */
+    CORE_DRAINING,
+    CORE_UNAVAILABLE,
+    CORE_REDIS_FULL,
+    CORE_FORBIDDEN,   /* Redis's ACL keeps the daemon from the key */
+    CORE_NO_MEMORY,
+    CORE_ANSWERS
+};
+
+/* One link of a cycle: this owner holds what the one before waits for, and waits for `name`. */
+struct core_hop {
+    struct slice daemon;     /* uuid; n == 0: this daemon */
+    uint64_t owner;          /* id of the owner in its daemon: the session's for a session */
+    struct slice owner_name; /* n == 0: a session's own owner, or not known here */
+    struct slice name;
+};
+
+struct core_reply {
+    uint64_t session, id;
+    enum core_answer answer;
+    struct slice name;
+    struct slice other; /* KEY_IN_USE: the name that has the key */
+    uint64_t token;
+    uint64_t owner; /* its number */
+    enum kind kind;
+    uint32_t holds;
+    int64_t left;      /* LEFT: see core_answer */
+    int64_t lease_us;  /* GRANTED: until the deadline */
+    int64_t waited_us; /* GRANTED */
+    struct core_grant relies; /* GRANTED, LEFT: the answer says that it is held; of parts each by itself */
+    bool ms;           /* LEFT: of a RENEW */
+    bool full;
+    /*
+     * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always
+     * answer LEFT, and each part has its own answer. Another answer to MLOCK is that of the name it failed for.
+     */
+    const struct core_reply *part;
+    size_t parts;
+    const struct core_hop *hop;    /* DEADLOCK: the cycle, beginning with who asked */
+    size_t hops;
+};
+
+enum core_news {
+    CORE_NEWS_GRANTED,
+    CORE_NEWS_RELEASED,
+    CORE_NEWS_LOST,
+    CORE_NEWS_WANTED,
+    CORE_NEWS_JEOPARDY, /* two thirds of the lease have passed without a confirmed renewal */
+};
+
+/* For lock:<name> and session:<id> subscribers, and for the log. */
+struct core_publish {
+    enum core_news news;
+    struct slice name;
+    uint64_t token;
+    uint64_t owner;          /* its number; WANTED: of the one who holds it */
+    struct slice owner_name; /* n == 0 for a session's own owner */
+    uint64_t session;        /* that was granted the lock last */
+    struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event says that it is held */
+    const char *reason;      /* LOST: static text */
+};
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * conf.h -- what the core is told once: its settings, and what the rules say about a name.
+ */
+#ifndef RLOCKD_CORE_CONF_H
+#define RLOCKD_CORE_CONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/kinds.h"
+#include "daemon/base/slice.h"
+
+struct core_conf {
+    int64_t op_timeout_us;   /* a Redis operation unanswered that long is UNKNOWN (redis.timeout) */
+    int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
+    int64_t deadlock_us;     /* a wait older than that asks other daemons about deadlocks; 0 = never */
+    char daemon[40];         /* this daemon's uuid, as other daemons know it */
+    int64_t handoff_time_us; /* while others wait elsewhere, at most so long ... */
+    uint32_t handoff_max;    /* ... and so many grants in a row here */
+    uint32_t waiters_max;    /* LOCKs that want to wait, in all */
+    uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
+    uint32_t locks_max;      /* locks held or wanted by one owner */
+    uint64_t total_locks_max; /* ... by all; 0 = no bound */
+    uint32_t user_percent;   /* what one user may have of waiters_max and total_locks_max whoever else comes */
+    uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
+    uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
+    uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
+    bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
+                                asked for, as shard_calls.c (I3) and shard_route.c (I1) have it */
+    bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
+};
+
+/* What the rules (and the request's own options) say about a name. */
+struct core_spec {
+    enum kind kind;
+    enum kind rule_kind;  /* what the rules say, where the request says another one; KINDS: not known */
+    enum value_format value;
+    uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
+    int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
+    bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
+    bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
+    enum wakes wakes;     /* waiters of another library that a release wakes as well */
+    bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */
+    uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
+    int64_t lease_us;     /* the watchdog's lease */
+    int64_t owner_grace_us; /* a named owner without a connection keeps the lock so long */
+    int64_t queue_grace_us; /* ... and its place in the queue so long */
+    struct slice key;       /* the key in Redis */
+};
+
+#endif

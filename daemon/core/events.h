@@ -1,0 +1,133 @@
+/*
+ * events.h -- what happens to the core: requests, outcomes, and what is heard.
+ */
+#ifndef RLOCKD_CORE_EVENTS_H
+#define RLOCKD_CORE_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/slice.h"
+#include "daemon/core/conf.h"
+#include "daemon/core/kept.h"
+
+#define CORE_FOREVER INT64_MAX
+#define CORE_MANY_MAX 64 /* names in one MLOCK */
+#define CORE_WAITER_POLL_MAX 128 /* names in one PROBE */
+
+enum core_event_type {
+    CORE_LOCK,
+    CORE_UNLOCK,
+    CORE_RENEW,
+    CORE_MLOCK,    /* several LOCKs of one owner, all or none, under the longest wait of them */
+    CORE_MUNLOCK,  /* several UNLOCKs: each name by itself */
+    CORE_MRENEW,   /* several RENEWs: each name by itself */
+    CORE_BREAK,    /* free the name whoever holds it */
+    CORE_CANCEL,   /* end the owner's waits for the name; answered LEFT: how many. cancel.c */
+    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
+    CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
+    CORE_GONE,     /* the session has ended */
+    CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
+    CORE_UNTOLD,   /* this grant cannot be told any more: the hold that it counted is taken back. If that was the only
+                      one, the owner is told LOST */
+    CORE_DONE,     /* an operation has an outcome */
+    CORE_HINT,     /* something moved on a watched name */
+    CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
+    CORE_UNSUBSCRIBED, /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
+    CORE_PROBED,   /* how many listen, see core_waiters_polled */
+    CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
+    CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
+    CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
+    CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
+    CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
+    CORE_RESTORE,    /* before the first session: what the process before us has left; see core_restored */
+    CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
+    CORE_TIME,     /* nothing but the time */
+    CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
+};
+
+/* One request about a lock. `id` is the session's own number for it, echoed in the reply. */
+struct core_request {
+    uint64_t session, id;
+    struct slice name;     /* 1..limit bytes, checked by the caller */
+    struct slice owner;    /* n == 0: the session is the owner */
+    struct core_spec spec; /* LOCK and BREAK */
+    int64_t wait_us;       /* LOCK: 0 = NOWAIT, CORE_FOREVER */
+    int64_t lease_us;      /* LOCK: 0 = renewed by the watchdog; RENEW: the new lease */
+    int64_t owner_grace_us; /* LOCK: the owner keeps what it has at least so long without a session */
+    uint64_t token;        /* UNLOCK, RENEW: 0 = none given */
+    bool once;             /* LOCK: held or waiting already is not counted again */
+    bool fresh;            /* LOCK: an owner that holds it already is not granted it again, whatever the kind; and a
+                              loss that its owner was not told of yet is forgotten, instead of being its answer */
+    bool shared;           /* LOCK: together with others that want it shared; UNLOCK: give a shared hold back */
+    bool full;             /* echoed in the reply */
+};
+
+enum core_outcome {
+    CORE_OK,
+    CORE_TAKEN,   /* somebody else holds it: pttl_us */
+    CORE_GONE_IN_REDIS, /* renew, release: it is not ours (any more) */
+    CORE_UNKNOWN, /* may have run, may yet run until guard_us */
+    CORE_DOWN,    /* has not run and will not; ask again later */
+    CORE_FOREIGN, /* the key is of another kind */
+    CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
+    CORE_FULL,    /* Redis is out of memory; nothing was written */
+    CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
+};
+
+/* One grant, which what is said of it relies on. claim 0 = none. */
+struct core_grant {
+    uint64_t claim, token;
+    int64_t until_us; /* its deadline */
+    bool counted;     /* the answer says that one hold more was counted ... */
+    bool shared;      /* ... a shared one */
+};
+
+/* The outcome of one operation; `claim` (for BREAK too, which names its queue so) and `op` are those of the action. */
+struct core_done {
+    uint64_t claim, op;
+    enum core_outcome outcome;
+    int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
+    int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
+    int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
+    uint64_t token;     /* acquire OK, BREAK OK */
+    int64_t expiry_ms; /* acquire, renew OK: when Redis drops the key, ms of its clock; BREAK OK: 1 if there was one */
+    int64_t remote_subscribers;  /* release OK: subscribers that heard the wake-up (our own counted too) */
+    int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
+    bool has_ticket;        /* TAKEN, kinds with places: this owner has one in Redis now */
+    bool no_room;       /* acquire OK: no tokens are set aside behind it */
+    bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
+};
+
+/* The answer to a PROBE. There may be none: nothing waits for it. */
+struct core_waiters_polled {
+    uint64_t op;                /* of the PROBE */
+    const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
+    size_t n;                   /* as many as there were names */
+};
+
+struct core_event {
+    enum core_event_type type;
+    union {
+        struct core_request request; /* LOCK UNLOCK RENEW BREAK CANCEL */
+        struct {                     /* MLOCK MUNLOCK MRENEW */
+            const struct core_request *request; /* of one session, id and owner; each name once */
+            size_t n;                /* 1 .. CORE_MANY_MAX */
+        } many;
+        struct slice heard;          /* HEARD: what a SAY of some daemon said */
+        uint64_t session;            /* EOF GONE */
+        struct {
+            uint64_t session, id;    /* CROWDED: its oldest request without an answer */
+        } oldest;
+        uint64_t lock;               /* HINT WATCHING DEAF: core_op.lock of the WATCH */
+        uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
+        int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
+        struct core_grant grant;     /* TOLD_LOST UNTOLD */
+        struct core_done done;       /* DONE */
+        struct core_waiters_polled polled;   /* PROBED */
+        struct core_restored *restore; /* ADOPT */
+    };
+};
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * kept.h -- what is kept for the process after this one, and what was kept by the one before.
+ */
+#ifndef RLOCKD_CORE_KEPT_H
+#define RLOCKD_CORE_KEPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/kinds.h"
+#include "daemon/base/slice.h"
+
+enum core_record_state {
+    CORE_RECORD_NOTHING,
+    CORE_RECORD_QUEUED,
+    CORE_RECORD_HELD,
+    CORE_RECORD_RELEASING,
+    CORE_RECORD_LOST
+};
+
+/* Of a claim, what may change while it is kept; no pointers, and the same bytes for the same values. */
+struct core_record_part {
+    uint64_t claim;          /* its id: values and permits are derived from it, and it is that of the operations */
+    uint64_t number;         /* of its owner in Redis */
+    uint64_t token;          /* HELD, LOST, RELEASING: of the grant */
+    uint64_t order;          /* QUEUED: among those with a place in Redis, and those without: smaller ones first */
+    int64_t deadline_us;     /* HELD */
+    int64_t granted_us;
+    int64_t lease_us;
+    int64_t ticket_life_us;   /* QUEUED with a place */
+    int64_t shrink_lease_us; /* HELD: a RENEW may still set the expiry to so little; 0 = no */
+    int64_t expiry_ms;
+    uint32_t holds, shared;
+    uint8_t state;           /* core_record_state */
+    bool named;              /* belongs to the named owner; else to one that has ended, or ends with this process */
+    bool watchdog, fresh;
+    bool has_ticket;             /* QUEUED: has a place in Redis */
+    bool acquire_unresolved;             /* an acquire may still run, or has run unheard */
+    bool partial;            /* HELD: a release of some of the holds may still run */
+    bool lost;               /* RELEASING: its owner does not know yet that it was lost */
+};
+
+/* All that Redis may have of a claim, and whose it is. The texts of a claim never change. */
+struct core_record {
+    struct core_record_part part;
+    struct slice name, key, owner; /* owner.n == 0: a session's own */
+    enum kind kind;
+    enum value_format value;
+    uint32_t limit;
+    bool declared;                    /* in ADOPT: the rules of now say that kind, see core_spec */
+    enum wakes wakes;                 /* in ADOPT: as the rules of now say */
+    int64_t owner_grace_us, queue_grace_us;
+};
+
+/* A named owner that no session uses: it ends then, also in the process after us. */
+struct core_owner_record {
+    uint64_t id;      /* of the record */
+    struct slice name;
+    int64_t until_us;
+};
+
+/* What was kept when the process before us ended, and what has become of it. */
+struct core_restored {
+    struct core_record *kept; /* put into another order */
+    size_t n;
+    const struct core_owner_record *owner;
+    size_t owners_n;
+    uint64_t serial;        /* ids up to this one may have been used */
+    uint64_t token;         /* every token that was given is at most this, as far as is known */
+    size_t held, places, freed, lost, failed; /* out */
+};
+
+#endif
