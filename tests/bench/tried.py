@@ -36,12 +36,12 @@ TRIED = {
         "of a few rows on a quiet machine. Tried: what own-64 names, and fewer words and answers per name in a "
         "call (29 k -> 23 k instructions of Redis for a name that is taken, 23 k -> 19 k for one that is given back).",
     "one-owner-":
-        "As `deep-`. perf sched shows all three processes by turns on one core, each woken there by the one before it, "
-        "also where the other core is free: so a pair takes the sum of their processor times, 4.0 us of Redis, 2.8 of "
-        "rlockd and 0.7 of the load, and a direct one the 8.3 us of Redis alone: 1.27 (best cells of an hour: 149 k "
-        "against 117 k). Tried: calls that leave inside a turn, as soon as 64 or 128 requests were read (no more "
-        "pairs, and up to 8 % more of Redis's time); 32 or 128 names a call (no difference). With a core each, Redis's "
-        "4.0 us would be the bound, but only where calls leave before the turn ends; not measured.",
+        "As `deep-`. A pair takes about the sum of the processor times of all three, 4.0 us of Redis, 2.8 of rlockd "
+        "and 0.7 of the load, and a direct one the 8.3 us of Redis alone: 1.27 (best cells of a busy hour: 149 k "
+        "against 117 k); perf sched of a busy machine shows them by turns on one core. Tried: calls that leave inside "
+        "a turn, as soon as 64 or 128 requests were read (no more pairs, and up to 8 % more of Redis's time); 32 or "
+        "128 names a call (no difference). With a core each, Redis's 4.0 us would be the bound, but only where calls "
+        "leave before the turn ends; not measured.",
     "peer-":
         "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`. Where a rule says "
         "`linger`, one who asks for the same name again pays no second hop: `peer-*-own-1-linger`.",
