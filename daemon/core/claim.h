@@ -1,5 +1,5 @@
 /*
- * claim.h -- one owner's interest in one lock, from the first wish to the last release; private to daemon/core.
+ * claim.h -- one owner's interest in one lock, from the first request to the last release; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_CLAIM_H
 #define RLOCKD_CORE_CLAIM_H

@@ -1,5 +1,5 @@
 /*
- * claims.c -- one owner's interest in one lock, from the first wish to the last release.
+ * claims.c -- one owner's interest in one lock, from the first request to the last release.
  *
  *            LOCK            first in the queue          OK
  *   IDLE  ---------> QUEUED -------------------> TRYING ------> HELD --+

@@ -12,8 +12,7 @@
  *     then that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
  *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has
- *     its
-     timer armed.
+ *     its timer armed.
  * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
  *     while those who hold it or are freeing it here are in the way; but for the one that takes a place in Redis's
@@ -33,12 +32,13 @@
  *     many are.
  * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (waiter_polls.c), and no
  *     longer; core.nobody, which all others have, stays as it was made.
- * I16 Of a lock at most one claim lingers, and lock.lingers says so. An operation that was not taken has ended as DOWN.
+ * I16 Of a lock at most one claim is CACHED, and lock.lingers says so. An operation that was not taken has ended as
+ *     DOWN.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
  *     sees the records it is about as if there were none: claim_meet(), lock_meet(). An owner that has ended takes no
  *     request, and is granted nothing; what it holds meanwhile its job gives back.
- * I18 One key in Redis is one lock: no two records have the same key, or share those that stand beside it. What is held
- *     stays of the kind, and under the key, that it was taken by, whatever the rules say meanwhile.
+ * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
+ *     keeps the kind and the key under which it was taken, whatever the rules say meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
  *     core_next_us() says that the next one is due now.
  */

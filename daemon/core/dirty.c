@@ -1,7 +1,7 @@
 /*
- * dirty.c -- what something happened to in this step: its end goes on with each of these.
+ * dirty.c -- the records that have changed in this step: the end of the step looks at each once.
  *
- * Whoever changes a lock or an owner puts it here, and needs not know what follows from that: nobody calls upward.
+ * Whoever changes a lock or an owner puts it here, and need not know what follows from that: nobody calls upward.
  */
 #include "daemon/core/dirty.h"
 

@@ -1,5 +1,6 @@
 /*
- * dirty.h -- what something happened to in this step: its end goes on with each of these; private to daemon/core.
+ * dirty.h -- the records that have changed in this step: the end of the step looks at each once; private to
+ * daemon/core.
  */
 #ifndef RLOCKD_CORE_DIRTY_H
 #define RLOCKD_CORE_DIRTY_H

@@ -1,8 +1,8 @@
 /*
  * ends.c -- how a claim ends: nobody waits for it any more, it is lost, Redis has nothing of it, its owner has gone.
  *
- * Of what may yet run in Redis the claim stays until that can not be any more (QUARANTINE); of what its owner does not
- * know yet, until it does (LOST).
+ * A claim of which a straggler may still run in Redis stays until no straggler can (QUARANTINE); one that its owner
+ * does not know to be lost stays until the owner is told (LOST).
  */
 #include <assert.h>
 

@@ -1,5 +1,5 @@
 /*
- * grants.c -- a claim is granted: by Redis, or by who had it before here.
+ * grants.c -- a claim is granted, by Redis or by a hand-off; when its lease is renewed next (claim_plan()).
  */
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
@@ -56,7 +56,7 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     l->cohort_passes++;
     lock_news(c, cl, CORE_NEWS_GRANTED, NULL);
     request_grant(c, first);
-    if (cl->state == CLAIM_HELD) { /* else it was a bundle's that gave it back */
+    if (cl->state == CLAIM_HELD) { /* else a multilock has given it back */
         unhurry(cl);
     }
     lock_settle_full(c, l);

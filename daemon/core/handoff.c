@@ -21,8 +21,8 @@
  *     somebody does (lock_released()).
  *
  * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is CACHED for
- * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a probe finds
- * somebody who waits elsewhere.
+ * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a waiter
+ * poll finds somebody who waits elsewhere.
  */
 #include "daemon/core/handoff.h"
 
@@ -79,7 +79,7 @@ count_out_of_order(const struct claim *cl)
     return n;
 }
 
-/* Whether all that refers to it can be found: what a bundle has been granted, say, stays where it is. */
+/* Whether all that refers to it can be found: what a multilock has been granted, for example, stays where it is. */
 static bool
 is_movable(const struct claim *cl)
 {
@@ -156,7 +156,7 @@ may_go_on(const struct core *c, struct claim *cl, const struct request *r)
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
-    /* What a bundle gives back is silent: its heir may be a bundle that fails in turn, and so on; one step ends it. */
+    /* What a multilock gives back is silent: its heir may be one that fails in turn, and so on; one step ends it. */
     return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
            l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
 }

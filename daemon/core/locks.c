@@ -41,7 +41,7 @@ lock_free(struct core *c, struct lock *l)
         while (!list_empty(lists[i])) {
             struct claim *cl = container_of(lists[i]->next, struct claim, node);
 
-            while (!list_empty(&cl->requests)) { /* of nobody: what a bundle was giving back when the core ends */
+            while (!list_empty(&cl->requests)) { /* of nobody: what a multilock was giving back when the core ends */
                 request_drop(c, container_of(cl->requests.next, struct request, claim_node));
             }
             claim_free(c, cl);

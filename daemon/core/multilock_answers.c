@@ -11,7 +11,7 @@
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
-/* The request is no member any more; with the last one the bundle goes. */
+/* The request is no member any more; with the last one the multilock is freed. */
 void
 multilock_forget(struct multilock *b, struct request *r)
 {

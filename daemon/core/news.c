@@ -1,5 +1,5 @@
 /*
- * news.c -- what those who listen to a lock or a session are told of a claim.
+ * news.c -- the events of a claim (granted, released, jeopardy, lost, wanted) for the sessions that subscribe to them.
  */
 #include "daemon/core/news.h"
 

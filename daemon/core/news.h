@@ -1,5 +1,5 @@
 /*
- * news.h -- what those who listen to a lock or a session are told of a claim; private to daemon/core.
+ * news.h -- the events of a claim for the sessions that subscribe to them; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_NEWS_H
 #define RLOCKD_CORE_NEWS_H

@@ -1,5 +1,5 @@
 /*
- * owners.h -- owners: who may hold, whose requests begin in which order, and what a user may have;
+ * owners.h -- owners: who may hold, the order in which their requests begin, and what a user may have;
  * private to daemon/core.
  */
 #ifndef RLOCKD_CORE_OWNERS_H

@@ -9,7 +9,7 @@
  * those of a name that was broken at another daemon.
  *
  * While there is doubt about a claim nothing is served for it: whoever asks waits for what Redis says. What was asked
- * for before, and what a bundle waited for beside it, is answered all the same: it was ours then, as far as we knew.
+ * for before, and what a multilock waited for beside it, is answered all the same: as far as we knew, it was ours then.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"

@@ -53,7 +53,7 @@ struct request {
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct multilock *multilock;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
-    bool tended;            /* granted in a bundle with a LEASE: renewed until the bundle is whole */
+    bool tended;            /* granted in a multilock with a LEASE: renewed until all of it is */
     bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
     bool uncounted;         /* granted for what was held already: there is nothing to give back */
 };

@@ -1,5 +1,5 @@
 /*
- * request_drop.c -- the record of a request goes, and what counts it; and a reply leaves.
+ * request_drop.c -- the record of a request is freed and its counts are taken back; the reply is sent.
  */
 #include <assert.h>
 

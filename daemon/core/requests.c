@@ -183,7 +183,7 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
 }
 
 /*
- * A repetition joins the one that waits, but not for another sort of hold; nor one of a bundle, whose grant may yet be
+ * A repetition joins the one that waits, not for another sort of hold, nor one of a multilock, whose grant may yet be
  * taken back; nor past an UNLOCK, which would take from it what it is told; nor, if it may wait itself, one that may
  * not: it would be left as a wait that stands in no order.
  */

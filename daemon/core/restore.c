@@ -2,10 +2,10 @@
  * restore.c -- the first step of a process: what the one before it has left in Redis, as that one kept it (records.c).
  *
  * Sessions ended with their process: what they held, waited for or were about to get is given back at once, by the
- * number they had in Redis, and as insistently as any release. Named owners have their grace: what they held they go on
- * holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places stand
- * as they stood, before everybody who comes now. Who has not come back when the grace is over has ended;
- * it begins with the first process that the owner was not seen by.
+ * number they had in Redis, and as insistently as any release. Named owners have their owner grace: what they held they
+ * go on holding under the same token, renewed from now on; they are told LOST of what ran out meanwhile; their places
+ * stand as they stood, before everybody who comes now. An owner that has not come back when its owner grace is over has
+ * ended; the owner grace begins with the first process that has not seen the owner.
  *
  * Nothing is said to be held before Redis has confirmed it (reclaim.c): it may have been broken, or Redis may have lost
  * its data. The backend knows the epoch in which all of it was; if Redis is in another one now, that is a RECLAIM.

@@ -1,6 +1,6 @@
 /*
- * reviews.c -- each lock is reviewed: Redis may have lost it (what of a claim, reclaim.c), grants again, or is there
- * again.
+ * reviews.c -- every lock is reviewed: because Redis may have lost it, grants again, or is reachable again. What a
+ * review does with a claim is in reclaim.c.
  */
 #include "daemon/core/reviews.h"
 

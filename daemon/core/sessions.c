@@ -2,8 +2,8 @@
  * sessions.c -- sessions come and go, and owners with them.
  *
  * A session's own owner ends with the session. A named owner lives while it has requests or claims; when the last
- * session that used it has gone it keeps what it has for its grace, then ends. An owner that ends releases everything
- * and is freed when Redis has been told.
+ * session that used it has gone it keeps what it has for its owner grace, then ends. An owner that ends releases
+ * everything and is freed when Redis has been told.
  */
 #include "daemon/core/sessions.h"
 
@@ -152,9 +152,9 @@ core_session_eof(struct core *c, struct core_session *p)
 }
 
 /*
- * The request with this id will not wait any more; of a bundle, none of them. Returns the one that waits now, be it for
- * an operation in flight, or else one that has not begun, for its owner's requests on other connections stand before
- * it. NULL: there is neither.
+ * The request with this id will not wait any more; of a multilock, none of them. Returns the one that waits now, be it
+ * for an operation in flight, or else one that has not begun, for its owner's requests on other connections stand
+ * before it. NULL: there is neither.
  */
 static struct request *
 stop_waiting(const struct core_session *p, uint64_t id)
@@ -166,7 +166,7 @@ stop_waiting(const struct core_session *p, uint64_t id)
     {
         struct request *r = container_of(pos, struct request, session_node);
 
-        if (r->id != id) { /* those of a bundle stand together */
+        if (r->id != id) { /* those of a multilock stand together */
             break;
         }
         r->crowded = true;

@@ -1,5 +1,5 @@
 /*
- * timing_out.c -- LOCKs that do not want to wait, or no longer.
+ * timing_out.c -- LOCKs that do not wait, or whose time to wait has ended.
  *
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.

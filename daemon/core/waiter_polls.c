@@ -2,15 +2,15 @@
  * waiter_polls.c -- what stays here while Redis keeps it for us: does anybody wait for it elsewhere?
  *
  * Who waits elsewhere listens on the lock's channel. Another daemon whose rule for the name says that it may linger
- * tells us so, see lock_attempt_failed(); but words get lost, and Redisson, or a daemon with another rule, says
+ * tells us so, see lock_attempt_failed(); but broadcasts get lost, and Redisson, or a daemon with another rule, says
  * nothing. So Redis is asked how many listen: by one PROBE at a time for all locks that linger or are in a run of
  * hand-overs, not a word for each. If others than we do, what lingers is given back at once, and what is held does
  * not linger again; if nobody does, the run's time begins anew: who comes later waits no longer than without.
  *
- * P1  What lingers is on probe.todo or probe.seen, and while anything is there the timer is armed.
- * P2  Two probes are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before,
+ * P1  What is cached is on probe.todo or probe.seen, and while anything is there the timer is armed.
+ * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before,
  *     another leaves only for what was not asked about in this round, or for enough grants to pay for it.
- * P3  An answer counts from when its probe was sent, never later; an unanswered one changes nothing.
+ * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
  */
 #include "daemon/core/waiter_polls.h"
 

@@ -1,5 +1,5 @@
 /*
- * waits.c -- who waits for whom, in words of the records.
+ * waits.c -- who waits for whom, read from the records.
  */
 #include "daemon/core/waits.h"
 

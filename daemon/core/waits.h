@@ -1,5 +1,5 @@
 /*
- * waits.h -- who waits for whom, in words of the records; private to daemon/core.
+ * waits.h -- who waits for whom, read from the records; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_WAITS_H
 #define RLOCKD_CORE_WAITS_H
