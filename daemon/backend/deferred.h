@@ -1,5 +1,5 @@
 /*
- * deferred.h -- what is known at once not to run, told in a later turn: operations that are DOWN, unanswered questions.
+ * deferred.h -- operations (DOWN) and questions known at once not to run: they are answered in a later turn.
  *
  * That takes no memory, for there may be none: an item or a question lies here itself. An operation that did not even
  * become one was not taken, which the core is told at once (core_op.untaken).

@@ -2,7 +2,7 @@
  * link.h -- one connection to Redis: commands out, replies back in order, each with its own deadline.
  *
  * A link connects by itself, greets (AUTH, SELECT, the owner's own greeting),
- * is up, and comes back with backoff when it is lost. Nothing is queued while
+ * is up, and connects again after growing pauses when it is lost. Nothing is queued while
  * it is not up. Callbacks come from the loop, never from inside a link_ call.
  */
 #ifndef RLOCKD_BACKEND_LINK_H

@@ -1,5 +1,5 @@
 /*
- * membership.c -- runs presence.lua in each greeting, every few seconds, and often in a grace period.
+ * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and more often in a grace period.
  */
 #include "daemon/backend/membership.h"
 

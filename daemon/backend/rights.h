@@ -1,5 +1,5 @@
 /*
- * rights.h -- warns once if rlockd's user at Redis may use keys that no rule maps a name to.
+ * rights.h -- warns once if rlockd's user at Redis may use keys to which no rule maps a name.
  *
  * Clients reach the keys that names are mapped to; the user needs no others. The test is one EXISTS of a key that no
  * name is mapped to; nothing is written.

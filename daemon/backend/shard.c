@@ -1,5 +1,6 @@
 /*
- * shard.c -- one data set in Redis: its links, their greeting, its clock. What it is asked for is shard_calls.c.
+ * shard.c -- one set of data in Redis: its links, their greeting, its clock, the log of links up and lost. What it is
+ * asked for is in shard_calls.c.
  *
  * Links: [0, lock_links) for acquire, release and break; then one for
  * renewals, never behind a queue of attempts; then one for subscriptions.

@@ -1,5 +1,5 @@
 /*
- * shard.h -- one data set in Redis: a pool of links, the calls gathered for them, its clock, its channels.
+ * shard.h -- one set of data in Redis: a pool of links, the calls gathered for them, its clock, its channels.
  *
  * A topology (standalone.c) finds the shard of a key; everything else happens here.
  */

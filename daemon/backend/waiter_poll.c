@@ -1,5 +1,5 @@
 /*
- * waiter_polls.c -- PUBSUB NUMSUB, and its answer.
+ * waiter_poll.c -- PUBSUB NUMSUB, and its answer.
  *
  * The core asks about once in a millisecond while locks stay with it, and does without an answer: so nothing is queued,
  * tried again or kept here. One at a time is in flight; the link's own deadline ends it.
