@@ -134,21 +134,21 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     struct core_session *p = core_session_find(c, rq->session);
     struct core_reply rp = {.session = rq->session, .id = rq->id, .answer = CORE_LEFT, .name = rq->name};
     struct lock *l = lock_find(c, rq->name);
-    enum core_answer answer = CORE_NOT_HELD;
     struct owner *o = NULL;
+    enum core_answer answer;
 
     if (p == NULL) {
         return; /* it has gone; there is nobody to answer */
     }
+    answer = owner_get(c, p, rq->owner, false, &o);
     if (l != NULL) {
         lock_meet(c, l);
-        answer = owner_get(c, p, rq->owner, false, &o);
     }
     if (answer == CORE_NO_MEMORY) {
         request_refuse(c, rq, answer);
         return;
     }
-    if (answer == CORE_GRANTED) {
+    if (answer == CORE_GRANTED && l != NULL) {
         uint32_t n = count_requests(l, o);
 
         if (n > CANCEL_MOST || (n > 0 && !has_at_most(&o->fifo, CANCEL_MOST))) {

@@ -301,6 +301,9 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_CANCEL:
         cancel_arrives(c, &ev->request);
         break;
+    case CORE_USE:
+        owner_used(c, &ev->request);
+        break;
     case CORE_CROWDED:
     case CORE_EOF:
     case CORE_GONE:

@@ -25,6 +25,7 @@ enum core_event_type {
     CORE_MRENEW,   /* several RENEWs: each name by itself */
     CORE_BREAK,    /* free the name whoever holds it */
     CORE_CANCEL,   /* end the owner's waits for the name; answered LEFT: how many. cancel.c */
+    CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
     CORE_GONE,     /* the session has ended */

@@ -199,7 +199,7 @@ fail:
 
 /*
  * The owner a request of this session speaks for (GRANTED: *out is there); the
- * session counts as using it from now on. NOT_HELD: unknown, and not to be created.
+ * session counts as using it from now on, whatever becomes of the request. NOT_HELD: unknown, and not to be created.
  */
 enum core_answer
 owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out)
@@ -224,6 +224,17 @@ owner_get(struct core *c, struct core_session *p, struct slice name, bool create
     user_own(o, p->user);
     *out = o;
     return CORE_GRANTED;
+}
+
+void
+owner_used(struct core *c, const struct core_request *rq)
+{
+    struct core_session *p = core_session_find(c, rq->session);
+    struct owner *o;
+
+    if (p != NULL) {
+        (void)owner_get(c, p, rq->owner, false, &o);
+    }
 }
 
 /* Of the process before us: the named owner, or one that has ended and goes with the last claim of it. */

@@ -19,6 +19,7 @@ struct request;
 /* owners.c */
 struct core_session *core_session_find(const struct core *c, uint64_t id);
 enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
+void owner_used(struct core *c, const struct core_request *rq); /* by its session */
 struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
 /* counts that of the lock, and what it asks for */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);

@@ -143,11 +143,13 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
     struct lock *l;
     struct claim *cl;
     struct request *r;
+    bool may;
 
-    if (!may_block(c, p, rq)) {
+    may = may_block(c, p, rq);
+    answer = owner_get(c, p, rq->owner, may, &o);
+    if (!may) {
         return CORE_TOO_MANY_WAITERS;
     }
-    answer = owner_get(c, p, rq->owner, true, &o);
     if (answer == CORE_GRANTED) {
         answer = lock_get(c, rq, false, &l);
     }
@@ -220,19 +222,17 @@ request_held(struct core *c, struct core_session *p, const struct core_request *
              struct request **out)
 {
     struct lock *l = lock_find(c, rq->name);
-    enum core_answer answer = CORE_NOT_HELD;
+    bool by_token = rq->token != 0 && rq->owner.n == 0;
+    struct owner *o = NULL;
+    enum core_answer answer = by_token ? CORE_NOT_HELD : owner_get(c, p, rq->owner, false, &o);
     struct claim *cl = NULL;
-    struct owner *o;
 
-    if (l != NULL && rq->token != 0 && rq->owner.n == 0) {
+    if (l != NULL && by_token) {
         cl = claim_by_token(c, l, rq->token);
         answer = lock_has_one_token(c, l) ? CORE_STALE : CORE_NOT_HELD;
-    } else if (l != NULL) {
-        answer = owner_get(c, p, rq->owner, false, &o);
-        if (answer == CORE_GRANTED) {
-            cl = claim_find(c, l, o);
-            answer = CORE_NOT_HELD;
-        }
+    } else if (answer == CORE_GRANTED) {
+        cl = l != NULL ? claim_find(c, l, o) : NULL;
+        answer = CORE_NOT_HELD;
     }
     if (cl == NULL) {
         return answer;

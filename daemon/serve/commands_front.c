@@ -222,12 +222,16 @@ _Static_assert(READER_WORDS_MAX <= CORE_MANY_MAX, "the core takes as many names 
 
 /* Makes it the whole time from now on. False: the owner does not hold it, so there is nothing to add to. */
 static bool
-add_time_left(const struct engine *e, struct front_call *fc)
+add_time_left(const struct cmd *c, struct front_call *fc)
 {
+    struct engine *e = c->session->engine;
+    struct core_event use = {.type = CORE_USE, .request = command_request(c, fc->name[0])};
     int64_t now_us = clock_now_us();
     struct core_holder_view h;
 
     if (!core_holder_named(e->core, now_us, fc->name[0], fc->owner, &h)) {
+        use.request.owner = fc->owner;
+        engine_step(e, &use);
         return false;
     }
     fc->lease_us += h.deadline_us - now_us;
@@ -253,7 +257,7 @@ run_script(struct cmd *c, const struct front_script *sc)
     if (!front_read_script(sc, c->words, name_bytes_max(c), &fc, error) && !read_long_script(c, sc, &fc)) {
         return refuse(c, error);
     }
-    if (fc.adds && !add_time_left(c->session->engine, &fc)) {
+    if (fc.adds && !add_time_left(c, &fc)) {
         writer_int(c->out, 0);
         return CMD_DONE;
     }

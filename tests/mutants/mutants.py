@@ -1232,6 +1232,17 @@ MUTANTS = [
            "        if (n++ == most) {\n", "        if (n++ == most && c == NULL) {\n", ["unit:test_core_slices"]),
     Mutant("R535", "its timer answers all repetitions in one turn", CORE + "serving.c",
            "            slice_spend(&c->left.timers, most);\n", "", ["unit:test_core_slices"]),
+    Mutant("R610", "an UNLOCK or RENEW of a name that is not known does not use the owner's id", CORE + "requests.c",
+           "by_token ? CORE_NOT_HELD : owner_get(", "by_token || l == NULL ? CORE_NOT_HELD : owner_get(",
+           ["unit:test_core_owner_grace", "wire:22-owner-grace.wire"]),
+    Mutant("R611", "a CANCEL of a name that is not known does not use the owner's id", CORE + "cancel.c",
+           "    answer = owner_get(c, p, rq->owner, false, &o);",
+           "    answer = l == NULL ? CORE_NOT_HELD : owner_get(c, p, rq->owner, false, &o);",
+           ["unit:test_core_owner_grace", "wire:22-owner-grace.wire"]),
+    Mutant("R613", "a LOCK that is refused does not use the owner's id", CORE + "requests.c",
+           "    answer = owner_get(c, p, rq->owner, may, &o);\n",
+           "    answer = !may ? CORE_TOO_MANY_WAITERS : owner_get(c, p, rq->owner, may, &o);\n",
+           ["unit:test_core_owner_grace"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

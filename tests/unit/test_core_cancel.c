@@ -341,6 +341,7 @@ START_TEST(of_nobody)
     answers = w.answers_n;
     world_ask(&w, CORE_CANCEL, t, "a", (struct ask){0});
     world_ask(&w, CORE_CANCEL, t, "a", (struct ask){.owner = "alice"});
+    world_ask(&w, CORE_USE, t, "a", (struct ask){.owner = "alice"});
     ck_assert_uint_eq(w.answers_n, answers);
     give(&w, s, "a");
     world_close(&w);

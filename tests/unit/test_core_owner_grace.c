@@ -170,12 +170,74 @@ START_TEST(ends_a_wait)
 }
 END_TEST
 
+static void
+asks_for_nothing_held(struct world *w, uint64_t s, enum core_event_type verb, const char *owner)
+{
+    struct ask ask = {.owner = owner, .lease_us = SEC(5)};
+    bool many = verb == CORE_MUNLOCK || verb == CORE_MRENEW;
+    uint64_t id = many ? world_ask_many(w, verb, s, "x y", ask) : world_ask(w, verb, s, "x", ask);
+
+    if (verb != CORE_USE) {
+        expect_reply(w, id, many || verb == CORE_CANCEL ? CORE_LEFT : CORE_NOT_HELD);
+    }
+}
+
+/* Each request about a lock uses the id, though the name is nobody's here; and makes no owner. */
+START_TEST(any_request_uses_the_id)
+{
+    static const enum core_event_type verb[] = {CORE_UNLOCK,  CORE_RENEW,  CORE_CANCEL,
+                                                CORE_MUNLOCK, CORE_MRENEW, CORE_USE};
+
+    for (size_t i = 0; i < sizeof(verb) / sizeof(verb[0]); i++) {
+        struct world w;
+        uint64_t owners, s;
+
+        open_keeping(&w);
+        alice_vanishes(&w);
+        crash(&w, SEC(6));
+        s = session(&w);
+        owners = core_totals(w.core).owners;
+        asks_for_nothing_held(&w, s, verb[i], "alice");
+        asks_for_nothing_held(&w, s, verb[i], "bob");
+        ck_assert_uint_eq(core_totals(w.core).owners, owners);
+        ck_assert_uint_eq(w.kept_owners_n, 0);
+        gone(&w, s);
+        expect_until(&w, w.now_us + GRACE);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* So does a LOCK that is refused. */
+START_TEST(refused_lock_uses_the_id)
+{
+    struct core_conf conf = keeping;
+    struct world w;
+    uint64_t s, t;
+
+    conf.waiters_max = 1;
+    world_open_conf(&w, &conf);
+    s = session(&w);
+    t = session(&w);
+    redis_grants(&w, "a", lock(&w, s, "a", .owner = "alice"));
+    lock(&w, session(&w), "a");
+    expect_reply(&w, lock(&w, t, "b", .owner = "alice"), CORE_TOO_MANY_WAITERS);
+    gone(&w, s);
+    ck_assert_uint_eq(w.kept_owners_n, 0);
+    gone(&w, t);
+    expect_until(&w, w.now_us + GRACE);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {
         first_deadline_counts, over_while_no_daemon_ran, begins_with_the_first_start, coming_back_ends_it,
         not_begun_by_a_drain,  never_more_than_a_grace,  ends_a_wait,
+        any_request_uses_the_id, refused_lock_uses_the_id,
     };
 
     return suite_main("core, grace of owners", tests, sizeof(tests) / sizeof(tests[0]));
