@@ -6,6 +6,7 @@
 #include "daemon/rlock.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,11 +209,12 @@ tree(const struct rlock_at *at, const char *glob)
 static bool
 take_duration(const char *text, int64_t *us)
 {
+    char seconds[24];
     int64_t n;
 
     if (number_parse(slice_of(text), &n)) {
-        *us = n <= INT64_MAX / US_PER_S ? n * US_PER_S : 0;
-        return n <= INT64_MAX / US_PER_S;
+        snprintf(seconds, sizeof(seconds), "%" PRId64 "s", n);
+        text = seconds;
     }
     return duration_parse(slice_of(text), us);
 }
@@ -241,7 +243,7 @@ take_wait(struct rlock_run *r, const char *text)
 static const char *
 run_option(int opt, struct rlock_run *r)
 {
-    static const char no_duration[] = "a duration is like 500ms, 30s (or 30), 2m or 1h";
+    static const char no_duration[] = "a duration is like 500ms, 30s (or 30), 2m or 1h, and at most 365 days";
     int64_t n;
 
     switch (opt) {
@@ -303,7 +305,10 @@ run(const struct rlock_at *at, char *title, int argc, char **argv)
 {
     struct rlock_run r = {.at = *at, .kill_after_us = KILL_AFTER_US, .title = title,
                           .title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - title)};
+    char whom[] = "rlock run"; /* what getopt says is wrong is wrong with that */
+    bool behind_dashes;
 
+    argv[0] = whom;
     optind = 1;
     if (!run_options(argc, argv, &r)) {
         return RLOCK_USAGE;
@@ -311,16 +316,21 @@ run(const struct rlock_at *at, char *title, int argc, char **argv)
     if (optind >= argc) {
         return misused("run needs a name");
     }
+    behind_dashes = strcmp(argv[optind - 1], "--") == 0;
     r.name = argv[optind];
     /* Options may follow the name, as they do in the manual; getopt starts again behind it. */
     argc -= optind;
     argv += optind;
+    argv[0] = whom;
     optind = 1;
     if (!run_options(argc, argv, &r)) {
         return RLOCK_USAGE;
     }
-    if (r.name[0] == '\0' || optind >= argc) {
-        return misused(r.name[0] == '\0' ? "run needs a name" : "run needs a command");
+    if (r.name[0] == '\0') {
+        return misused("run needs a name");
+    }
+    if (optind >= argc) {
+        return misused(behind_dashes ? "run needs a name before --, and a command behind it" : "run needs a command");
     }
     r.command = argv + optind;
     if (r.kind == NULL && (r.shared || r.limit != NULL)) {

@@ -38,6 +38,13 @@ fail(struct client *c, const char *what, int err)
 }
 
 static bool
+no_address(struct client *c, const char *addr)
+{
+    snprintf(c->error, sizeof(c->error), "%.*s: an address is unix:PATH or tcp:HOST:PORT", WHAT_BYTES_MAX, addr);
+    return false;
+}
+
+static bool
 not_rlockds(struct client *c)
 {
     snprintf(c->error, sizeof(c->error), "the answer is not rlockd's");
@@ -119,7 +126,7 @@ open_tcp(struct client *c, const char *host_port, int64_t patience_us)
     int err, last = 0;
 
     if (colon == NULL || colon == host_port || colon[1] == '\0') {
-        return fail(c, host_port, EINVAL);
+        return no_address(c, host_port);
     }
     if (host_port[0] == '[' && colon[-1] == ']') {
         n = (size_t)snprintf(host, sizeof(host), "%.*s", (int)(colon - host_port - 2), host_port + 1);
@@ -203,7 +210,7 @@ client_open(struct client *c, const char *addr, const char *password, int64_t pa
     } else if (strchr(addr, '/') != NULL) {
         ok = open_unix(c, addr, patience_us);
     } else {
-        ok = fail(c, addr, EINVAL);
+        ok = no_address(c, addr);
     }
     return ok && (password == NULL || authenticate(c, password, patience_us));
 }

@@ -328,8 +328,7 @@ refuse_word(enum command_id cmd, const struct words *w, unsigned first, unsigned
     }
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
         if (slice_is(word, elsewhere[i].word) && find_option(cmd, slice_of(elsewhere[i].ours)) != NULL) {
-            return fail(error, cmd, "%s has no option '%s': did you mean %s?", name, show(word).text,
-                        elsewhere[i].ours);
+            return fail(error, cmd, "%s has no option '%s': write %s", name, show(word).text, elsewhere[i].ours);
         }
     }
     return fail(error, cmd, "%s has no option '%s'", name, show(word).text);

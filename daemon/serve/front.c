@@ -16,6 +16,7 @@
 #include "proto/options.h"
 
 #define LEASE_MS_LEAST 10 /* as of LOCK */
+#define TIME_BOUNDS "10 ms to 2^63-1 ms"
 #define SHOWN_BYTES 32 /* of a wrong word */
 #define NONE (-1)
 
@@ -127,7 +128,7 @@ front_read_set(const struct words *w, size_t name_bytes_max, struct front_call *
         if (o->unit_ms == 0) {
             nx = true;
         } else if (++i == w->n || !read_time(w->word[i], o->unit_ms, &out->lease_us)) {
-            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s, at least 10 ms",
+            return fail(error, "invalid expire time in 'set' command: %s takes a whole number of %s, " TIME_BOUNDS,
                         o->word, o->unit);
         }
     }
@@ -241,7 +242,7 @@ front_read_script(const struct front_script *sc, const struct words *w, size_t n
     rest = out->name + out->names;
     out->owner = rest[sh->owner];
     if (sh->lease_ms != NONE && !read_time(rest[sh->lease_ms], 1, &out->lease_us)) {
-        return fail(error, "the time must be a whole number of milliseconds, at least 10 ms, not '%.*s'",
+        return fail(error, "the time must be a whole number of milliseconds, " TIME_BOUNDS ", not '%.*s'",
                     shown_n(rest[sh->lease_ms]), rest[sh->lease_ms].p);
     }
     out->adds = sh->replaces != NONE && slice_eq(rest[sh->replaces], SLICE_LIT("0"));

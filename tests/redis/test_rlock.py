@@ -101,6 +101,15 @@ class Ending(Rlock):
                          "rlock: there is no verb 'show': run, ls, tree, ping or help\nTry: rlock --help\n")
         self.assertEqual(self.run_words([RLOCK, "ping", "x"])[2], "rlock: ping takes other words\nTry: rlock --help\n")
 
+    def test_what_is_wrong(self):
+        for words, said in ((["run", "--", "true"], "rlock: run needs a name before --, and a command behind it"),
+                            (["run", "x"], "rlock: run needs a command"),
+                            (["run", "x", "--frob"], "rlock run: unrecognized option '--frob'"),
+                            (["run", "--frob"], "rlock run: unrecognized option '--frob'"),
+                            (["run", "x", "-w", "99999999999", "--", "true"], "rlock: a duration is like 500ms, "
+                             "30s (or 30), 2m or 1h, and at most 365 days")):
+            self.assertEqual(self.run_words([RLOCK, *words])[2].split("\n")[0], said)
+
     def test_a_plain_number_is_seconds(self):
         """As for flock -w 5 and sleep 5."""
         self.start_daemon()

@@ -355,8 +355,9 @@ class Calls(Bad):
     def test_addresses(self):
         for addr, why in (("unix:/" + "x" * 200, "File name too long"),
                           ("tcp:" + "h" * 300 + ":1", "File name too long"),
-                          ("tcp:nohost", "Invalid argument"), ("tcp:127.0.0.1:nosuchport", "not supported|Servname"),
-                          ("tcp:[::1]:1", "refused|unreachable|assign"), ("nothing", "Invalid argument")):
+                          ("tcp:nohost", "an address is unix:PATH or tcp:HOST:PORT"),
+                          ("tcp:127.0.0.1:nosuchport", "not supported|Servname"),
+                          ("tcp:[::1]:1", "refused|unreachable|assign"), ("nothing", "an address is unix:PATH or")):
             status, err = self.rlock("ping", path=addr)
             self.assertEqual(status, 69, addr)
             self.assertRegex(err, why)
