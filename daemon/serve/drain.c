@@ -22,26 +22,46 @@ struct naming {
     const struct engine *engine;
     struct buf *out;
     struct outbox *box;
-    uint64_t shown;
+    bool for_log; /* which escapes what it is given */
+    uint64_t shown, told; /* names; holds of them, and those that are being freed */
 };
 
-/* `orders:42 (session 7)`, `orders:42 (owner w7)`, `orders:42 (3 holders)` */
+static void
+add_name(const struct naming *n, struct slice name)
+{
+    bool cut = name.n > FIELD_NAME_SHOWN;
+
+    if (!n->for_log) {
+        name_print(name, n->out);
+        return;
+    }
+    buf_add(n->out, name.p, cut ? FIELD_NAME_SHOWN : name.n);
+    buf_adds(n->out, cut ? "..." : "");
+}
+
+/* `orders:42 (session 7)`, `orders:42 (owner w7)`, `orders:42 (3 holders)`, `orders:42 (freeing)` */
 static void
 add_lock(void *ctx, const struct core_lock_view *v)
 {
     struct naming *n = ctx;
     struct core_grant g = {.claim = v->claim, .token = v->token, .until_us = v->deadline_us};
+    bool freeing = strcmp(v->state, "freeing") == 0;
 
-    if (v->token == 0 || n->shown == NAMES_SHOWN) {
+    if ((v->token == 0 && !freeing) || n->shown == NAMES_SHOWN) {
         return;
     }
     buf_adds(n->out, n->shown++ > 0 ? ", " : "");
-    name_print(v->name, n->out);
+    n->told += v->holders > 1 ? v->holders : 1;
+    add_name(n, v->name);
+    if (freeing) {
+        buf_adds(n->out, " (freeing)");
+        return;
+    }
     if (v->holders > 1) {
         buf_printf(n->out, " (%" PRIu32 " holders)", v->holders);
     } else if (v->owner.name.n > 0) {
         buf_adds(n->out, " (owner ");
-        name_print(v->owner.name, n->out);
+        add_name(n, v->owner.name);
         buf_adds(n->out, ")");
     } else {
         buf_printf(n->out, " (session %" PRIu64 ")", v->owner.session);
@@ -57,22 +77,29 @@ drain_held(const struct engine *e)
     return e->draining ? core_totals(e->core).held : 0;
 }
 
+static void
+print_locks(struct naming *n)
+{
+    struct core *core = n->engine->core;
+    struct core_totals t = core_totals(core);
+    uint64_t all = t.held + t.freeing;
+    struct core_walk walk = {.position = 0};
+
+    if (!n->engine->draining || all == 0) {
+        return;
+    }
+    core_walk_begin(core, &walk);
+    (void)core_walk_locks(core, &walk, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, n);
+    core_walk_end(&walk);
+    if (all > n->told) {
+        buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->told);
+    }
+}
+
 void
 drain_print(const struct engine *e, struct buf *out, struct outbox *box)
 {
-    uint64_t held = drain_held(e);
-    struct naming n = {e, out, box, 0};
-    struct core_walk walk = {.position = 0};
-
-    if (held == 0) {
-        return;
-    }
-    core_walk_begin(e->core, &walk);
-    (void)core_walk_locks(e->core, &walk, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, &n);
-    core_walk_end(&walk);
-    if (held > n.shown) {
-        buf_printf(out, "%s%" PRIu64 " more", n.shown > 0 ? " and " : "", held - n.shown);
-    }
+    print_locks(&(struct naming){.engine = e, .out = out, .box = box});
 }
 
 static void
@@ -82,7 +109,7 @@ log_drain(const struct engine *e, enum log_level level, const char *event)
     struct buf names;
 
     buf_init(&names, 0);
-    drain_print(e, &names, NULL);
+    print_locks(&(struct naming){.engine = e, .out = &names, .for_log = true});
     log_event(e->log, level, "engine", event, "sessions", LOG_N(e->sessions_n), "held", LOG_N(t.held), "releasing",
               LOG_N(t.freeing), "locks", LOG_B(buf_slice(&names)), NULL);
     buf_fini(&names);

@@ -15,8 +15,9 @@ struct outbox;
 uint64_t drain_held(const struct engine *e);
 
 /*
- * Appends the first of them with their holders, printable and in a bounded time: `a (session 7), b (owner w) and 9
- * more`. `box` hears which grants the text relies on; NULL where it is no reply.
+ * Appends the first of them with their holders, and of those that are being freed, printable and in a bounded time:
+ * `a (session 7), b (owner w), c (freeing) and 9 more`. `box` hears which grants the text relies on; NULL where it is
+ * no reply.
  */
 void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
 

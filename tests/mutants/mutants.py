@@ -950,7 +950,8 @@ MUTANTS = [
     Mutant("R367", "a drain says that a lock is held when its lease is over", "daemon/serve/drain.c",
            "    if (n->box != NULL) {\n", "    if (n->box != NULL && g.claim == 0) {\n", ["unit:test_late"]),
     Mutant("R368", "all locks are named that a drain waits for", "daemon/serve/drain.c",
-           "    if (v->token == 0 || n->shown == NAMES_SHOWN) {\n", "    if (v->token == 0) {\n",
+           "    if ((v->token == 0 && !freeing) || n->shown == NAMES_SHOWN) {\n",
+           "    if (v->token == 0 && !freeing) {\n",
            ["redis:test_daemon.py Signals.test_drain_says_what_it_waits_for"]),
     Mutant("R369", "a page that other hosts reach is served without a word", "daemon/serve/roles.c",
            "    return beyond && cf->protected_mode\n", "    return beyond && cf->protected_mode && false\n",
@@ -1243,6 +1244,9 @@ MUTANTS = [
            "    answer = owner_get(c, p, rq->owner, may, &o);\n",
            "    answer = !may ? CORE_TOO_MANY_WAITERS : owner_get(c, p, rq->owner, may, &o);\n",
            ["unit:test_core_owner_grace"]),
+    Mutant("R614", "a drain does not say what Redis is still to free", "daemon/serve/drain.c",
+           "    if ((v->token == 0 && !freeing) ||", "    if (v->token == 0 || freeing ||",
+           ["redis:test_daemon.py Signals"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

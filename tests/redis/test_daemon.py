@@ -93,6 +93,23 @@ class Signals(Case):
         self.assertEqual(d.wait(), 0)
         self.assertRegex(d.log(), r'warn engine drain timeout sessions=1 held=1 releasing=0 locks="a \(owner w7\)"')
 
+    def test_a_drain_says_what_redis_is_still_to_free(self):
+        """Odd bytes are escaped once, in the log too."""
+        r = self.redis()
+        d = self.rlockd(redis=r.url, conf="drain_timeout: 1h\n")
+        c, owner = self.conn(d), 'w"7'
+        c.cmd("LOCK", "a")
+        c.cmd("LOCK", "b", "OWNER", owner)
+        r.signal(signal.SIGSTOP)
+        c.ask("UNLOCK", "a")
+        self.assertEqual(d.cmd("DRAIN"), "OK")
+        until(lambda: "drain_locks:a (freeing), b (owner w\\x227)\r\n" in d.cmd("INFO", "server"))
+        self.assertRegex(d.log(), r'draining sessions=\d held=1 releasing=1 locks="a \(freeing\), b \(owner w\\x227\)"')
+        r.signal(signal.SIGCONT)
+        self.assertEqual(c.read(), 0)
+        self.assertEqual(c.cmd("UNLOCK", "b", "OWNER", owner), 0)
+        until(lambda: "drain_locks:\r\n" in d.cmd("INFO", "server"))
+
     def test_drain_ends_after_its_time(self):
         r = self.redis()
         d = self.rlockd(redis=r.url, conf="drain_timeout: 100ms\n")
