@@ -31,8 +31,8 @@ on_down(evutil_socket_t fd, short what, void *ctx)
         item_free(d->env->freelist, it);
         done_down(d, claim, op);
     }
-    while (!list_empty(&d->members_unknown)) {
-        struct inspect *q = container_of(d->members_unknown.next, struct inspect, node);
+    while (!list_empty(&d->questions)) {
+        struct inspect *q = container_of(d->questions.next, struct inspect, node);
 
         list_remove(&q->node);
         inspect_unseen(q);
@@ -57,13 +57,13 @@ deferred_item(struct deferred *d, struct item *it)
 void
 deferred_look(struct deferred *d, struct inspect *q)
 {
-    tell_down(d, &d->members_unknown, &q->node);
+    tell_down(d, &d->questions, &q->node);
 }
 
 bool
 deferred_idle(const struct deferred *d)
 {
-    return list_empty(&d->items) && list_empty(&d->members_unknown);
+    return list_empty(&d->items) && list_empty(&d->questions);
 }
 
 bool
@@ -71,7 +71,7 @@ deferred_init(struct deferred *d, const struct backend_env *env, const struct sh
 {
     *d = (struct deferred){.env = env, .events = events};
     list_init(&d->items);
-    list_init(&d->members_unknown);
+    list_init(&d->questions);
     d->ev = event_new(env->base, -1, 0, on_down, d);
     return d->ev != NULL;
 }
@@ -82,8 +82,8 @@ deferred_fini(struct deferred *d)
     while (!list_empty(&d->items)) {
         item_free(d->env->freelist, container_of(d->items.next, struct item, node));
     }
-    while (!list_empty(&d->members_unknown)) {
-        struct inspect *q = container_of(d->members_unknown.next, struct inspect, node);
+    while (!list_empty(&d->questions)) {
+        struct inspect *q = container_of(d->questions.next, struct inspect, node);
 
         list_remove(&q->node);
         free(q);

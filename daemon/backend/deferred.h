@@ -15,7 +15,7 @@ struct deferred {
     const struct backend_env *env;
     const struct shard_events *events;
     struct list items;  /* item.node; owned */
-    struct list members_unknown;  /* inspect.node; owned */
+    struct list questions; /* inspect.node; owned */
     struct event *ev;   /* owned: one of the lists is not empty */
 };
 

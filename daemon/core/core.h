@@ -19,7 +19,7 @@
  * upward goes on a dirty list (dirty.h, core.freed, core.dirty_multilocks), which work.c goes through.
  *
  *   step      an event, what is due, what is dirty; what looks at everything
- *   requests  what sessions ask for: arrivals, bundles, cancels, deadlocks
+ *   requests  what sessions ask for: arrivals, multilocks, cancels, deadlocks
  *   locks     a name: whose turn it is, attempts, hand-overs, what Redis's outcomes mean, reviews
  *   answers   how requests and claims end, and what they are told
  *   leases    what a claim asks Redis for

@@ -74,7 +74,7 @@ struct core {
         unsigned begun_n;   /* since none stood */
         bool lost, jumped;  /* Redis may have lost data; a clock has jumped */
     } review;
-    struct freelist freelist;   /* of all records but sessions and bundles */
+    struct freelist freelist;   /* of all records but sessions and multilocks */
     struct waiter_poll waiter_poll;
     uint64_t searches;    /* graph.round */
     struct graph graph[GRAPHS];

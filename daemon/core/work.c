@@ -49,7 +49,7 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
     return more;
 }
 
-/* Requests whose claim was freed, and bundles that are whole or have failed, go on. */
+/* Requests whose claim was freed, and multilocks that are whole or have failed, go on. */
 void
 work_go_on(struct core *c)
 {

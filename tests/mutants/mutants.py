@@ -336,7 +336,7 @@ MUTANTS = [
     Mutant("H9", "what is kept for the next process says who had it before", CORE + "handoff.c",
            "    bool renamed = leaves->name != NULL || next->owner->name != NULL;", "    bool renamed = false;",
            ["unit:test_core_handoff"]),
-    Mutant("H10", "what a bundle was granted is handed over from under it", CORE + "handoff.c",
+    Mutant("H10", "what an MLOCK was granted is handed over from under it", CORE + "handoff.c",
            "    return n >= 0 && (uint32_t)(n + count_out_of_order(cl)) == cl->refs;", "    return n >= 0;",
            ["unit:test_core_handoff"]),
     Mutant("H11", "who comes later asks beside those who are asking", CORE + "attempts.c",

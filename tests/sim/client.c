@@ -270,10 +270,10 @@ clients_doom(struct world *w)
             waits = waits || s->asked[k].id == w->doomed_request;
         }
         if (waits && w->doom_daemon && w->faults_on) {
-            w->totals->faults[FAULT_DIES_BUNDLE]++;
+            w->totals->faults[FAULT_DIES_MULTILOCK]++;
             nature_crash(d);
         } else if (waits) {
-            w->totals->faults[FAULT_GONE_BUNDLE]++;
+            w->totals->faults[FAULT_GONE_MULTILOCK]++;
             daemon_begins(d);
             session_ends(d, s);
         }
@@ -540,7 +540,7 @@ clients_hear(struct daemon *d, const struct core_reply *r)
             hears_answer(d, s, a, &r->part[i]);
         }
         if (a->type == CORE_MLOCK) {
-            sight(w, SIGHT_BUNDLE);
+            sight(w, SIGHT_MULTILOCK);
         }
     } else if (a->n == 0 || r->answer != CORE_GRANTED) {
         hears_answer(d, s, a, r);
