@@ -40,6 +40,8 @@ note_reply(struct engine *e, const struct core_reply *r)
     }
 }
 
+enum { LOSS_WINDOW_US = 60 * 1000000 }; /* in which the first loss of a session is told before all others */
+
 static const struct {
     const char *event;
     enum log_level level;
@@ -51,23 +53,43 @@ static const struct {
     [CORE_NEWS_JEOPARDY] = {"jeopardy", LOG_WARN},
 };
 
+/*
+ * What one session loses beyond a line in LOSS_WINDOW_US is an event of its own: it cannot use up the lines of the
+ * others. So is what is lost of a session that has gone, for nobody can count that.
+ */
+static const char *
+loss_event(struct session *s)
+{
+    int64_t now_us = clock_now_us();
+
+    if (s == NULL || now_us < s->loss_quiet_us) {
+        return "lost also";
+    }
+    s->loss_quiet_us = now_us + LOSS_WINDOW_US;
+    return news_log[CORE_NEWS_LOST].event;
+}
+
+static void
+log_news(struct engine *e, const struct core_publish *news, struct session *s)
+{
+    log_event(e->log, news_log[news->news].level, "lock",
+              news->news == CORE_NEWS_LOST ? loss_event(s) : news_log[news->news].event, "name", LOG_B(news->name),
+              "token", LOG_N(news->token), "owner", LOG_N(news->owner), "owner_name", LOG_B(news->owner_name),
+              "session", LOG_N(news->session), news->reason != NULL ? "reason" : NULL,
+              LOG_S(news->reason != NULL ? news->reason : ""), NULL);
+}
+
 static void
 note_news(struct engine *e, const struct core_publish *news)
 {
     struct session *s;
 
     pubsub_news(e->pubsub, news);
+    s = news->news == CORE_NEWS_LOST ? session_find(e, news->session) : NULL;
     if (news_log[news->news].level <= e->log->level) {
-        log_event(e->log, news_log[news->news].level, "lock", news_log[news->news].event, "name", LOG_B(news->name),
-                  "token", LOG_N(news->token), "owner", LOG_N(news->owner), "owner_name", LOG_B(news->owner_name),
-                  "session", LOG_N(news->session), news->reason != NULL ? "reason" : NULL,
-                  LOG_S(news->reason != NULL ? news->reason : ""), NULL);
+        log_news(e, news, s);
     }
-    if (news->news != CORE_NEWS_LOST || conf_locks_for(e->conf, news->name)->on_loss != CONF_LOSS_CLOSE) {
-        return;
-    }
-    s = session_find(e, news->session);
-    if (s != NULL) {
+    if (s != NULL && conf_locks_for(e->conf, news->name)->on_loss == CONF_LOSS_CLOSE) {
         s->lost = true;
         session_wake(s);
     }

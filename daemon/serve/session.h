@@ -92,6 +92,7 @@ struct session {
     size_t unauthed_bytes;     /* of requests before AUTH */
     bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
     bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
+    int64_t loss_quiet_us;     /* a loss before then is not the first one of its window, see engine.c */
     struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
 
     char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */

@@ -1247,6 +1247,9 @@ MUTANTS = [
     Mutant("R614", "a drain does not say what Redis is still to free", "daemon/serve/drain.c",
            "    if ((v->token == 0 && !freeing) ||", "    if (v->token == 0 || freeing ||",
            ["redis:test_daemon.py Signals"]),
+    Mutant("R640", "one session uses up the lines of the log about lost locks", "daemon/serve/engine.c",
+           "    if (s == NULL || now_us < s->loss_quiet_us) {\n", "    if (s == NULL) {\n",
+           ["redis:test_hazards.py Log"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

@@ -31,6 +31,21 @@ class Log(Case):
         only_count = [x for x in lines if re.search(r"left_out=\d+$", x)]
         self.assertEqual(len(lines) - len(only_count) + told, n, "each was written or counted")
 
+    def test_the_first_loss_of_a_session_is_told_beside_many_of_another(self):
+        d = self.rlockd()
+        n = 300
+        with d.conn() as many, d.conn() as one, d.conn() as breaks:
+            for i in range(n):
+                many.cmd("LOCK", f"many{i}")
+            one.cmd("LOCK", "one")
+            for i in range(n):
+                self.assertEqual(breaks.cmd("BREAK", f"many{i}"), 1)
+            self.assertEqual(breaks.cmd("BREAK", "one"), 1)
+        self.assertEqual(re.findall(r"^warn lock lost name=(\S+)", d.log(), re.M), ["many0", "one"])
+        others = re.findall(r"^warn lock lost also(?: left_out=\d+)? name=", d.log(), re.M)
+        self.assertGreaterEqual(len(others), 200)
+        self.assertLess(len(others), 220 + 20 * harness.SLOW, "they are bounded")
+
 
 class Inherited(Case):
     """A child that was forked keeps the socket of a holder that has ended."""
