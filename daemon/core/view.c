@@ -121,7 +121,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
     } else if (l->queue->taken_until_us != 0) {
         v->state = "taken";
         v->deadline_us = l->queue->taken_until_us;
-    } else if (!list_empty(&l->queue->claims)) {
+    } else if (l->queue->trying_n > 0 || v->waiters > 0) { /* a place that is kept for nobody's request asks nothing */
         v->state = "trying";
     } else if (told != NULL && (told == first || told->state == CLAIM_LOST || told->lost)) {
         v->state = "lost";
