@@ -8,25 +8,26 @@
  */
 #include "daemon/rlock_client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/units.h"
-#include "proto/writer.h"
 
 #define SEND_US (5 * US_PER_S)
 #define REPLY_BYTES_MAX (256u << 20)
 #define ITEMS_MAX (1 << 22) /* of one array: hiredis makes room for what is announced */
 #define CHUNK_BYTES 65536
+#define WORDS_MAX 20 /* of a request; hold_send_lock() has the most */
 
 #define WHAT_BYTES_MAX 120 /* of an address, in an error: why it is none must find room behind it */
 
@@ -245,34 +246,32 @@ client_peer(const struct client *c, char out[80])
 bool
 client_send(struct client *c, const char *const *words)
 {
-    struct buf out;
-    struct writer w = {.out = &out, .proto = 2};
-    size_t n = 0, at = 0;
+    const char *word[WORDS_MAX];
+    char *out = NULL;
+    int n = 0, bytes, at = 0;
     bool ok = true;
 
     while (words[n] != NULL) {
+        assert(n < WORDS_MAX);
+        word[n] = words[n];
         n++;
     }
-    buf_init(&out, 0);
-    writer_array(&w, n);
-    for (size_t i = 0; i < n; i++) {
-        writer_text(&w, words[i]);
-    }
-    if (out.failed) {
+    bytes = redisFormatCommandArgv(&out, n, word, NULL);
+    if (bytes < 0) {
         ok = fail(c, "send", ENOMEM);
     }
-    while (ok && at < out.n) {
-        ssize_t sent = send(c->fd, out.p + at, out.n - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (ok && at < bytes) {
+        ssize_t sent = send(c->fd, out + at, (size_t)(bytes - at), MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (sent > 0) {
-            at += (size_t)sent;
+            at += (int)sent;
         } else if (errno == EAGAIN) {
             ok = wait_for(c, POLLOUT, clock_now_us() + SEND_US);
         } else if (errno != EINTR) {
             ok = fail(c, "send", errno);
         }
     }
-    buf_fini(&out);
+    free(out);
     return ok;
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/backend/embedded.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/engine.h"
 #include "daemon/serve/roles.h"
 #include "daemon/rlockd_notify.h"
@@ -500,8 +501,10 @@ int
 main(int argc, char **argv)
 {
     struct process p = {.phase = PHASE_SERVING};
-    int status = options_read(argc, argv, &p.opt);
+    int status;
 
+    event_set_mem_functions(mem_alloc, mem_realloc, free);
+    status = options_read(argc, argv, &p.opt);
     if (status >= 0) {
         return status;
     }

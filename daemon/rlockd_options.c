@@ -27,7 +27,7 @@ static const char usage_text[] =
     "  -h, --help           print this, end\n"
     "\n"
     "signals: HUP reloads the configuration; TERM drains, then ends; INT or a second TERM ends now\n"
-    "exit:    0 as asked, 1 error, 64 usage\n";
+    "exit:    0 as asked, 1 error, 64 usage, 71 out of memory\n";
 
 enum { OPT_LISTEN = 256, OPT_REDIS, OPT_LOG_LEVEL, OPT_SAMPLE, OPT_VERSION };
 

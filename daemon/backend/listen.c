@@ -48,10 +48,10 @@ source_new(struct listen *in, enum source_type type, struct slice name)
 {
     struct source *src = calloc(1, sizeof(*src) + name.n);
 
-    if (src == NULL || !map_add(&in->source[type], &src->by_name, hash_bytes(&in->env->secret, name.p, name.n))) {
-        free(src);
+    if (src == NULL) {
         return NULL;
     }
+    map_add(&in->source[type], &src->by_name, hash_bytes(&in->env->secret, name.p, name.n));
     src->in = in;
     src->type = type;
     list_init(&src->parts);
@@ -219,10 +219,10 @@ watch_new(struct listen *in, uint64_t lock)
 {
     struct watch *wa = calloc(1, sizeof(*wa));
 
-    if (wa == NULL || !map_add(&in->watch, &wa->by_lock, lock)) {
-        free(wa);
+    if (wa == NULL) {
         return NULL;
     }
+    map_add(&in->watch, &wa->by_lock, lock);
     wa->lock = lock;
     list_init(&wa->due);
     return wa;

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/memory.h"
+
 #define BUF_FIRST_BYTES 64
 #define EIGHT_DIGITS 100000000U
 
@@ -49,11 +51,7 @@ grow(struct buf *b, size_t n)
     while (size <= b->head + b->n + n) {
         size *= 2;
     }
-    p = realloc(buf_block(b), size);
-    if (p == NULL) {
-        b->failed = true;
-        return false;
-    }
+    p = mem_realloc(buf_block(b), size);
     b->p = p + b->head;
     b->room = size - 1 - b->head;
     return true;

@@ -1,8 +1,8 @@
 /*
  * buf.h -- a growing byte buffer with a sticky error.
  *
- * Writers append without checking; when memory runs out or `max` is passed,
- * `failed` is set, later appends do nothing, and the owner looks once at the end.
+ * Writers append without checking; when `max` is passed, `failed` is set, later
+ * appends do nothing, and the owner looks once at the end.
  */
 #ifndef RLOCKD_BASE_BUF_H
 #define RLOCKD_BASE_BUF_H
@@ -20,7 +20,7 @@ struct buf {
     size_t room; /* bytes allocated from p on */
     size_t max;  /* cap in bytes; 0 = none */
     uint32_t head; /* bytes that were dropped, and are still in front of p */
-    bool failed; /* sticky: out of memory or past max */
+    bool failed; /* sticky: past max, or past all that can be counted */
 };
 
 void buf_init(struct buf *b, size_t max);
@@ -40,7 +40,7 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list args) __attribute__((fo
 /* Appends s with every byte outside 0x20..0x7e, and `"` and `\`, as \xHH: for logs and MONITOR. */
 void buf_add_escaped(struct buf *b, struct slice s);
 
-/* Makes room for n more bytes and returns where they go (then add to b->n), or NULL. */
+/* Makes room for n more bytes and returns where they go (then add to b->n); NULL: past max. */
 char *buf_space(struct buf *b, size_t n);
 
 /* Drops the first n bytes. What is left moves, but only when no more is left than was dropped since it moved last. */

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/memory.h"
+
 #ifdef __has_feature
 #define FREELIST_ASAN __has_feature(address_sanitizer)
 #elif defined(__SANITIZE_ADDRESS__)
@@ -56,11 +58,11 @@ freelist_take(struct freelist *s, size_t n)
     struct spare *p;
 
     if (!is_recorded(s, class)) {
-        return malloc(n);
+        return mem_alloc(n);
     }
     p = s->first[class];
     if (p == NULL) {
-        return malloc(bytes_of(class));
+        return mem_alloc(bytes_of(class));
     }
     s->first[class] = p->next;
     if (s->n[class]-- > FREELIST_KEPT) {
@@ -74,7 +76,7 @@ freelist_take_zeroed(struct freelist *s, size_t n)
 {
     void *p = freelist_take(s, n);
 
-    return p != NULL ? memset(p, 0, n) : NULL;
+    return memset(p, 0, n);
 }
 
 void

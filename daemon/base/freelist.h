@@ -31,8 +31,8 @@ struct freelist {
 };
 
 /*
- * n bytes with anything in them, aligned as by malloc, to be given back; NULL: out of memory. Without spares (s NULL)
- * they are malloc's, and free's.
+ * n bytes with anything in them, aligned as by malloc, to be given back. Without spares (s NULL) they are malloc's, and
+ * free's.
  */
 void *freelist_take(struct freelist *s, size_t n);
 

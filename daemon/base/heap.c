@@ -13,6 +13,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
+
 enum { CHILDREN = 4 };
 
 void
@@ -33,28 +35,17 @@ heap_fini(struct heap *h)
     heap_init(h);
 }
 
-bool
-heap_reserve(struct heap *h, size_t room)
+/* A full array doubles. */
+static void
+double_room(struct heap *h)
 {
-    size_t want = h->room > 0 ? h->room : 16;
-    struct heap_slot *slot;
+    size_t room = h->room > 0 ? 2 * h->room : 16;
 
-    if (room <= h->room) {
-        return true;
-    }
     if (room > HEAP_MAX) {
-        return false;
+        mem_exhausted(room * sizeof(*h->slot));
     }
-    while (want < room) {
-        want *= 2;
-    }
-    slot = realloc(h->slot, want * sizeof(*slot));
-    if (slot == NULL) {
-        return false;
-    }
-    h->slot = slot;
-    h->room = want;
-    return true;
+    h->slot = mem_array(h->slot, room, sizeof(*h->slot));
+    h->room = room;
 }
 
 static bool
@@ -107,7 +98,9 @@ void
 heap_set(struct heap *h, struct heap_node *n, int64_t at_us)
 {
     if (n->pos == 0) {
-        assert(h->count < h->room);
+        if (h->count == h->room) {
+            double_room(h);
+        }
         n->pos = (uint32_t)++h->count;
     } else {
         assert(n->pos <= h->count && h->slot[n->pos - 1].node == n);

@@ -36,10 +36,7 @@ struct heap {
 void heap_init(struct heap *h);
 void heap_fini(struct heap *h);
 
-/* Makes room for `room` nodes in all, HEAP_MAX at most; false when out of memory (nothing changed). */
-bool heap_reserve(struct heap *h, size_t room);
-
-/* Inserts or moves. Room must have been reserved for a node that is not in yet (asserted). */
+/* Inserts or moves. A heap of more than HEAP_MAX nodes is one for which there is no memory. */
 void heap_set(struct heap *h, struct heap_node *n, int64_t at_us);
 
 /* Harmless when the node is not in the heap. */

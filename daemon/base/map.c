@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
+
 enum { ROOM_MIN = 16 };
 
 void
@@ -53,25 +55,19 @@ home(const struct map *m, uint64_t number)
 }
 
 /* One chain more. */
-static bool
+static void
 grow(struct map *m)
 {
     struct map_node **from, **to;
 
     if (m->chains == m->room) {
-        size_t room = m->room == 0 ? ROOM_MIN : m->room * 2;
-        struct map_node **chain = realloc(m->chain, room * sizeof(*chain));
-
-        if (chain == NULL) {
-            return false;
-        }
-        m->chain = chain;
-        m->room = room;
+        m->room = m->room == 0 ? ROOM_MIN : m->room * 2;
+        m->chain = mem_array(m->chain, m->room, sizeof(*m->chain));
     }
     m->chain[m->chains++] = NULL;
     if (m->chains == 1) {
         m->half = 1;
-        return true;
+        return;
     }
     from = &m->chain[m->chains - 1 - m->half];
     to = &m->chain[m->chains - 1];
@@ -87,23 +83,21 @@ grow(struct map *m)
         }
     }
     m->half = m->chains == 2 * m->half ? m->chains : m->half;
-    return true;
 }
 
-bool
+void
 map_add(struct map *m, struct map_node *n, uint64_t number)
 {
     struct map_node **chain;
 
-    if (m->count == m->chains && !grow(m)) {
-        return false;
+    if (m->count == m->chains) {
+        grow(m);
     }
     chain = home(m, number);
     n->number = number;
     n->next = *chain;
     *chain = n;
     m->count++;
-    return true;
 }
 
 void

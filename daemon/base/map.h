@@ -29,8 +29,7 @@ struct map {
 void map_init(struct map *m); /* a zeroed one is ready as well */
 void map_fini(struct map *m);
 
-/* False when out of memory (nothing changed). */
-bool map_add(struct map *m, struct map_node *n, uint64_t number);
+void map_add(struct map *m, struct map_node *n, uint64_t number);
 
 /* It must be in the map. */
 void map_remove(struct map *m, struct map_node *n);

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/memory.h"
+
 #define TRIES_MAX 64 /* each one was spoilt by an owner that ended between open() and flock() */
 
 enum taken { TAKEN, AGAIN, FAILED };
@@ -86,11 +88,7 @@ path_lock_take(struct path_lock *l, const char *path, char error[160])
     enum taken got = AGAIN;
 
     *l = PATH_LOCK_NONE;
-    l->path = strdup(path);
-    if (l->path == NULL) {
-        snprintf(error, 160, "out of memory");
-        return false;
-    }
+    l->path = mem_text(slice_of(path));
     snprintf(error, 160, "already running: another process has it");
     for (int i = 0; i < TRIES_MAX && got == AGAIN; i++) {
         got = try_once(l, path, error);

@@ -50,10 +50,7 @@ share_new(struct core *c, const struct claim *cl)
 {
     struct share *sh = freelist_take_zeroed(&c->freelist, sizeof(*sh));
 
-    if (sh == NULL || !map_add(&c->shares, &sh->by_pair, pair_of(c, cl->lock, cl->owner))) {
-        freelist_give(&c->freelist, sh, sizeof(*sh));
-        return NULL;
-    }
+    map_add(&c->shares, &sh->by_pair, pair_of(c, cl->lock, cl->owner));
     sh->lock = cl->lock;
     sh->owner = cl->owner;
     list_init(&sh->held);
@@ -72,25 +69,16 @@ share_free_empty(struct core *c, struct share *sh)
     }
 }
 
-/* False: no memory. */
-static bool
+static void
 share_join(struct core *c, struct claim *cl)
 {
     struct share *sh = share_find(c, cl->lock, cl->owner);
 
     sh = sh != NULL ? sh : share_new(c, cl);
-    if (sh == NULL) {
-        return false;
-    }
-    if (!heap_reserve(&sh->ends, sh->claims_n + 1)) {
-        share_free_empty(c, sh);
-        return false;
-    }
     sh->claims_n++;
     claim_permit(cl)->share = sh;
     claim_permit(cl)->end = (struct heap_node){.what = 0};
     list_push_back(&sh->others, &claim_permit(cl)->node);
-    return true;
 }
 
 /* Off its list and its heap, or onto those that it belongs to. */
@@ -190,24 +178,18 @@ share_first_end(struct claim *of)
 
 /* ---- all of them ---- */
 
-bool
+void
 claim_index(struct core *c, struct claim *cl)
 {
     uint64_t id = ++c->serial;
 
-    if (!map_add(&c->claims, &cl->by_id, id)) {
-        return false;
+    map_add(&c->claims, &cl->by_id, id);
+    if (claim_front_bytes(cl->lock) > 0) {
+        map_add(&c->tokens, claim_token_node(cl), id);
     }
-    if (claim_front_bytes(cl->lock) > 0 && !map_add(&c->tokens, claim_token_node(cl), id)) {
-        map_remove(&c->claims, &cl->by_id);
-        return false;
+    if (lock_is(cl->lock, KIND_F_PERMITS)) {
+        share_join(c, cl);
     }
-    if (lock_is(cl->lock, KIND_F_PERMITS) && !share_join(c, cl)) {
-        map_remove(&c->tokens, claim_token_node(cl));
-        map_remove(&c->claims, &cl->by_id);
-        return false;
-    }
-    return true;
 }
 
 void
@@ -375,14 +357,11 @@ claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, 
 void
 claim_set_token(struct core *c, struct claim *cl, uint64_t token)
 {
-    bool added = true;
-
     cl->token = token;
     if (claim_front_bytes(cl->lock) > 0) {
         map_remove(&c->tokens, claim_token_node(cl));
-        added = map_add(&c->tokens, claim_token_node(cl), token != 0 ? token : claim_id(cl));
+        map_add(&c->tokens, claim_token_node(cl), token != 0 ? token : claim_id(cl));
     }
-    assert(added); /* where it was there is room */
     share_moved(cl, cl->state == CLAIM_HELD);
 }
 

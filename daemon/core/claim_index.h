@@ -49,7 +49,7 @@ struct pair {
 void pair_begin(struct pair *p, const struct lock *l, const struct owner *o);
 struct claim *pair_next(struct pair *p); /* NULL: no more */
 struct claim *claim_find(const struct core *c, const struct lock *l, const struct owner *o);
-bool claim_index(struct core *c, struct claim *cl); /* gives it its id; false: no memory */
+void claim_index(struct core *c, struct claim *cl); /* gives it its id */
 void claim_unindex(struct core *c, struct claim *cl);
 void claim_set_token(struct core *c, struct claim *cl, uint64_t token);
 struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_t token); /* NULL: it stands for none */

@@ -76,11 +76,7 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
         claim_give(c, cl);
         return NULL;
     }
-    if (!claim_index(c, cl)) {
-        timer_fini(c, &cl->timer);
-        claim_give(c, cl);
-        return NULL;
-    }
+    claim_index(c, cl);
     list_init(&cl->node);
     list_init(&cl->requests);
     list_push_front(&l->rest, &cl->node);

@@ -133,20 +133,16 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     return l;
 }
 
-/* Where it is found. False: no memory. */
-static bool
+/* Where it is found. */
+static void
 index_add(struct core *c, struct lock *l, uint64_t number)
 {
     struct slice key = lock_key(l);
 
-    if (!map_add(&c->by_name, &l->by_name, number)) {
-        return false;
+    map_add(&c->by_name, &l->by_name, number);
+    if (l->has_key) {
+        map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, key.p, key.n));
     }
-    if (l->has_key && !map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, key.p, key.n))) {
-        map_remove(&c->by_name, &l->by_name);
-        return false;
-    }
-    return true;
 }
 
 static void
@@ -173,10 +169,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->empty_queue;
-    if (!index_add(c, l, number)) {
-        lock_give(c, l);
-        return NULL;
-    }
+    index_add(c, l, number);
     list_push_back(&c->locks, &l->all);
     c->locks_n++;
     return l;

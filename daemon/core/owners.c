@@ -144,10 +144,7 @@ session_owner_add(struct core *c, struct core_session *p, struct owner *o)
     if (ln == NULL) {
         return false;
     }
-    if (!map_add(&c->session_owners, &ln->by_pair, pair)) {
-        freelist_give(&c->freelist, ln, sizeof(*ln));
-        return false;
-    }
+    map_add(&c->session_owners, &ln->by_pair, pair);
     ln->session = p;
     ln->owner = o;
     list_push_back(&p->session_owners, &ln->session_node);
@@ -186,9 +183,7 @@ owner_named(struct core *c, struct slice name)
     }
     memcpy(o->name, name.p, name.n);
     o->name_n = name.n;
-    if (!map_add(&c->owners, &o->by_name, hash_bytes(&c->key, name.p, name.n))) {
-        goto fail;
-    }
+    map_add(&c->owners, &o->by_name, hash_bytes(&c->key, name.p, name.n));
     owner_wake(c, o); /* freed at the end of the step if nothing comes of it */
     return o;
 

@@ -50,16 +50,12 @@ queue_open(struct core *c, struct lock *l)
     if (!timer_init(c, &q->timer, TIMER_QUEUE)) {
         goto fail;
     }
-    if (!map_add(&c->queues, &q->by_id, ++c->serial)) {
-        goto fail_timer;
-    }
+    map_add(&c->queues, &q->by_id, ++c->serial);
     q->lock = l;
     l->queue = q;
     lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
     return true;
 
-fail_timer:
-    timer_fini(c, &q->timer);
 fail:
     freelist_give(&c->freelist, q, sizeof(*q));
     return false;

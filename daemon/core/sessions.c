@@ -46,12 +46,7 @@ core_session_open(struct core *c, uint64_t user)
         free(p);
         return 0;
     }
-    if (!map_add(&c->sessions, &p->by_id, p->id)) {
-        owner_free(c, p->owner);
-        user_leave(c, p);
-        free(p);
-        return 0;
-    }
+    map_add(&c->sessions, &p->by_id, p->id);
     c->sessions_n++;
     return p->id;
 }

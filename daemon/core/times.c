@@ -41,9 +41,6 @@ timer_init(struct core *c, struct timer *t, enum timer_kind kind)
 {
     t->node.what = kind;
     t->node.pos = 0;
-    if (!heap_reserve(&c->timers, c->timers_n + 1)) {
-        return false;
-    }
     c->timers_n++;
     return true;
 }

@@ -102,12 +102,14 @@ was_at(const struct core *c, const struct trail *t, const struct owner *o)
     return false;
 }
 
-/* A trail is about to name this wait: it can be found then, its owner's if that is a session. False: no memory. */
-static bool
+/* A trail is about to name this wait: it can be found then, its owner's if that is a session. */
+static void
 note(struct core *c, struct request *r)
 {
-    r->told = r->told || (r->owner->name != NULL && map_add(&c->told_waits, &r->by_wait, r->serial));
-    return r->told || r->owner->name == NULL;
+    if (!r->told && r->owner->name != NULL) {
+        map_add(&c->told_waits, &r->by_wait, r->serial);
+        r->told = true;
+    }
 }
 
 static struct request *
@@ -266,9 +268,10 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
     struct request *r = deadlock_wait_of(o);
     const struct lock *l;
 
-    if (r == NULL || t.n == HOPS_MAX || !note(c, r)) {
+    if (r == NULL || t.n == HOPS_MAX) {
         return;
     }
+    note(c, r);
     l = r->claim->lock;
     t.stop[t.n++] = (struct stop){broadcast_self(c), o->id, r->serial, r->shared, lock_name(l), lock_key(l)};
     if (deadlock_waits_for_holders(l, r->shared) && may_follow(l)) {

@@ -23,10 +23,10 @@ user_new(struct core *c, uint64_t key)
 {
     struct user *u = calloc(1, sizeof(*u));
 
-    if (u == NULL || !map_add(&c->users, &u->by_key, key)) {
-        free(u);
+    if (u == NULL) {
         return NULL;
     }
+    map_add(&c->users, &u->by_key, key);
     return u;
 }
 

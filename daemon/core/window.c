@@ -50,26 +50,11 @@ turn_us(const struct core *c, const struct claim *cl)
     }
 }
 
-/* There is no memory for its turn: it tries again by its timer. */
-static void
-put_off_turn(struct core *c, struct claim *cl)
-{
-    if (cl->state == CLAIM_RELEASING || cl->unsure.verify != 0) {
-        claim_put_off(c, cl);
-    } else {
-        cl->renew_us = after_us(c->now_us, BACKOFF_MIN_US);
-    }
-}
-
 void
 claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
 {
     struct heap *waiting = &c->window[sort].waiting;
 
-    if (!heap_reserve(waiting, waiting->count + 1)) {
-        put_off_turn(c, cl);
-        return;
-    }
     cl->renewal = RENEWAL_WAITS;
     c->turns_n++;
     cl->turn = (struct heap_node){.what = sort};

@@ -213,10 +213,10 @@ add_look(struct cmd *c, struct slice name, look_fn *write)
     struct engine *e = c->session->engine;
     struct look *lk = malloc(sizeof(*lk) + name.n);
 
-    if (lk == NULL || !map_add(&e->looks, &lk->by_id, ++e->looks_last)) {
-        free(lk);
+    if (lk == NULL) {
         return NULL;
     }
+    map_add(&e->looks, &lk->by_id, ++e->looks_last);
     lk->session = c->session->id;
     lk->slot = c->slot;
     lk->write = write;

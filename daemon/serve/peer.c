@@ -287,7 +287,8 @@ process_new(struct session *s)
     list_init(&p->sessions);
     p->pidfd = open_pidfd(s);
     p->ev = p->pidfd < 0 ? NULL : event_new(e->base, p->pidfd, EV_READ, on_ended, p);
-    if (p->ev != NULL && event_add(p->ev, NULL) == 0 && map_add(&e->processes, &p->by_pid, (uint64_t)s->pid)) {
+    if (p->ev != NULL && event_add(p->ev, NULL) == 0) {
+        map_add(&e->processes, &p->by_pid, (uint64_t)s->pid);
         return p;
     }
     if (p->ev != NULL) {

@@ -98,10 +98,7 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
         t->sets += name.p[i] == '[';
     }
     list_init(&t->subs);
-    if (!map_add(&p->topics[pattern], &t->by_name, hash_bytes(&p->engine->hash, name.p, name.n))) {
-        free(t);
-        return NULL;
-    }
+    map_add(&p->topics[pattern], &t->by_name, hash_bytes(&p->engine->hash, name.p, name.n));
     return t;
 }
 
@@ -173,13 +170,13 @@ add_sub(struct pubsub *p, struct session *s, struct topic *t)
     struct subs *subs = subs_get(s);
     struct sub *sub = subs != NULL ? calloc(1, sizeof(*sub)) : NULL;
 
-    if (sub == NULL || !map_add(&p->subs, &sub->by_pair, pair_of(p, s, t))) {
-        free(sub);
+    if (sub == NULL) {
         if (subs != NULL) {
             drop_if_empty(subs);
         }
         return false;
     }
+    map_add(&p->subs, &sub->by_pair, pair_of(p, s, t));
     sub->topic = t;
     sub->session = s;
     sub->since = p->serial;

@@ -89,19 +89,11 @@ enrol(struct session *s)
     if (s->read_ev == NULL || event_add(s->read_ev, NULL) != 0) {
         return false;
     }
-    if (!heap_reserve(&e->due, (size_t)e->sessions_n + 1)) {
-        return false;
-    }
     s->id = core_session_open(e->core, s->user);
     if (s->id == 0) {
         return false;
     }
-    if (!map_add(&e->by_id, &s->by_id, s->id)) {
-        struct core_event gone = {.type = CORE_GONE, .session = s->id};
-
-        engine_step(e, &gone);
-        return false;
-    }
+    map_add(&e->by_id, &s->by_id, s->id);
     return true;
 }
 

@@ -5,9 +5,13 @@
     FILE]
 
 A loop is one scene and one way to fail. The n-th call after the mark fails, once or from then on for a while, n = 1, 2,
-... until a run in which nothing failed. After each run all is well again, and then: the daemon lives; each request had
-one reply or the end of its connection; every name can be locked and unlocked; Redis has no key that is not there after
-a good run. --short tries each caller (by its stack) once instead of each call, and a stride through the rest.
+... until a run in which nothing failed. After each run all is well again, and then: each request had one reply or the
+end of its connection; every name can be locked and unlocked; Redis has no key that is not there after a good run.
+
+A system call that failed the daemon has outlived. An allocation that failed has ended it, with status 71 and one line
+in the log; the next process on the same state directory has what an owner with a name held.
+
+--short tries each caller (by its stack) once instead of each call, and a stride through the rest.
 """
 import argparse
 import concurrent.futures
@@ -49,6 +53,7 @@ START_CALLS = CALLS + [("getrandom", ["EINTR", "EAGAIN", "ENOSYS"]), ("eventfd",
 THREADS = 4  # most of the time a run waits: for a lock, or for a lease to end
 PLAIN = os.path.join(page_py.TOP, "build", "test")  # for what starts a process for each fault
 MODES = {1: "once", 3: "for 3", 12: "for 12"}
+NO_MEMORY = 71  # MEMORY_STATUS of daemon/base/memory.h
 PASSING = ("EINTR", "EAGAIN")  # no kernel says them for ever
 KEPT = ("rlock:clock", "rlock:daemons", "rlock:epoch", "redisson_lock_token:{fenced}")  # in Redis, when all is over
 
@@ -111,9 +116,9 @@ class House:
             self.daemon = self.rlockd()
         return self.daemon
 
-    def rlockd(self, **more):
+    def rlockd(self, keep_log=False, **more):
         path = os.path.join(self.dir, "rlockd.log")
-        if os.path.exists(path):
+        if os.path.exists(path) and not keep_log:
             os.unlink(path)
         return harness.Rlockd(self.dir, redis=self.redis_url or self.redis.url, conf=CONF % {"dir": self.dir},
                               build=self.build, env=page_py.preload(self.page, self.build), **more)
@@ -154,6 +159,72 @@ class House:
         log = self.daemon.log()
         at = max(log.find("=="), 0) if "Sanitizer" in log else max(len(log) - 1500, 0)
         return "the daemon ended with %s\n%s" % (self.daemon.proc.returncode, log[at:at + 3000])
+
+    def starved(self):
+        """It has ended for want of memory: it says so, and nothing else went wrong. None, or what did."""
+        log = self.daemon.log()
+        said = log.count("error memory exhausted bytes=")
+        if self.daemon.proc.returncode != NO_MEMORY or said != 1 or "Sanitizer" in log:
+            return self.died()
+        return None
+
+    def again(self, held):
+        """The next process on the same state directory: what an owner with a name held he has."""
+        self.daemon.stop()
+        self.daemon = self.rlockd()
+        c = Client(self.daemon.path)
+        try:
+            token = c.ask("LOCK", "kept", "OWNER", "keeper", "NOWAIT")
+            if token != held:
+                raise Wrong("kept was held by %s, and is now by %s" % (held, token))
+            c.ask("UNLOCK", "kept", "OWNER", "keeper")
+            c.ask("UNLOCK", "kept", "OWNER", "keeper")
+        finally:
+            c.conn.close()
+
+    def hold(self):
+        """Something that is held, before anything fails; its token."""
+        c = Client(self.daemon.path)
+        try:
+            return c.ask("LOCK", "kept", "OWNER", "keeper", "GRACE", "1m", "NOWAIT")
+        finally:
+            c.conn.close()
+
+    def starve(self, scene, held):
+        """One run in which an allocation fails; the page is armed already."""
+        st = Stage(self.daemon, self.redis)
+        wrong = None
+        try:
+            scene(st)
+        except (Wrong, harness.Closed, AssertionError, OSError) as e:
+            wrong = "%s: %s" % (type(e).__name__, e)  # right where the daemon has ended
+        injected = self.page.disarm()
+        try:
+            if injected:
+                harness.within(lambda: not self.daemon.running(), 4 if wrong else 0.3, pause=0.002)
+            if not self.daemon.running():
+                wrong = self.starved()
+                st.close()
+                self.again(held)
+            elif wrong is None:
+                for c in st.clients:
+                    c.check()
+                st.close()
+                self.release()
+            if wrong is None:
+                self.settled(st.names | {"kept"})
+        except (Wrong, harness.Closed, AssertionError, OSError) as e:
+            wrong = "%s: %s" % (type(e).__name__, e)
+        finally:
+            st.close()
+        return wrong, injected
+
+    def release(self):
+        c = Client(self.daemon.path)
+        try:
+            c.ask("UNLOCK", "kept", "OWNER", "keeper")
+        finally:
+            c.conn.close()
 
     def play(self, scene):
         """One run; None, or what was wrong. The page is armed already."""
@@ -210,8 +281,9 @@ def one_loop(house, tally, title, scene, family, length, error, ns):
         else:
             n += 1
         house.up()
+        held = house.hold() if family == "alloc" else None
         house.page.arm(family, n, length, error)
-        what, injected = house.play(scene)
+        what, injected = house.starve(scene, held) if family == "alloc" else house.play(scene)
         runs += 1
         total += injected
         clean = clean + 1 if injected == 0 and todo is None else 0
@@ -249,7 +321,7 @@ def memory_of(tally, scene, build, short):
         if short and {c[0] for c in calls} <= seen:
             return  # other scenes try them all; and a run of this one may do without
         ns = picks(calls, seen, 40) if short else None
-        for mode, length in [("once", 1)] if short else [("once", 1), ("for 20", 20), ("on and on", FOREVER)]:
+        for mode, length in [("once", 1)] if short else [("once", 1), ("on and on", FOREVER)]:
             one_loop(house, tally, "%s, %s" % (title, mode), scene, "alloc", length, 0, ns)
         if short:
             one_loop(house, tally, title + ", on and on", scene, "alloc", FOREVER, 0, ns[::8])
@@ -308,6 +380,8 @@ def one_start(house, family, n, length, error):
             harness.until(house.daemon.ready)
             house.settled(["started"])
             what = house.end()
+        elif family == "alloc" and house.daemon.proc.returncode == NO_MEMORY:
+            what = house.starved()
         elif house.daemon.proc.returncode != 1 or "Sanitizer" in house.daemon.log():
             what = house.died()
     except (Wrong, AssertionError, OSError, harness.Closed) as e:
@@ -365,7 +439,8 @@ def one_start_recorded(house):
 
 
 def stop_of(tally, build, short, family, name, length):
-    """TERM with a holder and a waiter: from the mark on something fails, and it ends with 0 all the same."""
+    """TERM with a holder and a waiter: from the mark on something fails. It ends with 0 all the same, or for want of
+    memory."""
     house = House(build)
     try:
         began, wrong, total, n, clean, runs = time.monotonic(), [], 0, 0, 0, 0
@@ -394,7 +469,9 @@ def one_stop(house, family, n, length, error):
         b.hear()
         a.ask("UNLOCK", "held")
         status = house.daemon.wait()
-        if status != 0:
+        if status == NO_MEMORY and family == "alloc":
+            what = house.starved()
+        elif status != 0:
             what = house.died()
         elif house.redis.cmd("EXISTS", "held"):
             harness.until(lambda: not house.redis.cmd("EXISTS", "held"), 4)
@@ -452,7 +529,7 @@ def conf_of(tally, build, short, title, path, text=None):
                 house.page.arm("alloc", n, length)
                 status, out, err = run()
                 total += house.page.disarm()
-                if status not in (0, 1, 64) or b"Sanitizer" in err or (status == 0 and out != good[1]):
+                if status not in (0, 1, 64, NO_MEMORY) or b"Sanitizer" in err or (status == 0 and out != good[1]):
                     wrong.append("n = %d: status %d, %r\n  at %s"
                                  % (n, status, err[-300:] or out[:0], house.page.where(words[0])))
             tally.loop("conf, %s, %s" % (title, MODES.get(length, "on and on")), n, total, len(calls),

@@ -19,6 +19,7 @@ locks: { lease: 2s, owner_grace: 30ms, place_grace: 30ms, wait: 1s }
 deadlock_delay: 20ms
 max_poll: 200ms
 drain_timeout: 1s
+state_dir: "%(dir)s/state"
 log: { level: debug }
 http: { listen: "unix:%(dir)s/http.sock" }
 rules:

@@ -18,9 +18,6 @@ schedule(struct world *w, struct happening *h, int64_t at_us)
 {
     if (h->node.pos == 0) {
         w->heap_n++;
-        if (w->heap_n > w->heap.room && !heap_reserve(&w->heap, w->heap_n * 2)) {
-            abort();
-        }
     }
     heap_set(&w->heap, &h->node, at_us < w->now_us ? w->now_us : at_us);
 }

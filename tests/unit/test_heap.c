@@ -42,7 +42,6 @@ START_TEST(ties_by_arming)
     struct heap_node n[50] = {{.pos = 0}};
 
     heap_init(&h);
-    ck_assert(heap_reserve(&h, 50));
     for (int i = 0; i < 50; i++) {
         heap_set(&h, &n[(i * 7) % 50], 1000);
     }
@@ -63,7 +62,6 @@ START_TEST(extremes)
     struct heap_node n[3] = {{.pos = 0}};
 
     heap_init(&h);
-    ck_assert(heap_reserve(&h, 3));
     heap_set(&h, &n[0], INT64_MAX);
     heap_set(&h, &n[1], 0);
     heap_set(&h, &n[2], INT64_MIN);
@@ -76,22 +74,32 @@ START_TEST(extremes)
 }
 END_TEST
 
-START_TEST(reserve)
+/* By doubling, and never beyond what a node can say of its place. */
+START_TEST(grows)
 {
     struct heap h;
-    struct heap_node n = {.pos = 0};
+    struct heap_node n[100] = {{.pos = 0}};
 
     heap_init(&h);
-    ck_assert(!heap_reserve(&h, SIZE_MAX) && !heap_reserve(&h, HEAP_MAX + 1));
     ck_assert_int_eq(heap_min_at(&h), INT64_MAX);
     ck_assert_uint_eq(h.room, 0);
-    ck_assert(heap_reserve(&h, 1000));
-    ck_assert_uint_ge(h.room, 1000);
-    ck_assert(heap_reserve(&h, 10));
-    ck_assert_uint_ge(h.room, 1000);
-    heap_set(&h, &n, 1);
+    for (int i = 0; i < 100; i++) {
+        heap_set(&h, &n[i], 100 - i);
+        ck_assert(is_sound(&h));
+        ck_assert_uint_le(h.room, i < 16 ? 16 : 2 * i);
+    }
     heap_fini(&h);
-    ck_assert_uint_eq(n.pos, 0);
+    ck_assert_uint_eq(n[0].pos, 0);
+}
+END_TEST
+
+START_TEST(too_many)
+{
+    struct heap_slot slot;
+    struct heap h = {.slot = &slot, .count = HEAP_MAX, .room = HEAP_MAX};
+    struct heap_node n = {.pos = 0};
+
+    heap_set(&h, &n, 1);
 }
 END_TEST
 
@@ -136,7 +144,6 @@ START_TEST(random_ops)
 
             count += m[i].armed ? 0 : 1;
             m[i] = (struct model){true, at, step};
-            heap_reserve(&h, count);
             heap_set(&h, &n[i], at);
             ck_assert(heap_at(&h, &n[i]) == at && heap_min_at(&h) <= at);
         } else if (what < 9) {
@@ -175,7 +182,8 @@ main(void)
     tcase_add_test(tc, empty);
     tcase_add_test(tc, ties_by_arming);
     tcase_add_test(tc, extremes);
-    tcase_add_test(tc, reserve);
+    tcase_add_test(tc, grows);
+    tcase_add_exit_test(tc, too_many, MEMORY_STATUS);
     tcase_add_loop_test(tc, random_ops, 0, 50);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
