@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """instructions.py -- instructions of rlockd per pair, counted by callgrind: the same on a machine that is busy.
 
-    instructions.py [--rounds N] [--cells "own64 hot64"] [--top N] [--keep DIR] BUILD...
+    instructions.py [--redis] [--rounds N] [--cells "own64 hot64"] [--top N] [--keep DIR] BUILD...
 
 For each BUILD (a directory with rlockd, as build/) and each load: instructions in user space per LOCK and UNLOCK, and
-with --top the functions with the most of them. The load is in step: the daemon is stopped while all clients ask, goes
-on, and has answered all of them before they ask again. So its turns and batches are equally full each time.
+with --top the functions with the most of them; with --redis those of Redis in place of rlockd's. The load is in step:
+the daemon is stopped while all clients ask, goes on, and has answered all of them before they ask again. So its turns
+and batches are equally full each time.
 """
 import argparse
 import collections
@@ -19,10 +20,11 @@ import tempfile
 import servers
 from servers import harness
 
-Load = collections.namedtuple("Load", "clients pipeline hot conf", defaults=(1, False, ""))
+Load = collections.namedtuple("Load", "clients pipeline hot conf one_owner", defaults=(1, False, "", False))
 LOADS = {
     "own64": Load(64),
     "16x16": Load(16, 16),
+    "one-owner": Load(16, 16, one_owner=True),
     "hot64": Load(64, 1, True),
     "linger": Load(64, 1, False, "locks: { linger: 1s }\n"),
     "one": Load(1),
@@ -38,8 +40,9 @@ class Client:
     def __init__(self, daemon, i, load):
         self.conn = harness.Conn(daemon.path, timeout=60)
         names = [(b"bench:hot" if load.hot else b"bench:%d:%d" % (i, k), b"o%d" % k) for k in range(load.pipeline)]
-        more = [[b"OWNER", owner] if load.pipeline > 1 else [] for _, owner in names]
-        self.lock = b"".join(words(b"LOCK", n, *m) for (n, _), m in zip(names, more))
+        more = [[b"OWNER", owner] if load.pipeline > 1 and not load.one_owner else [] for _, owner in names]
+        nowait = [b"NOWAIT"] if load.one_owner else []
+        self.lock = b"".join(words(b"LOCK", n, *m, *nowait) for (n, _), m in zip(names, more))
         self.unlock = b"".join(words(b"UNLOCK", n, *m) for (n, _), m in zip(names, more))
         self.n = load.pipeline
 
@@ -97,8 +100,8 @@ def functions(path):
     return found, total
 
 
-def run(daemon, load, rounds):
-    """The load, once to warm up and once counted; its pairs."""
+def run(daemon, counted, load, rounds):
+    """The load, once to warm up and once with the instructions of process `counted` counted; its pairs."""
     clients = [Client(daemon, i, load) for i in range(load.clients)]
     if load.hot:
         for i, c in enumerate(clients):
@@ -114,21 +117,23 @@ def run(daemon, load, rounds):
     if load.hot:
         clients = clients[(rounds - 1) % len(clients):] + clients[:(rounds - 1) % len(clients)]
         clients[-1].conn.send(clients[-1].lock)
-    control(daemon.pid, "-i", "on")
+    control(counted.pid, "-i", "on")
     pairs = work(daemon, clients, rounds)
-    control(daemon.pid, "-i", "off")
+    control(counted.pid, "-i", "off")
     return pairs
 
 
 def measure(build, cell, options, directory):
     """(instructions per pair, [(of a function per pair, name)], pairs)"""
     load = LOADS[cell]
-    redis = harness.Redis(directory)
     dump = os.path.join(directory, "callgrind")
-    daemon = harness.Rlockd(directory, redis=redis.url, conf=servers.LIMITS + load.conf, build=build, under=[
-        "valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=" + dump])
+    under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=" + dump]
+    requests = ["--toggle-collect=readQueryFromClient"]  # what Redis does by its clock is left out
+    redis = harness.Redis(directory, under=under + requests if options.redis else [])
+    conf = servers.LIMITS + load.conf + ("redis: { timeout: 60s }\n" if options.redis else "")
+    daemon = harness.Rlockd(directory, redis=redis.url, conf=conf, build=build, under=[] if options.redis else under)
     try:
-        pairs = run(daemon, load, options.rounds)
+        pairs = run(daemon, redis if options.redis else daemon, load, options.rounds)
     finally:
         daemon.stop()
         redis.stop()
@@ -141,6 +146,7 @@ def measure(build, cell, options, directory):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--redis", action="store_true", help="count Redis's in place of rlockd's")
     p.add_argument("--rounds", type=int, default=40)
     p.add_argument("--cells", default=" ".join(LOADS))
     p.add_argument("--top", type=int, default=0)

@@ -276,11 +276,12 @@ class Process:
 class Redis(Process):
     """A private redis-server on a Unix socket (and, when asked, on a port)."""
 
-    def __init__(self, directory, name="redis", tcp=False, args=(), **more):
+    def __init__(self, directory, name="redis", tcp=False, args=(), under=(), **more):
         self.path = os.path.join(directory, name + ".sock")
         self.port = free_port() if tcp else 0
-        super().__init__(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path,
-                          "--save", "", "--appendonly", "no", "--dir", directory, *args], directory, name, **more)
+        super().__init__([*under, "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket",
+                          self.path, "--save", "", "--appendonly", "no", "--dir", directory, *args], directory, name,
+                         **more)
         self.directory = directory
         self.password = None
         until(self.answers)
