@@ -215,11 +215,12 @@ local was, next_a, was_b, row
 local first = 3 -- the first key that the verb is asked for by itself
 -- if many
 if term_on == 0 and #KEYS > 6 then
-    first = many(ARGV[5], ARGV[6])
+    -- many
+    first, next_a, was_b = many(ARGV[5], ARGV[6], ARGV[7])
     if first > 3 then
-        own = own + first - 3
-        was, next_a, was_b, row, to = OK, 0, now_ms + usual_ms, first - 3, 5
-        reply = {now, OK, 0, was_b, row}
+        was, row, to, own = OK, first - 3, 5, own + OWN * (first - 3)
+        reply = {now, OK, next_a, was_b, row}
+        next_a = takes and next_a + row or next_a
     end
 end
 -- end if

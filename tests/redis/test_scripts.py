@@ -11,7 +11,7 @@ from unittest import mock
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, SCRIPTS, STALE, TAKEN, TERMS, TEXT, VERBS, YOU,
+                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID, VERBS, YOU,
                       Scripted, said, value_of)
 
 
@@ -112,6 +112,42 @@ class Acquire(Scripted):
         self.c.cmd("DEL", "k")
         self.assertEqual(self.run_one("reentrant", "acquire", reentry=1), (GONE, 0, 0))
         self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+
+    def test_one_of_many_is_otherwise(self):
+        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        states = {"free": OK, "ours": OK, "theirs": TAKEN, "of another type": FOREIGN, "twice": TAKEN}
+        for kind in LIKE_RLOCK:
+            for state, at in itertools.product(states, (0, 4, 8)):
+                with self.subTest(kind, state=state, at=at):
+                    self.flush()
+                    names = [("n%d" % i, {"lease": 10000, "owner": UUID + ":%d" % (i + 7)}) for i in range(9)]
+                    odd = names[at][0]
+                    if state == "ours":
+                        self.held(kind, odd, who=names[at][1]["owner"], lease=60000)
+                    elif state == "theirs":
+                        self.held(kind, odd, who=YOU)
+                    elif state == "of another type":
+                        self.foreign(kind, odd)
+                    elif state == "twice":  # who comes first has it
+                        names.insert(at + 1, (odd, {"lease": 10000, "owner": YOU}))
+                        at += 1
+                    told = self.run_all(kind, "acquire", names)
+                    tokens = [a for outcome, a, _ in told if outcome == OK]
+                    self.assertEqual(tokens, sorted(set(tokens)))
+                    self.assertGreaterEqual(int(self.c.cmd("GET", CLOCK)), tokens[-1])
+                    for i, ((n, more), (outcome, _, expiry)) in enumerate(zip(names, told)):
+                        self.assertEqual(outcome, states[state] if i == at else OK, n)
+                        if outcome == OK:
+                            self.assertEqual(self.c.cmd("HGETALL", n), [more["owner"], "1"])
+                            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", n)), 2)
+                            self.ttl_is(n, 60000 if n == odd and state == "ours" else 10000)
+
+    def test_many_that_are_free_cost_two_commands_each(self):
+        self.c.cmd("CONFIG", "RESETSTAT")
+        self.run_all("reentrant", "acquire", [("n%d" % i, {}) for i in range(50)])
+        calls = dict(re.findall(r"cmdstat_(\w+):calls=(\d+)", self.c.cmd("INFO", "commandstats")))
+        self.assertEqual([calls.get(k, "0") for k in ("exists", "hset", "pexpireat", "pttl", "hget")],
+                         ["1", "50", "50", "0", "0"])
 
     def test_redissons_read_write_lock_is_taken(self):
         self.c.cmd("HSET", "k", "mode", "read", YOU, 1)
@@ -394,6 +430,31 @@ class Release(Scripted):
                 self.assertEqual(self.run_one(kind, "release", holds=1), (GONE, 0, 0))
                 self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
 
+    def test_one_of_many_is_otherwise(self):
+        """In a wide call whose names have all terms in common: it, those in front, those behind, each as if alone."""
+        states = {"ours": OK, "heard": OK, "gone": GONE, "theirs": GONE, "of another type": GONE}
+        for kind in LIKE_RLOCK:
+            for state, at in itertools.product(states, (0, 4, 8)):
+                with self.subTest(kind, state=state, at=at):
+                    self.flush()
+                    names = ["n%d" % i for i in range(9)]
+                    odd = names[at]
+                    for n in names:
+                        self.held(kind, n)
+                    if state in ("gone", "theirs", "of another type"):
+                        self.c.cmd("DEL", odd)
+                    if state == "theirs":
+                        self.held(kind, odd, who=YOU)
+                    elif state == "of another type":
+                        self.foreign(kind, odd)
+                    with self.listening("ch:" + (odd if state == "heard" else "other")) as sub:
+                        told = self.run_all(kind, "release", [(n, {}) for n in names])
+                        self.heard(sub, *[("ch:" + odd, "0")] * (state == "heard"))
+                    for n, (outcome, woken, expiry) in zip(names, told):
+                        self.assertEqual((outcome, woken, expiry),
+                                         (states[state], int(state == "heard"), 0) if n == odd else (OK, 0, 0), n)
+                        self.assertEqual(self.c.cmd("EXISTS", n), n == odd and state in ("theirs", "of another type"))
+
     def test_frees_without_leave_to_publish(self):
         self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "+@all")
         for kind in KINDS:
@@ -404,6 +465,13 @@ class Release(Scripted):
                 self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 0, 0))
                 self.c = watcher
                 self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
+        names = [("n%d" % i, {}) for i in range(9)]
+        self.run_all("reentrant", "acquire", names)
+        watcher, self.c = self.c, self.conn(self.r)
+        self.assertEqual(self.c.cmd("AUTH", "mute", "p"), "OK")
+        self.assertEqual(self.run_all("reentrant", "release", names), [(OK, 0, 0)] * 9)
+        self.c = watcher
+        self.assertEqual(self.c.cmd("EXISTS", *[n for n, _ in names]), 0)
 
     def test_takes_no_field_but_its_own(self):
         for kind in LIKE_RLOCK:
@@ -487,6 +555,8 @@ class Full(Scripted):
                 self.full()
                 reply = self.run_all(kind, "acquire", [("a", {}), ("held", {}), ("b", {})])
                 self.assertEqual([r[0] for r in reply], [FULL, TAKEN, FULL])
+                reply = self.run_all(kind, "acquire", [("n%d" % i, {}) for i in range(9)])
+                self.assertEqual([r[0] for r in reply], [FULL] * 9)
                 self.assertEqual(self.keys(), sorted(["held"] + [name % "held" for name in KIND[kind].beside]))
 
     def test_all_that_is_held_can_be_kept_and_freed(self):
