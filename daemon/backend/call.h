@@ -9,8 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_env.h"
 #include "daemon/backend/reply.h"
+#include "daemon/base/buf.h"
 #include "daemon/base/list.h"
 
 enum call_verb { VERB_RELEASE, VERB_CLEAR, VERB_ACQUIRE, VERB_RENEW, VERBS }; /* in the order they leave a turn */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_env.h"
 #include "daemon/backend/reply.h"
 
 #define LINK_WORDS_MAX 1024 /* in one command */

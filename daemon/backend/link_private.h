@@ -6,6 +6,7 @@
 
 #include "daemon/backend/link.h"
 #include "daemon/backend/text.h"
+#include "daemon/base/buf.h"
 #include "daemon/base/list.h"
 
 struct bufferevent;

@@ -6,6 +6,7 @@
 
 #include "daemon/backend/epoch.h"
 #include "daemon/backend/shard.h"
+#include "daemon/base/buf.h"
 
 enum { MEMBERSHIP_LINES = 17 }; /* as many as may be added */
 

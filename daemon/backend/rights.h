@@ -7,8 +7,9 @@
 #ifndef RLOCKD_BACKEND_RIGHTS_H
 #define RLOCKD_BACKEND_RIGHTS_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_env.h"
 #include "daemon/backend/link.h"
+#include "daemon/base/buf.h"
 
 /* Embedded in its owner, and outlives the owner's links. */
 struct rights {

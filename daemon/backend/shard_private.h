@@ -15,6 +15,7 @@
 #include "daemon/backend/rights.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
+#include "daemon/base/buf.h"
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 

@@ -8,7 +8,7 @@
 #ifndef RLOCKD_BACKEND_TRACK_H
 #define RLOCKD_BACKEND_TRACK_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_env.h"
 #include "daemon/backend/link.h"
 
 #define TRACK_CHANNEL "__redis__:invalidate"

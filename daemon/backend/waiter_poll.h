@@ -5,6 +5,7 @@
 #define RLOCKD_BACKEND_WAITER_POLL_H
 
 #include "daemon/backend/shard.h"
+#include "daemon/base/buf.h"
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct waiter_poller {

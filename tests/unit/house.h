@@ -26,7 +26,8 @@
 #define OPS_MAX 4096
 #endif
 
-struct backend {
+struct fake_redis {
+    struct backend head;
     struct backend_env env;
     struct core_op op[OPS_MAX]; /* slices in them are dead */
     enum core_action_type verb[OPS_MAX];
@@ -41,7 +42,116 @@ struct backend {
     int64_t release_us;         /* ... and each time it asks for a release: also while late replies are rewritten */
 };
 
-static struct backend *redis; /* the one of the running test */
+static struct fake_redis *redis; /* the one of the running test */
+
+static void
+fake_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
+{
+    (void)b;
+    ck_assert_uint_lt(redis->n, OPS_MAX);
+    if (verb == CORE_WATCH || verb == CORE_UNWATCH) {
+        return;
+    }
+    redis->op[redis->n] = *op;
+    redis->verb[redis->n++] = verb;
+    redis->acquires += verb == CORE_ACQUIRE;
+    redis->releases += verb == CORE_RELEASE;
+#ifdef RLOCKD_TEST_CLOCK
+    clock_advance_us(verb == CORE_RELEASE ? redis->release_us : 0);
+#endif
+}
+
+static bool
+fake_look(struct backend *b, uint64_t id, struct slice key)
+{
+    (void)b;
+    (void)key;
+    redis->env.seen(redis->env.ctx, id, &redis->seen);
+    return true;
+}
+
+/* Nobody else is there: what is said is heard by us alone, and we know it already. */
+static void
+fake_say(struct backend *b, struct slice what)
+{
+    (void)b;
+    (void)what;
+}
+
+/* Nor does anybody listen; that is not even said. */
+static void
+fake_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
+{
+    (void)b;
+    (void)p;
+}
+
+static void
+fake_configure(struct backend *b, int64_t grace_us)
+{
+    (void)b;
+    (void)grace_us;
+}
+
+static void
+fake_reclaimed(struct backend *b, uint64_t epoch)
+{
+    (void)b;
+    redis->reclaimed = epoch;
+}
+
+static void
+fake_leave(struct backend *b)
+{
+    (void)b;
+}
+
+static void
+fake_flush(struct backend *b)
+{
+    (void)b;
+#ifdef RLOCKD_TEST_CLOCK
+    clock_advance_us(redis->stop_us);
+#endif
+    redis->stop_us = 0;
+}
+
+static bool
+fake_idle(const struct backend *b)
+{
+    (void)b;
+    return redis->first == redis->n;
+}
+
+static void
+fake_status(const struct backend *b, struct backend_status *out)
+{
+    (void)b;
+    memset(out, 0, sizeof(*out));
+    out->up = true;
+}
+
+static void
+fake_close(struct backend *b)
+{
+    (void)b;
+    free(redis);
+    redis = NULL;
+}
+
+static const struct backend_ops fake_ops = {
+    .perform = fake_perform,
+    .look = fake_look,
+    .say = fake_say,
+    .waiter_poll = fake_waiter_poll,
+    .configure = fake_configure,
+    .reclaimed = fake_reclaimed,
+    .leave = fake_leave,
+    .flush = fake_flush,
+    .idle = fake_idle,
+    .status = fake_status,
+    .close = fake_close,
+};
 
 struct backend *
 backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
@@ -50,98 +160,10 @@ backend_open(const struct backend_conf *conf, const struct backend_env *env, cha
     (void)error;
     redis = calloc(1, sizeof(*redis));
     ck_assert_ptr_nonnull(redis);
+    redis->head.ops = &fake_ops;
     redis->env = *env;
     redis->token = 100;
-    return redis;
-}
-
-void
-backend_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
-{
-    ck_assert_uint_lt(b->n, OPS_MAX);
-    if (verb == CORE_WATCH || verb == CORE_UNWATCH) {
-        return;
-    }
-    b->op[b->n] = *op;
-    b->verb[b->n++] = verb;
-    b->acquires += verb == CORE_ACQUIRE;
-    b->releases += verb == CORE_RELEASE;
-#ifdef RLOCKD_TEST_CLOCK
-    clock_advance_us(verb == CORE_RELEASE ? b->release_us : 0);
-#endif
-}
-
-bool
-backend_look(struct backend *b, uint64_t id, struct slice key)
-{
-    (void)key;
-    b->env.seen(b->env.ctx, id, &b->seen);
-    return true;
-}
-
-/* Nobody else is there: what is said is heard by us alone, and we know it already. */
-void
-backend_say(struct backend *b, struct slice what)
-{
-    (void)b;
-    (void)what;
-}
-
-/* Nor does anybody listen; that is not even said. */
-void
-backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
-{
-    (void)b;
-    (void)p;
-}
-
-void
-backend_configure(struct backend *b, int64_t grace_us)
-{
-    (void)b;
-    (void)grace_us;
-}
-
-void
-backend_reclaimed(struct backend *b, uint64_t epoch)
-{
-    b->reclaimed = epoch;
-}
-
-void
-backend_leave(struct backend *b)
-{
-    (void)b;
-}
-
-void
-backend_flush(struct backend *b)
-{
-#ifdef RLOCKD_TEST_CLOCK
-    clock_advance_us(b->stop_us);
-#endif
-    b->stop_us = 0;
-}
-
-bool
-backend_idle(const struct backend *b)
-{
-    return b->first == b->n;
-}
-
-void
-backend_status(const struct backend *b, struct backend_status *out)
-{
-    (void)b;
-    memset(out, 0, sizeof(*out));
-    out->up = true;
-}
-
-void
-backend_close(struct backend **b)
-{
-    free(*b);
-    *b = NULL;
+    return &redis->head;
 }
 
 /* Redis answers everything it was asked: granted, renewed, freed, unless the test said otherwise. */
