@@ -2,9 +2,9 @@
  * backend.h -- Redis, as the core sees it: operations in, events out (DONE, HINT, SUBSCRIBED, PROBED and others).
  *
  * A backend is a topology (standalone; later sentinel, cluster, quorum): it finds the shard of a key and hands the verb
- * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation that
- * was taken (core_op.untaken) ends in exactly one DONE, whatever happens to the connection: OK or another plain outcome
- * if Redis answered, UNKNOWN if it may have run, DOWN if it has not and will not.
+ * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation
+ * ends in exactly one DONE, whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN
+ * if it may have run, DOWN if it has not and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H

@@ -100,9 +100,6 @@ item_new(struct freelist *s, const struct core_op *op)
 {
     struct item *it = freelist_take(s, sizeof(*it) + op->key.n);
 
-    if (it == NULL) {
-        return NULL;
-    }
     it->op = *op;
     memcpy(it + 1, op->key.p, op->key.n);
     it->op.key.p = (char *)(it + 1);

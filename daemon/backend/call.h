@@ -67,7 +67,6 @@ const char *call_other_text(enum other_script script);
 
 enum call_verb call_verb_of(enum core_action_type action);
 
-/* NULL: out of memory. */
 struct item *item_new(struct freelist *s, const struct core_op *op);
 
 /* Off its list, too. */

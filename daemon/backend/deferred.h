@@ -1,8 +1,7 @@
 /*
  * deferred.h -- operations (DOWN) and questions known at once not to run: they are answered in a later turn.
  *
- * That takes no memory, for there may be none: an item or a question lies here itself. An operation that did not even
- * become one was not taken, which the core is told at once (core_op.untaken).
+ * That takes no memory: an item or a question lies here itself.
  */
 #ifndef RLOCKD_BACKEND_DEFERRED_H
 #define RLOCKD_BACKEND_DEFERRED_H

@@ -343,10 +343,6 @@ shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type 
         return;
     }
     it = item_new(sh->env->freelist, op);
-    if (it == NULL) {
-        *op->untaken = true;
-        return;
-    }
     it->verb = call_verb_of(action);
     it->epoch = sh->membership.epoch.number;
     it->home = shard_home_of(sh, op->key);

@@ -14,7 +14,7 @@
 #include "daemon/core/kept.h"
 
 enum core_action_type {
-    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op, unless they are untaken */
+    CORE_ACQUIRE, /* operations: end in exactly one DONE with this op */
     CORE_EXTEND,
     CORE_RELEASE,
     CORE_BREAK_KEY,
@@ -59,7 +59,6 @@ struct core_op {
     uint64_t token_floor; /* every token given here so far is at most this */
     uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
     int64_t expiry_ms;      /* last stamp of this claim, 0 = none */
-    bool *untaken;      /* out: set by who has no memory to note it down; there is no DONE then. NULL: WATCH, UNWATCH */
 };
 
 struct core_waiter_poll_name {

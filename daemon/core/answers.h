@@ -32,7 +32,6 @@ enum core_answer {
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
     CORE_FORBIDDEN,   /* Redis's ACL keeps the daemon from the key */
-    CORE_NO_MEMORY,
     CORE_ANSWERS
 };
 

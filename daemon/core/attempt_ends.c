@@ -98,8 +98,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
         l->cohort_passes = 0;
-        if (queue_open(c, l)) { /* also where nobody waits here: who comes in a moment would be faster than they are */
-            l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
-        }
+        queue_open(c, l); /* also where nobody waits here: who comes in a moment would be faster than they are */
+        l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
     }
 }

@@ -28,7 +28,6 @@ lock_break(struct core *c, struct request *r)
 {
     struct lock *l = r->lock;
     struct core_action a = {.type = CORE_BREAK_KEY};
-    bool untaken = false;
 
     lock_linger_ends(c, l);
     list_push_back(&l->queue->breaks, &r->claim_node);
@@ -45,12 +44,8 @@ lock_break(struct core *c, struct request *r)
                             .value = l->value,
                             .declared = l->declared || l->held_n > 0,
                             .wakes = l->wakes,
-                            .token_floor = c->token_max,
-                            .untaken = &untaken};
+                            .token_floor = c->token_max};
     core_act(c, &a);
-    if (untaken) {
-        lock_break_done(c, l, &(struct core_done){.outcome = CORE_DOWN});
-    }
 }
 
 /*

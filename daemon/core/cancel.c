@@ -144,10 +144,6 @@ cancel_arrives(struct core *c, const struct core_request *rq)
     if (l != NULL) {
         lock_meet(c, l);
     }
-    if (answer == CORE_NO_MEMORY) {
-        request_refuse(c, rq, answer);
-        return;
-    }
     if (answer == CORE_GRANTED && l != NULL) {
         uint32_t n = count_requests(l, o);
 

@@ -43,7 +43,6 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
     bool sliced = c->conf.slice != 0, ends = cl->owner->ending && job_stands(&cl->owner->job);
 
     assert(cl->unsure.verify == 0 || cl->state == CLAIM_HELD); /* I12 */
-    assert(!(cl->op_untaken || cl->renew_untaken) || sliced); /* it was told within the step */
     if (!ends) {
         claim_check_record(c, cl); /* I13 */
     }

@@ -96,7 +96,6 @@ struct claim {
     bool op_ticket : 1;      /* asks for a place, too */
     bool op_reclaim : 1;    /* asserts anew what is held */
     bool op_owed : 1;       /* RELEASING: the release in flight is of WINDOW_RELEASE, else of WINDOW_UNLOCK */
-    bool op_untaken : 1, renew_untaken : 1; /* it has not run, for want of memory; ends as DOWN within this step */
     bool has_ticket : 1; /* kinds with places: Redis has one for us; QUEUED, TRYING, and RELEASING until it is gone */
     bool fresh : 1;         /* granted to a LOCK that said so */
     bool watchdog : 1;      /* renewed by us */

@@ -2,7 +2,7 @@
  * claim_index.c -- how claims are found: by id, by owner and lock, and by token.
  *
  * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token;
- *     by its id while it has none, so that a token never needs memory.
+ *     by its id while it has none.
  * X2  Each permit is in the share of its owner and its lock (core.shares): HELD in `held`, which is in the order of
  *     tokens, and in `ends`; else in `others`. So however many permits one owner has of a name, a LOCK or UNLOCK looks
  *     at none but those it waits for or gives back.

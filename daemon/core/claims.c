@@ -52,7 +52,7 @@ claim_alloc(struct core *c, const struct lock *l)
     size_t front = claim_front_bytes(l);
     char *p = freelist_take(&c->freelist, front + sizeof(struct claim));
 
-    return p != NULL ? (struct claim *)(void *)(p + front) : NULL;
+    return (struct claim *)(void *)(p + front);
 }
 
 static void
@@ -68,14 +68,8 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
 {
     struct claim *cl = claim_alloc(c, l);
 
-    if (cl == NULL) {
-        return NULL;
-    }
     *cl = (struct claim){.lock = l, .owner = o, .redis_owner = o->redis_owner, .state = CLAIM_IDLE, .turn_n = l->turn};
-    if (!timer_init(c, &cl->timer, TIMER_CLAIM)) {
-        claim_give(c, cl);
-        return NULL;
-    }
+    timer_init(&cl->timer, TIMER_CLAIM);
     claim_index(c, cl);
     list_init(&cl->node);
     list_init(&cl->requests);
@@ -331,7 +325,7 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_STATES:
         break;
     }
-    timer_set(c, &cl->timer, cl->op_untaken || cl->renew_untaken ? c->now_us : at_us);
+    timer_set(c, &cl->timer, at_us);
     claim_keep(c, cl); /* whatever changes in a claim ends here */
 }
 
@@ -374,7 +368,6 @@ claim_renew_over(struct core *c, struct claim *cl)
     claim_waits_not(c, cl);
     c->window[WINDOW_RENEW].n -= cl->renewal == RENEWAL_SENT;
     cl->renewal = RENEWAL_NONE;
-    cl->renew_untaken = false;
 }
 
 void

@@ -13,7 +13,7 @@
 
 /* claims.c */
 void claim_refer(struct core *c, struct claim *cl, int by); /* that is the change of claim.refs */
-struct claim *claim_new(struct core *c, struct lock *l, struct owner *o); /* NULL: no memory */
+struct claim *claim_new(struct core *c, struct lock *l, struct owner *o);
 void claim_move(struct core *c, struct claim *cl, enum claim_state to);
 void claim_arm(struct core *c, struct claim *cl);
 void claim_enqueue(struct core *c, struct claim *cl, const struct request *r);

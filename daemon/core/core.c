@@ -47,6 +47,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/deadlock.h"
@@ -83,11 +84,8 @@ slice_begin(struct core *c)
 struct core *
 core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics, struct core_sink sink)
 {
-    struct core *c = calloc(1, sizeof(*c));
+    struct core *c = mem_zalloc(sizeof(*c));
 
-    if (c == NULL) {
-        return NULL;
-    }
     c->conf = *conf;
     c->key = *key;
     c->metrics = metrics;
@@ -113,11 +111,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     search_init(&c->search);
     list_init(&c->waiter_poll.todo);
     list_init(&c->waiter_poll.seen);
-    if (!timer_init(c, &c->waiter_poll.timer, TIMER_WAITER_POLL)) {
-        heap_fini(&c->timers);
-        free(c);
-        return NULL;
-    }
+    timer_init(&c->waiter_poll.timer, TIMER_WAITER_POLL);
     return c;
 }
 

@@ -10,8 +10,7 @@
  * daemon, a virtual one in tests). Slices in events and actions are borrowed
  * for the call. Ids (sessions, claims, queues, operations) are never used twice.
  *
- * Memory: a request allocates what its whole life needs when it arrives, or is
- * answered CORE_NO_MEMORY; no later step allocates.
+ * Memory: a request allocates what its whole life needs when it arrives; no later step allocates.
  */
 
 /*
@@ -48,7 +47,7 @@ struct core_sink {
     void *ctx;
 };
 
-/* NULL when out of memory. conf is copied, metrics borrowed for the core's life. */
+/* conf is copied, metrics borrowed for the core's life. */
 struct core *core_new(const struct core_conf *conf, const struct hash_key *key, struct metrics *metrics,
                       struct core_sink sink);
 void core_free(struct core **c);
@@ -59,7 +58,7 @@ void core_configure(struct core *c, const struct core_conf *conf);
 
 /*
  * A session of this user (any number that stands for it; 0 = nobody's, not counted) begins. Returns its id, which is
- * also the first number of the owner it is; 0 = out of memory.
+ * also the first number of the owner it is; never 0.
  */
 uint64_t core_session_open(struct core *c, uint64_t user);
 

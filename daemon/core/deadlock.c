@@ -20,6 +20,8 @@
  */
 #include "daemon/core/deadlock.h"
 
+#include <assert.h>
+
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
@@ -78,7 +80,7 @@ look(struct core *c, struct request *r, uint64_t most)
     graph_begin(c, g, GRAPH_EVENT);
     g->most = steps_max(c, most);
     (void)graph_add(g, r->owner, r);
-    if (graph_grow(c, g) || g->failed) {
+    if (graph_grow(c, g)) {
         list_remove(&r->search_node);
         list_push_back(&c->search.waits, &r->search_node);
         return false;
@@ -118,9 +120,7 @@ search_begin(struct core *c, struct search *s)
 static void
 search_end(struct core *c, struct search *s)
 {
-    while (!list_empty(&s->roots)) { /* no memory: they are asked about again when they are older */
-        list_remove(s->roots.next);
-    }
+    assert(list_empty(&s->roots));
     if (c->graph[GRAPH_JOB].owners_room > RECORD_MAX) {
         graph_clear(&c->graph[GRAPH_JOB]);
     }
@@ -132,7 +132,7 @@ search_end(struct core *c, struct search *s)
 static bool
 grow(struct core *c, struct search *s, struct graph *g)
 {
-    while (!list_empty(&s->roots) && !g->failed) {
+    while (!list_empty(&s->roots)) {
         struct request *r = container_of(s->roots.next, struct request, search_node);
 
         if (g->steps >= g->most) {
@@ -234,7 +234,7 @@ work(struct core *c)
     if (s->phase == SEARCH_GROW && !grow(c, s, g)) {
         s->phase = SEARCH_VERIFY;
     }
-    if (g->failed || (s->phase == SEARCH_VERIFY && g->stuck_n == 0)) {
+    if (s->phase == SEARCH_VERIFY && g->stuck_n == 0) {
         search_end(c, s);
         return;
     }

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/lock.h"
@@ -19,49 +20,31 @@ enum { ROOM_MIN = 64 };
 
 /* ---- its arrays ---- */
 
-static bool
-grow(struct graph *g, void *array, size_t size, size_t room)
+static size_t
+more(size_t room)
 {
-    void **at = array;
-    void *p = realloc(*at, size * room);
-
-    if (p == NULL) {
-        g->failed = true;
-        return false;
-    }
-    *at = p;
-    return true;
+    return room > 0 ? 2 * room : ROOM_MIN;
 }
 
 /* Room for one more of each. */
-static bool
+static void
 reserve(struct graph *g)
 {
-    size_t room;
-
     if (g->owners_n == g->owners_room) {
-        room = g->owners_room > 0 ? 2 * g->owners_room : ROOM_MIN;
-        if (!grow(g, &g->owner, sizeof(*g->owner), room) || !grow(g, &g->freed, sizeof(*g->freed), room) ||
-            !grow(g, &g->path, sizeof(*g->path), room) || !grow(g, &g->way, sizeof(*g->way), room)) {
-            return false;
-        }
-        g->owners_room = room;
+        g->owners_room = more(g->owners_room);
+        g->owner = mem_array(g->owner, g->owners_room, sizeof(*g->owner));
+        g->freed = mem_array(g->freed, g->owners_room, sizeof(*g->freed));
+        g->path = mem_array(g->path, g->owners_room, sizeof(*g->path));
+        g->way = mem_array(g->way, g->owners_room, sizeof(*g->way));
     }
     if (g->locks_n == g->locks_room) {
-        room = g->locks_room > 0 ? 2 * g->locks_room : ROOM_MIN;
-        if (!grow(g, &g->lock, sizeof(*g->lock), room)) {
-            return false;
-        }
-        g->locks_room = room;
+        g->locks_room = more(g->locks_room);
+        g->lock = mem_array(g->lock, g->locks_room, sizeof(*g->lock));
     }
     if (g->holds_n == g->holds_room) {
-        room = g->holds_room > 0 ? 2 * g->holds_room : ROOM_MIN;
-        if (!grow(g, &g->hold, sizeof(*g->hold), room)) {
-            return false;
-        }
-        g->holds_room = room;
+        g->holds_room = more(g->holds_room);
+        g->hold = mem_array(g->hold, g->holds_room, sizeof(*g->hold));
     }
-    return true;
 }
 
 void
@@ -74,7 +57,6 @@ graph_begin(struct core *c, struct graph *g, enum graph_which which)
     g->find_at = g->verified_n = 0;
     g->stuck_n = 0;
     g->steps = g->most = 0;
-    g->failed = false;
 }
 
 void
@@ -202,9 +184,7 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     if (m->round == g->round) {
         return m->at;
     }
-    if (!reserve(g)) {
-        return GRAPH_NONE;
-    }
+    reserve(g);
     *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->owners_n++};
     v = &g->owner[m->at];
     *v = (struct graph_owner){.owner = o, .lock = GRAPH_NONE, .next = GRAPH_NONE, .hold = GRAPH_NONE, .at = GRAPH_NONE};
@@ -222,7 +202,7 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     return m->at;
 }
 
-/* One who holds the lock. False: there is no memory; or it has a permit and goes on, so the others do not matter. */
+/* One who holds the lock. False: it has a permit and goes on, so the others do not matter. */
 static bool
 add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
 {
@@ -234,9 +214,7 @@ add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
         return !g->lock[at].any;
     }
     owner = graph_add(g, cl->owner, deadlock_wait_of(cl->owner));
-    if (owner == GRAPH_NONE || !reserve(g)) {
-        return false;
-    }
+    reserve(g);
     stuck = g->owner[owner].stuck;
     if (!stuck && g->lock[at].any) {
         return false;
@@ -323,7 +301,7 @@ expand(struct core *c, struct graph *g)
 bool
 graph_grow(struct core *c, struct graph *g)
 {
-    while (!g->failed && (g->freed_n > 0 || g->expanded_n < g->locks_n)) {
+    while (g->freed_n > 0 || g->expanded_n < g->locks_n) {
         if (g->steps >= g->most || !settle(g) || (g->expanded_n < g->locks_n && !expand(c, g))) {
             return true;
         }

@@ -84,7 +84,6 @@ struct graph {
     size_t freed_n, path_n;
     size_t find_at, verified_n;
     uint64_t steps, most;      /* records looked at since graph_begin(); and how many may be for now */
-    bool failed;               /* no memory */
 };
 
 void graph_begin(struct core *c, struct graph *g, enum graph_which which); /* an empty one */
@@ -92,12 +91,11 @@ void graph_clear(struct graph *g);                                         /* gi
 void graph_owner_freed(struct core *c, const struct owner *o);
 void graph_queue_freed(struct core *c, const struct queue *q);
 
-/* The owner, and what it waits for by that request (NULL: for nothing). GRAPH_NONE: no memory. */
+/* The owner, and what it waits for by that request (NULL: for nothing). */
 uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait);
 
 /*
- * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete, or there
- * is no memory.
+ * Adds whoever is led to, and finds who is stuck, until the steps run out: then true. False: it is complete.
  */
 bool graph_grow(struct core *c, struct graph *g);
 

@@ -323,9 +323,10 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
     bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
-    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r) || !queue_open(c, l)) {
+    if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
         return false;
     }
+    queue_open(c, l);
     c->metrics->lingers++;
     given_back(c, cl, r);
     cl->news_lost = true; /* that Redis is told later is no news */

@@ -138,16 +138,11 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
             return CORE_KEY_IN_USE;
         }
         l = lock_new(c, rq->name, number, &rq->spec);
-        if (l == NULL) {
-            return CORE_NO_MEMORY;
-        }
         lock_wake(c, l); /* freed at the end of the step if nothing comes of it */
     } else if (!any_kind && l->kind != rq->spec.kind && !keeps_former_kind(l, rq)) {
         return CORE_WRONG_KIND;
     }
-    if (!queue_open(c, l)) {
-        return CORE_NO_MEMORY;
-    }
+    queue_open(c, l);
     if (!any_kind && l->kind == rq->spec.kind) { /* what rules say of another kind is not for this one */
         take_rules(l, &rq->spec);
     }

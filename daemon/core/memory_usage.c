@@ -27,11 +27,11 @@ map_share(const struct map *m)
     return m->room * sizeof(struct map_node *) / m->count;
 }
 
-/* Of one record with a timer. */
+/* Of one record with a timer that is set. */
 static size_t
 timer_share(const struct core *c)
 {
-    return c->timers.room * sizeof(struct heap_slot) / c->timers_n;
+    return c->timers.count > 0 ? c->timers.room * sizeof(struct heap_slot) / c->timers.count : 0;
 }
 
 static size_t

@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
@@ -27,7 +28,7 @@
 #include "daemon/core/requests.h"
 #include "daemon/core/state.h"
 
-/* With room for the names; NULL: no memory. */
+/* With room for the names. */
 static struct multilock *
 multilock_new(const struct core_event *ev)
 {
@@ -39,10 +40,7 @@ multilock_new(const struct core_event *ev)
     for (size_t i = 0; i < ev->many.n; i++) {
         bytes += ev->many.request[i].name.n;
     }
-    b = calloc(1, sizeof(*b) + bytes);
-    if (b == NULL) {
-        return NULL;
-    }
+    b = mem_zalloc(sizeof(*b) + bytes);
     b->verb = ev->type;
     b->session = ev->many.request[0].session;
     b->id = ev->many.request[0].id;
@@ -269,9 +267,7 @@ multilock_arrive(struct core *c, const struct core_event *ev)
         return;
     }
     b = multilock_new(ev);
-    if (b == NULL) {
-        request_refuse(c, &ev->many.request[0], CORE_NO_MEMORY);
-    } else if (ev->type == CORE_MLOCK) {
+    if (ev->type == CORE_MLOCK) {
         mlock_arrives(c, p, ev, b);
     } else {
         held_arrive(c, p, ev, b);

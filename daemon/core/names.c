@@ -112,7 +112,7 @@ lock_give(struct core *c, struct lock *l)
     freelist_give(&c->freelist, (char *)l - front, front + lock_bytes(l->name_n + (l->has_key ? l->key_n : 0)));
 }
 
-/* Zeroed, with its name and its key; NULL: no memory. */
+/* Zeroed, with its name and its key. */
 static struct lock *
 lock_alloc(struct core *c, struct slice name, struct slice key)
 {
@@ -121,9 +121,6 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     char *block = freelist_take_zeroed(&c->freelist, front + lock_bytes(name.n + (has_key ? key.n : 0)));
     struct lock *l;
 
-    if (block == NULL) {
-        return NULL;
-    }
     l = (struct lock *)(void *)(block + front);
     l->name_n = (uint32_t)name.n;
     l->key_n = (uint32_t)key.n;
@@ -159,9 +156,6 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
 {
     struct lock *l = lock_alloc(c, name, spec->key);
 
-    if (l == NULL) {
-        return NULL;
-    }
     l->kind = spec->kind;
     l->rule_kind = spec->rule_kind;
     l->value = spec->value;

@@ -43,7 +43,7 @@ wants_ticket(const struct core *c, const struct claim *cl)
 
 /* What every operation of a claim says; `op` is its serial. */
 static struct core_op
-op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
+op_of(const struct core *c, const struct claim *cl, uint64_t op)
 {
     const struct lock *l = cl->lock;
 
@@ -58,8 +58,7 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op, bool *untaken)
                             .declared = l->declared,
                             .wakes = l->wakes,
                             .token_floor = c->token_max,
-                            .expiry_ms = cl->expiry_ms,
-                            .untaken = untaken};
+                            .expiry_ms = cl->expiry_ms};
 }
 
 /* Tokens for hand-overs, where there may be some; of permits behind the one with which all will be here. */
@@ -79,7 +78,7 @@ static void
 send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, const struct request *r)
 {
     struct core_action a; /* of its union there is what the type says */
-    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_RELEASING, untaken = false;
+    bool everything = cl->op_verb == CORE_RELEASE && cl->state == CLAIM_RELEASING;
 
     assert(r == NULL || cl->requests.next == &r->claim_node);
     cl->op = ++c->serial;
@@ -87,7 +86,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     cl->unsure.broken = false;
     cl->retry_us = 0;
     a.type = cl->op_verb;
-    a.op = op_of(c, cl, cl->op, &untaken);
+    a.op = op_of(c, cl, cl->op);
     a.op.holds = holds;
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
@@ -108,7 +107,6 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op.ticket = cl->op_ticket = cl->op_verb == CORE_ACQUIRE && wants_ticket(c, cl);
     claim_keep(c, cl); /* before it can leave */
     core_act(c, &a);
-    cl->op_untaken = untaken;
     claim_arm(c, cl);
 }
 
@@ -148,7 +146,6 @@ void
 claim_renew(struct core *c, struct claim *cl)
 {
     struct core_action a = {.type = CORE_EXTEND};
-    bool untaken = false;
 
     assert(cl->renewal != RENEWAL_SENT);
     claim_waits_not(c, cl);
@@ -156,13 +153,12 @@ claim_renew(struct core *c, struct claim *cl)
     c->window[WINDOW_RENEW].n++;
     cl->renew_op = ++c->serial;
     cl->unsure.verify &= ~(unsigned)VERIFY_AGAIN;
-    a.op = op_of(c, cl, cl->renew_op, &untaken);
+    a.op = op_of(c, cl, cl->renew_op);
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.ticket;
     a.op.lease_us = cl->renew_lease_us = a.op.ticket ? cl->ticket_life_us : claim_left_us(c, cl);
     core_act(c, &a);
-    cl->renew_untaken = untaken;
 }
 
 void

@@ -39,7 +39,7 @@ may_wait(const struct request *r)
 static bool
 is_sent(const struct request *r)
 {
-    return r->claim->op != 0 && !r->claim->op_untaken && claim_op_request(r->claim) == r;
+    return r->claim->op != 0 && claim_op_request(r->claim) == r;
 }
 
 /* What does not change while `before` runs. */

@@ -4,7 +4,6 @@
 #include "daemon/core/owners.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
@@ -29,10 +28,7 @@ owner_new(struct core *c, uint64_t id)
 {
     struct owner *o = freelist_take_zeroed(&c->freelist, sizeof(*o));
 
-    if (o == NULL || !timer_init(c, &o->timer, TIMER_OWNER)) {
-        freelist_give(&c->freelist, o, sizeof(*o));
-        return NULL;
-    }
+    timer_init(&o->timer, TIMER_OWNER);
     o->id = o->redis_owner = id;
     list_init(&o->fifo);
     list_init(&o->claims);
@@ -127,7 +123,7 @@ pair_of(const struct core *c, const struct core_session *p, const struct owner *
 }
 
 /* Found by the pair: a session may use very many owners, and an owner be used by very many sessions. */
-static bool
+static void
 session_owner_add(struct core *c, struct core_session *p, struct owner *o)
 {
     uint64_t pair = pair_of(c, p, o);
@@ -137,13 +133,10 @@ session_owner_add(struct core *c, struct core_session *p, struct owner *o)
     for (; n != NULL; n = map_next(n)) {
         ln = container_of(n, struct session_owner, by_pair);
         if (ln->session == p && ln->owner == o) {
-            return true;
+            return;
         }
     }
     ln = freelist_take(&c->freelist, sizeof(*ln));
-    if (ln == NULL) {
-        return false;
-    }
     map_add(&c->session_owners, &ln->by_pair, pair);
     ln->session = p;
     ln->owner = o;
@@ -151,7 +144,6 @@ session_owner_add(struct core *c, struct core_session *p, struct owner *o)
     list_push_back(&o->session_owners, &ln->owner_node);
     timer_set(c, &o->timer, CORE_FOREVER);
     owner_forget(c, o);
-    return true;
 }
 
 struct owner *
@@ -174,22 +166,12 @@ owner_named(struct core *c, struct slice name)
 {
     struct owner *o = owner_new(c, ++c->serial);
 
-    if (o == NULL) {
-        return NULL;
-    }
     o->name = freelist_take(&c->freelist, name.n);
-    if (o->name == NULL) {
-        goto fail;
-    }
     memcpy(o->name, name.p, name.n);
     o->name_n = name.n;
     map_add(&c->owners, &o->by_name, hash_bytes(&c->key, name.p, name.n));
     owner_wake(c, o); /* freed at the end of the step if nothing comes of it */
     return o;
-
-fail:
-    owner_free(c, o);
-    return NULL;
 }
 
 /*
@@ -212,9 +194,7 @@ owner_get(struct core *c, struct core_session *p, struct slice name, bool create
     if (o == NULL) {
         o = owner_named(c, name);
     }
-    if (o == NULL || !session_owner_add(c, p, o)) {
-        return CORE_NO_MEMORY;
-    }
+    session_owner_add(c, p, o);
     o->session = p->id;
     user_own(o, p->user);
     *out = o;
@@ -243,9 +223,7 @@ owner_restore(struct core *c, struct slice name)
         return o != NULL ? o : owner_named(c, name);
     }
     o = owner_new(c, ++c->serial);
-    if (o != NULL) {
-        o->ending = true;
-        owner_wake(c, o);
-    }
+    o->ending = true;
+    owner_wake(c, o);
     return o;
 }

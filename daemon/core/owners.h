@@ -20,12 +20,12 @@ struct request;
 struct core_session *core_session_find(const struct core *c, uint64_t id);
 enum core_answer owner_get(struct core *c, struct core_session *p, struct slice name, bool create, struct owner **out);
 void owner_used(struct core *c, const struct core_request *rq); /* by its session */
-struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended. NULL: no memory */
+struct owner *owner_restore(struct core *c, struct slice name); /* n == 0: one that has ended */
 /* counts that of the lock, and what it asks for */
 void owner_grace(struct owner *o, const struct lock *l, int64_t asked_us);
 struct owner *owner_find(const struct core *c, struct slice name); /* NULL: there is no such named owner */
 void owner_left(struct core *c, struct owner *o, int64_t until_us); /* no session uses it: it ends then */
-struct owner *owner_new(struct core *c, uint64_t id); /* NULL: no memory */
+struct owner *owner_new(struct core *c, uint64_t id);
 void owner_free(struct core *c, struct owner *o);
 void session_owner_free(struct core *c, struct session_owner *ln); /* the last one of an owner begins its grace */
 
@@ -34,7 +34,7 @@ struct request *order_next(const struct core *c, const struct owner *o); /* that
 void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 
 /* users.c */
-bool user_enter(struct core *c, struct core_session *p, uint64_t key); /* false: no memory */
+void user_enter(struct core *c, struct core_session *p, uint64_t key);
 void user_leave(struct core *c, struct core_session *p);
 void user_own(struct owner *o, struct user *u);                /* nobody's owner counts for u, from now on */
 void user_disown(struct core *c, struct owner *o);

@@ -34,31 +34,21 @@ queue_init(struct queue *q)
 }
 
 /* Somebody comes who may have to wait, or Redis is to be asked whether somebody waits elsewhere. */
-bool
+void
 queue_open(struct core *c, struct lock *l)
 {
     struct queue *q;
 
     if (lock_has_queue(l)) {
-        return true;
+        return;
     }
     q = freelist_take(&c->freelist, sizeof(*q));
-    if (q == NULL) {
-        return false;
-    }
     queue_init(q);
-    if (!timer_init(c, &q->timer, TIMER_QUEUE)) {
-        goto fail;
-    }
+    timer_init(&q->timer, TIMER_QUEUE);
     map_add(&c->queues, &q->by_id, ++c->serial);
     q->lock = l;
     l->queue = q;
     lock_wake(c, l); /* closed at the end of the step if nothing comes of it */
-    return true;
-
-fail:
-    freelist_give(&c->freelist, q, sizeof(*q));
-    return false;
 }
 
 void

@@ -13,7 +13,7 @@ struct lock;
 /* queues.c */
 struct queue *queue_find(const struct core *c, uint64_t id);
 void queue_init(struct queue *q);
-bool queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written; false: no memory */
+void queue_open(struct core *c, struct lock *l); /* so that lock.queue may be written */
 void queue_close(struct core *c, struct lock *l); /* harmless if it has none */
 
 /* attempt_ends.c */

@@ -1,11 +1,9 @@
 /*
  * requests.c -- LOCK, UNLOCK, RENEW and BREAK: how they arrive and run; their end is request_ends.c's.
  *
- * A request brings what its whole life needs when it arrives: its own record,
- * the owner, the lock and the claim. From then on nothing can fail for want of
- * memory. It runs when its owner's order lets it (order.c); only a repeated LOCK
- * ... ONCE (it joins the one that waits) and what proves itself by a TOKEN
- * (it acts for the holder) run at once.
+ * A request brings what its whole life needs when it arrives: its own record, the owner, the lock and the claim. A
+ * request runs when its owner's order lets it (order.c); only a repeated LOCK ... ONCE (it joins the one that waits)
+ * and what proves itself by a TOKEN (it acts for the holder) run at once.
  */
 #include "daemon/core/requests.h"
 
@@ -37,9 +35,6 @@ request_new(struct core *c, struct core_session *p, const struct core_request *r
 {
     struct request *r = freelist_take(&c->freelist, sizeof(*r));
 
-    if (r == NULL) {
-        return NULL;
-    }
     *r = (struct request){
         .id = rq->id,
         .verb = verb,
@@ -54,10 +49,7 @@ request_new(struct core *c, struct core_session *p, const struct core_request *r
         .arrived_us = c->now_us,
         .due_us = after_us(c->now_us, rq->wait_us),
     };
-    if (!timer_init(c, &r->timer, TIMER_REQUEST)) {
-        freelist_give(&c->freelist, r, sizeof(*r));
-        return NULL;
-    }
+    timer_init(&r->timer, TIMER_REQUEST);
     list_init(&r->fifo_node);
     list_init(&r->claim_node);
     list_init(&r->timing_out_node);
@@ -165,11 +157,7 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
         return answer;
     }
     cl = cl != NULL ? cl : claim_new(c, l, o);
-    r = cl != NULL ? request_new(c, p, rq, CORE_LOCK) : NULL;
-    if (r == NULL) {
-        lock_wake(c, l); /* the claim may be a new one, for nobody */
-        return CORE_NO_MEMORY;
-    }
+    r = request_new(c, p, rq, CORE_LOCK);
     owner_grace(o, l, rq->owner_grace_us);
     r->waits = true;
     l->queue->waiting_n++;
@@ -238,9 +226,6 @@ request_held(struct core *c, struct core_session *p, const struct core_request *
         return answer;
     }
     *out = request_new(c, p, rq, verb);
-    if (*out == NULL) {
-        return CORE_NO_MEMORY;
-    }
     request_bind(c, *out, cl);
     return CORE_GRANTED;
 }
@@ -258,19 +243,15 @@ holder_arrives(struct core *c, struct core_session *p, const struct core_request
     }
 }
 
-bool
+void
 request_give_back(struct core *c, struct claim *cl, bool shared)
 {
     const struct core_request rq = {.shared = shared, .token = cl->token};
     struct request *r = request_new(c, NULL, &rq, CORE_UNLOCK);
 
-    if (r == NULL) {
-        return false;
-    }
     r->silent = r->others = true;
     request_bind(c, r, cl);
     request_begin(c, r, false);
-    return true;
 }
 
 static void
@@ -278,15 +259,13 @@ break_arrives(struct core *c, struct core_session *p, const struct core_request 
 {
     struct lock *l;
     enum core_answer answer = lock_get(c, rq, true, &l);
-    struct request *r = NULL;
+    struct request *r;
 
-    if (answer == CORE_GRANTED) {
-        r = request_new(c, p, rq, CORE_BREAK);
-    }
-    if (r == NULL) {
-        request_refuse(c, rq, answer == CORE_GRANTED ? CORE_NO_MEMORY : answer);
+    if (answer != CORE_GRANTED) {
+        request_refuse(c, rq, answer);
         return;
     }
+    r = request_new(c, p, rq, CORE_BREAK);
     r->lock = l;
     r->started = true;
     lock_break(c, r);

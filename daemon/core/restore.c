@@ -55,7 +55,7 @@ is_expected(const struct core_record *k)
     return k->owner.n > 0 && p->named && (held || waits_on(k) || p->state == CORE_RECORD_LOST || p->lost);
 }
 
-/* The record of its name. NULL: no memory, or it is there as something else. */
+/* The record of its name. NULL: it is there as something else. */
 static struct lock *
 lock_of(struct core *c, const struct core_record *k)
 {
@@ -88,16 +88,12 @@ claim_of(struct core *c, const struct core_record *k)
     uint64_t serial = c->serial;
     struct claim *cl;
 
-    if (o == NULL || l == NULL) {
+    if (l == NULL) {
         return NULL;
     }
     c->serial = p->claim - 1; /* its own id once more */
     cl = claim_new(c, l, o);
     c->serial = serial;
-    if (cl == NULL) {
-        lock_wake(c, l);
-        return NULL;
-    }
     cl->redis_owner = p->number;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;

@@ -10,7 +10,7 @@
  *     and was met.
  * O2  A review counts the lock's turn on, and a claim is of that turn when it was reviewed; new ones are. lock.why says
  *     what for, until all claims are of the last turn: a round that begins anew takes over the reasons.
- * O3  Of a lock there is one round of each sort. Without memory for one it is done at once: then its record is on the
+ * O3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
  *     stack, is in core.rounds until lock_round() returns, and is no job.
  */
 #include "daemon/core/rounds.h"

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
@@ -26,26 +27,15 @@
 uint64_t
 core_session_open(struct core *c, uint64_t user)
 {
-    struct core_session *p = calloc(1, sizeof(*p));
+    struct core_session *p = mem_zalloc(sizeof(*p));
 
-    if (p == NULL) {
-        return 0;
-    }
     p->id = ++c->serial;
     list_init(&p->requests);
     list_init(&p->session_owners);
     job_init(&p->job, JOB_SESSION);
     p->owner = owner_new(c, p->id);
-    if (p->owner == NULL) {
-        free(p);
-        return 0;
-    }
     p->owner->session = p->id;
-    if (!user_enter(c, p, user)) {
-        owner_free(c, p->owner);
-        free(p);
-        return 0;
-    }
+    user_enter(c, p, user);
     map_add(&c->sessions, &p->by_id, p->id);
     c->sessions_n++;
     return p->id;

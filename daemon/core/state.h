@@ -43,7 +43,6 @@ struct core {
     struct window window[WINDOWS];
     uint64_t turns_n;     /* claims that wait in them for their turn */
     struct heap timers;
-    size_t timers_n;      /* records that own a timer: the heap has room for each */
     struct map sessions; /* by id */
     struct map users;    /* by key */
     struct map owners;   /* by a keyed hash of the name */

@@ -36,21 +36,17 @@ backoff_us(unsigned failed_n)
     return failed_n < BACKOFF_TIMES ? BACKOFF_MIN_US << (failed_n - 1) : BACKOFF_MAX_US;
 }
 
-bool
-timer_init(struct core *c, struct timer *t, enum timer_kind kind)
+void
+timer_init(struct timer *t, enum timer_kind kind)
 {
     t->node.what = kind;
     t->node.pos = 0;
-    c->timers_n++;
-    return true;
 }
 
 void
 timer_fini(struct core *c, struct timer *t)
 {
     heap_remove(&c->timers, &t->node);
-    assert(c->timers_n > 0);
-    c->timers_n--;
 }
 
 void

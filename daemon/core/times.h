@@ -18,7 +18,7 @@ struct timer {
     struct heap_node node; /* core.timers; node.what: timer_kind */
 };
 
-bool timer_init(struct core *c, struct timer *t, enum timer_kind kind); /* false: no memory */
+void timer_init(struct timer *t, enum timer_kind kind);
 void timer_fini(struct core *c, struct timer *t);
 void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
 int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */

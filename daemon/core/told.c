@@ -39,8 +39,9 @@ claim_untold(struct core *c, const struct core_grant *g, bool told)
     if (told) {
         claim_told_over(c, cl);
     } else if (g->counted && cl->state == CLAIM_HELD && !cl->owner->ending) {
-        /* Of several holds its owner was told of the others; without memory it loses them, too, and hears of that. */
-        if (claim_holds(cl) == 1 || !request_give_back(c, cl, g->shared)) {
+        if (claim_holds(cl) > 1) { /* its owner was told of the others */
+            request_give_back(c, cl, g->shared);
+        } else {
             claim_lose(c, cl, "granted too late to be told", false);
         }
     }

@@ -55,22 +55,6 @@ held_timer(struct core *c, struct claim *cl)
     claim_arm(c, cl);
 }
 
-/* What there was no memory for has not run; if it was overtaken since, that is no news any more. */
-static void
-tell_untaken(struct core *c, struct claim *cl)
-{
-    struct core_done d = {.claim = claim_id(cl), .outcome = CORE_DOWN, .sent_us = c->now_us, .pttl_us = -1};
-
-    d.op = cl->op_untaken ? cl->op : cl->renew_op;
-    if (cl->op_untaken) {
-        cl->op_untaken = false;
-    } else {
-        cl->renew_untaken = false;
-    }
-    claim_done(c, cl, &d);
-    claim_arm(c, cl);
-}
-
 /* Each way through it ends in claim_arm(): its timer is not due any more; but for the review, which is but once. */
 void
 claim_timer(struct core *c, struct claim *cl)
@@ -79,10 +63,6 @@ claim_timer(struct core *c, struct claim *cl)
     if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) {
         lock_meet(c, cl->lock);
         claim_review(c, cl);
-        return;
-    }
-    if (cl->op_untaken || cl->renew_untaken) {
-        tell_untaken(c, cl);
         return;
     }
     switch (cl->state) {

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/core/core.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/state.h"
@@ -21,11 +22,8 @@ user_find(const struct core *c, uint64_t key)
 static struct user *
 user_new(struct core *c, uint64_t key)
 {
-    struct user *u = calloc(1, sizeof(*u));
+    struct user *u = mem_zalloc(sizeof(*u));
 
-    if (u == NULL) {
-        return NULL;
-    }
     map_add(&c->users, &u->by_key, key);
     return u;
 }
@@ -39,23 +37,19 @@ user_drop(struct core *c, struct user *u)
     }
 }
 
-bool
+void
 user_enter(struct core *c, struct core_session *p, uint64_t key)
 {
     struct user *u = user_find(c, key);
 
     if (key == 0) {
-        return true;
+        return;
     }
     u = u != NULL ? u : user_new(c, key);
-    if (u == NULL) {
-        return false;
-    }
     u->refs++;
     u->sessions_n++;
     p->user = u;
     user_own(p->owner, u);
-    return true;
 }
 
 void

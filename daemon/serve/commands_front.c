@@ -63,9 +63,8 @@ run_call(struct cmd *c, const struct front_call *fc)
         many[i].lease_us = fc->lease_us;
         many[i].fresh = fc->event == CORE_LOCK;
     }
-    if (fc->event == CORE_LOCK && !engine_specs(c->session->engine, many, fc->names)) {
-        writer_error(c->out, ERR_LIMIT, "the daemon is out of memory");
-        return CMD_DONE;
+    if (fc->event == CORE_LOCK) {
+        engine_specs(c->session->engine, many, fc->names);
     }
     for (i = 0; i < fc->names && fc->event == CORE_LOCK; i++) {
         if (!command_check_key(c, &many[i])) {

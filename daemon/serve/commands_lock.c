@@ -154,10 +154,7 @@ read_locks(struct cmd *c, struct lock_options *o, struct core_request *rq)
     for (i = 0; i < o->names; i++) {
         rq[i] = command_request(c, o->name[i]);
     }
-    if (!engine_specs(c->session->engine, rq, o->names)) {
-        command_write_error(c->out, CORE_NO_MEMORY);
-        return false;
-    }
+    engine_specs(c->session->engine, rq, o->names);
     for (i = 0; i < o->names; i++) {
         if (!command_check_key(c, &rq[i]) || !apply_options(c, o, &rq[i])) {
             return false;
@@ -274,10 +271,7 @@ cmd_break(struct cmd *c)
     if (!command_check_name(c)) {
         return CMD_DONE;
     }
-    if (!engine_specs(e, &ev.request, 1)) { /* half of a key could be somebody's */
-        command_write_error(c->out, CORE_NO_MEMORY);
-        return CMD_DONE;
-    }
+    engine_specs(e, &ev.request, 1);
     if (!command_check_key(c, &ev.request)) {
         return CMD_DONE;
     }

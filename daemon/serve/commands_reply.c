@@ -33,7 +33,6 @@ static const struct {
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
     [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
     [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
-    [CORE_NO_MEMORY] = {true, ERR_LIMIT, "the daemon is out of memory"},
 };
 
 bool

@@ -115,13 +115,12 @@ void engine_free(struct engine **e);
 void engine_step(struct engine *e, const struct core_event *ev);
 
 /*
- * Fills the spec of a name from the rules; its key is in engine.key until the next of these calls. Memory that runs out
- * leaves key.failed.
+ * Fills the spec of a name from the rules; its key is in engine.key until the next of these calls.
  */
 void engine_spec(struct engine *e, struct slice name, struct core_spec *spec);
 
-/* The same for the names of all these requests at once. False: out of memory. */
-bool engine_specs(struct engine *e, struct core_request *rq, size_t n);
+/* The same for the names of all these requests at once. */
+void engine_specs(struct engine *e, struct core_request *rq, size_t n);
 
 /* Frees the sessions that have ended. */
 void engine_reap(struct engine *e);

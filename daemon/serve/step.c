@@ -54,7 +54,7 @@ engine_spec(struct engine *e, struct slice name, struct core_spec *spec)
     add_spec(e, name, spec, &e->key);
 }
 
-bool
+void
 engine_specs(struct engine *e, struct core_request *rq, size_t n)
 {
     const char *key;
@@ -64,9 +64,8 @@ engine_specs(struct engine *e, struct core_request *rq, size_t n)
     for (i = 0; i < n; i++) {
         add_spec(e, rq[i].name, &rq[i].spec, &e->key);
     }
-    for (i = 0, key = e->key.p; i < n && !e->key.failed; i++) {
+    for (i = 0, key = e->key.p; i < n; i++) {
         rq[i].spec.key.p = key; /* where it is now that all are there */
         key += rq[i].spec.key.n;
     }
-    return !e->key.failed;
 }

@@ -98,7 +98,6 @@ struct world {
     size_t sessions_n;
     bool one_turn;  /* all that happens is before core_sent(); else each happening is a turn of its own */
     bool unchecked; /* for large worlds: core_check() only at the end */
-    bool no_memory; /* of Redis's side: operations are not taken */
 };
 
 static inline void *
@@ -276,10 +275,6 @@ world_sink(void *ctx, const struct core_action *a)
         world_forget_owner(w, a->forget);
         break;
     default:
-        if (w->no_memory && a->op.untaken != NULL) {
-            *a->op.untaken = true;
-            break;
-        }
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
         f = &w->flights[w->flights_n];
         *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n++, .at_us = w->now_us};

@@ -67,7 +67,6 @@ START_TEST(every_core_answer_has_its_bytes)
         {CORE_UNAVAILABLE, "-UNAVAILABLE Redis cannot answer\r\n"},
         {CORE_REDIS_FULL, "-UNAVAILABLE Redis is out of memory\r\n"},
         {CORE_FORBIDDEN, "-NOPERM Redis's ACL keeps rlockd from the key of this name: \"a\\x0d\\x0a\"\r\n"},
-        {CORE_NO_MEMORY, "-LIMIT the daemon is out of memory\r\n"},
     };
     struct core_reply r = {.answer = rows[_i].answer, .session = 7, .owner = 7, .token = 1187, .left = 2};
 

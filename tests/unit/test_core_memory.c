@@ -118,36 +118,6 @@ START_TEST(later_steps)
 }
 END_TEST
 
-/* What the backend has no memory to note down has not run: it is asked for again as if Redis had been down. */
-START_TEST(not_taken)
-{
-    struct world w;
-    uint64_t s, id;
-
-    world_open(&w);
-    s = session(&w);
-    w.no_memory = true;
-    id = lock(&w, s, "a");
-    w.no_memory = false;
-    pass(&w, MS(20));
-    redis_grants(&w, "a", id);
-    w.no_memory = true;
-    pass(&w, SEC(10));
-    ck_assert_uint_eq(w.metrics.renewals_failed, 1);
-    w.no_memory = false;
-    pass(&w, SEC(1));
-    redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
-    w.no_memory = true;
-    expect_reply(&w, break_name(&w, s, "a"), CORE_UNAVAILABLE);
-    id = unlock(&w, s, "a");
-    w.no_memory = false;
-    pass(&w, MS(20));
-    redis_frees(&w, "a", id);
-    world_close(&w);
-    ck_assert_int_eq(alive, 0);
-}
-END_TEST
-
 /* Own names, and one that is waited for and handed over, again and again: nothing is allocated for that. */
 static void
 goes_round(struct world *w, uint64_t s, uint64_t t)
@@ -226,7 +196,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {adoption_of_many, later_steps, not_taken, requests_go_round, the_end};
+    const TTest *tests[] = {adoption_of_many, later_steps, requests_go_round, the_end};
 
     return suite_main("core, memory", tests, sizeof(tests) / sizeof(tests[0]));
 }
