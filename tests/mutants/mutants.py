@@ -1258,6 +1258,15 @@ MUTANTS = [
            "    answer = owner_get(c, p, rq->owner, may, &o);\n",
            "    answer = !may ? CORE_TOO_MANY_WAITERS : owner_get(c, p, rq->owner, may, &o);\n",
            ["unit:test_core_owner_grace"]),
+    # By sim alone: what its checker once took for given back.
+    Mutant("R660", "an UNLOCK takes what another owner has", CORE + "requests.c",
+           "        cl = l != NULL ? claim_find(c, l, o) : NULL;\n",
+           "        cl = l == NULL ? NULL : claim_find(c, l, o);\n"
+           "        if (cl == NULL && l != NULL && verb == CORE_UNLOCK && !list_empty(&l->holders)) {\n"
+           "            cl = container_of(l->holders.next, struct claim, node);\n        }\n",
+           ["sim:--seed 1 --seeds 2"]),
+    Mutant("R661", "a named owner's locks go with its last session", CORE + "owners.c",
+           "after_us(c->now_us, o->grace_us)", "c->now_us", ["sim:--seed 20 --seeds 1"]),
     Mutant("R614", "a drain does not say what Redis is still to free", "daemon/serve/drain.c",
            "    if ((v->token == 0 && !freeing) ||", "    if (v->token == 0 || freeing ||",
            ["redis:test_daemon.py Signals"]),

@@ -28,13 +28,14 @@
  * promise lasts; where nobody comes meanwhile, the next renewal finds it gone, which is L3.
  *
  * What is not asserted, and why:
- *   S1, S2 after Redis's clock has jumped ahead, or has evicted a key (excused_us, counted): nothing tells before the
- *      next renewal, which is why neither is promised (S2: seed 17650).
+ *   S1, S2 after Redis's clock has jumped ahead, or, of one name, has evicted its key (excused_us, counted): nothing
+ *      tells before the next renewal, which is why neither is promised (S2: seed 17650).
  *   S1 of counters for a lease after the former master has come back (failback_us): they are known by their expiry
  *      alone, and one that is asserted anew may end in the same 2 ms as what was granted since with another lease (see
  *      scripts/counter.lua; seed 9617 of other dice). It goes for any loss of data; only this one has brought it about.
- *   S1 of what an owner with a name has given back over one session, in part or whole, while the answer that granted it
- *      was on its way to another one (rw, seeds 20182 and 21861).
+ *   S1 of what an owner with a name has given back over one session while the answer that granted it was on its way to
+ *      another one. Where that was a part of it, the rest goes on, of a read-write lock at least as a reader's (seeds
+ *      20182 and 21861); where it was a RENEW, the lease is the one that was told before.
  *   S1 for a lease after the former master has come back, where one holds it in a later epoch than the other one was
  *      granted it in: until somebody is stranded there (presence.lua) nothing says that data was lost (seed 21149;
  *      10381, where the first one's process had died).
@@ -45,7 +46,9 @@
  *   G1 after Redis's clock was set back (late_guards_us): a guard is by that clock. G2 where it was set back when the
  *      guard was over already: nothing that Redis says then speaks of later.
  *
- * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST.
+ * A promise is what a client was told: until then it is yours. It ends when the client gives it up, or hears LOST; from
+ * an UNLOCK or a RENEW to its answer there is none. What a daemon does unasked ends none: that it has released a lock
+ * is no excuse for who has it next.
  */
 #include <string.h>
 
@@ -80,14 +83,20 @@ epoch_of(const struct daemon *d)
     return st.epoch;
 }
 
+static bool
+is_excused(const struct world *w, const struct name *n)
+{
+    return w->now_us < w->excused_us || w->now_us < n->excused_us;
+}
+
 /* Daemon a has, or had told, it in that epoch; b has it, too. */
 static void
-double_grant(struct world *w, const char *how, const struct name *n, int a, uint64_t epoch, int b)
+double_grant(struct world *w, const char *how, struct name *n, int a, uint64_t epoch, int b)
 {
     if (w->now_us < w->failback_us && epoch != epoch_of(&w->daemon[b])) {
-        w->excused_us = w->excused_us > w->failback_us ? w->excused_us : w->failback_us; /* also when they have met */
+        n->excused_us = n->excused_us > w->failback_us ? n->excused_us : w->failback_us; /* also when they have met */
     }
-    if (w->now_us < w->excused_us || (n->kind == KIND_COUNTER && w->now_us < w->failback_us)) {
+    if (is_excused(w, n) || (n->kind == KIND_COUNTER && w->now_us < w->failback_us)) {
         w->totals->excused++;
         return;
     }
@@ -140,7 +149,7 @@ promised_in(const struct world *w, const struct promise *p)
 
 /* S1, as the clients see it. */
 static void
-check_promises(struct daemon *d, const struct name *n, const struct promise *mine)
+check_promises(struct daemon *d, struct name *n, const struct promise *mine)
 {
     struct world *w = d->world;
 
@@ -274,13 +283,21 @@ given_up(const struct daemon *d, const struct session *s, const struct asked *a,
             bool locks = b->type == CORE_LOCK || b->type == CORE_MLOCK || b->type == CORE_BREAK;
 
             for (size_t j = 0; j < (b->n > 0 ? b->n : 1) && b->id != 0 && !locks; j++) {
-                if (b->name[j] == name && ((other == s && b->id > a->id) || (a->owner.n > 0 && b->owner.n > 0))) {
+                if (b->name[j] == name && slice_eq(a->owner, b->owner) &&
+                    ((other == s && b->id > a->id) || (other != s && a->owner.n > 0))) {
                     return true;
                 }
             }
         }
     }
     return false;
+}
+
+/* Its owner has given back a hold of this name behind this grant: what is left may be a reader's. */
+static bool
+was_given_back(const struct asked *a, const struct name *n, int name)
+{
+    return name_has(n, KIND_F_SHARED) && (a->given_back & (1u << name)) != 0;
 }
 
 /* Its owner has a name, and has given all of it back over another session before this answer was heard. */
@@ -300,15 +317,16 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     int name = name_find(w, r->name);
     struct name *n = &w->name[name];
     struct promise *p = promise_find(n, d, r->owner);
-    bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r) || (a->given_back & (1u << name)) != 0;
-    bool shared = a->shared && (p == NULL || p->shared);
+    bool gives_up = given_up(d, s, a, name) || ended_elsewhere(d, a, r), had = p != NULL && p->until_us != 0;
+    bool shared = (a->shared && (!had || p->shared)) || was_given_back(a, n, name);
+    int64_t until_us = (a->renewed & (1u << name)) == 0 ? told_until(d, r->lease_us) : had ? p->until_us : 0;
 
     sight(w, SIGHT_GRANTED);
     if (r->lease_us < 0 || r->token == 0) {
         violated(w, "S6", "%s granted for %lld us, token %llu", n->text, (long long)r->lease_us,
                  (unsigned long long)r->token);
     }
-    if (p == NULL) {
+    if (!had) {
         check_turn(d, s, a, name, r);
     }
     if (n->promises_n > 0 && n->promise[n->promises_n - 1].daemon != d->index) {
@@ -329,7 +347,7 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     *p = (struct promise){.daemon = d->index, .self = d->state.self, .life = d->life, .epoch = epoch_of(d),
                           .owner = r->owner, .token = r->token, .session = s->id, .owner_name = a->owner,
                           .holds = a->sole ? r->holds : 0, .shared = shared};
-    p->until_us = told_until(d, r->lease_us);
+    p->until_us = until_us;
     n->granted = true;
     if (gives_up) {
         forget(n, (int)(p - n->promise));
@@ -338,77 +356,95 @@ check_granted(struct daemon *d, struct session *s, const struct asked *a, const 
     }
 }
 
+/* A promise goes on behind a RENEW, for as long as that says, and behind an UNLOCK that leaves holds. */
 void
 check_left(struct daemon *d, struct session *s, const struct asked *a, const struct core_reply *r)
 {
     struct world *w = d->world;
-    struct name *n = &w->name[name_find(w, r->name)];
+    int name = name_find(w, r->name);
+    struct name *n = &w->name[name];
+    struct promise *p = promise_find(n, d, r->owner);
+    bool renews = a->type == CORE_RENEW || a->type == CORE_MRENEW;
+    bool unlocks = a->type == CORE_UNLOCK || a->type == CORE_MUNLOCK;
 
-    if (a->type == CORE_RENEW || a->type == CORE_MRENEW) {
-        struct promise *p = promise_find(n, d, r->owner);
-
-        sight(w, SIGHT_RENEWED);
-        if (r->left < 0) {
-            violated(w, "S6", "%s renewed for %lld ms", n->text, (long long)r->left);
-        }
-        if (p != NULL && !given_up(d, s, a, (int)(n - w->name))) {
-            p->until_us = daemon_true(d, daemon_clock(d, w->now_us) + r->left * US_PER_MS);
-        }
-    } else if (a->type == CORE_UNLOCK || a->type == CORE_MUNLOCK) {
-        struct promise *p = promise_find(n, d, r->owner);
-
-        sight(w, SIGHT_RELEASED);
-        if (p != NULL) { /* what is left of it, and of which sort, the next answer says */
-            forget(n, (int)(p - n->promise));
-        }
+    if (renews && r->left < 0) {
+        violated(w, "S6", "%s renewed for %lld ms", n->text, (long long)r->left);
+    }
+    if (renews || unlocks) {
+        sight(w, renews ? SIGHT_RENEWED : SIGHT_RELEASED);
+    }
+    if (p == NULL || !(renews || unlocks)) {
+        return;
+    }
+    if (unlocks && r->left == 0) {
+        forget(n, (int)(p - n->promise));
+    } else if (!given_up(d, s, a, name) && !ended_elsewhere(d, a, r) && (a->renewed & (1u << name)) == 0) {
+        p->until_us = renews ? told_until(d, r->left * US_PER_MS) : p->was_us;
+        p->epoch = epoch_of(d);
+        p->session = s->id;
+        check_promises(d, n, p);
     }
 }
 
-/* A grant that is answered and that its client has not heard: what this owner gives up meanwhile is no promise then. */
+/* Answers that their clients have not heard: what their owner gives up meanwhile is no promise of theirs. */
 static void
-note_given_back(struct daemon *d, struct slice owner, int name)
+note_given_back(struct daemon *d, struct slice owner, int name, bool renews)
 {
     for (int i = 0; i < SESSIONS * ASKED && owner.n > 0; i++) {
         struct asked *a = &d->session[i / ASKED].asked[i % ASKED];
 
         if (a->id != 0 && a->answered && slice_eq(a->owner, owner)) {
-            a->given_back |= 1u << name;
+            *(renews ? &a->renewed : &a->given_back) |= 1u << name;
         }
     }
 }
 
 /*
- * Who gives a lock up, or another lease to it, relies on it no more; who asks with a name may be any of its sessions.
+ * Who gives a hold up, or another lease to it, relies on nothing before that is answered; who asks with a name may be
+ * any of its sessions. What is left of a read-write lock may be that of a reader.
  */
 void
 check_asks(struct daemon *d, struct session *s, const struct core_request *r, enum core_event_type type)
 {
     struct name *n = &d->world->name[name_find(d->world, r->name)];
+    bool renews = type == CORE_RENEW || type == CORE_MRENEW;
 
     if (type == CORE_LOCK || type == CORE_MLOCK || type == CORE_BREAK) {
         return;
     }
-    note_given_back(d, r->owner, (int)(n - d->world->name));
-    for (int i = n->promises_n; i-- > 0;) {
-        const struct promise *p = &n->promise[i];
+    note_given_back(d, r->owner, (int)(n - d->world->name), renews);
+    for (int i = 0; i < n->promises_n; i++) {
+        struct promise *p = &n->promise[i];
+        bool same = r->owner.n > 0 ? slice_eq(p->owner_name, r->owner) : p->owner_name.n == 0 && p->session == s->id;
 
-        if (p->daemon == d->index && p->self == d->state.self && (p->session == s->id || r->owner.n > 0)) {
-            forget(n, i);
+        if (same && p->daemon == d->index && p->self == d->state.self) {
+            p->was_us = p->until_us != 0 ? p->until_us : p->was_us;
+            p->until_us = 0;
+            p->holds = 0;
+            p->shared = p->shared || (!renews && name_has(n, KIND_F_SHARED));
         }
     }
 }
 
+/* A named owner keeps what it has for its grace, at the least. */
 void
 check_session_ends(struct daemon *d, struct session *s)
 {
+    int64_t grace_us = daemon_true(d, daemon_clock(d, d->world->now_us) + d->world->habit.owner_grace_us);
+
     for (int k = 0; k < NAMES; k++) {
         struct name *n = &d->world->name[k];
 
         for (int i = n->promises_n; i-- > 0;) {
-            const struct promise *p = &n->promise[i];
+            struct promise *p = &n->promise[i];
 
-            if (p->daemon == d->index && p->self == d->state.self && p->session == s->id) {
+            if (p->daemon != d->index || p->self != d->state.self || p->session != s->id) {
+                continue;
+            } else if (p->owner_name.n == 0) {
                 forget(n, i);
+            } else {
+                p->until_us = p->until_us < grace_us ? p->until_us : grace_us;
+                p->was_us = p->was_us < grace_us ? p->was_us : grace_us;
             }
         }
     }
@@ -456,7 +492,7 @@ check_token(struct daemon *d, struct name *n, uint64_t token, bool handed)
     if (name_has(n, KIND_F_SHARED)) {
         alone = core_lock_info(d->core, daemon_clock(d, w->now_us), slice_of(n->text), &v) && !v.shared;
     }
-    if (token <= (alone ? n->last_token : n->last_exclusive) && w->now_us < w->excused_us) {
+    if (token <= (alone ? n->last_token : n->last_exclusive) && is_excused(w, n)) {
         w->totals->excused++; /* who had it before may hand it over until he hears of it */
     } else if (token <= (alone ? n->last_token : n->last_exclusive) && !n->broken) {
         violated(w, "S2", "%s: token %llu after %llu", n->text, (unsigned long long)token,
@@ -501,7 +537,7 @@ check_news(struct daemon *d, const struct core_publish *p)
         if (stranger_has(w, n)) {
             violated(w, "S1", "%s was granted, and a stranger has it", n->text);
         }
-    } else if (p->news == CORE_NEWS_LOST || p->news == CORE_NEWS_RELEASED) {
+    } else if (p->news == CORE_NEWS_LOST) {
         const struct promise *pr = promise_find(n, d, p->owner);
 
         if (pr != NULL) {
@@ -515,7 +551,7 @@ check_news(struct daemon *d, const struct core_publish *p)
         return;
     }
     sight(w, SIGHT_LOST);
-    if (strcmp(p->reason, "gone in Redis") == 0) {
+    if (strcmp(p->reason, "gone in Redis") == 0 && n->row.daemon == d) {
         turns_taken(n); /* others may have had it since; and whose attempt is the first behind that is chance */
     }
     if (!n->broken && w->now_us > w->trouble_us + lost_after_us(d, p->reason) &&

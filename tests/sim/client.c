@@ -413,7 +413,8 @@ named_ones_return(struct daemon *d)
             const struct promise *p = &n->promise[i];
             struct session *s = &d->session[below(w, w->habit.sessions)];
 
-            if (p->daemon != d->index || p->self != d->state.self || p->life == d->life || p->owner_name.n == 0) {
+            if (p->daemon != d->index || p->self != d->state.self || p->life == d->life || p->until_us == 0 ||
+                p->owner_name.n == 0) {
                 continue;
             }
             daemon_begins(d);

@@ -21,14 +21,14 @@ longest_lease_us(const struct world *w)
 }
 
 /*
- * What is assumed of clocks, or of a Redis that keeps what it has, does not hold: Redis gives away what somebody was
- * told that it is his, and nothing tells before the next renewal, or the deadline if there is none. Until then S1 is
- * counted and not failed.
+ * What is assumed of clocks (until_us of the world), or of a Redis that keeps what it has (of the name), does not hold:
+ * Redis gives away what somebody was told that it is his, and nothing tells before the next renewal, or the deadline if
+ * there is none. Until then S1 is counted and not failed.
  */
 static void
-excuse(struct world *w)
+excuse(struct world *w, int64_t *until_us)
 {
-    w->excused_us = w->now_us + longest_lease_us(w);
+    *until_us = w->now_us + longest_lease_us(w);
     last_failure(w, 0);
 }
 
@@ -196,12 +196,12 @@ nature_loses(struct world *w)
 static void
 evict(struct world *w)
 {
-    const struct name *n = &w->name[below(w, w->habit.names)];
+    struct name *n = &w->name[below(w, w->habit.names)];
     struct slice word[2] = {SLICE_LIT("DEL"), slice_of(n->text)};
 
     (void)sim_redis_command(w->server.redis, server_clock(w), 2, word);
     strangers_lost(w, false);
-    excuse(w);
+    excuse(w, &n->excused_us);
 }
 
 /* No trouble of its own: the others are there, and renewals go by them. */
@@ -229,7 +229,7 @@ jump(struct world *w, int64_t sign, int64_t us)
     strangers_lost(w, false); /* what was over stays over */
     w->server.wall_us += sign * us;
     if (sign > 0) { /* keys expire before their time; back, they only live longer */
-        excuse(w);
+        excuse(w, &w->excused_us);
     } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
         w->late_guards_us = w->now_us + us + GUARDED_US;
         w->set_back_us = w->now_us;

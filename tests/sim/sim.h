@@ -176,7 +176,7 @@ struct asked {
     bool first; /* nothing else of this session was under way when it was asked */
     bool sole;  /* and nothing since */
     bool answered, written; /* by the core; to its session's output */
-    uint32_t given_back;    /* names that its owner has given up over another session since; a bit each */
+    uint32_t given_back, renewed; /* names that its owner has since UNLOCKed, and RENEWed; a bit each */
     struct core_reply reply, part[MANY]; /* answered */
     struct outbox box;      /* answered, and not written yet */
     bool queued; /* it had a place as soon as it was asked; none has who waits for what of his own is given back */
@@ -254,7 +254,8 @@ struct promise {
     int daemon;
     uint64_t self, life, owner, token, session; /* life: of the process that said so ... */
     uint64_t epoch;   /* ... in that epoch of Redis */
-    int64_t until_us; /* true time */
+    int64_t until_us; /* true time; 0 = an UNLOCK or a RENEW of it is not answered, and ... */
+    int64_t was_us;   /* ... it was so before */
     uint32_t holds;   /* 0 = not known any more */
     bool shared;
     struct slice owner_name; /* n == 0: of the session's own */
@@ -302,6 +303,7 @@ struct name {
     struct promise promise[PROMISES];
     int promises_n;
     bool granted;            /* in this step */
+    int64_t excused_us;      /* as that of the world, of this name alone */
     int64_t free_since_us;   /* somebody waits, and nobody has it; 0 = no */
     struct stranger stranger;
     struct odd odd[DAEMONS];
