@@ -320,6 +320,8 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     list_init(&e->ready);
     list_init(&e->rest);
     list_init(&e->writing);
+    list_init(&e->owing);
+    list_init(&e->telling);
     list_init(&e->dying);
     list_init(&e->monitors);
     list_init(&e->listings);

@@ -53,7 +53,7 @@ struct session {
     struct map_node by_id;     /* engine.by_id */
     struct list node;          /* engine.sessions or engine.dying */
     struct list ready_node;    /* engine.ready, engine.rest */
-    struct list write_node;    /* engine.writing */
+    struct list write_node;    /* engine.writing, engine.owing, engine.telling */
     struct list recheck_node;   /* engine.unseen */
     struct list monitor_node;  /* engine.monitors */
     struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
@@ -79,6 +79,8 @@ struct session {
     bool quit;                 /* close when the output is out */
     bool closed;               /* on engine.dying */
     bool heard;                /* it had its turn to hand something in, and not yet its turn to write */
+    bool passed;               /* it was passed over since, for it had not written: it stays on engine.ready */
+    bool only_told;            /* it is on engine.telling */
     bool cut_short;            /* it has handed in its share of this turn, and may have more */
     bool unsent;               /* the socket may take more of its output: no edge tells of it */
     bool readable;             /* the socket may have more for us */
@@ -123,6 +125,9 @@ uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = n
 
 /* It has its turns soon: to hand something in, and to write. */
 void session_wake(struct session *s);
+
+/* It has a turn to write soon, behind those who have an answer. */
+void session_wake_told(struct session *s);
 
 /* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
 void session_orphan(struct session *s);

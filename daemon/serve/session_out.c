@@ -103,5 +103,5 @@ session_push(struct session *s, struct slice bytes, const struct core_grant *g, 
             outbox_end(out, claim, OUTBOX_DROP, FORM_NATIVE, s->proto);
         }
     }
-    session_wake(s);
+    session_wake_told(s);
 }

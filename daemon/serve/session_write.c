@@ -22,7 +22,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    session_wake(arg);
+    session_wake_told(arg);
 }
 
 /* Waits for the socket to become writable, or stops waiting. False when out of memory. */

@@ -50,6 +50,19 @@ session_wake(struct session *s)
     }
     if (!list_linked(&s->write_node)) {
         list_push_back(&s->engine->writing, &s->write_node);
+    } else if (s->only_told) {
+        s->only_told = false;
+        list_remove(&s->write_node);
+        list_push_back(&s->engine->writing, &s->write_node);
+    }
+}
+
+void
+session_wake_told(struct session *s)
+{
+    if (!s->closed && !list_linked(&s->write_node)) {
+        list_push_back(&s->engine->telling, &s->write_node);
+        s->only_told = true;
     }
 }
 

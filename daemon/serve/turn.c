@@ -1,8 +1,9 @@
 /*
  * turn.c -- a turn of the loop: what is due, whose input is taken, whose output is written, and in which order.
  *
- * Owns engine.ready and engine.rest, and what the timer is set to: libevent's runs on a coarser clock than ours, and
- * only wakes us.
+ * Owns the lists of who is to be heard and who has something to write, and what the timer is set to: libevent's runs
+ * on a coarser clock than ours, and only wakes us. Input and output have a bounded time each. Answers leave before
+ * events: how many have asked in a turn is bounded by the time of its input, how many are told something is not.
  *
  * I1  What is due happens before any input of the same turn is looked at.
  * I2  A closed session is freed at the end of the turn, never inside it.
@@ -25,6 +26,9 @@
 #define SHARE_MIN 16
 #define SHARE_MAX 256
 #define REST_US (1 * US_PER_MS) /* the input of those whom a former turn has cut short may take this much longer */
+#define WRITE_US (4 * US_PER_MS) /* the output of a turn may take so long ... */
+#define TELL_US (1 * US_PER_MS)  /* ... and that of those who are only told something so much longer */
+#define WRITE_LOOK 8             /* sessions: so many write before the clock is looked at, and between two looks */
 
 /* ---- what is due ---- */
 
@@ -137,14 +141,15 @@ deal(struct engine *e)
 static bool
 has_more(const struct engine *e)
 {
-    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) || !list_empty(&e->listings) ||
-           pubsub_lags(e->pubsub);
+    return !list_empty(&e->ready) || !list_empty(&e->rest) || !list_empty(&e->writing) || !list_empty(&e->owing) ||
+           !list_empty(&e->telling) || !list_empty(&e->listings) || pubsub_lags(e->pubsub);
 }
 
 /*
  * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
  * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who
- * is woken joins at its end, and has its turn, too. All of them write in this turn.
+ * is woken joins at its end, and has its turn, too. Who was heard in a former turn and has not written since is passed
+ * over, for its output would grow: it stays on engine.ready, and is heard when it has written.
  */
 static void
 listen_to(struct engine *e, struct list *from)
@@ -160,6 +165,10 @@ listen_to(struct engine *e, struct list *from)
             struct session *s = ready_session(node->next);
 
             node = node->next;
+            if (s->heard) {
+                s->passed = true;
+                continue;
+            }
             s->heard = true;
             session_wake(s);
             if (session_input(s)) {
@@ -172,51 +181,96 @@ listen_to(struct engine *e, struct list *from)
     }
 }
 
-/* Its turn to write; on a list of its own meanwhile, so that what it wakes itself for is done in this turn. */
+/* Its turn to write; on its list meanwhile, so that what it wakes itself for is done in this turn. */
 static bool
 write_one(struct session *s)
 {
-    struct list alone;
     bool more;
 
-    list_init(&alone);
-    list_remove(&s->write_node);
-    list_push_back(&alone, &s->write_node);
-    s->unsent = false;
+    s->unsent = s->only_told = false;
     more = session_turn(s);
     list_remove(&s->write_node);
     return more;
 }
 
+/* The output of one turn. */
+struct output {
+    struct list again;  /* ready_node: they have written, and have more to hand in */
+    struct list unsent; /* write_node: a socket that takes it all gets more in the next turn */
+    unsigned n;         /* sessions that have written */
+    int64_t began_us, spent_us;
+    int64_t tell_us;    /* spent_us at which no more events leave; 0: none has left yet */
+};
+
 /*
- * To all who have something to write, also those whose input is put off: to who was woken last first, for a grant that
- * another's UNLOCK brought is waited for more than the answer to that UNLOCK. Each sends once: who has more for a
- * socket that takes it all goes on in the next turn.
+ * First who has an answer: those whom the last turn has not reached, in their order; then who was woken last first, for
+ * a grant that another's UNLOCK brought is waited for more than the answer to that UNLOCK. Behind them those who have
+ * only events, who could not write before for their socket was full, or who have more of a long answer. NULL: nobody,
+ * or the turn has no time for them.
+ */
+static struct session *
+next_to_write(struct engine *e, struct output *o)
+{
+    struct list *node = NULL;
+
+    if (o->spent_us <= WRITE_US) {
+        node = !list_empty(&e->owing) ? e->owing.next : !list_empty(&e->writing) ? e->writing.prev : NULL;
+    }
+    if (node == NULL && !list_empty(&e->telling)) {
+        if (o->tell_us == 0) {
+            o->tell_us = o->spent_us + TELL_US > WRITE_US ? o->spent_us + TELL_US : WRITE_US;
+        }
+        node = o->spent_us <= o->tell_us ? e->telling.next : NULL;
+    }
+    return node != NULL ? container_of(node, struct session, write_node) : NULL;
+}
+
+/* It has written, and is heard again where it has more to hand in, or was passed over meanwhile. */
+static void
+wrote(struct output *o, struct session *s, bool more)
+{
+    if (s->heard && !s->passed) {
+        list_remove(&s->ready_node);
+    }
+    s->heard = s->passed = false;
+    if (more && !list_linked(&s->ready_node)) {
+        list_push_front(&o->again, &s->ready_node);
+    }
+    if (s->unsent && !s->closed) {
+        list_push_back(&o->unsent, &s->write_node);
+        s->only_told = true;
+    }
+    if (++o->n % WRITE_LOOK == 0) {
+        int64_t now_us = clock_now_us();
+
+        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* few write in an ordinary turn: nobody asks when */
+        o->spent_us = now_us - o->began_us;
+    }
+}
+
+/*
+ * To those who have something to write, also those whose input is put off, for so long as a turn has for it. Each
+ * sends once.
  */
 static void
 write_all(struct engine *e)
 {
-    struct list again, unsent;
+    struct output o = {.n = 0};
+    struct session *s;
 
-    list_init(&again);
-    list_init(&unsent);
-    while (!list_empty(&e->writing)) {
-        struct session *s = container_of(e->writing.prev, struct session, write_node);
-        bool more = write_one(s);
-
-        if (s->heard) {
-            s->heard = false;
-            list_remove(&s->ready_node);
-            if (more) {
-                list_push_front(&again, &s->ready_node);
-            }
-        }
-        if (s->unsent && !s->closed) {
-            list_push_front(&unsent, &s->write_node);
-        }
+    list_init(&o.again);
+    list_init(&o.unsent);
+    while ((s = next_to_write(e, &o)) != NULL) {
+        wrote(&o, s, write_one(s));
     }
-    list_move_all(&e->rest, &again);
-    list_move_all(&e->writing, &unsent);
+    while (!list_empty(&e->writing)) {
+        struct list *last = e->writing.prev;
+
+        list_remove(last);
+        list_push_back(&e->owing, last);
+    }
+    list_move_all(&e->rest, &o.again);
+    list_move_all(&e->telling, &o.unsent);
 }
 
 void
