@@ -60,20 +60,31 @@ can_run_beside(const struct core *c, const struct request *before, const struct 
     }
 }
 
+/* NULL: all have begun, or as many as may run side by side. */
+static struct request *
+first_to_begin(const struct owner *o)
+{
+    struct list *pos = o->fifo.next;
+
+    if (list_empty(&o->fifo) || container_of(o->fifo.prev, struct request, fifo_node)->started) {
+        return NULL;
+    }
+    for (int n = 0; n < SIDE_BY_SIDE; n++, pos = pos->next) {
+        struct request *r = container_of(pos, struct request, fifo_node);
+
+        if (!r->started) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
 struct request *
 order_next(const struct core *c, const struct owner *o)
 {
-    struct list *pos = o->fifo.next;
-    struct request *r = NULL;
+    struct request *r = first_to_begin(o);
 
-    for (int n = 0; n < SIDE_BY_SIDE && pos != &o->fifo; n++, pos = pos->next) {
-        r = container_of(pos, struct request, fifo_node);
-        if (!r->started) {
-            break;
-        }
-        r = NULL;
-    }
-    for (pos = o->fifo.next; r != NULL && pos != &r->fifo_node; pos = pos->next) {
+    for (struct list *pos = o->fifo.next; r != NULL && pos != &r->fifo_node; pos = pos->next) {
         const struct request *before = container_of(pos, struct request, fifo_node);
 
         if (!can_run_beside(c, before, r) || (before->verb == CORE_UNLOCK && !is_sent(before))) {

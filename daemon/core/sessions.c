@@ -87,14 +87,13 @@ owner_advance(struct core *c, struct owner *o)
 {
     list_remove(&o->work);
     if (!list_empty(&o->fifo)) {
-        struct request *first = container_of(o->fifo.next, struct request, fifo_node);
-        struct request *r = first->started ? order_next(c, o) : first;
+        struct request *r = order_next(c, o);
 
         if (r != NULL) {
             claim_meet(c, r->claim);
             requests_freed(c);
             request_run(c, r); /* when it finishes at once, the owner is woken again */
-            if (o->fifo.next != o->fifo.prev && order_next(c, o) != NULL) { /* else it is this one, or who ends wakes */
+            if (order_next(c, o) != NULL) { /* else who ends wakes */
                 owner_wake(c, o);
             }
         }
