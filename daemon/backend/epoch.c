@@ -157,7 +157,12 @@ epoch_answer(struct epoch *e, const struct reply *r)
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        /* only the Redis of that epoch knows for which daemons its grace period was */
+        /*
+         * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is
+         * no exception. Another one may have registered, and locked, when this one stood still or was cut off before
+         * the first loss, and have reclaimed its locks behind the answer that listed nobody. Where Redis has restarted
+         * again, all links are new, nobody listens, and who comes first would end the grace period alone.
+         */
         e->members_unknown = e->members_unknown || grace;
         news = EPOCH_NEW;
     } else if (grace && r->item[3]->n == 0) {

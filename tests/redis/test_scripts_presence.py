@@ -299,6 +299,22 @@ class Epochs(Presence):
             self.say(B, known=1, met=[A])
             self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
 
+    def test_lost_again_before_it_was_heard_who_had_come(self):
+        """B registers while A stands still, so A knows of nobody; and has reclaimed its locks when all is lost again. A
+        must not end that grace alone, though it has met nobody in either epoch and never said that it had reclaimed."""
+        first = self.say(A)
+        self.say(B)
+        self.c.cmd("FLUSHALL")
+        a = self.say(A, known=first.epoch)
+        self.assertEqual((a.until > 0, a.others), (True, []))
+        self.say(B, known=first.epoch, met=[A])
+        self.assertGreater(self.say(B, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.c.cmd("FLUSHALL")
+        lasts = ["!%d" % (a.until - a.epoch // 1000)]
+        again = self.say(A, known=a.epoch, met=lasts)
+        self.assertEqual(again.others, [])
+        self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch, met=["?"] + lasts).until, 0)
+
     def test_for_nobody_knows_whom_and_then_a_failover(self):
         """The data has that it is unknown. Who was in it knows no better, and must not lift it."""
         a = self.say(A, strict=1)

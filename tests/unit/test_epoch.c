@@ -243,6 +243,25 @@ START_TEST(members_unknown)
 }
 END_TEST
 
+/* Nobody else is known, and nothing was reported as reclaimed: others may have come back unheard all the same. */
+START_TEST(alone_and_cut_off)
+{
+    struct epoch e = ours();
+    const char *const words[] = {KEYS_WORDS, NONCES, "7", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
+                                 "!900", NULL};
+    const char *const before[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "!900",
+                                  NULL};
+
+    ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW);
+    ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
+    ck_assert(!e.members_unknown);
+    expect_words(&e, 0, before);
+    ck_assert_int_eq(answers(&e, 1, 7, 900, NULL), EPOCH_NEW);
+    ck_assert(e.members_unknown);
+    expect_words(&e, 0, words);
+}
+END_TEST
+
 /* What Redis says of another daemon's grace is said back as it was last. */
 START_TEST(how_long_a_grace_others_need)
 {
@@ -334,6 +353,7 @@ main(void)
                             too_far,
                             others_are_kept_in_a_grace,
                             members_unknown,
+                            alone_and_cut_off,
                             how_long_a_grace_others_need,
                             refused,
                             malformed};
