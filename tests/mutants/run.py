@@ -27,6 +27,7 @@ sys.path.insert(0, HERE)
 from mutants import MUTANTS, PROOFS  # noqa: E402
 
 BUILD = "build/test"
+ALONE = os.path.join(HERE, "alone.py")
 PLACE = os.path.join(TOP, "build", "mutants")
 SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
            "tests/wire")
@@ -151,16 +152,28 @@ def words_of(catcher):
 
 
 def run(where, words):
-    """(status, what it said); what runs too long has noticed, too: it hangs."""
+    """(status, what it said); what runs too long has noticed, too: it hangs. Nothing that it started is left."""
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
-    p = subprocess.Popen(words, cwd=where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         start_new_session=True, env=env)
-    try:
-        out = p.communicate(timeout=TIME_MAX)[0].decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        return 124, p.communicate()[0].decode(errors="replace")[-400:]
-    return p.returncode, out
+    p = subprocess.run([sys.executable, ALONE, str(TIME_MAX), *words], cwd=where, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=env)
+    out = p.stdout.decode(errors="replace")
+    if p.returncode == 124:
+        return 124, out[-400:]
+    return 128 - p.returncode if p.returncode > 128 else p.returncode, out
+
+
+def proves():
+    """A process that has left its parent, its session and its signals is ended with the test."""
+    status, out = run(TOP, [sys.executable, "-c", """
+import subprocess
+words = ["sh", "-c", "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"]
+p = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+print(int(p.stdout.readline()), flush=True)
+raise SystemExit(3)
+"""])
+    assert status == 3, out
+    assert not os.path.exists("/proc/%d" % int(out)), "what a test left goes on"
+    assert run(TOP, ["sh", "-c", "kill -9 $$"])[0] == -signal.SIGKILL, "blind to a test that a signal ended"
 
 
 def evidence(out, status):
@@ -190,6 +203,7 @@ def main():
     parser.add_argument("only", nargs="*")
     args = parser.parse_args()
     began = time.monotonic()
+    proves()
     chosen = [m for m in MUTANTS if not args.only or m.id in args.only]
     unknown = set(args.only) - {m.id for m in MUTANTS}
     if unknown:
