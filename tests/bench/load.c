@@ -187,7 +187,7 @@ carry_out(struct run *run)
     start_workers(run);
     while (run->board->ready < run->workers) {
         reap(run, false);
-        nanosleep(&pause, NULL); /* they count themselves in shared memory: that wakes nobody */
+        nanosleep(&pause, NULL); /* between two looks: `ready` counts in shared memory, which wakes nobody */
     }
     if (run->redis >= 0) {
         redis_counts(run->redis, &run->before);

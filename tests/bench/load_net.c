@@ -108,7 +108,7 @@ net_connect(const char *where)
         if (errno != EAGAIN || now_ns() > until) {
             die("%s: %s", where, strerror(errno));
         }
-        nanosleep(&pause, NULL); /* a Unix socket's backlog is full */
+        nanosleep(&pause, NULL); /* between two attempts: no event says that a Unix socket's backlog has room again */
     }
 }
 

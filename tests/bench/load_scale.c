@@ -336,7 +336,11 @@ killed_main(const struct scale *s)
     snprintf(line, sizeof(line), "LOCK %s\r\n", name);
     for (i = 0; i < s->rounds; i++) {
         pid_t pid = holder(s, name);
-        /* By then the waiter is queued, and heard where it comes by another daemon. Never in step with a timer. */
+        /*
+         * The pause is the workload: the holder lives for so long while the waiter waits. No event says that the
+         * holder's daemon has heard of a waiter at another one; and the random part keeps the KILL out of step with the
+         * timers of both.
+         */
         long us = (long)s->settle_ms * 1000 + random() % 3000;
         struct timespec settle = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
         int64_t began;

@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 import subprocess
-import time
 
-from servers import Skip, harness
+from servers import Skip, cpu, harness
 
 SECONDS = 30.0  # of the load, which is ended before
 TOP = 14  # symbols
 LINE = re.compile(r"^\s*([0-9.]+)%\s+(\S+)\s+\[(.)\] (.*?)[\s-]*$")
+
+
+WARM_S = 0.1  # of work, then a load has begun: a process that hardly works is watched after 10 s all the same
 
 
 def symbols(text):
@@ -27,7 +29,8 @@ def perf(pid, directory, running):
     if not shutil.which("perf"):
         raise Skip("no perf on this machine (Debian: linux-perf)")
     data = os.path.join(directory, "perf.%d" % pid)
-    time.sleep(0.3)  # until the load is at its speed
+    began = cpu(pid)
+    harness.within(lambda: cpu(pid) - began >= WARM_S or running.poll() is not None, 10)
     p = subprocess.run(["perf", "record", "-q", "-N", "-e", "cpu-clock", "-F", "997", "-p", str(pid), "-o", data, "--",
                         "sleep", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        preexec_fn=harness.die_with_us, timeout=60)

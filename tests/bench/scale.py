@@ -5,7 +5,6 @@ locks and over sessions) becomes tables and a plot besides.
 """
 import collections
 import json
-import os
 import resource
 import subprocess
 import time
@@ -13,7 +12,7 @@ import time
 import profile
 import servers
 from figures import Figure
-from servers import LOAD, Skip, harness
+from servers import LOAD, Skip, cpu, harness
 
 # A line of the report: its id, what it says, the unit, the goal.
 Line = collections.namedtuple("Line", "id title unit goal", defaults=(None,))
@@ -73,15 +72,6 @@ def rss(pid):
     return 0
 
 
-def cpu(pid):
-    """Seconds on a processor."""
-    total = 0
-    for task in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/schedstat" % (pid, task)) as f:
-            total += int(f.read().split()[0])
-    return total / 1e9
-
-
 def run_load(*words):
     """load, to its end: what it prints."""
     p = subprocess.run([LOAD, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -123,7 +113,7 @@ def settle(place, seconds=0.5):
     def calm():
         """the daemon is calm"""
         before = cpu(place.daemon.pid)
-        time.sleep(seconds)  # a sample of that length
+        time.sleep(seconds)  # the pause is what is measured: how much the daemon works in it
         return cpu(place.daemon.pid) - before < 0.6 * seconds
     harness.until(calm, 60)
 
@@ -157,7 +147,7 @@ def locks(stage, sizes, out):
     out["grow-locks"] = [table[-1]["pairs_per_s"] / table[0]["pairs_per_s"]]
     settle(place)
     before = cpu(place.daemon.pid), cpu(place.redis.pid), time.monotonic(), place.stat("renewals")
-    time.sleep(sizes.watch_s)  # what is measured is this time
+    time.sleep(sizes.watch_s)  # the pause is what is measured: the renewals in it
     took = time.monotonic() - before[2]
     out["renew-rlockd"] = [(cpu(place.daemon.pid) - before[0]) / took]
     out["renew-redis"] = [(cpu(place.redis.pid) - before[1]) / took]

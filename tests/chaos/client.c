@@ -195,7 +195,7 @@ pause_self(struct client *c)
     if (child == 0) {
         struct timespec t = {.tv_sec = c->o.pause / 1000, .tv_nsec = c->o.pause % 1000 * 1000000};
 
-        (void)nanosleep(&t, NULL); /* how long it is stopped: Jepsen's pause */
+        (void)nanosleep(&t, NULL); /* the pause is the workload: how long the client is stopped, as by Jepsen */
         kill(self, SIGCONT);
         _exit(0);
     }

@@ -21,7 +21,7 @@ def main():
     try:
         for i in range(12):
             w.client("AB"[i % 2], "mode=etcd", "lease=2000", "pause=5000", "wait=4000", "names=" + NAMES)
-        time.sleep(seconds)  # the workload: so long they lock, are stopped, and write
+        time.sleep(seconds)  # the pause is the workload: the clients lock, are stopped, and write in it
         w.leaks()
         lost, writes, refused = w.numbers(NAMES)
         verdict = w.verdict()

@@ -107,7 +107,7 @@ class Plain:
                     return
             except (OSError, Closed):
                 c = self.connected()
-            time.sleep(0.02)  # the client's own pause between two attempts
+            time.sleep(0.02)  # the pause is the workload: a client's own, between two attempts
         self.say("ret %d INFO why=error" % self.asked)
 
     def connected(self):
@@ -115,7 +115,7 @@ class Plain:
             try:
                 return Conn(self.path)
             except (OSError, Closed):
-                time.sleep(0.02)  # nobody is there: its pause before it dials again
+                time.sleep(0.02)  # the pause is the workload: a client's own, while Redis is away
                 if stopping:
                     sys.exit(0)
 

@@ -34,7 +34,7 @@ def clients_of(kind, where, mode, number, window, barrier, out):
     barrier.wait()
     begin, end = struct.unpack("dd", window[:16])
     while not begin:
-        time.sleep(0.001)  # it is written into shared memory: that wakes nobody
+        time.sleep(0.001)  # between two looks: the begin is written into shared memory, which wakes nobody
         begin, end = struct.unpack("dd", window[:16])
     pairs, locks, now = [], [], time.monotonic()
     while now < end:
