@@ -217,6 +217,8 @@ session_event(struct core *c, const struct core_event *ev)
         core_session_crowded(c, p, ev->oldest.id);
     } else if (ev->type == CORE_EOF) {
         core_session_eof(c, p);
+    } else if (ev->type == CORE_UNHEARD) {
+        core_session_unheard(c, p);
     } else {
         core_session_gone(c, p);
     }
@@ -300,6 +302,7 @@ dispatch(struct core *c, const struct core_event *ev)
         break;
     case CORE_CROWDED:
     case CORE_EOF:
+    case CORE_UNHEARD:
     case CORE_GONE:
         session_event(c, ev);
         break;

@@ -28,6 +28,7 @@ enum core_event_type {
     CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
+    CORE_UNHEARD,  /* nobody hears the session any more: its own owner keeps nothing when it asks for nothing */
     CORE_GONE,     /* the session has ended */
     CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
     CORE_UNTOLD,   /* this grant cannot be told any more: the hold that it counted is taken back. If that was the only

@@ -29,7 +29,7 @@ struct user {
 struct core_session {
     uint64_t id;
     struct user *user;     /* NULL: nobody's */
-    struct owner *owner;   /* itself as an owner; never NULL */
+    struct owner *owner;   /* itself as an owner; never NULL; of who is unheard another one each time it let go */
     struct list requests;  /* request.session_node, in order of arrival */
     struct list session_owners;      /* tie.session_node */
     struct job job;        /* it has gone, and some ties are left */
@@ -70,6 +70,7 @@ struct owner {
     struct list work;     /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */
+    bool unheard;         /* of a session that nobody hears: keeps nothing when it asks for nothing */
     bool ending;          /* releases what it has, takes no request any more */
     struct graph_mark mark[GRAPHS];
     struct map_node by_name; /* core.owners, a keyed hash; named owners that are not ending */

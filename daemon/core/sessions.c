@@ -81,6 +81,31 @@ owner_timer(struct core *c, struct owner *o)
     owner_end(c, o);
 }
 
+/*
+ * What the session has itself is given back at once, though requests for named owners are still to come: they are of an
+ * owner that has nothing. Without memory for that one it stays as it is until the session ends.
+ */
+static void
+owner_let_go(struct core *c, struct owner *o)
+{
+    struct core_session *p = core_session_find(c, o->session);
+    struct owner *next;
+
+    assert(p != NULL && p->owner == o);
+    if (o->claims_n == 0 || !list_empty(&o->fifo)) {
+        return;
+    }
+    next = owner_new(c, ++c->serial);
+    if (next == NULL) {
+        return;
+    }
+    next->session = p->id;
+    next->unheard = true;
+    user_own(next, p->user);
+    p->owner = next;
+    owner_end(c, o);
+}
+
 /* Begins what is next in its order; frees it when nothing is left of it. */
 void
 owner_advance(struct core *c, struct owner *o)
@@ -98,6 +123,9 @@ owner_advance(struct core *c, struct owner *o)
             }
         }
         return;
+    }
+    if (o->unheard && !o->ending) {
+        owner_let_go(c, o);
     }
     if (o->claims_n > 0 || job_stands(&o->job) || (o->name == NULL && !o->ending)) {
         return;
@@ -179,6 +207,14 @@ core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
     } else if (!r->timing_out) {
         request_time_out(c, r);
     }
+}
+
+/* Requests of its own owner that have arrived are still done. */
+void
+core_session_unheard(struct core *c, struct core_session *p)
+{
+    p->owner->unheard = true;
+    owner_let_go(c, p->owner);
 }
 
 /* The session has ended: its waits are over, its own owner ends, named owners have one session less. */

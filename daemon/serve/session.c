@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@
 #include "daemon/serve/peek.h"
 #include "daemon/serve/recheck.h"
 #include "daemon/serve/session_write.h"
+#include "daemon/serve/unheard.h"
 #include "daemon/serve/user.h"
 
 #define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
@@ -197,7 +199,7 @@ may_run(const struct session *s)
 
 /*
  * The same, and more has come. Among what is not read may be the UNLOCK that those before it wait for: so the oldest of
- * them gives way. Of who has hung up all waits end, see tell_eof().
+ * them gives way. Of who has hung up all waits end, see tell_end().
  */
 static bool
 make_room(struct session *s)
@@ -224,6 +226,9 @@ lose_framing(struct session *s, const char *why)
 static void
 take(struct session *s, const struct words *w)
 {
+    if (s->mute && unheard_is_idle(w)) {
+        return;
+    }
     requests_take(s, w);
     if (s->closed || s->authed) {
         return;
@@ -323,34 +328,48 @@ input_ended(const struct session *s)
     return s->bad || (s->eof && !s->buffered);
 }
 
-/* The connection is broken, and unread input keeps recv() from telling. Asked once for each edge. */
-static bool
-broken(struct session *s)
+/*
+ * The peer has closed both directions, or the connection is broken, and unread input keeps recv() from telling. An end
+ * of input alone is none of this: who has shut down one direction reads the answers.
+ */
+static void
+ask_for_peer(struct session *s)
 {
-    int error = 0;
-    socklen_t n = sizeof(error);
+    struct pollfd p = {.fd = s->fd};
 
     s->stirred = false;
-    return getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error != 0;
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0) {
+        s->shut = (p.revents & POLLERR) == 0;
+        session_lose_peer(s);
+    }
 }
 
 /*
- * Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits. To
- * end many waits takes about a microsecond each, and the connections of a process end together: those are put off until
- * the others have been heard.
+ * Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits, and
+ * when nobody hears the answers: then what the session holds goes, too, not behind what is unread. To end many waits
+ * takes about a microsecond each, and the connections of a process end together: those are put off until the others
+ * have been heard.
  */
 static void
-tell_eof(struct session *s)
+tell_end(struct session *s)
 {
     struct core_event eof = {.type = CORE_EOF, .session = s->id};
-    bool due = s->eof_told != s->next_slot && s->slots_n > 0 && (input_ended(s) || (s->hangup && held_up(s)));
+    struct core_event unheard = {.type = CORE_UNHEARD, .session = s->id};
+    bool mute = s->mute && !s->mute_told;
+    bool due = s->eof_told != s->next_slot && s->slots_n > 0 && (mute || input_ended(s) || (s->hangup && held_up(s)));
 
     s->eof_waits = due && s->slots_n > END_LONG && !s->eof_waits;
-    if (!due || s->eof_waits) {
+    if (s->eof_waits) {
         return;
     }
-    s->eof_told = s->next_slot;
-    engine_step(s->engine, &eof);
+    if (due) {
+        s->eof_told = s->next_slot;
+        engine_step(s->engine, &eof);
+    }
+    if (mute && !s->closed) {
+        s->mute_told = true;
+        engine_step(s->engine, &unheard);
+    }
 }
 
 /* It was woken for what it has to say alone. */
@@ -366,10 +385,15 @@ bool
 session_input(struct session *s)
 {
     unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
+    bool told = s->stirred;
 
     s->cut_short = false;
     if (has_no_input(s)) {
         return false;
+    }
+    if (told && !s->mute && (s->hangup || s->buffered)) {
+        ask_for_peer(s);
+        told = false;
     }
     if (requests_can_settle(s)) {
         requests_settle(s);
@@ -385,11 +409,11 @@ session_input(struct session *s)
         }
     }
     s->cut_short = budget == 0;
-    if (!s->closed && s->stirred && !s->mute && held_up(s) && broken(s)) {
-        session_lose_peer(s);
+    if (!s->closed && !s->mute && ((s->stirred && held_up(s)) || (told && s->cut_short))) {
+        ask_for_peer(s);
     }
     if (!s->closed) {
-        tell_eof(s);
+        tell_end(s);
     }
     return true;
 }
@@ -400,7 +424,7 @@ static enum close_reason
 ending_reason(const struct session *s)
 {
     return s->orphan ? CLOSE_PROCESS
-           : s->mute ? CLOSE_ERROR
+           : s->mute && !s->shut ? CLOSE_ERROR
            : s->bad  ? CLOSE_PROTOCOL
            : s->quit ? CLOSE_QUIT
                      : CLOSE_EOF;

@@ -87,7 +87,9 @@ struct session {
     bool stirred;              /* the loop told of it since it was read last, or asked whether it is broken */
     bool buffered;             /* the reader may hold a whole request */
     bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
-    bool mute;                 /* the peer hears nothing any more: what it asked is still done, replies are dropped */
+    bool mute;                 /* the peer hears nothing any more: replies are dropped; what is still done: unheard.h */
+    bool mute_told;            /* the core knows */
+    bool shut;                 /* mute, for the peer has closed the socket */
     bool bad;                  /* framing is lost: nothing more is read */
     bool eof_waits;            /* many of its requests are to be ended, by its next turn */
     uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
@@ -132,7 +134,7 @@ void session_wake_told(struct session *s);
 /* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
 void session_orphan(struct session *s);
 
-/* The peer can hear nothing any more. What it has asked is still done: an UNLOCK may be among it. */
+/* The peer can hear nothing any more. Some of what it has asked is still done: an UNLOCK may be among it. */
 void session_lose_peer(struct session *s);
 
 /* ---- session_end.c ---- */

@@ -342,7 +342,7 @@ session_moves(struct world *w, struct choices *c)
         }
         step(w, &(struct core_event){.type = CORE_GONE, .session = gone});
     } else {
-        step(w, &(struct core_event){.type = CORE_EOF, .session = *s});
+        step(w, &(struct core_event){.type = how & 64 ? CORE_UNHEARD : CORE_EOF, .session = *s});
     }
 }
 

@@ -49,3 +49,29 @@ class WaitersSentAway(Scene):
             while heard < self.n // self.connections:
                 heard += take(c).count(b"\n")
         return "%d ms until all knew" % ((time.monotonic() - began) * 1000)
+
+
+class Vanishers(Scene):
+    "4,000 connections send 400 LOCKs each, which wait for ever, and close at once"
+    conf = {"limits": {"sessions": 18000}}
+    n, each = 4000, 400
+
+    def sessions(self):
+        return int(self.daemon.info("clients")["connected_clients"])
+
+    def attack(self):
+        before = self.sessions()
+        for _ in range(self.n):
+            with self.daemon.conn() as c:
+                c.sock.sendall(b"LOCK z WAIT forever\r\n" * self.each)
+        began = time.monotonic()
+
+        def all_ended():
+            """all sessions but those of the bystander have ended"""
+            return self.sessions() <= before
+        until(all_ended)
+        took = (time.monotonic() - began) * 1000
+        run = int(self.daemon.info("stats")["total_commands_processed"])
+        assert run < self.n * self.each / 4, "%d requests were run for nobody" % run
+        return "%d of %d requests were run; the last session ended %d ms after the last close" % (
+            run, self.n * self.each, took)

@@ -1298,6 +1298,22 @@ MUTANTS = [
     Mutant("R640", "one session uses up the lines of the log about lost locks", "daemon/serve/engine.c",
            "    if (s == NULL || now_us < s->loss_quiet_us) {\n", "    if (s == NULL) {\n",
            ["redis:test_hazards.py Log"]),
+    Mutant("R641", "what a session holds that nobody hears waits for its unread requests", CORE + "sessions.c",
+           "    owner_let_go(c, p->owner);\n", "",
+           ["unit:test_core_owners", "unit:test_session_turn"]),
+    Mutant("R642", "requests of a peer that is gone are run for itself", "daemon/serve/session.c",
+           "    if (s->mute && unheard_is_idle(w)) {", "    if (s->closed && unheard_is_idle(w)) {",
+           ["unit:test_session"]),
+    Mutant("R643", "of a peer that is gone requests for named owners are dropped", "daemon/serve/unheard.c",
+           "        return !acts_for_others(w);", "        return true;",
+           ["unit:test_session"]),
+    Mutant("R644", "what the own owner of a session asks for when nobody hears it is kept", CORE + "sessions.c",
+           "    if (o->unheard && !o->ending) {", "    if (o->unheard && o->ending) {",
+           ["unit:test_core_owners"]),
+    Mutant("R645", "who has shut down one direction is taken for gone", "daemon/serve/session.c",
+           "    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0) {",
+           "    if (poll(&p, 1, 0) >= 0 && (s->hangup || p.revents != 0)) {",
+           ["unit:test_session"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

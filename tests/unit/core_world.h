@@ -130,6 +130,12 @@ eof(struct world *w, uint64_t s)
 }
 
 static inline void
+unheard(struct world *w, uint64_t s)
+{
+    happens(w, &(struct core_event){.type = CORE_UNHEARD, .session = s});
+}
+
+static inline void
 drains(struct world *w)
 {
     happens(w, &(struct core_event){.type = CORE_DRAIN});

@@ -415,6 +415,60 @@ START_TEST(eof_reentry)
 }
 END_TEST
 
+/* ---- nobody hears ---- */
+
+/* What the session has itself is free at once; what a named owner has is not, and the session still acts for it. */
+START_TEST(unheard_holding)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, t, id;
+
+    s = world_holding(&w);
+    t = session(&w);
+    redis_grants(&w, "b", lock(&w, s, "b", .owner = "x"));
+    id = lock(&w, t, "a");
+    unheard(&w, s);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK, .remote_subscribers = 0);
+    redis_grants(&w, "a", id);
+    ck_assert_int_eq(redis_frees(&w, "b", unlock(&w, s, "b", .owner = "x"))->left, 0);
+    id = lock(&w, s, "c"); /* it may ask for itself: nothing stays */
+    op = expect_op(&w, CORE_ACQUIRE, "c");
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_GRANTED);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "c"), CORE_OK);
+    unheard(&w, s); /* nothing is there to be given back */
+    gone(&w, s);
+    unheard(&w, s);
+    world_close(&w);
+}
+END_TEST
+
+/* What its own owner has asked for is done first, in its order. */
+START_TEST(unheard_in_flight)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id[2];
+
+    s = world_holding(&w);
+    id[0] = lock(&w, s, "b");
+    op = expect_op(&w, CORE_ACQUIRE, "b");
+    id[1] = lock(&w, s, "c");
+    unheard(&w, s);
+    quiet(&w);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id[0], CORE_GRANTED);
+    redis_grants(&w, "c", id[1]);
+    for (int i = 0; i < 3; i++) { /* a, b, c */
+        ck_assert_int_eq(w.flights[w.flights_n - 1 - (size_t)i].verb, CORE_RELEASE);
+    }
+    skip_all(&w);
+    gone(&w, s);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -435,6 +489,8 @@ main(void)
         eof_in_flight,
         eof_waiting,
         eof_reentry,
+        unheard_holding,
+        unheard_in_flight,
     };
 
     return suite_main("core, owners", tests, sizeof(tests) / sizeof(tests[0]));

@@ -1043,6 +1043,10 @@ client_acts(struct world *w)
         ev.type = CORE_EOF;
         ev.session = s->id;
         step(w, d, &ev);
+        if (chance(w, 300)) {
+            ev.type = CORE_UNHEARD;
+            step(w, d, &ev);
+        }
     } else if (chance(w, 100)) {
         request_many(w, d, s, chance(w, 600) ? CORE_MLOCK : chance(w, 800) ? CORE_MUNLOCK : CORE_MRENEW);
     } else if (chance(w, 500)) {

@@ -254,6 +254,28 @@ START_TEST(what_a_vanished_peer_asked_is_still_done)
 }
 END_TEST
 
+/* Of who has closed the socket nothing is run that would be for itself; who has shut down one direction is answered. */
+START_TEST(what_is_for_a_peer_that_is_gone_alone_is_not_run)
+{
+    static const char said[] = "PING\nLOCK a\nLOCK a NOWAIT\nMLOCK 2 a b\nSUBSCRIBE lock:a\nUNLOCK a\nCANCEL a\nLOCKS\n"
+                               "LOCK c OWNER x\nMLOCK 2 d e OWNER x\nUNLOCK d OWNER x\nSET f y NX\nBREAK c\n";
+    struct client c = come(), half = come();
+    uint64_t before = engine->metrics.requests;
+
+    say(&c, said);
+    close(c.fd);
+    settle();
+    ck_assert_ptr_null(session_find(engine, c.id));
+    ck_assert_uint_eq(engine->metrics.requests - before, 5);
+    ck_assert(!held("a") && !held("b") && !held("c") && !held("d") && held("e") && held("f"));
+    say(&half, "LOCK a\nPING\n");
+    ck_assert_int_eq(shutdown(half.fd, SHUT_WR), 0);
+    settle();
+    ck_assert_uint_eq(engine->metrics.requests - before, 7);
+    close(half.fd);
+}
+END_TEST
+
 START_TEST(a_grant_for_nobody_is_released)
 {
     struct client c = come();
@@ -373,6 +395,7 @@ main(void)
         eof_cancels_what_waits,
         a_dead_holder_frees_at_once,
         what_a_vanished_peer_asked_is_still_done,
+        what_is_for_a_peer_that_is_gone_alone_is_not_run,
         a_cancel_behind_a_waiting_lock_runs,
         a_grant_for_nobody_is_released,
         quit_ends_it_and_what_follows_is_not_run,

@@ -1,0 +1,43 @@
+/*
+ * unheard.c -- what of a client's requests is still run when it hears no answers any more. Owns nothing.
+ */
+#include "daemon/serve/unheard.h"
+
+#include "daemon/base/slice.h"
+#include "proto/commands.h"
+
+/* Also where it is a name: then the request is run for nothing. */
+static bool
+acts_for_others(const struct words *w)
+{
+    for (unsigned i = 2; i < w->n; i++) {
+        if (slice_is(w->word[i], "OWNER") || slice_is(w->word[i], "TOKEN")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+unheard_is_idle(const struct words *w)
+{
+    int id = command_find(w->word[0]);
+
+    switch (id) {
+    case CMD_LOCK:
+    case CMD_UNLOCK:
+    case CMD_RENEW:
+    case CMD_CANCEL:
+    case CMD_MLOCK:
+    case CMD_MUNLOCK:
+        return !acts_for_others(w);
+    case CMD_HELLO: /* these change what the requests behind them may do */
+    case CMD_AUTH:
+    case CMD_RESET:
+    case CMD_QUIT:
+    case CMD_CLIENT: /* KILL */
+        return false;
+    default:
+        return id >= 0 && command_rows[id].when == WHEN_TURN;
+    }
+}
