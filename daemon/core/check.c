@@ -59,8 +59,8 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(cl->op != 0); /* I3 */
         break;
     case CLAIM_HELD:
-        assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->deadline_us); /* I3 */
-        assert(now_us < cl->deadline_us || sliced); /* I2 */
+        assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->hold.deadline_us); /* I3 */
+        assert(now_us < cl->hold.deadline_us || sliced); /* I2 */
         assert(!cl->owner->ending || ends); /* I17 */
         assert(cl->turn_n == cl->lock->turn || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* O2 of rounds.c */
         assert(cl->token != 0 && claim_holds(cl) > 0);
@@ -71,7 +71,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         break;
     case CLAIM_RELEASING:
         assert(cl->op != 0 || armed || cl->renewal != RENEWAL_NONE); /* I3 */
-        assert(cl->ticket_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
+        assert(cl->place.kept_until_us == 0 || lock_has_queue(cl->lock)); /* it may go back there */
         break;
     case CLAIM_QUARANTINE:
         assert(armed && cl->op == 0); /* I3 */
@@ -87,7 +87,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         const struct permit *p = (const struct permit *)(const void *)cl - 1;
 
         assert(p->share == share_find(c, cl->lock, cl->owner) && (cl->state == CLAIM_HELD) == (p->end.pos != 0));
-        assert(cl->state != CLAIM_HELD || heap_at(&p->share->ends, &p->end) == cl->deadline_us);
+        assert(cl->state != CLAIM_HELD || heap_at(&p->share->ends, &p->end) == cl->hold.deadline_us);
         assert(p->share->held_n == p->share->ends.count && p->share->held_n <= p->share->claims_n);
     }
     if (claim_front_bytes(cl->lock) > 0) {
@@ -147,9 +147,9 @@ check_claims(const struct core *c, const struct lock *l, int64_t now_us, struct 
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->ticket > ticket);
+        assert(cl->place.ticket > ticket);
         assert(has_ticket || !cl->has_ticket); /* I11 */
-        ticket = cl->ticket;
+        ticket = cl->place.ticket;
         has_ticket = cl->has_ticket;
     }
 }

@@ -123,23 +123,28 @@ struct claim {
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
-    /* What is of some states each; claim_move() sees to it that no jeopardy is taken for a place. */
+    /*
+     * The record of its state. RELEASING and QUARANTINE keep that of the state before: a ticket of a kind with places,
+     * or the session that was granted it. claim_move() ends a jeopardy, which would lie where a kept place has its end.
+     */
     union {
-        uint64_t ticket;          /* never HELD: number in the queue; kept while ticket_until_us lies ahead */
-        int64_t deadline_us;     /* HELD, CACHED: we say "held" only before it */
-    };
-    union {
-        uint64_t record_order;     /* ranked: its place as it was kept, among those of its record_rank */
-        uint64_t session;        /* HELD, and until its end is published: that was granted it */
-    };
-    union {
-        int64_t tried_us;        /* TRYING: since when */
-        int64_t linger_until_us; /* CACHED */
-        int64_t unrenewed_us;    /* HELD: the deadline if the RENEW in flight turns out not to have run */
-    };
-    union {
-        int64_t ticket_until_us;  /* not HELD: so long it has a place without requests; 0 = no */
-        int64_t jeopardy_us;     /* HELD with watchdog: two thirds of the lease are over */
+        struct {
+            uint64_t ticket;       /* number in the queue; kept while kept_until_us lies ahead */
+            uint64_t record_order; /* ranked: its place as it was kept, among those of its record_rank */
+            int64_t tried_us;      /* TRYING: since when */
+            int64_t kept_until_us; /* so long it has a place without requests; 0 = no */
+        } place;                   /* never HELD */
+        struct {
+            int64_t deadline_us;   /* we say "held" only before it */
+            uint64_t session;      /* that was granted it; until its end is published */
+            int64_t unrenewed_us;  /* the deadline if the RENEW in flight turns out not to have run */
+            int64_t jeopardy_us;   /* with watchdog: two thirds of the lease are over */
+        } hold;                    /* HELD; what was granted may be told of later */
+        struct {
+            int64_t deadline_us;   /* Redis keeps it for us until then */
+            uint64_t session;
+            int64_t linger_until_us;
+        } cached;                  /* CACHED; begins as the hold it was */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */

@@ -107,7 +107,7 @@ share_put(struct claim *cl)
         pos = pos->prev;
     }
     list_insert_before(pos, &p->node);
-    heap_set(&p->share->ends, &p->end, cl->deadline_us);
+    heap_set(&p->share->ends, &p->end, cl->hold.deadline_us);
     p->share->held_n++;
 }
 
@@ -140,8 +140,8 @@ share_deadline(struct claim *cl)
 {
     struct permit *p = lock_is(cl->lock, KIND_F_PERMITS) ? claim_permit(cl) : NULL;
 
-    if (p != NULL && heap_at(&p->share->ends, &p->end) != cl->deadline_us) {
-        heap_set(&p->share->ends, &p->end, cl->deadline_us);
+    if (p != NULL && heap_at(&p->share->ends, &p->end) != cl->hold.deadline_us) {
+        heap_set(&p->share->ends, &p->end, cl->hold.deadline_us);
     }
 }
 

@@ -203,7 +203,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     claim_waits_not(c, cl); /* for its turn as what it was; before count(), which may use lost_node */
     count(c, cl, -1);
     if (cl->state == CLAIM_HELD) {
-        cl->ticket_until_us = 0;
+        cl->place.kept_until_us = 0;
     } else if (cl->state == CLAIM_LOST) {
         cl->retry_us = 0;
     }
@@ -224,7 +224,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
-        while (pos->prev != home && container_of(pos->prev, struct claim, node)->ticket > cl->ticket) {
+        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place.ticket > cl->place.ticket) {
             pos = pos->prev;
         }
     }
@@ -238,7 +238,7 @@ claim_put_last(struct core *c, struct claim *cl)
     struct lock *l = cl->lock;
 
     assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_TICKETS));
-    cl->ticket = ++c->serial;
+    cl->place.ticket = ++c->serial;
     rounds_leave(c, cl);
     looks_pass(c, cl);
     list_remove(&cl->node);
@@ -253,7 +253,7 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
 {
     while (cl->node.prev != &cl->lock->queue->claims) {
         struct claim *before = container_of(cl->node.prev, struct claim, node);
-        uint64_t ticket = before->ticket;
+        uint64_t ticket = before->place.ticket;
 
         if (before->has_ticket) {
             return;
@@ -261,8 +261,8 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
         rounds_swap(c, cl, before);
         list_remove(&cl->node);
         list_insert_before(&before->node, &cl->node);
-        before->ticket = cl->ticket;
-        cl->ticket = ticket;
+        before->place.ticket = cl->place.ticket;
+        cl->place.ticket = ticket;
     }
 }
 
@@ -270,10 +270,10 @@ claim_put_by_ticket(struct core *c, struct claim *cl)
 static int64_t
 held_next_us(const struct core *c, const struct claim *cl)
 {
-    int64_t at_us = cl->deadline_us;
+    int64_t at_us = cl->hold.deadline_us;
 
     if (cl->watchdog && !cl->jeopardy) {
-        at_us = earlier(at_us, cl->jeopardy_us);
+        at_us = earlier(at_us, cl->hold.jeopardy_us);
     }
     if (claim_busy(cl)) {
         return at_us;
@@ -299,7 +299,9 @@ claim_arm(struct core *c, struct claim *cl)
     switch (cl->state) {
     case CLAIM_QUEUED:
     case CLAIM_TRYING:
-        at_us = list_empty(&cl->requests) && cl->ticket_until_us > c->now_us ? cl->ticket_until_us : CORE_FOREVER;
+        if (list_empty(&cl->requests) && cl->place.kept_until_us > c->now_us) {
+            at_us = cl->place.kept_until_us;
+        }
         if (cl->has_ticket && cl->renewal == RENEWAL_NONE && cl->state == CLAIM_QUEUED) { /* an attempt renews it too */
             at_us = earlier(at_us, cl->renew_us);
         }
@@ -310,7 +312,7 @@ claim_arm(struct core *c, struct claim *cl)
         at_us = held_next_us(c, cl);
         break;
     case CLAIM_CACHED:
-        at_us = earlier(cl->linger_until_us, after_us(cl->lock->cohort_since_us, c->conf.handoff_time_us));
+        at_us = earlier(cl->cached.linger_until_us, after_us(cl->lock->cohort_since_us, c->conf.handoff_time_us));
         break;
     case CLAIM_RELEASING:
         at_us = cl->op == 0 && cl->retry_us != 0 ? cl->retry_us : CORE_FOREVER;
@@ -345,9 +347,9 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->ticket = lock_is(cl->lock, KIND_F_TICKETS) ? ++c->serial : r->serial;
+    cl->place.ticket = lock_is(cl->lock, KIND_F_TICKETS) ? ++c->serial : r->serial;
     cl->ticket_life_us = 0;
-    cl->ticket_until_us = 0;
+    cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->news_lost = false;
     cl->unsure.acquire = !claim_may(c, cl, MAY_FORGET); /* from QUARANTINE */

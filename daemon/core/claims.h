@@ -57,7 +57,7 @@ claim_is_broken(const struct claim *cl)
 static inline bool
 claim_is_held(const struct claim *cl, int64_t now_us)
 {
-    return cl->state == CLAIM_HELD && now_us < cl->deadline_us && !claim_is_broken(cl);
+    return cl->state == CLAIM_HELD && now_us < cl->hold.deadline_us && !claim_is_broken(cl);
 }
 
 /* That its operation, or the one that is tried again, is done for; NULL: nobody's, or it has gone. */

@@ -39,7 +39,7 @@ claim_deserted(struct core *c, struct claim *cl, bool for_good)
     int64_t grace_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* it is for the process after us */
 
     assert(!o->ending); /* it has no requests then */
-    cl->ticket_until_us = keep ? after_us(c->now_us, grace_us) : 0;
+    cl->place.kept_until_us = keep ? after_us(c->now_us, grace_us) : 0;
     if (cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);
     }
@@ -51,7 +51,7 @@ claim_deserted(struct core *c, struct claim *cl, bool for_good)
 void
 claim_desert(struct core *c, struct claim *cl)
 {
-    bool keep = cl->ticket_until_us > c->now_us;
+    bool keep = cl->place.kept_until_us > c->now_us;
     bool attempted = !claim_may(c, cl, MAY_FORGET); /* it may be ours, and not a place only */
 
     if (cl->unsure.acquire && !(keep && cl->has_ticket && !attempted)) {
@@ -65,10 +65,10 @@ void
 claim_leaves_queue(struct core *c, struct claim *cl)
 {
     bool waits = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    bool kept = waits && list_empty(&cl->requests) && cl->ticket_until_us != 0;
+    bool kept = waits && list_empty(&cl->requests) && cl->place.kept_until_us != 0;
 
     if (kept || cl->state == CLAIM_RELEASING) { /* RELEASING: it would go back to the queue */
-        cl->ticket_until_us = 0;
+        cl->place.kept_until_us = 0;
     }
     if (kept && cl->state == CLAIM_QUEUED) {
         claim_desert(c, cl);

@@ -137,7 +137,7 @@ move_freed(struct core *c, struct claim *cl)
         claim_move(c, cl, CLAIM_QUARANTINE);
     } else if (cl->lost) {
         claim_lost(c, cl);
-    } else if (cl->state == CLAIM_RELEASING && cl->ticket_until_us > c->now_us) {
+    } else if (cl->state == CLAIM_RELEASING && cl->place.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
         if (lock_is(cl->lock, KIND_F_TICKETS)) {
             claim_put_last(c, cl);

@@ -15,10 +15,10 @@
 void
 claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
 {
-    int64_t third_us = (cl->deadline_us - sent_us) / 3;
+    int64_t third_us = (cl->hold.deadline_us - sent_us) / 3;
 
     cl->renew_us = later(c->now_us, sent_us + third_us);
-    cl->jeopardy_us = sent_us + 2 * third_us;
+    cl->hold.jeopardy_us = sent_us + 2 * third_us;
     cl->jeopardy = false;
 }
 
@@ -43,9 +43,9 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
 
     cl->holds = !first->shared;
     cl->shared = first->shared;
-    cl->session = first->session->id;
+    cl->hold.session = first->session->id;
     cl->fresh = first->fresh;
-    c->metrics->grants_waited += cl->tried_us > cl->since_us;
+    c->metrics->grants_waited += cl->place.tried_us > cl->since_us;
     cl->since_us = c->now_us;
     first->tended = first->multilock != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;

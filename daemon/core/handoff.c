@@ -108,7 +108,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->unsure.verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->deadline_us) {
+        if (cl->unsure.verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->hold.deadline_us) {
             return false;
         }
     }
@@ -172,9 +172,9 @@ wanted_us(const struct request *r)
 static bool
 lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
 {
-    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us && cl->renewal != RENEWAL_SENT;
+    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->hold.deadline_us && cl->renewal != RENEWAL_SENT;
 
-    return r->lease_us != 0 ? whole : cl->deadline_us - c->now_us >= wanted_us(r) / 2;
+    return r->lease_us != 0 ? whole : cl->hold.deadline_us - c->now_us >= wanted_us(r) / 2;
 }
 
 /* Whose turn it is, if it can have the claim as it is. */
@@ -262,7 +262,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     }
     next->redis_owner = leaves->redis_owner;
     held->since_us = next->since_us;
-    held->tried_us = c->now_us;
+    held->place.tried_us = c->now_us;
     claim_move(c, next, CLAIM_IDLE);
     claim_arm(c, next);
     owner_wake(c, leaves);
@@ -287,7 +287,7 @@ pass_on(struct core *c, struct claim *cl)
     take_token(c, cl);
     cl->lease_us = wanted_us(first);
     if (first->lease_us != 0) {
-        cl->deadline_us = core_deadline_us(c->now_us, cl->lease_us);
+        cl->hold.deadline_us = core_deadline_us(c->now_us, cl->lease_us);
     }
     claim_grant(c, cl, c->now_us);
 }
@@ -320,7 +320,7 @@ bool
 claim_linger(struct core *c, struct claim *cl, struct request *r)
 {
     struct lock *l = cl->lock;
-    bool lasts = cl->deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
+    bool lasts = cl->hold.deadline_us - c->now_us > l->linger_us && cl->renewal != RENEWAL_SENT;
     bool wanted = lock_may_linger(l) && cl->shared == 0 && !l->remote_waiters && !c->draining;
 
     if (!wanted || !lasts || lock_next(l) != NULL || !may_go_on(c, cl, r)) {
@@ -330,7 +330,7 @@ claim_linger(struct core *c, struct claim *cl, struct request *r)
     c->metrics->lingers++;
     given_back(c, cl, r);
     cl->news_lost = true; /* that Redis is told later is no news */
-    cl->linger_until_us = after_us(c->now_us, l->linger_us);
+    cl->cached.linger_until_us = after_us(c->now_us, l->linger_us);
     claim_move(c, cl, CLAIM_CACHED);
     claim_arm(c, cl);
     waiter_poll_join(c, l);
@@ -350,7 +350,7 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
     if (in_run(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
-        cl->since_us = cl->tried_us = c->now_us;
+        cl->since_us = cl->place.tried_us = c->now_us;
         held_again(c, cl);
         pass_on(c, cl);
         return true;

@@ -57,6 +57,9 @@ struct lock {
  */
 _Static_assert(sizeof(struct claim) <= 264, "a claim has grown");
 _Static_assert(offsetof(struct lock, text) <= 136, "a lock has grown");
+_Static_assert(offsetof(struct claim, cached.deadline_us) == offsetof(struct claim, hold.deadline_us) &&
+               offsetof(struct claim, cached.session) == offsetof(struct claim, hold.session),
+               "what is CACHED begins as the hold that it was");
 _Static_assert(KINDS < 1 << 3 && VALUES <= 1 << 3 && WAKES <= 1 << 2, "a lock has room for each");
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 

@@ -314,7 +314,7 @@ end_empty_turn(struct core *c, struct lock *l)
     struct claim *cl = first_called(l);
 
     if (cl != NULL && l->held_n == 0 && cl->state == CLAIM_QUEUED && list_empty(&cl->requests)) {
-        cl->ticket_until_us = 0;
+        cl->place.kept_until_us = 0;
         claim_desert(c, cl);
     }
 }
@@ -327,7 +327,7 @@ end_empty_turn(struct core *c, struct lock *l)
 static void
 renew_soon(struct core *c, struct claim *cl)
 {
-    int64_t confirmed_us = cl->deadline_us - core_deadline_us(0, cl->lease_us);
+    int64_t confirmed_us = cl->hold.deadline_us - core_deadline_us(0, cl->lease_us);
 
     if (cl->watchdog && !cl->lock->tracking) {
         cl->renew_us = earlier(cl->renew_us, confirmed_us + c->conf.handoff_time_us + YIELD_US);

@@ -155,8 +155,8 @@ complete(struct core *c, struct multilock *b)
         } else {
             /* Its owner asked for nothing since. */
             assert(cl->token == b->part[i].token);
-            b->part[i].lease_us = cl->deadline_us - c->now_us;
-            b->part[i].relies.until_us = cl->deadline_us;
+            b->part[i].lease_us = cl->hold.deadline_us - c->now_us;
+            b->part[i].relies.until_us = cl->hold.deadline_us;
         }
     }
     if (lost != NULL) {

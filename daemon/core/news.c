@@ -20,10 +20,11 @@ lock_news(struct core *c, const struct claim *cl, enum core_news news, const cha
                                       .token = cl->token,
                                       .owner = cl->redis_owner,
                                       .owner_name = {cl->owner->name, cl->owner->name_n},
-                                      .session = cl->session,
+                                      .session = cl->hold.session,
                                       .reason = reason};
     if (news != CORE_NEWS_RELEASED && news != CORE_NEWS_LOST) {
-        a.publish.relies = (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
+        a.publish.relies =
+            (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->hold.deadline_us};
     }
     core_act(c, &a);
 }

@@ -125,14 +125,14 @@ claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t 
 int64_t
 claim_left_us(const struct core *c, const struct claim *cl)
 {
-    return cl->watchdog ? cl->lease_us : core_lease_us(cl->deadline_us - c->now_us);
+    return cl->watchdog ? cl->lease_us : core_lease_us(cl->hold.deadline_us - c->now_us);
 }
 
 void
 claim_reassert(struct core *c, struct claim *cl, bool shared)
 {
     /* Of a lease that was asked for and the watchdog's the longer one: so long its owner was told that it has it. */
-    int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->deadline_us - c->now_us));
+    int64_t lease_us = later(claim_left_us(c, cl), core_lease_us(cl->hold.deadline_us - c->now_us));
 
     cl->op_verb = CORE_ACQUIRE;
     cl->op_reclaim = true;
@@ -177,7 +177,7 @@ claim_try(struct core *c, struct claim *cl)
 
     assert(cl->op == 0);
     c->metrics->attempts++;
-    cl->tried_us = c->now_us;
+    cl->place.tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
     cl->ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);

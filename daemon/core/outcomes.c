@@ -62,7 +62,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
 
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
-    cl->deadline_us = deadline_us;
+    cl->hold.deadline_us = deadline_us;
     cl->has_ticket = false;
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     claim_set_token(c, cl, d->token);
@@ -179,7 +179,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
                   cl->unsure.shrink_lease_us < lease_us;
     int64_t deadline_us = core_deadline_us(d->sent_us, capped ? cl->unsure.shrink_lease_us : lease_us);
 
-    cl->deadline_us = exactly ? deadline_us : later(cl->deadline_us, deadline_us);
+    cl->hold.deadline_us = exactly ? deadline_us : later(cl->hold.deadline_us, deadline_us);
     claim_plan(c, cl, d->sent_us);
     take_expiry(c, cl, d);
     cl->failed_n = 0;
@@ -193,10 +193,10 @@ perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
     bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->unsure.shrink_lease_us < cl->op_lease_us;
 
-    cl->deadline_us = deadline_us < cl->deadline_us ? deadline_us : cl->deadline_us;
-    deadline_us = d->sent_us + (cl->deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
+    cl->hold.deadline_us = deadline_us < cl->hold.deadline_us ? deadline_us : cl->hold.deadline_us;
+    deadline_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
-    cl->jeopardy_us = earlier(cl->jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
+    cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
     cl->unsure.shrink_lease_us = pending ? cl->unsure.shrink_lease_us : cl->op_lease_us;
     claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
@@ -247,7 +247,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         cl->lease_us = cl->watchdog ? cl->lease_us : cl->op_lease_us;
         extended(c, cl, d, cl->op_lease_us, true);
         if (r != NULL) {
-            request_finish(c, r, CORE_LEFT, later(0, cl->deadline_us - c->now_us) / US_PER_MS);
+            request_finish(c, r, CORE_LEFT, later(0, cl->hold.deadline_us - c->now_us) / US_PER_MS);
         }
         break;
     }
@@ -296,7 +296,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_DENIED:
     case CORE_FULL:
     case CORE_GRACE:
-        cl->deadline_us = cl->op_verb == CORE_EXTEND ? cl->unrenewed_us : cl->deadline_us;
+        cl->hold.deadline_us = cl->op_verb == CORE_EXTEND ? cl->hold.unrenewed_us : cl->hold.deadline_us;
         claim_put_off(c, cl);
         break;
     }

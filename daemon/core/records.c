@@ -81,7 +81,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->expiry_ms = cl->expiry_ms;
     p->acquire_unresolved = attempted || (queued && cl->unsure.acquire && !cl->has_ticket);
     if (queued) {
-        p->order = cl->record_order;
+        p->order = cl->place.record_order;
         p->has_ticket = cl->has_ticket;
         p->ticket_life_us = cl->ticket_life_us;
         return;
@@ -89,7 +89,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     p->token = cl->news_lost && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */
     p->lost = cl->lost;
     if (held) {
-        p->deadline_us = cl->deadline_us;
+        p->deadline_us = cl->hold.deadline_us;
         p->granted_us = cl->since_us;
         p->holds = cl->holds;
         p->shared = cl->shared;
@@ -128,7 +128,7 @@ keep(struct core *c, struct claim *cl, enum core_record_state state)
     if (rank != cl->record_rank) {
         /* Not as claim.place moves on when others are let in before it: all their records would have to follow. */
         cl->record_rank = rank;
-        cl->record_order = rank == RECORD_UNRANKED ? cl->record_order : cl->ticket;
+        cl->place.record_order = rank == RECORD_UNRANKED ? cl->place.record_order : cl->place.ticket;
     }
     describe(cl, state, &a.keep.part);
     sum = sum_of(c, &a.keep.part);

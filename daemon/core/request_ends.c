@@ -58,7 +58,7 @@ reply_of(const struct request *r, enum core_answer answer)
 static struct core_grant
 grant_of(const struct claim *cl)
 {
-    return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->deadline_us};
+    return (struct core_grant){.claim = claim_id(cl), .token = cl->token, .until_us = cl->hold.deadline_us};
 }
 
 /* "Left": the claim is held; or, of permits, others of its owner are, and count until the first of them ends. */
@@ -91,13 +91,13 @@ request_grant(struct core *c, struct request *r)
     const struct claim *cl = r->claim;
     struct core_reply rp = reply_of(r, CORE_GRANTED);
 
-    assert(cl->state == CLAIM_HELD && c->now_us < cl->deadline_us);
+    assert(cl->state == CLAIM_HELD && c->now_us < cl->hold.deadline_us);
     c->metrics->grants++;
     rp.holds = claim_holds(cl);
     rp.relies = grant_of(cl);
     rp.relies.counted = !r->uncounted;
     rp.relies.shared = r->shared;
-    rp.lease_us = cl->deadline_us - c->now_us;
+    rp.lease_us = cl->hold.deadline_us - c->now_us;
     rp.waited_us = c->now_us - r->arrived_us;
     answer(c, r, &rp);
 }

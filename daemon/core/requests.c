@@ -321,7 +321,7 @@ join_queue(struct core *c, struct request *r)
     if (first) {
         lock_wanted(c, cl->lock, r->shared);
     }
-    cl->ticket_until_us = 0;
+    cl->place.kept_until_us = 0;
     cl->lock->queue->ticketless = lock_is(cl->lock, KIND_F_TICKETS);
     claim_arm(c, cl);
     lock_wake(c, cl->lock);

@@ -104,7 +104,7 @@ claim_of(struct core *c, const struct core_record *k)
     if (p->acquire_unresolved) {
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));
     }
-    cl->ticket = ++c->serial;
+    cl->place.ticket = ++c->serial;
     cl->kept = 1; /* something is, if not what is to be kept from now on */
     claim_move(c, cl, CLAIM_QUEUED);
     return cl;
@@ -130,7 +130,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_record_part *p)
 
     cl->has_ticket = p->has_ticket;
     cl->unsure.acquire = p->has_ticket || p->acquire_unresolved;
-    cl->ticket_until_us = after_us(c->now_us, grace_us);
+    cl->place.kept_until_us = after_us(c->now_us, grace_us);
     cl->renew_us = after_us(c->now_us, REACH_US);
     if (grace_us == 0) {
         claim_desert(c, cl);
@@ -144,11 +144,11 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     claim_move(c, cl, CLAIM_HELD);
     cl->holds = p->holds;
     cl->shared = p->shared;
-    cl->deadline_us = p->deadline_us;
+    cl->hold.deadline_us = p->deadline_us;
     cl->watchdog = p->watchdog;
     cl->fresh = p->fresh;
     cl->renew_us = cl->retry_us = after_us(c->now_us, REACH_US);
-    cl->jeopardy_us = cl->deadline_us - cl->lease_us / 3;
+    cl->hold.jeopardy_us = cl->hold.deadline_us - cl->lease_us / 3;
     /* whatever has happened meanwhile: Redis says first whether it is still there */
     claim_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
@@ -186,7 +186,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
     } else if (p->state == CORE_RECORD_HELD && has_room(cl->lock, p)) {
         a->held++;
         as_held(c, cl, p);
-        if (cl->deadline_us <= c->now_us) {
+        if (cl->hold.deadline_us <= c->now_us) {
             a->held--;
             a->lost++;
             claim_lose(c, cl, cl->watchdog ? "not renewed while no daemon ran" : "lease over", false);

@@ -22,7 +22,7 @@ serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {
     bool shared = !r->again && (r->shared || cl->holds == 0);
     uint32_t holds = shared ? cl->shared : cl->holds + r->again;
-    int64_t left_us = cl->deadline_us - c->now_us;
+    int64_t left_us = cl->hold.deadline_us - c->now_us;
 
     if (holds == 0) {
         request_finish(c, r, CORE_NOT_HELD, 0);
@@ -56,14 +56,15 @@ claim_serve(struct core *c, struct claim *cl)
 {
     uint32_t n = 0, most = job_share(c);
 
-    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->deadline_us) {
+    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {
         claim_settle(c, cl);
         claim_arm(c, cl);
         return;
     }
-    while (cl->state == CLAIM_HELD && c->now_us < cl->deadline_us && !claim_busy(cl) && !list_empty(&cl->requests)) {
+    while (cl->state == CLAIM_HELD && c->now_us < cl->hold.deadline_us && !claim_busy(cl) &&
+           !list_empty(&cl->requests)) {
         struct request *r = container_of(cl->requests.next, struct request, claim_node);
-        int64_t left_us = cl->deadline_us - c->now_us, lease_us;
+        int64_t left_us = cl->hold.deadline_us - c->now_us, lease_us;
 
         if (n++ == most) {
             cl->retry_us = c->now_us;
@@ -93,8 +94,8 @@ claim_serve(struct core *c, struct claim *cl)
         } else if (r->verb == CORE_RENEW && cl->renewal == RENEWAL_SENT) {
             break; /* of two expiries under way nobody knows which one Redis has in the end */
         } else if (r->verb == CORE_RENEW) {
-            cl->unrenewed_us = cl->deadline_us; /* it may shorten the lease, and nobody knows when it runs */
-            cl->deadline_us = earlier(cl->deadline_us, core_deadline_us(c->now_us, r->lease_us));
+            cl->hold.unrenewed_us = cl->hold.deadline_us; /* it may shorten the lease, and nobody knows when it runs */
+            cl->hold.deadline_us = earlier(cl->hold.deadline_us, core_deadline_us(c->now_us, r->lease_us));
             claim_op(c, cl, CORE_EXTEND, cl->holds, false, r->lease_us, r);
         } else {
             serve_unlock(c, cl, r);

@@ -20,7 +20,7 @@ core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, 
         return CORE_ENDED;
     }
     if (claim_is_held(cl, now_us)) {
-        *until_us = cl->deadline_us;
+        *until_us = cl->hold.deadline_us;
         return CORE_STANDS;
     }
     return cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost ? CORE_LOST_UNTOLD : CORE_ENDED;

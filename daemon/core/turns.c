@@ -28,11 +28,11 @@ held_timer(struct core *c, struct claim *cl)
         claim_owner_ends(c, cl);
         return;
     }
-    if (c->now_us >= cl->deadline_us) {
+    if (c->now_us >= cl->hold.deadline_us) {
         claim_over(c, cl);
         return;
     }
-    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->jeopardy_us) {
+    if (cl->watchdog && !cl->jeopardy && c->now_us >= cl->hold.jeopardy_us) {
         cl->jeopardy = true;
         c->metrics->jeopardies++;
         lock_news(c, cl, CORE_NEWS_JEOPARDY, "not renewed yet");
@@ -67,7 +67,7 @@ claim_timer(struct core *c, struct claim *cl)
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->ticket_until_us <= c->now_us) { /* nobody came back for the place */
+        if (list_empty(&cl->requests) && cl->place.kept_until_us <= c->now_us) { /* nobody came back for the place */
             claim_desert(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
             assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
@@ -186,7 +186,7 @@ claim_owner_ends(struct core *c, struct claim *cl)
 {
     cl->lost = false;
     if (cl->state != CLAIM_HELD) {
-        cl->ticket_until_us = 0;
+        cl->place.kept_until_us = 0;
     } else if (claim_hand_over(c, cl, NULL)) {
         claim_serve(c, cl); /* as its next owner asks */
         return;

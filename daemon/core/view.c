@@ -111,7 +111,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
         v->holders = l->held_n;
         v->shared = holder->holds == 0;
         v->fresh = holder->fresh;
-        v->deadline_us = holder->deadline_us;
+        v->deadline_us = holder->hold.deadline_us;
         v->renewed = holder->watchdog;
         v->held_us = now_us - holder->since_us;
     } else if (told != NULL && told->state == CLAIM_RELEASING) {
@@ -155,7 +155,7 @@ tell_waiter(const struct claim *cl, uint32_t position, int64_t now_us, core_wait
                                  .kept = list_empty(&cl->requests)};
     struct list *rpos, *rnxt;
 
-    v.deadline_us = v.kept ? cl->ticket_until_us : 0;
+    v.deadline_us = v.kept ? cl->place.kept_until_us : 0;
     list_for_each_safe(rpos, rnxt, &cl->requests)
     {
         const struct request *r = container_of(rpos, struct request, claim_node);
@@ -215,7 +215,7 @@ holder_view(const struct claim *cl, int64_t now_us)
                                      .holds = claim_holds(cl),
                                      .shared = cl->holds == 0,
                                      .held_us = now_us - cl->since_us,
-                                     .deadline_us = cl->deadline_us,
+                                     .deadline_us = cl->hold.deadline_us,
                                      .claim = claim_id(cl)};
 }
 
@@ -394,7 +394,7 @@ held_by(const struct owner *o, uint64_t session, uint32_t *left)
     {
         const struct claim *cl = container_of(pos, struct claim, owner_node);
 
-        n += cl->state == CLAIM_HELD && cl->session == session;
+        n += cl->state == CLAIM_HELD && cl->hold.session == session;
     }
     *left -= o->claims_n;
     return n;

@@ -42,7 +42,7 @@ turn_us(const struct core *c, const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_HELD:
-        return cl->deadline_us;
+        return cl->hold.deadline_us;
     case CLAIM_QUEUED:
         return after_us(cl->renew_us, cl->ticket_life_us / 3 * 2); /* about then its place ends */
     default:

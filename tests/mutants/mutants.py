@@ -123,7 +123,8 @@ MUTANTS = [
            "    local granted = now_free > 0", "    call('PERSIST', set)\n    local granted = now_free > 0",
            ["redis:test_scripts.py Full.test_nothing_is_taken"]),
     Mutant("M28", "last come, first served", CORE + "claims.c",
-           "        while (pos->prev != home && container_of(pos->prev, struct claim, node)->ticket > cl->ticket) {",
+           "        while (pos->prev != home && container_of(pos->prev, struct claim, node)->place.ticket > "
+           "cl->place.ticket) {",
            "        while (pos->prev != home) {",
            ["unit:test_core_queue", "unit:test_core"]),
     Mutant("M29", "who does not read is written to for ever", "daemon/serve/session_out.h",
@@ -145,9 +146,11 @@ MUTANTS = [
            "    return owner:sub(25, 37) == MARK and is_reclaiming()", "    return is_reclaiming()",
            ["redis:test_scripts_presence.py InAGrace.test_not_over_strangers"]),
     Mutant("R5", "a lock that is asserted anew is said to be held before Redis has said so", CORE + "serving.c",
-           "    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->deadline_us) {\n        claim_settle(c, cl);\n"
+           "    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {\n"
+           "        claim_settle(c, cl);\n"
            "        claim_arm(c, cl);\n        return;\n    }\n",
-           "    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->deadline_us) {\n        claim_settle(c, cl);\n"
+           "    if (!claim_may(c, cl, MAY_SAY_HELD) && c->now_us < cl->hold.deadline_us) {\n"
+           "        claim_settle(c, cl);\n"
            "    }\n",
            ["unit:test_core_reclaim"]),
     Mutant("R6", "the answer of an older Redis is taken for that of the one that is there", BACKEND + "epoch.c",
@@ -170,7 +173,7 @@ MUTANTS = [
            "    if (reclaimed == number or leaving == '1') and", "    if reclaimed == number and",
            ["redis:test_scripts_presence.py WhoIsThere.test_leaving_in_a_grace_ends_it"]),
     Mutant("R12", "a lease that was asked for is lengthened when it is asserted anew", CORE + "operations.c",
-           "    return cl->watchdog ? cl->lease_us : core_lease_us(cl->deadline_us - c->now_us);",
+           "    return cl->watchdog ? cl->lease_us : core_lease_us(cl->hold.deadline_us - c->now_us);",
            "    (void)c;\n    return cl->lease_us;",
            ["unit:test_core_reclaim"]),
     Mutant("R13", "readers are not asserted anew", CORE + "reclaim.c",
@@ -332,7 +335,7 @@ MUTANTS = [
     Mutant("H2", "who handed a lock over keeps the number that Redis has for it", CORE + "handoff.c",
            "        leaves->redis_owner = ++c->serial;\n", "        (void)c;\n", ["unit:test_core_handoff"]),
     Mutant("H3", "a lease of one's own is told though less is left", CORE + "handoff.c",
-           "    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->deadline_us &&", "    bool whole =",
+           "    bool whole = core_deadline_us(c->now_us, wanted_us(r)) <= cl->hold.deadline_us &&", "    bool whole =",
            ["unit:test_core_handoff"]),
     Mutant("H4", "a lock goes round here for ever", CORE + "handoff.c",
            "bearer->room > 0 && !lock_cohort_is_over(c, cl->lock);", "bearer->room > 0;", ["unit:test_core_handoff"]),
@@ -432,7 +435,7 @@ MUTANTS = [
     Mutant("R230", "tickets kept for nobody keep out who does not want to wait", CORE + "timing_out.c",
            "    if (l->queue->blocked_n == r->blocked) {", "    if (false) {", ["unit:test_core_tickets"]),
     Mutant("H28", "a permit is handed over though another one's lease is over", CORE + "handoff.c",
-           " || c->now_us >= cl->deadline_us) {\n            return false;\n        }\n    }\n    return true;",
+           " || c->now_us >= cl->hold.deadline_us) {\n            return false;\n        }\n    }\n    return true;",
            ") {\n            return false;\n        }\n    }\n    return true;",
            ["unit:test_core_handoff_permits"]),
     Mutant("H29", "tokens set aside under one limit are given under another", CORE + "locks.c",
@@ -540,7 +543,7 @@ MUTANTS = [
            "    if (cl != NULL && cl->token < l->queue->broken_token) {", "    if (cl != NULL) {",
            ["unit:test_core_slices"]),
     Mutant("R290", "what was broken is said to be held until its job has come to it", CORE + "claims.h",
-           " && now_us < cl->deadline_us && !claim_is_broken(cl);", " && now_us < cl->deadline_us;",
+           " && now_us < cl->hold.deadline_us && !claim_is_broken(cl);", " && now_us < cl->hold.deadline_us;",
            ["unit:test_core_slices"]),
     Mutant("R197", "the end of a lease is kept for who never asks", CORE + "claims.c",
            "        at_us = cl->watchdog ? CORE_FOREVER : cl->retry_us;", "        at_us = CORE_FOREVER;",
@@ -593,7 +596,7 @@ MUTANTS = [
            "    } else if (is_at_rest(l)) {", "    } else if (is_at_rest(l) && false) {",
            ["unit:test_core_memory_usage"]),
     Mutant("R49", "who gives a lock back has a place in its queue until the lease would have been in jeopardy",
-           CORE + "claims.c", "    if (cl->state == CLAIM_HELD) {\n        cl->ticket_until_us = 0;\n",
+           CORE + "claims.c", "    if (cl->state == CLAIM_HELD) {\n        cl->place.kept_until_us = 0;\n",
            "    if (false) {\n",
            ["unit:test_core"]),
     Mutant("R56", "a RENEW that may have overtaken a renewal is forgotten before that is answered",
@@ -790,7 +793,7 @@ MUTANTS = [
            ["unit:test_core_handoff_permits", "unit:test_core_handoff", "unit:test_core_random"]),
     Mutant("R240", "who waits for a window goes in the order of lists, a short lease behind 120,000 long ones",
            CORE + "window.c",
-           "    case CLAIM_HELD:\n        return cl->deadline_us;\n",
+           "    case CLAIM_HELD:\n        return cl->hold.deadline_us;\n",
            "    case CLAIM_HELD:\n        return c->now_us;\n",
            ["unit:test_core_crowd"]),
     Mutant("R241", "all claims of a lock are reviewed, or drained, in one step, however many they are",
