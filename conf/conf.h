@@ -125,6 +125,12 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 bool conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters[CONF_OUTSIDE_BYTES]);
 
 /*
+ * A sentence when names that no rule is for in particular are semaphores under keys of any name: then a number of an
+ * application, which nothing tells from the free permits of a semaphore, counts as one. Else NULL.
+ */
+const char *conf_warn_of_semaphores(const struct conf *cf);
+
+/*
  * Whether every name has the same key in Redis by both. False: `why` has a line that says which rule changes it, or
  * that it cannot be told. A reload must not change it: daemons on one Redis do not reload at the same moment.
  */

@@ -97,3 +97,32 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters
     choose_outside(taken, remote_waiters);
     return ok && !patterns->failed && remote_waiters[0] != '\0';
 }
+
+/* The settings of names that no rule is for in particular: of the first rule for all names, or `locks`. */
+static const struct conf_locks *
+locks_of_the_rest(const struct conf *cf)
+{
+    for (size_t i = 0; i < cf->rules_n; i++) {
+        if (cf->rules[i].match[strspn(cf->rules[i].match, "*")] == '\0') {
+            return &cf->rules[i].locks;
+        }
+    }
+    return &cf->locks;
+}
+
+const char *
+conf_warn_of_semaphores(const struct conf *cf)
+{
+    const struct conf_locks *rest = locks_of_the_rest(cf);
+    struct buf key;
+    bool any;
+
+    buf_init(&key, 0);
+    conf_key_of(rest, stand_in, &key);
+    any = !key.failed && key.n == stand_in.n;
+    buf_fini(&key);
+    return rest->kind == KIND_SEMAPHORE && any
+               ? "any number in Redis, also an application's, is taken for the permits of a semaphore: give this kind "
+                 "by a rule to some names only, or set a prefix"
+               : NULL;
+}

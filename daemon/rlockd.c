@@ -300,6 +300,16 @@ fatal(struct process *p, const char *what, const char *error)
 
 #define SESSIONS_UNASKED 20000 /* the default of limits.sessions: who did not ask for so many is not warned */
 
+static void
+log_kinds(struct process *p)
+{
+    const char *warning = conf_warn_of_semaphores(p->conf);
+
+    if (warning != NULL) {
+        log_event(&p->log, LOG_WARN, "conf", "kind", "kind", LOG_S("semaphore"), "warning", LOG_S(warning), NULL);
+    }
+}
+
 /* Sessions cost a descriptor each: takes all that the hard limit allows. */
 static void
 raise_files(struct process *p)
@@ -381,6 +391,7 @@ build(struct process *p)
     }
     log_event(&p->log, LOG_INFO, "rlockd", "start", "version", LOG_S(RLOCKD_VERSION), "pid", LOG_N(getpid()), "uuid",
               LOG_S(p->engine->uuid), NULL);
+    log_kinds(p);
     if (!sockets_serve(&p->sockets, p->engine, error)) {
         return fatal(p, "listener", error);
     }
@@ -488,6 +499,16 @@ keep_no_peak(void)
 }
 
 static void
+warn_of_semaphores(const struct conf *cf)
+{
+    const char *warning = conf_warn_of_semaphores(cf);
+
+    if (warning != NULL) {
+        fprintf(stderr, "rlockd: warning: kind: semaphore: %s\n", warning);
+    }
+}
+
+static void
 warn_of_page(const struct conf *cf)
 {
     const char *warning = roles_warn_of_page(cf, cf->http_listen[0] != '\0' && !conf_address_is_local(cf->http_listen));
@@ -519,6 +540,7 @@ main(int argc, char **argv)
     if (p.opt.mode == MODE_TEST) {
         warn_of_collisions(&p);
         warn_of_page(p.conf);
+        warn_of_semaphores(p.conf);
         rights_test(p.conf);
     }
     status = p.opt.mode == MODE_PRINT ? print_conf(&p) : (puts("configuration ok"), 0);

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """A client reaches locks alone: what an application has in the same Redis is the same before and after every command of
 every kind, and no reply shows it."""
+import os
+
 import harness
 from harness import Case, RError, until
 
@@ -290,6 +292,21 @@ class Deputy(Case):
         self.k.cmd("PERSIST", "h")
         info = self.c.map("LOCKINFO", "h")
         self.assertEqual((info["redis_type"], info["redis_owner"], info["redis_holds"]), ("hash", None, None))
+
+
+class AnyNumber(Case):
+    """A semaphore's permits are a plain number: who declares all keys as such declares those of applications too."""
+
+    def test_said_by_the_start_and_by_t(self):
+        for n, (conf, warned) in enumerate((
+                ("locks: { kind: semaphore }\n", True), ("rules: [{ match: '*', kind: semaphore }]\n", True),
+                ("locks: { kind: semaphore, prefix: 'p:' }\n", False))):
+            with self.subTest(conf=conf):
+                d = self.rlockd(name="d%d" % n, conf=conf)
+                self.assertEqual("warn conf kind kind=semaphore warning=" in d.log(), warned)
+                status, _, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", d.conf_path])
+                self.assertEqual(status, 0)
+                self.assertEqual("rlockd: warning: kind: semaphore: any number in Redis, " in err, warned)
 
 
 class Rights(Case):

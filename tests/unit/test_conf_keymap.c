@@ -278,6 +278,34 @@ START_TEST(rules_that_give_two_names_one_key)
 }
 END_TEST
 
+START_TEST(kind_semaphore_for_keys_of_any_name)
+{
+    static const struct {
+        const char *text;
+        bool warned;
+    } rows[] = {
+        {"locks: {kind: semaphore}", true},
+        {"rules: [{match: '*', kind: semaphore}]", true},
+        {"locks: {kind: simple}\nrules: [{match: 'a:*', kind: simple}, {match: '**', kind: semaphore}]", true},
+        {"locks: {kind: semaphore}\nrules: [{match: 'a:*', prefix: 'p:'}]", true},
+        {"locks: {prefix: 'p:'}\nrules: [{match: '*', kind: semaphore, prefix: ''}]", true},
+        {"locks: {kind: semaphore, prefix: 'p:'}", false},
+        {"locks: {kind: semaphore, key: 'p:{name}'}", false},
+        {"locks: {kind: semaphore}\nrules: [{match: '*', kind: reentrant}]", false},
+        {"locks: {kind: semaphore}\nrules: [{match: '*', prefix: 'p:'}]", false},
+        {"rules: [{match: 'pool/*', kind: semaphore}]", false},
+        {"locks: {kind: counter}", false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct conf *cf = load(rows[i].text);
+
+        ck_assert_msg((conf_warn_of_semaphores(cf) != NULL) == rows[i].warned, "%s", rows[i].text);
+        conf_free(&cf);
+    }
+}
+END_TEST
+
 START_TEST(the_sample_gives_each_name_its_key)
 {
     struct conf *cf;
@@ -370,7 +398,7 @@ main(void)
 {
     const TTest *const tests[] = {
         what_changes_a_key, prints,                 it_is_said_which_rule, never_the_same_where_a_name_differs,
-        many_rules, many_slow_globs,         keys_that_are_no_locks, rights,
+        many_rules, many_slow_globs,         keys_that_are_no_locks, rights, kind_semaphore_for_keys_of_any_name,
         rules_that_give_two_names_one_key, the_sample_gives_each_name_its_key,
     };
 
