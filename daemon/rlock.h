@@ -54,7 +54,7 @@ int rlock_run(const struct rlock_run *r);
 /* The inner process of that: both sets of rlock_signals() are blocked, the command gets `mask`. */
 int rlock_inner(const struct rlock_run *r, const sigset_t *mask);
 
-/* What the guard hears, and passes on to the command; what the other two hear. Both with CHLD. */
+/* The signals that the guard hears and relays to the command, and those that the other two hear. Both have CHLD. */
 void rlock_signals(sigset_t *users, sigset_t *relayed);
 
 #endif

@@ -27,7 +27,7 @@ enum child_news {
  */
 int child_start(struct child *c, char **command, const char *name, int64_t token, const sigset_t *mask);
 
-/* What waitpid knows. */
+/* News of the child, by waitpid(). */
 enum child_news child_look(struct child *c);
 
 /* To its whole process group. */

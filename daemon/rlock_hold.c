@@ -101,7 +101,7 @@ beat_pause_us(const struct run *r)
     return pause_us > BEAT_MIN_US ? pause_us : BEAT_MIN_US;
 }
 
-/* What a granted LOCK ... FULL says, asked at asked_us. */
+/* Takes the answer of a granted LOCK ... FULL, asked at asked_us. */
 static bool
 take_grant(struct run *r, const struct redisReply *v)
 {
@@ -251,7 +251,7 @@ open_and_ask(struct run *r, struct client *c, const char *const *words, int64_t 
                ? client_wait(c, patience_us) : NULL;
 }
 
-/* What was asked failed: says so. */
+/* Says that the question failed. */
 static int
 refused(const struct run *r, const struct client *c, const struct redisReply *v)
 {

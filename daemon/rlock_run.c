@@ -55,7 +55,7 @@ take_signals(struct run *r)
     return told;
 }
 
-/* One poll until the next deadline. The bits of what is readable: 1 signals, 2 lock, 4 ears. */
+/* Polls until the next deadline. The bits of what is readable: 1 signals, 2 lock, 4 ears. */
 static unsigned
 wait_some(struct run *r, int64_t deadline_us)
 {

@@ -21,7 +21,7 @@ void notify_ready(void);
 void notify_reloading(void); /* notify_ready() ends it */
 void notify_stopping(void);
 
-/* One line of what we are doing, when it has changed. */
+/* Sends the status line, when it has changed. */
 void notify_status(struct notify *n, const struct engine *e);
 
 /* After every turn: the watchdog and the status when they are due, so that only a loop that turns says so. */

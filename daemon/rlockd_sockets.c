@@ -14,7 +14,7 @@
 
 #include "daemon/serve/roles.h"
 
-/* One socket that systemd passed under that name. */
+/* Takes a socket that systemd passed under that name. */
 static bool
 restore(struct sockets *s, int fd, const char *name, char error[160])
 {

@@ -10,7 +10,7 @@
 -- an answer is not sent again before that expiry is over (core/operations.c), for a LEASE of another length may end
 -- with it.
 --
--- One case is left, and is in the kind: Redis has lost a lock, another owner was granted it with a LEASE of another
+-- A case that is left lies in the kind: Redis has lost a lock, another owner was granted it with a LEASE of another
 -- length, and that ends in the same milliseconds by chance. Then the reclaim of the lost one finds its expiry. With
 -- leases of one length it cannot: a later grant ends later.
 

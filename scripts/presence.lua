@@ -34,7 +34,7 @@
 --
 -- Strict: a Redis without an epoch is not trusted, even by daemons that know of no epoch: locks may have been held in
 -- the data it had before. Their leases are over when Redis has been up for one grace period and was not flushed since.
--- This does not hold for data with an epoch: the uptime of a promoted replica says nothing about its data.
+-- Data with an epoch is another case: the uptime of a promoted replica says nothing about its data.
 local OK, TWIN = 1, 2
 local HEAD = 5 -- elements of the reply before the other members
 local FAR = 2 ^ 52 -- us: the year 2112

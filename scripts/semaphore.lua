@@ -81,7 +81,7 @@ local function acquire(key, permit, lease, limit, declared, channel)
     if free == nil or first == nil then
         return FOREIGN, pttl
     elseif free and not first and declared ~= '1' and not is_marked(key, pttl) then
-        -- What ends may be a semaphore's, left by a daemon that sets no mark.
+        -- A key with an expiry may be a semaphore's, left by a daemon that sets no mark.
         return pttl ~= -1 and TAKEN or FOREIGN, pttl
     end
     local taken = first and call('ZCARD', set) or 0

@@ -30,7 +30,7 @@ struct backend_status {
     size_t daemons;       /* other members */
 };
 
-/* What a topology is asked; the verbs below are the same, and say what each does. */
+/* The functions of a topology. The verbs below have the same names; what each does is said there. */
 struct backend_ops {
     const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
@@ -47,7 +47,7 @@ struct backend_ops {
     void (*close)(struct backend *b);
 };
 
-/* What every topology's own record begins with. */
+/* The head of every topology's own record. */
 struct backend {
     const struct backend_ops *ops;
 };

@@ -58,7 +58,7 @@ struct backend_env {
     struct hash_key secret;   /* values of `simple` locks are derived from it, the claim's id and its owner's number */
     /* Events for the core; called from the loop, never from inside a backend_ call. */
     void (*post)(void *ctx, const struct core_event *ev);
-    /* What LOCKINFO asked for; `id` is the caller's. ok false = Redis did not answer. */
+    /* The answer to a LOCKINFO; `id` is the caller's. ok false = Redis did not answer. */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
     /* There are other daemons on this Redis, or not any more; for the process after this. NULL: not wanted. */
     void (*met)(void *ctx, bool others);

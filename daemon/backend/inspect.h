@@ -7,7 +7,7 @@
 #include "daemon/backend/shard.h"
 #include "daemon/base/list.h"
 
-/* One question; ends in one events->seen(id). */
+/* A question of LOCKINFO; each ends in one events->seen(id). */
 struct inspect {
     struct list node; /* for its owner while it could not be sent */
     const struct backend_env *env;

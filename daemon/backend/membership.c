@@ -129,14 +129,14 @@ is_of_the_moment(const struct membership_line *line, const struct reply *r)
     return link_up(line->link) && r->type == REPLY_ERROR && call_error(r->text, &drop) == CORE_DOWN && !drop;
 }
 
-/* Others may hold locks: known members, or, until a grace period is over, unknown ones. */
+/* Other daemons may hold locks: known members, or, until a grace period is over, unknown ones. */
 static bool
 has_others(const struct epoch *e)
 {
     return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
 }
 
-/* What Redis answered on that link, to what was sent at sent_us. True: it has registered us. */
+/* Redis has answered on that link to what was sent at sent_us. True: this daemon is registered. */
 static bool
 heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {

@@ -94,7 +94,7 @@ void membership_reclaimed(struct membership *p, uint64_t epoch);
 /* Leaves; if that gets lost, the worst is one grace period for the others. */
 void membership_leave(struct membership *p);
 
-/* That it leaves is on its way. */
+/* True while the message that this daemon leaves is on its way. */
 bool membership_busy(const struct membership *p);
 
 #endif

@@ -132,7 +132,7 @@ index_of(const struct shard *sh, const struct redis_link *l)
     return i;
 }
 
-/* What the link is for. */
+/* The link's purpose, for the log. */
 static const char *
 job_of(const struct shard *sh, unsigned i)
 {
@@ -157,7 +157,7 @@ is_new_cause(struct shard *sh, const char *reason)
     return false;
 }
 
-/* One link of several: the others may hide that it is away. Each cause is logged once, and its end. */
+/* Logs a link of several, as the others may hide that it is down: each cause once, and its end. */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
 {

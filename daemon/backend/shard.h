@@ -11,7 +11,7 @@
 
 struct shard;
 
-/* What becomes of a shard; some have a number with them. */
+/* Events in the life of a shard; some have a number with them. */
 enum shard_life {
     SHARD_UP,         /* a link can serve */
     SHARD_DOWN,       /* none can any more */
@@ -23,7 +23,7 @@ enum shard_life {
     SHARD_ALONE,      /* none does any more */
 };
 
-/* What a shard tells the topology above it; called from the loop, never from inside a shard_ call. */
+/* Calls of a shard to the topology above it: from the loop, never from inside a shard_ call. */
 struct shard_events {
     void (*done)(void *ctx, const struct core_done *done); /* an operation has ended */
     void (*life)(void *ctx, enum shard_life what, uint64_t n);

@@ -66,7 +66,7 @@ call_free(void *arg)
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-/* It is not in flight any more. */
+/* The call is not in flight any more. */
 static void
 call_unlink(struct shard *sh, const struct call *c)
 {
@@ -75,7 +75,7 @@ call_unlink(struct shard *sh, const struct call *c)
     sh->renewing -= c->verb == VERB_RENEW;
 }
 
-/* It is, from now on. */
+/* The call is in flight from now on. */
 static void
 take_off(struct shard *sh, const struct call *c)
 {
@@ -184,7 +184,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
         if (done.outcome == CORE_GRACE) {
             membership_ask(&sh->membership, sh->link[c->link]);
         }
-        /* It may give all that were set aside behind it. */
+        /* This daemon may give all tokens that Redis has set aside behind this one. */
         membership_token(&sh->membership, done.token == 0 ? 0 : done.token + (done.no_room ? 0 : it->op.room));
         tell_done(sh, &it->op, &done);
         item_free(sh->env->freelist, it);
@@ -192,7 +192,7 @@ answered(struct shard *sh, struct call *c, const struct reply *r, int64_t sent_u
     freelist_give(sh->env->freelist, c, sizeof(*c));
 }
 
-/* One item of a call that Redis has refused for another's key, or for its own: alone it says which. */
+/* Redis has refused a call for the key of this item, or of another one: sent alone, the item shows which. */
 static void
 send_alone(struct shard *sh, const struct call *from, struct item *it)
 {
@@ -216,7 +216,7 @@ send_alone(struct shard *sh, const struct call *from, struct item *it)
     }
 }
 
-/* It has not run. One key spoils only itself: the names go again, each alone, or the core asks for them again. */
+/* The call has not run. One key spoils only itself: its names are sent again, each alone, or the core asks again. */
 static void
 denied(struct shard *sh, struct call *c, int64_t sent_us)
 {
@@ -368,7 +368,7 @@ move_batch(struct shard *sh, unsigned link, struct list *batch)
     }
 }
 
-/* What has gathered for the link goes, in its order, to the batches of the links that are current now. */
+/* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
 static void
 gather_again(struct shard *sh, unsigned link)
 {

@@ -62,7 +62,7 @@ shard_denied_inside(struct shard *sh, struct call *c)
     c->denied = c->n == 1;
 }
 
-/* Which key it is, where it is known. */
+/* Logs a refusal, with the key where it is known. */
 void
 shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error)
 {

@@ -19,7 +19,7 @@
 
 enum { LINKS_MAX = 16, CAUSES_MAX = 8 };
 
-/* What gathers, in the order it leaves: reclaims, the verbs, what must go alone. See I3 of shard_calls.c. */
+/* Batches, in the order in which they are sent: reclaims, the verbs, items sent alone. See I3 of shard_calls.c. */
 enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
@@ -64,7 +64,7 @@ void shard_forget(link_reply_fn *fn, void *arg);
 void shard_route_init(struct shard *sh);
 unsigned shard_home_of(const struct shard *sh, struct slice key);
 
-/* Which link a renewal leaves by. It may not be up. */
+/* The link that a renewal is sent by. It may be down. */
 unsigned shard_renew_link(const struct shard *sh, unsigned home);
 
 /* The link is gone: its names go by others that are up. False: none left, for there is none. */

@@ -28,7 +28,7 @@ void watches_remove(struct watches *w, uint64_t lock);
 /* The subscriber link is greeting. */
 void watches_hello(struct watches *w);
 
-/* One of the two links has come up, when everything is asked for again, or it is down. */
+/* Link l has come up (then everything is asked for again), or is down. */
 void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
 /* A message: its locks get a HINT. */

@@ -20,7 +20,7 @@ struct heap_node {
     uint32_t what : 4; /* of use to who owns the record: the heap does not look at it */
 };
 
-/* What the order depends on lies in the array, so that no record is looked at to find the place of another. */
+/* The array has all that the order depends on, so that no record is looked at to find the place of another. */
 struct heap_slot {
     int64_t at_us;
     uint64_t seq; /* order of arming, breaks ties */

@@ -39,7 +39,7 @@ list_linked(const struct list *node)
     return node->next != node;
 }
 
-/* It is on a list, and nobody else is. */
+/* The node is on a list, alone. */
 static inline bool
 list_alone(const struct list *node)
 {

@@ -54,7 +54,7 @@ home(const struct map *m, uint64_t number)
     return &m->chain[i < m->chains ? i : i - m->half];
 }
 
-/* One chain more. */
+/* Adds a chain. */
 static void
 grow(struct map *m)
 {

@@ -31,10 +31,10 @@ void map_fini(struct map *m);
 
 void map_add(struct map *m, struct map_node *n, uint64_t number);
 
-/* It must be in the map. */
+/* The node must be in the map. */
 void map_remove(struct map *m, struct map_node *n);
 
-/* One with this number, or NULL. */
+/* A node with this number, or NULL. */
 struct map_node *map_find(const struct map *m, uint64_t number);
 
 /* Another one with the same number, or NULL. */

@@ -35,7 +35,7 @@ enum core_answer {
     CORE_ANSWERS
 };
 
-/* One link of a cycle: this owner holds what the one before waits for, and waits for `name`. */
+/* A link of a cycle: this owner holds what the one before waits for, and waits for `name`. */
 struct core_hop {
     struct slice daemon;     /* uuid; n == 0: this daemon */
     uint64_t owner;          /* id of the owner in its daemon: the session's for a session */

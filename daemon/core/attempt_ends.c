@@ -59,7 +59,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     lock_wake(c, l);
 }
 
-/* Others of ours had it beside who has just given it back: then Redis does not say who listens. */
+/* Other owners here had the lock beside the one that gave it back: then Redis does not say who listens. */
 static bool
 is_still_ours(const struct lock *l)
 {

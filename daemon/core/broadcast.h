@@ -14,7 +14,7 @@
 struct core;
 struct lock;
 
-/* What is said to all daemons; broadcast.c. */
+/* A message to all daemons; broadcast.c. */
 struct tell {
     size_t n;
     bool fits;

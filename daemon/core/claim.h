@@ -27,7 +27,7 @@ enum claim_state {
 /* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
-/* What has to be heard from Redis before a claim that is HELD is said to be held again; uncertain.verify. */
+/* Answers of Redis that are due before a claim that is HELD is said to be held again; uncertain.verify. */
 enum {
     VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
     VERIFY_SHARED = 2,  /* ... the shared ones */
@@ -43,7 +43,7 @@ enum {
     TURN_BITS = 3,
 };
 
-/* What went unanswered and may still run, until uncertain.until_us; see claim_add_straggler(). */
+/* Operations without an answer that may still run, until uncertain.until_us; see claim_add_straggler(). */
 enum {
     STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
     STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */

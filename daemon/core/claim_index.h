@@ -17,7 +17,7 @@
 struct core;
 
 /* claim_index.c */
-/* What one owner has of one name with permits: the permits that it holds, and what it waits for or gives back. */
+/* An owner's claims to one name with permits: the permits that it holds, waits for or gives back. */
 struct share {
     struct map_node by_pair; /* core.shares; its number is a keyed hash of both */
     const struct lock *lock;

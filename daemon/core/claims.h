@@ -60,7 +60,7 @@ claim_is_held(const struct claim *cl, int64_t now_us)
     return cl->state == CLAIM_HELD && now_us < cl->hold.deadline_us && !claim_is_broken(cl);
 }
 
-/* That its operation, or the one that is tried again, is done for; NULL: nobody's, or it has gone. */
+/* The request of the claim's operation, or of the one that is tried again; NULL: none, or it has gone. */
 static inline struct request *
 claim_op_request(const struct claim *cl)
 {

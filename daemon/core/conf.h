@@ -30,7 +30,7 @@ struct core_conf {
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
-/* What the rules (and the request's own options) say about a name. */
+/* The settings of a name, by the rules and the request's own options. */
 struct core_spec {
     enum kind kind;
     enum kind rule_kind;  /* what the rules say, where the request says another one; KINDS: not known */

@@ -17,7 +17,7 @@ struct lock;
 struct owner;
 struct request;
 
-/* What deadlock.c has put off; it stands in core.graph[GRAPH_JOB]. */
+/* The search that deadlock.c has put off; its graph is core.graph[GRAPH_JOB]. */
 struct search {
     struct list waits; /* request.search_node: for the next search, in order of arrival */
     struct list roots; /* ... and those of this one that are not in the graph yet */

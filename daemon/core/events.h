@@ -49,7 +49,7 @@ enum core_event_type {
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
 
-/* One request about a lock. `id` is the session's own number for it, echoed in the reply. */
+/* A request about a lock. `id` is the session's own number for it, echoed in the reply. */
 struct core_request {
     uint64_t session, id;
     struct slice name;     /* 1..limit bytes, checked by the caller */
@@ -78,7 +78,7 @@ enum core_outcome {
     CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
 };
 
-/* One grant, which what is said of it relies on. claim 0 = none. */
+/* A grant that an answer relies on. claim 0 = none. */
 struct core_grant {
     uint64_t claim, token;
     int64_t until_us; /* its deadline */

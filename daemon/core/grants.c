@@ -22,7 +22,7 @@ claim_plan(const struct core *c, struct claim *cl, int64_t sent_us)
     cl->jeopardy = false;
 }
 
-/* Who waits in it asks the holder now: of others' attempts nothing is to be expected. */
+/* Waiters of the claim ask the holder now: of others' attempts nothing is to be expected. */
 static void
 unhurry(struct claim *cl)
 {

@@ -202,7 +202,7 @@ graph_add(struct graph *g, struct owner *o, const struct request *wait)
     return m->at;
 }
 
-/* One who holds the lock. False: it has a permit and goes on, so the others do not matter. */
+/* Adds a holder of the lock. False: the holder has a permit and goes on, so the others do not matter. */
 static bool
 add_hold(struct core *c, struct graph *g, uint32_t at, const struct claim *cl)
 {

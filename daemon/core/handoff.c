@@ -156,7 +156,7 @@ may_go_on(const struct core *c, struct claim *cl, const struct request *r)
     const struct lock *l = cl->lock;
     bool alone = list_empty(&cl->requests) || (r != NULL && cl->requests.next == cl->requests.prev);
 
-    /* What a multilock gives back is silent: its heir may be one that fails in turn, and so on; one step ends it. */
+    /* A multilock gives back silently: the heir may be one that fails in turn, and so on; one step ends that. */
     return lock_is_handed(l) && claim_holds(cl) == 1 && alone && !(r != NULL && r->silent) && !cl->jeopardy &&
            l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
 }

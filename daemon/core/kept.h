@@ -60,7 +60,7 @@ struct core_owner_record {
     int64_t until_us;
 };
 
-/* What was kept when the process before us ended, and what has become of it. */
+/* The records that were kept when the process before this one ended, and what has become of them. */
 struct core_restored {
     struct core_record *kept; /* put into another order */
     size_t n;

@@ -88,7 +88,7 @@ lock_has_queue(const struct lock *l)
     return l->queue->lock != NULL;
 }
 
-/* It may pass to the next one here while Redis has it; see handoff.c. */
+/* The lock may pass to the next waiter here while Redis has it as taken; see handoff.c. */
 static inline bool
 lock_is_handed(const struct lock *l)
 {

@@ -43,7 +43,7 @@ bool lock_loses(struct core *c, struct lock *l); /* it was broken: one of its ho
 /* attempts.c */
 void lock_try(struct core *c, struct lock *l, struct claim *next);
 
-/* Others have their turn now: so many grants here in a row, or so much time, are enough. */
+/* True when other daemons have their turn: the grants here in a row, or their time, have reached the bound. */
 static inline bool
 lock_cohort_is_over(const struct core *c, const struct lock *l)
 {

@@ -110,7 +110,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     claim_arm(c, cl);
 }
 
-/* One of its owner's operations; r is the request it is done for, or NULL. */
+/* Begins an operation for the claim's owner; r is the request that it is done for, or NULL. */
 void
 claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared, int64_t lease_us,
          struct request *r)

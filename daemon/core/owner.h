@@ -17,7 +17,7 @@
 #include "daemon/core/jobs.h"
 #include "daemon/core/times.h"
 
-/* Whose sessions these are, see users.c. */
+/* The user that sessions belong to, see users.c. */
 struct user {
     struct map_node by_key; /* core.users */
     uint64_t refs;        /* sessions and owners */

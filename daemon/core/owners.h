@@ -41,7 +41,7 @@ void user_disown(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* that its user has in all */
 void user_count_claim(const struct owner *o, int by);
 void user_count_blocked(const struct core_session *p, int by);
-/* One more, of a limit of all (0 = none), by a user that has `mine` of it; a refusal is counted. */
+/* True if a user that has `mine` of a limit for all (0 = none) may have one more; a refusal is counted. */
 bool user_may(struct core *c, const struct user *u, uint64_t limit, uint64_t used, uint64_t mine);
 struct user *user_find(const struct core *c, uint64_t key);    /* NULL: it has nothing */
 

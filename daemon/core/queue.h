@@ -17,7 +17,7 @@
 
 struct lock;
 
-/* Whose answer the last outcome is, of those who do not want to wait for another one; see timing_out.c. */
+/* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
 enum settle_how { SETTLE_ALL, SETTLE_FULL, SETTLE_IMPATIENT };
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: whoever asks how many listen finds us among them */

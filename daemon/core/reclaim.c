@@ -104,7 +104,7 @@ claim_granting(struct core *c, struct claim *cl)
     }
 }
 
-/* What is to be freed is tried again; what is in doubt, or due within a second, is not put off by a pause. */
+/* A claim to be freed is tried again; one in doubt, or due within a second, is not put off by a pause. */
 void
 claim_reached(struct core *c, struct claim *cl)
 {

@@ -31,7 +31,7 @@ request_reply(struct core *c, const struct core_reply *rp)
     core_act(c, &a);
 }
 
-/* It waits no longer, and whoever was behind it may go on. */
+/* The request waits no longer, and those behind it may go on. */
 void
 request_settle(struct core *c, struct request *r)
 {

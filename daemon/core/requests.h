@@ -23,7 +23,7 @@ enum core_answer request_lock(struct core *c, struct core_session *p, const stru
 enum core_answer request_held(struct core *c, struct core_session *p, const struct core_request *rq,
                               enum core_event_type verb, struct request **out);
 void request_begin(struct core *c, struct request *r, bool in_order);
-/* One hold, by an UNLOCK that nobody hears about. */
+/* Gives one hold back, by an UNLOCK without an answer. */
 void request_give_back(struct core *c, struct claim *cl, bool shared);
 void requests_freed(struct core *c); /* whose claim was freed run in its new state: core.freed */
 

@@ -13,7 +13,7 @@ struct claim;
 struct core;
 struct lock;
 
-/* What is done with every claim of a lock that has many. */
+/* Rounds: work on every claim of a lock that has many. */
 enum round_kind {
     ROUND_REVIEW,  /* Redis may not have what is held: lock.why says why */
     ROUND_WAKE,    /* Redis grants again */
@@ -36,7 +36,7 @@ bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review(const struct core *c);                       /* one of them is a review */
 void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
-/* It is about to go in front of the one before it on its list. */
+/* The claim is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */
 

@@ -16,7 +16,7 @@
 #include "daemon/core/times.h"
 #include "daemon/core/uncertain.h"
 
-/* One UNLOCK: of the exclusive holds first, unless it says otherwise. */
+/* Serves an UNLOCK: the exclusive holds first, unless the request says otherwise. */
 static void
 serve_unlock(struct core *c, struct claim *cl, struct request *r)
 {

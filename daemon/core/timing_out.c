@@ -221,7 +221,7 @@ lock_settle_impatient(struct core *c, struct lock *l)
     settle_waits(c, l, SETTLE_IMPATIENT, l->queue->last_failure);
 }
 
-/* Those who wait, `most` of them, are sent away with this answer; who holds is not touched. */
+/* Sends `most` of the lock's waiters away with this answer; holders are not touched. */
 void
 lock_refuse(struct core *c, struct lock *l, enum core_answer answer, uint32_t most)
 {

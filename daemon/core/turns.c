@@ -103,7 +103,7 @@ claim_timer(struct core *c, struct claim *cl)
     }
 }
 
-/* It is due, and a slice has not come to it yet. */
+/* True when the timer is due, and no slice has come to it yet. */
 static bool
 is_due(const struct core *c, const struct timer *t)
 {
@@ -125,7 +125,7 @@ claim_meet(struct core *c, struct claim *cl)
     }
 }
 
-/* Those with a renewal have their timers due once more: it may have been asked for meanwhile. */
+/* Claims with a renewal have their timers due once more: a renewal may have been asked for meanwhile. */
 static void
 take_turn(struct core *c, struct claim *cl)
 {
@@ -139,7 +139,7 @@ take_turn(struct core *c, struct claim *cl)
     }
 }
 
-/* What many waited at the same time took is given back when none does. */
+/* Gives back the memory of a heap that many waited in, when none does. */
 static void
 close_gap(struct heap *waiting)
 {

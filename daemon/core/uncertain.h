@@ -21,21 +21,21 @@ stragglers_end_us(const struct core *c, const struct claim *cl)
     return cl->unsure.until_us + c->set_back_us;
 }
 
-/* One of these, STRAGGLER_*, may still run. */
+/* True when one of the stragglers `what` (STRAGGLER_*) may still run. */
 static inline bool
 claim_has_stragglers(const struct core *c, const struct claim *cl, unsigned what)
 {
     return (cl->unsure.stragglers & what) != 0 && c->now_us < stragglers_end_us(c, cl);
 }
 
-/* What was sent until now, also by the process before this one, can run until then, by clocks that differ a little. */
+/* The end of all that was sent until now, also by the process before this one, by clocks that differ a little. */
 static inline int64_t
 stragglers_until_us(const struct core *c)
 {
     return after_us(c->now_us, 2 * c->conf.op_timeout_us);
 }
 
-/* What is asked about a claim when something may yet run. */
+/* Questions about a claim of which an operation may yet run. */
 enum claim_question {
     MAY_SAY_HELD,    /* to its owner, and serve what is asked about it? */
     MAY_HAND_OVER,   /* to another owner, without a word to Redis? */

@@ -9,7 +9,7 @@
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
 
-/* What the owner waits for: the LOCK it has running, once that is in a queue and means to stay there. */
+/* The request that the owner waits in: the LOCK it has running, once that is in a queue and means to stay there. */
 struct request *
 deadlock_wait_of(const struct owner *o)
 {
@@ -25,7 +25,7 @@ deadlock_wait_of(const struct owner *o)
     return r->claim->state == CLAIM_QUEUED || r->claim->state == CLAIM_TRYING ? r : NULL;
 }
 
-/* Who waits for the name waits for who holds it here, at least: all permits are out, or they do not share it. */
+/* A waiter for the name waits at least for its holders here: all permits are out, or the hold is not shared. */
 bool
 deadlock_waits_for_holders(const struct lock *l, bool shared)
 {

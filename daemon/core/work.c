@@ -182,7 +182,7 @@ fire_due(struct core *c)
     }
 }
 
-/* What events and timers left behind; each round may leave more, for other records. */
+/* Does the work that events and timers left; each round may leave more, for other records. */
 void
 work_off(struct core *c)
 {

@@ -129,7 +129,7 @@ add_self(struct buf *out, const struct core_reply *r)
     buf_adds(out, " and would wait for itself");
 }
 
-/* One line, whatever the names: each is escaped and cut, and so is the cycle. */
+/* Writes a deadlock in one line, whatever the names are: each is escaped and cut, and so is the cycle. */
 static void
 write_deadlock(struct writer *out, const struct core_reply *r)
 {
@@ -236,7 +236,7 @@ write_held(const struct answer *a, const struct core_reply *r, bool full)
     }
 }
 
-/* One name's. */
+/* Writes the answer for a single name. */
 static void
 write_answer(const struct answer *a, const struct core_reply *r, bool full, bool named)
 {
@@ -254,7 +254,7 @@ write_answer(const struct answer *a, const struct core_reply *r, bool full, bool
     }
 }
 
-/* One for each name, or the refusal of the first that was refused. */
+/* Writes an answer for each name, or the refusal of the first that was refused. */
 static void
 write_parts(const struct answer *a, const struct core_reply *r)
 {

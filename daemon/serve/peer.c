@@ -86,7 +86,7 @@ struct option {
     int level, name, value;
 };
 
-/* What the kernel refuses costs only that. */
+/* An option that the kernel refuses is left out. */
 static void
 set_options(const struct session *s, const struct option *o, size_t n)
 {

@@ -18,7 +18,7 @@
 #include "daemon/serve/front.h"
 #include "daemon/serve/session_out.h"
 
-/* What a deferred request keeps: this, then each word as its length and its bytes. */
+/* The head of a deferred request; each word follows as its length and its bytes. */
 struct packed {
     size_t bytes;
     bool inline_form;

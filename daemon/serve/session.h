@@ -125,7 +125,7 @@ struct session *session_find(struct engine *e, uint64_t id);
 struct session *session_after(struct engine *e, uint64_t id);
 uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = nobody is there */
 
-/* It has its turns soon: to hand something in, and to write. */
+/* Gives the session its turns soon: to hand something in, and to write. */
 void session_wake(struct session *s);
 
 /* It has a turn to write soon, behind those who have an answer. */

@@ -13,7 +13,7 @@ session_write_waits(const struct session *s)
     return s->out.bytes.p != NULL || s->out.bytes.failed || s->write_ev != NULL || !list_empty(&s->later.list);
 }
 
-/* One send(). True when the socket took something. May close the session. */
+/* Calls send() once. True when the socket took something. May close the session. */
 bool session_write(struct session *s);
 
 /* Keeps I4 of session.c for output: a session that is to end, or is past the limit, must take bytes. */

@@ -32,7 +32,7 @@ slots_first(const struct session *s)
     return s->slots_n == 0 ? NULL : slot_at(s, slots_first_id(s));
 }
 
-/* One more, WAITING. NULL when out of memory; the session is closed then. */
+/* Opens one more slot, WAITING. NULL when out of memory; the session is closed then. */
 struct slot *slots_open(struct session *s);
 
 /* Where a reply that begins now goes. */
@@ -42,7 +42,7 @@ slots_box(struct session *s, struct slot *sl)
     return sl != slots_first(s) ? &sl->box : session_out_end(s);
 }
 
-/* What it holds now is what the session answers for. */
+/* Counts what the slot holds now for the session. */
 void slots_count(struct session *s, struct slot *sl);
 
 /* The reply is written, wherever slots_box() said when it began. The slot may be gone afterwards. */

@@ -21,7 +21,7 @@ engine_step(struct engine *e, const struct core_event *ev)
     e->stepping = false;
 }
 
-/* What the rules say; the key is put behind those that are in the buffer, which may move while it grows. */
+/* Adds the settings of a name; its key goes behind those in the buffer, which may move while it grows. */
 static void
 add_spec(const struct engine *e, struct slice name, struct core_spec *spec, struct buf *keys)
 {
