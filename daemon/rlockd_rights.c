@@ -60,9 +60,8 @@ ask(struct asking *a)
         }
     }
     a->link = link_open(a->address, &a->conf, &a->env, a->dns, false, owner);
-    if (a->link != NULL && event_base_loopexit(a->env.base, &second) == 0) {
-        event_base_dispatch(a->env.base);
-    }
+    event_base_loopexit(a->env.base, &second);
+    event_base_dispatch(a->env.base);
     link_close(&a->link, forget);
     if (a->dns != NULL) {
         evdns_base_free(a->dns, 1);
@@ -98,7 +97,8 @@ ask_about(const struct conf *cf, const char *patterns, const char *remote_waiter
         return; /* embedded, or it will be told when it is needed */
     }
     a.env.base = event_base_new();
-    if (a.env.base != NULL && rights_init(&a.rights, &a.conf, &a.env, a.address)) {
+    rights_init(&a.rights, &a.conf, &a.env, a.address);
+    if (a.env.base != NULL) {
         ask(&a);
         if (a.rights.wider) {
             tell(&a);

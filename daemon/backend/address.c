@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
 void
@@ -32,14 +33,13 @@ hex(char c)
     return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
 }
 
-/* A copy with %XX decoded; NULL when empty, or when out of memory: then *ok is false. */
+/* A copy with %XX decoded; NULL when empty. */
 static char *
-decoded(struct slice s, bool *ok)
+decoded(struct slice s)
 {
-    char *out = s.n > 0 ? malloc(s.n + 1) : NULL;
+    char *out = s.n > 0 ? mem_alloc(s.n + 1) : NULL;
     size_t n = 0;
 
-    *ok = *ok && (out != NULL || s.n == 0);
     for (size_t i = 0; out != NULL && i < s.n; i++) {
         if (s.p[i] == '%' && i + 2 < s.n && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0) {
             out[n++] = (char)(hex(s.p[i + 1]) << 4 | hex(s.p[i + 2]));
@@ -80,11 +80,11 @@ until(struct slice *rest, char stop, bool last)
 }
 
 static bool
-parse_unix(struct link_address *a, const char *text, bool *memory)
+parse_unix(struct link_address *a, const char *text)
 {
     struct slice rest = slice_of(text), path = until(&rest, '?', false);
 
-    a->path = decoded(path, memory);
+    a->path = decoded(path);
     snprintf(a->shown, sizeof(a->shown), "unix:%.*s", (int)path.n, path.p);
     if (a->path == NULL) {
         return false;
@@ -97,15 +97,15 @@ parse_unix(struct link_address *a, const char *text, bool *memory)
 }
 
 static bool
-parse_tcp(struct link_address *a, const char *text, bool *memory)
+parse_tcp(struct link_address *a, const char *text)
 {
     struct slice rest = slice_of(text), who, host;
     bool port_ok, db_ok = true;
 
     if (memchr(rest.p, '@', rest.n) != NULL) {
         who = until(&rest, '@', true);
-        a->user = decoded(until(&who, ':', false), memory);
-        a->password = decoded(who, memory);
+        a->user = decoded(until(&who, ':', false));
+        a->password = decoded(who);
     }
     host = until(&rest, '/', false);
     if (rest.n > 0) {
@@ -115,10 +115,10 @@ parse_tcp(struct link_address *a, const char *text, bool *memory)
     rest = host;
     if (host.n > 0 && host.p[0] == '[') { /* [::1]:6379 */
         rest = (struct slice){host.p + 1, host.n - 1};
-        a->host = decoded(until(&rest, ']', false), memory);
+        a->host = decoded(until(&rest, ']', false));
         (void)until(&rest, ':', false);
     } else {
-        a->host = decoded(until(&rest, ':', true), memory);
+        a->host = decoded(until(&rest, ':', true));
     }
     port_ok = rest.n == 0 || parse_number(rest, 65535, &a->port);
     return a->host != NULL && port_ok && a->port > 0 && db_ok;
@@ -127,29 +127,23 @@ parse_tcp(struct link_address *a, const char *text, bool *memory)
 struct link_address *
 address_parse(const char *url, const char *user, const char *password, char error[160])
 {
-    struct link_address *a = calloc(1, sizeof(*a));
-    bool ok = false, memory = true;
+    struct link_address *a = mem_zalloc(sizeof(*a));
+    bool ok = false;
 
-    if (a == NULL) {
-        snprintf(error, 160, "out of memory");
-        return NULL;
-    }
     a->port = 6379;
     if (strncmp(url, "unix:", 5) == 0) {
-        ok = parse_unix(a, url + 5, &memory);
+        ok = parse_unix(a, url + 5);
     } else if (strncmp(url, "redis://", 8) == 0) {
-        ok = parse_tcp(a, url + 8, &memory);
+        ok = parse_tcp(a, url + 8);
     }
     if (ok && a->password == NULL && password != NULL) {
-        a->password = strdup(password);
-        a->user = a->user == NULL && user != NULL ? strdup(user) : a->user;
-        memory = memory && a->password != NULL && (user == NULL || a->user != NULL);
+        a->password = mem_text(slice_of(password));
+        a->user = a->user == NULL && user != NULL ? mem_text(slice_of(user)) : a->user;
     }
-    if (ok && memory) {
+    if (ok) {
         return a;
     }
-    snprintf(error, 160, "%s", !memory ? "out of memory" : "not a Redis URL: expected unix:PATH[?db=N] or redis://"
-                                                           "[user:password@]host:port[/db]");
+    snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N] or redis://[user:password@]host:port[/db]");
     address_free(a);
     return NULL;
 }

@@ -35,7 +35,7 @@ struct backend_ops {
     const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
-    bool (*look)(struct backend *b, uint64_t id, struct slice key);
+    void (*look)(struct backend *b, uint64_t id, struct slice key);
     void (*say)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t grace_us);
@@ -65,11 +65,11 @@ backend_perform(struct backend *b, const struct core_op *op, enum core_action_ty
     b->ops->perform(b, op, verb);
 }
 
-/* Asks Redis what it has under `key`; ends in one env.seen(id). False: out of memory, and nothing will be seen. */
-static inline bool
+/* Asks Redis what it has under `key`; ends in one env.seen(id). */
+static inline void
 backend_look(struct backend *b, uint64_t id, struct slice key)
 {
-    return b->ops->look(b, id, key);
+    b->ops->look(b, id, key);
 }
 
 /*

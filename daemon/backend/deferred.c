@@ -66,14 +66,13 @@ deferred_idle(const struct deferred *d)
     return list_empty(&d->items) && list_empty(&d->questions);
 }
 
-bool
+void
 deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events)
 {
     *d = (struct deferred){.env = env, .events = events};
     list_init(&d->items);
     list_init(&d->questions);
     d->ev = event_new(env->base, -1, 0, on_down, d);
-    return d->ev != NULL;
 }
 
 void

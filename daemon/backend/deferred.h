@@ -18,8 +18,7 @@ struct deferred {
     struct event *ev;   /* owned: one of the lists is not empty */
 };
 
-/* False: out of memory. deferred_fini() is called in both cases. */
-bool deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events);
+void deferred_init(struct deferred *d, const struct backend_env *env, const struct shard_events *events);
 void deferred_fini(struct deferred *d);
 
 /* Takes the item, from wherever it stands. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/memory.h"
+
 /* 0 stands for an empty slot. */
 static uint32_t
 tag_of(uint64_t hash)
@@ -18,7 +20,7 @@ void
 denied_begin(struct denied *d, int64_t now_us)
 {
     if (d->tables == NULL) {
-        d->tables = calloc(1, sizeof(*d->tables));
+        d->tables = mem_zalloc(sizeof(*d->tables));
     }
     d->until_us = now_us + DENIED_US;
 }
@@ -70,9 +72,6 @@ denied_alone(struct denied *d, uint64_t hash, bool held, int64_t now_us)
     if (now_us >= d->until_us) {
         end(d);
         return false;
-    }
-    if (d->tables == NULL) {
-        return true;
     }
     if (d->tables->broken[hash % DENIED_REFUSED] == tag_of(hash)) {
         return true;

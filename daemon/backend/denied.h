@@ -26,7 +26,7 @@ struct denied {
     struct {
         uint32_t passed[DENIED_PASSED], refused[DENIED_REFUSED];
         uint32_t broken[DENIED_REFUSED]; /* of calls that the ACL has ended in the middle of the script */
-    } *tables; /* owned; NULL: no suspicion yet, or out of memory: then every key is sent alone */
+    } *tables; /* owned; NULL: no suspicion yet */
 };
 
 /* Redis has refused a call (NOPERM): the suspicion begins, or goes on. */

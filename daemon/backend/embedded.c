@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/base/path_lock.h"
 
 #define AGAIN_MAX 5              /* starts in a row of a server that does not stay */
@@ -176,12 +177,8 @@ await_ready(const struct embedded *e)
 struct embedded *
 embedded_start(const char *run_dir, const char *name, char error[160])
 {
-    struct embedded *e = calloc(1, sizeof(*e));
+    struct embedded *e = mem_zalloc(sizeof(*e));
 
-    if (e == NULL) {
-        snprintf(error, 160, "out of memory");
-        return NULL;
-    }
     e->lock = PATH_LOCK_NONE;
     snprintf(e->name, sizeof(e->name), "%s", name);
     if (!prepare(e, run_dir, error) || !launch(e, error)) {

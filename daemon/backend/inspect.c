@@ -9,6 +9,7 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
+#include "daemon/base/memory.h"
 
 enum { TIME, TYPE, OWNER, HOLDS, PTTL, VALUE, NUMBERS };
 
@@ -52,12 +53,10 @@ on_seen(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 struct inspect *
 inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id)
 {
-    struct inspect *q = malloc(sizeof(*q));
+    struct inspect *q = mem_alloc(sizeof(*q));
 
-    if (q != NULL) {
-        *q = (struct inspect){.env = env, .events = events, .id = id};
-        list_init(&q->node);
-    }
+    *q = (struct inspect){.env = env, .events = events, .id = id};
+    list_init(&q->node);
     return q;
 }
 

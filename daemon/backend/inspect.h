@@ -16,7 +16,6 @@ struct inspect {
     uint64_t key; /* its digest */
 };
 
-/* NULL: out of memory. */
 struct inspect *inspect_new(const struct backend_env *env, const struct shard_events *events, uint64_t id);
 
 /* False: could not be sent, and stays its owner's. */

@@ -32,9 +32,10 @@
 #include "daemon/backend/push.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
+#include "daemon/base/memory.h"
 #include "proto/writer.h"
 
-#define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet */
+#define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet, with all its items */
 #define IDLE_PING_US (3 * US_PER_S)
 #define OUT_KEEP_BYTES (64 * 1024)
 
@@ -94,9 +95,7 @@ link_arm(struct redis_link *l)
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
-    if (event_add(l->timer, &tv) != 0) { /* no memory: looked after at once, and so again and again */
-        event_active(l->timer, EV_TIMEOUT, 0);
-    }
+    event_add(l->timer, &tv);
 }
 
 void
@@ -180,12 +179,11 @@ link_fail(struct redis_link *l, const char *reason)
 
 /* ---- sending ---- */
 
-/* Without memory the connection goes, and with it whatever may have left of a command. */
 static void
 leave(struct redis_link *l)
 {
-    if (l->bev != NULL && l->out.n > 0 && !push_bytes(l->bev, l->out.p, l->out.n)) {
-        link_fail(l, "out of memory");
+    if (l->bev != NULL && l->out.n > 0) {
+        push_bytes(l->bev, l->out.p, l->out.n);
     }
     buf_clear(&l->out, OUT_KEEP_BYTES);
 }
@@ -218,17 +216,10 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
         return false;
     }
     s = freelist_take(l->env->freelist, sizeof(*s));
-    if (s == NULL) {
-        return false;
-    }
     s->fn = fn;
     s->arg = arg;
     assert(words <= LINK_WORDS_MAX);
-    if (!writer_request(&l->out, (size_t)words, word)) {
-        buf_cut(&l->out, l->out.n);
-        freelist_give(l->env->freelist, s, sizeof(*s));
-        return false;
-    }
+    (void)writer_request(&l->out, (size_t)words, word); /* which has no most */
     l->env->metrics->redis_calls++;
     s->sent_us = clock_now_us(); /* before the first byte of this attempt can leave */
     list_push_back(&l->sent, &s->node);
@@ -288,21 +279,21 @@ on_read(struct bufferevent *bev, void *ctx)
     l->pinged_us = 0;
     l->silent = false;
     while (l->failing[0] == '\0' && (n = evbuffer_get_contiguous_space(in)) > 0) {
-        if (redisReaderFeed(l->reader, (char *)evbuffer_pullup(in, (ev_ssize_t)n), n) != REDIS_OK) {
-            link_fail(l, l->reader->errstr);
-        }
+        reply_reader_feed(l->reader, (char *)evbuffer_pullup(in, (ev_ssize_t)n), n);
+        l->partial += n;
         evbuffer_drain(in, n);
         while (l->failing[0] == '\0') {
             if (redisReaderGetReply(l->reader, &reply) != REDIS_OK) {
                 l->env->metrics->redis_protocol_errors++;
-                link_fail(l, l->reader->errstr);
+                link_fail(l, l->reader->err == REDIS_ERR_OOM ? "an array of too many items" : l->reader->errstr);
             } else if (reply == NULL) {
-                if (l->reader->len - l->reader->pos > PARTIAL_BYTES_MAX) {
+                if (l->partial > PARTIAL_BYTES_MAX) {
                     l->env->metrics->redis_protocol_errors++;
                     link_fail(l, "a reply that is too large");
                 }
                 break;
             } else {
+                l->partial = l->reader->len - l->reader->pos;
                 take_reply(l, reply);
                 reply_free(reply);
             }
@@ -365,10 +356,7 @@ connect_now(struct redis_link *l)
     link_enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new(l->env->freelist);
     l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (l->reader == NULL || l->bev == NULL) {
-        drop(l, "out of memory");
-        return;
-    }
+    l->partial = 0;
     bufferevent_setcb(l->bev, on_read, NULL, on_event, l);
     bufferevent_enable(l->bev, EV_READ | EV_WRITE);
     if (start_connect(l) != 0 && l->state == LINK_CONNECTING) {
@@ -442,11 +430,8 @@ struct redis_link *
 link_open(const struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
           struct evdns_base *dns, bool subscriber, struct link_owner owner)
 {
-    struct redis_link *l = calloc(1, sizeof(*l));
+    struct redis_link *l = mem_zalloc(sizeof(*l));
 
-    if (l == NULL) {
-        return NULL;
-    }
     l->address = address;
     l->conf = conf;
     l->env = env;
@@ -456,10 +441,6 @@ link_open(const struct link_address *address, const struct backend_conf *conf, c
     list_init(&l->sent);
     buf_init(&l->out, 0);
     l->timer = event_new(env->base, -1, 0, on_timer, l);
-    if (l->timer == NULL) {
-        free(l);
-        return NULL;
-    }
     link_enter(l, LINK_DOWN);
     link_arm(l);
     return l;

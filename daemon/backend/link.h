@@ -47,7 +47,7 @@ struct link_owner {
 
 /*
  * conf, env and address are borrowed for the link's life. A subscriber takes messages; the commands sent on it name one
- * channel each, so that each has one answer. NULL: out of memory.
+ * channel each, so that each has one answer.
  */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
                        const struct backend_env *env, struct evdns_base *dns, bool subscriber, struct link_owner owner);
@@ -56,7 +56,7 @@ struct redis_link *link_open(const struct link_address *address, const struct ba
 void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));
 
 /*
- * Sends one command; false: the link is not up (or greeting) or memory is out, and nothing was sent. fn is called
+ * Sends one command; false: the link is not up (or greeting), and nothing was sent. fn is called
  * exactly once, later. The words are copied.
  */
 bool link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg);

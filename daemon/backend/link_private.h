@@ -25,6 +25,7 @@ struct redis_link {
     enum link_state state;
     struct bufferevent *bev;    /* owned; NULL when DOWN */
     struct redisReader *reader; /* owned, as long as bev */
+    size_t partial;             /* bytes of the reply that is not whole yet */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
     struct buf out;             /* commands that have not left */
     bool corked;                /* more of them are coming in this turn */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
 
 void
 listen_init(struct listen *in, const struct backend_env *env, const struct shard_events *events, void *owner)
@@ -46,11 +47,8 @@ source_find(const struct listen *in, enum source_type type, struct slice name)
 static struct source *
 source_new(struct listen *in, enum source_type type, struct slice name)
 {
-    struct source *src = calloc(1, sizeof(*src) + name.n);
+    struct source *src = mem_zalloc(sizeof(*src) + name.n);
 
-    if (src == NULL) {
-        return NULL;
-    }
     map_add(&in->source[type], &src->by_name, hash_bytes(&in->env->secret, name.p, name.n));
     src->in = in;
     src->type = type;
@@ -217,29 +215,22 @@ watch_find(const struct listen *in, uint64_t lock)
 struct watch *
 watch_new(struct listen *in, uint64_t lock)
 {
-    struct watch *wa = calloc(1, sizeof(*wa));
+    struct watch *wa = mem_zalloc(sizeof(*wa));
 
-    if (wa == NULL) {
-        return NULL;
-    }
     map_add(&in->watch, &wa->by_lock, lock);
     wa->lock = lock;
     list_init(&wa->due);
     return wa;
 }
 
-bool
+void
 watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name)
 {
     struct source *src = source_find(in, type, name);
 
     src = src != NULL ? src : source_new(in, type, name);
-    if (src == NULL) {
-        return false;
-    }
     wa->part[i] = (struct part){.watch = wa, .source = src, .state = PART_WAITING};
     list_push_back(&src->parts, &wa->part[i].node);
-    return true;
 }
 
 struct source *

@@ -87,11 +87,10 @@ bool source_waits(const struct source *src);
 
 struct watch *watch_find(const struct listen *in, uint64_t lock);
 
-/* NULL: out of memory. */
 struct watch *watch_new(struct listen *in, uint64_t lock);
 
-/* Gives the watch its i-th part; false: out of memory. */
-bool watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name);
+/* Gives the watch its i-th part. */
+void watch_join(struct listen *in, struct watch *wa, int i, enum source_type type, struct slice name);
 
 /* Takes the i-th part away. The source, which may be deserted now, and freed; NULL: there was no such part. */
 struct source *watch_leave(struct watch *wa, int i);

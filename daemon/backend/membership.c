@@ -30,15 +30,12 @@ last_of(struct membership *p)
     return last;
 }
 
-/* Without memory for the timer a link goes, and comes back: the answer to its greeting sets it then. */
 static void
 arm(struct membership *p)
 {
     int ms = p->epoch.until_ms != 0 || p->again ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
 
-    if (event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000}) != 0) {
-        link_fail(last_of(p)->link, "out of memory");
-    }
+    event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
 }
 
 static void
@@ -216,7 +213,7 @@ say(struct membership_line *line)
     struct slice word[EPOCH_WORDS_MAX];
     int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
 
-    if (p->text.failed || !link_send(line->link, words, word, on_answer, line)) {
+    if (!link_send(line->link, words, word, on_answer, line)) {
         return false;
     }
     p->again = false;
@@ -238,9 +235,7 @@ line_of(struct membership *p, const struct redis_link *l)
 void
 membership_hello(struct membership *p, struct redis_link *l)
 {
-    if (!say(line_of(p, l))) {
-        link_fail(l, "out of memory");
-    }
+    (void)say(line_of(p, l));
 }
 
 void
@@ -322,7 +317,7 @@ membership_busy(const struct membership *p)
     return p->epoch.leaving && is_asked(p);
 }
 
-bool
+void
 membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
                 const struct shard_events *events, const struct link_address *address, const char *channel)
 {
@@ -337,7 +332,6 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
-    return p->timer != NULL;
 }
 
 void

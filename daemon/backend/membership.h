@@ -38,11 +38,8 @@ struct membership {
     bool over;              /* that wait has ended, one way or the other */
 };
 
-/*
- * env, conf, events and address are borrowed; channel: see epoch.h. False: out of memory. membership_fini() is called
- * in both cases.
- */
-bool membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
+/* env, conf, events and address are borrowed; channel: see epoch.h. */
+void membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
                      const struct shard_events *events, const struct link_address *address, const char *channel);
 void membership_fini(struct membership *p);
 

@@ -8,7 +8,7 @@
 #include <event2/bufferevent.h>
 #include <sys/socket.h>
 
-bool
+void
 push_bytes(struct bufferevent *bev, const char *p, size_t n)
 {
     ssize_t sent = -1;
@@ -19,5 +19,7 @@ push_bytes(struct bufferevent *bev, const char *p, size_t n)
     if (sent < 0) { /* no room, or an error, which the bufferevent meets as well */
         sent = 0;
     }
-    return (size_t)sent == n || bufferevent_write(bev, p + sent, n - (size_t)sent) == 0;
+    if ((size_t)sent < n) {
+        bufferevent_write(bev, p + sent, n - (size_t)sent);
+    }
 }

@@ -4,15 +4,14 @@
 #ifndef RLOCKD_BACKEND_PUSH_H
 #define RLOCKD_BACKEND_PUSH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct bufferevent;
 
 /*
  * On a socket that is connected. Bytes keep their order, whatever was pushed before. An error of the socket is not told
- * here but by the bufferevent's own event, in a later turn. False: out of memory, and only a part may have left.
+ * here but by the bufferevent's own event, in a later turn.
  */
-bool push_bytes(struct bufferevent *bev, const char *p, size_t n);
+void push_bytes(struct bufferevent *bev, const char *p, size_t n);
 
 #endif

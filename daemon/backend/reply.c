@@ -1,9 +1,9 @@
 /*
  * reply.c -- hiredis' reader, taught to build struct reply within limits.
  *
- * A broken or hostile Redis can announce anything: a reply with too many items, or for which there is no memory, is an
- * error of the reader, which ends the link. Room is made for items that came, not for those that were announced: nested
- * arrays of thousands cost it a few bytes each.
+ * A broken or hostile Redis can announce anything: a reply with too many items is an error of the reader, which ends
+ * the link. Room is made for items that came, not for those that were announced: nested arrays of thousands cost it a
+ * few bytes each.
  *
  * What scripts answer is an array of numbers: these have cells, one record for several of them.
  */
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/base/freelist.h"
+#include "daemon/base/memory.h"
 
 #define ITEMS_FIRST 8
 
@@ -59,19 +60,17 @@ reply_free(void *p)
     freelist_give(r->freelist, r, reply_bytes(r->text.p != NULL ? r->text.n + 1 : 0));
 }
 
-/* Zeroed, with so much text behind it; NULL: no memory. */
+/* Zeroed, with so much text behind it. */
 static struct reply *
 reply_new(const redisReadTask *task, size_t text_n)
 {
     struct reply *r = freelist_take_zeroed(task->privdata, reply_bytes(text_n));
 
-    if (r != NULL) {
-        r->freelist = task->privdata;
-    }
+    r->freelist = task->privdata;
     return r;
 }
 
-/* An item for the array; NULL: no memory. */
+/* An item for the array. */
 static struct reply *
 cell_of(struct reply *array)
 {
@@ -82,9 +81,6 @@ cell_of(struct reply *array)
         size_t n = array->count < ITEMS_FIRST ? array->count : ITEMS_FIRST; /* so few that they are spared */
 
         c = freelist_take_zeroed(array->freelist, cells_bytes(n));
-        if (c == NULL) {
-            return NULL;
-        }
         c->next = array->cells;
         c->n = n;
         array->cells = c;
@@ -95,40 +91,33 @@ cell_of(struct reply *array)
 }
 
 /* Makes room for item i; what is not there yet is NULL. */
-static bool
+static void
 reserve(struct reply *r, size_t i)
 {
     size_t room = r->room > 0 ? 2 * r->room : ITEMS_FIRST;
     struct reply **more;
 
     if (i < r->room) {
-        return true;
+        return;
     }
     room = room < r->count ? room : r->count;
     more = freelist_take_zeroed(r->freelist, room * sizeof(*more));
-    if (more == NULL) {
-        return false;
-    }
     if (r->room > 0) {
         memcpy(more, r->item, r->room * sizeof(*more));
         freelist_give(r->freelist, r->item, r->room * sizeof(*more));
     }
     r->item = more;
     r->room = room;
-    return true;
 }
 
-/* Hangs a new reply into its parent; takes it away again when it does not fit. Items come in their order. */
+/* Hangs a new reply into its parent. Items come in their order. */
 static void *
 hang(const redisReadTask *task, struct reply *r)
 {
     if (task->parent != NULL) {
         struct reply *parent = task->parent->obj;
 
-        if (!reserve(parent, (size_t)task->idx)) {
-            reply_free(r);
-            return NULL;
-        }
+        reserve(parent, (size_t)task->idx);
         parent->item[task->idx] = r;
     }
     return r;
@@ -143,9 +132,6 @@ create_string(const redisReadTask *task, char *text, size_t n)
         n = REPLY_BULK_BYTES_MAX;
     }
     r = reply_new(task, n + 1);
-    if (r == NULL) {
-        return NULL;
-    }
     memcpy(r + 1, text, n);
     r->text = (struct slice){(char *)(r + 1), n};
     r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
@@ -167,9 +153,6 @@ create_array(const redisReadTask *task, int n)
         return NULL;
     }
     r = reply_new(task, 0);
-    if (r == NULL) {
-        return NULL;
-    }
     r->type = REPLY_ARRAY;
     r->count = (size_t)n;
     return hang(task, r);
@@ -180,9 +163,6 @@ create_plain(const redisReadTask *task, enum reply_type type, int64_t n)
 {
     struct reply *r = task->parent != NULL ? cell_of(task->parent->obj) : reply_new(task, 0);
 
-    if (r == NULL) {
-        return NULL;
-    }
     r->type = type;
     r->n = n;
     return hang(task, r);
@@ -232,8 +212,17 @@ reply_reader_new(struct freelist *s)
 {
     struct redisReader *reader = redisReaderCreateWithFunctions(&reply_functions);
 
-    if (reader != NULL) {
-        reader->privdata = s;
+    if (reader == NULL) {
+        mem_exhausted(sizeof(*reader));
     }
+    reader->privdata = s;
     return reader;
+}
+
+void
+reply_reader_feed(struct redisReader *reader, const char *p, size_t n)
+{
+    if (redisReaderFeed(reader, p, n) != REDIS_OK) {
+        mem_exhausted(n); /* after an error nobody feeds it */
+    }
 }

@@ -31,9 +31,12 @@ struct freelist;
 
 /*
  * A reader of hiredis that makes struct reply of those spares, borrowed for its life and that of the replies; owned by
- * the caller. NULL: out of memory.
+ * the caller.
  */
 struct redisReader *reply_reader_new(struct freelist *s);
+
+/* What has come. Not after an error. */
+void reply_reader_feed(struct redisReader *reader, const char *p, size_t n);
 
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */
 void reply_free(void *reply);

@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool
+#include "daemon/base/memory.h"
+
+void
 rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,
             const struct link_address *address)
 {
     *r = (struct rights){.env = env, .address = address};
     if (conf->remote_waiters == NULL) {
-        return true;
+        return;
     }
-    r->remote_waiters = strdup(conf->remote_waiters);
-    r->patterns = strdup(conf->patterns);
-    return r->remote_waiters != NULL && r->patterns != NULL;
+    r->remote_waiters = mem_text(slice_of(conf->remote_waiters));
+    r->patterns = mem_text(slice_of(conf->patterns));
 }
 
 void

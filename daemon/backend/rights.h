@@ -21,15 +21,14 @@ struct rights {
     bool wider;               /* the user may use that key */
 };
 
-/* False: out of memory; rights_fini() is needed all the same. */
-bool rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,
+void rights_init(struct rights *r, const struct backend_conf *conf, const struct backend_env *env,
                  const struct link_address *address);
 void rights_fini(struct rights *r);
 
 /* Sends the test on a link that is greeting, once. */
 void rights_ask(struct rights *r, struct redis_link *l);
 
-/* The ACL command that leaves the user only the rights it needs; "" = out of memory. */
+/* The ACL command that leaves the user only the rights it needs. */
 void rights_advice(const struct rights *r, struct buf *out);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define SHA1_HEX_BYTES 40
 
-/* 40 lower-case hexadecimal digits and a NUL; "" without memory. */
+/* 40 lower-case hexadecimal digits and a NUL; "" where libcrypto has none. */
 void sha1_hex(struct slice text, char out[SHA1_HEX_BYTES + 1]);
 
 #endif

@@ -20,6 +20,7 @@
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
 static struct redis_link *
 sub_link(const struct shard *sh)
@@ -51,15 +52,14 @@ shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p)
     waiter_poll_send(&sh->waiter_poll, any_link(sh), p);
 }
 
-bool
+void
 shard_look(struct shard *sh, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
-    if (q != NULL && !inspect_send(q, any_link(sh), key)) {
+    if (!inspect_send(q, any_link(sh), key)) {
         deferred_look(&sh->down, q);
     }
-    return q != NULL;
 }
 
 void
@@ -248,14 +248,9 @@ struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
            struct shard_events events)
 {
-    struct shard *sh = calloc(1, sizeof(*sh));
+    struct shard *sh = mem_zalloc(sizeof(*sh));
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
-    bool ok;
 
-    if (sh == NULL) {
-        address_free(address);
-        return NULL;
-    }
     sh->address = address;
     sh->conf = conf;
     sh->env = env;
@@ -273,24 +268,23 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
         }
     }
     sh->dns = resolver(address, env->base);
-    ok = rights_init(&sh->rights, conf, env, address);
-    ok = deferred_init(&sh->down, env, &sh->events) && ok; /* shard_close() ends both */
-    ok = membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel) && ok;
-    ok = ok && (sh->dns != NULL || !address_is_name(address));
-    for (sh->links_n = 0; ok && sh->links_n < links + 2; sh->links_n++) {
+    rights_init(&sh->rights, conf, env, address);
+    deferred_init(&sh->down, env, &sh->events);
+    membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel);
+    if (sh->dns == NULL && address_is_name(address)) {
+        shard_close(&sh);
+        return NULL;
+    }
+    for (sh->links_n = 0; sh->links_n < links + 2; sh->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, sh};
 
         sh->link[sh->links_n] = link_open(address, conf, env, sh->dns, sh->links_n == links + 1, owner);
-        ok = sh->link[sh->links_n] != NULL;
-        if (ok && sh->links_n <= links) {
+        if (sh->links_n <= links) {
             membership_add(&sh->membership, sh->link[sh->links_n]);
         }
     }
     /* No link says anything before we return. */
-    sh->watches = ok ? watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]) : NULL;
-    if (sh->watches == NULL) {
-        shard_close(&sh);
-    }
+    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]);
     return sh;
 }
 

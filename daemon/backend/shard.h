@@ -38,7 +38,7 @@ struct shard *shard_open(struct link_address *address, const struct backend_conf
 void shard_close(struct shard **sh);
 
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);
-bool shard_look(struct shard *sh, uint64_t id, struct slice key);
+void shard_look(struct shard *sh, uint64_t id, struct slice key);
 void shard_say(struct shard *sh, struct slice what);
 void shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p);
 void shard_configure(struct shard *sh, int64_t grace_us);

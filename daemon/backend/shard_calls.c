@@ -147,7 +147,7 @@ call_send(struct shard *sh, struct call *c)
     }
     buf_clear(&sh->text, SIZE_MAX);
     words = call_words(c, &sender, &sh->text, word);
-    return !sh->text.failed && membership_fresh(&sh->membership, now_us) &&
+    return membership_fresh(&sh->membership, now_us) &&
            link_send(sh->link[c->link], words, word, on_call, c);
 }
 
@@ -198,10 +198,6 @@ send_alone(struct shard *sh, const struct call *from, struct item *it)
 {
     struct call *c = freelist_take(sh->env->freelist, sizeof(*c));
 
-    if (c == NULL) {
-        deferred_item(&sh->down, it);
-        return;
-    }
     *c = *from;
     c->n = 1;
     c->again = false;
@@ -338,7 +334,7 @@ shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type 
         if (action == CORE_UNWATCH) {
             watches_remove(sh->watches, op->lock);
         } else {
-            (void)watches_add(sh->watches, op); /* without it, its timer wakes the lock */
+            watches_add(sh->watches, op);
         }
         return;
     }
@@ -408,12 +404,6 @@ flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
 {
     struct call *c = freelist_take(sh->env->freelist, sizeof(*c)); /* all is set below */
 
-    if (c == NULL) {
-        for (; !list_empty(batch); sh->batched--, sh->gathered[link]--) {
-            deferred_item(&sh->down, container_of(batch->next, struct item, node));
-        }
-        return;
-    }
     *c = call_of(batch->next);
     c->shard = sh;
     c->link = link;

@@ -9,6 +9,7 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/shard.h"
 #include "daemon/base/freelist.h"
+#include "daemon/base/memory.h"
 
 struct standalone {
     struct backend head;
@@ -98,12 +99,7 @@ standalone_open(const struct backend_conf *conf, const struct backend_env *env, 
     if (a == NULL) {
         return NULL;
     }
-    s = calloc(1, sizeof(*s));
-    if (s == NULL) {
-        address_free(a);
-        snprintf(error, 160, "out of memory");
-        return NULL;
-    }
+    s = mem_zalloc(sizeof(*s));
     s->head.ops = &standalone_ops;
     s->conf = *conf;
     s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
@@ -113,7 +109,7 @@ standalone_open(const struct backend_conf *conf, const struct backend_env *env, 
     if (s->shard == NULL) {
         freelist_clear(&s->freelist);
         free(s);
-        snprintf(error, 160, "out of memory");
+        snprintf(error, 160, "no resolver for the name of its host");
         return NULL;
     }
     return &s->head;
@@ -125,10 +121,10 @@ standalone_perform(struct backend *b, const struct core_op *op, enum core_action
     shard_perform(self(b)->shard, op, verb);
 }
 
-static bool
+static void
 standalone_look(struct backend *b, uint64_t id, struct slice key)
 {
-    return shard_look(self(b)->shard, id, key);
+    shard_look(self(b)->shard, id, key);
 }
 
 static void

@@ -19,6 +19,7 @@
 
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
 #define AGAIN_S 1 /* after what failed for the moment */
 
@@ -40,9 +41,7 @@ struct track {
 static void
 again_soon(struct track *t)
 {
-    if (event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S}) != 0) {
-        event_active(t->again, EV_TIMEOUT, 0);
-    }
+    event_add(t->again, &(struct timeval){.tv_sec = AGAIN_S});
 }
 
 static void
@@ -171,9 +170,7 @@ track_hello(struct track *t)
     struct slice word[2] = {SLICE_LIT("CLIENT"), SLICE_LIT("ID")};
 
     t->sub_id = 0;
-    if (!link_send(t->sub, 2, word, on_id, t)) {
-        link_fail(t->sub, "out of memory"); /* it can only be asked now */
-    }
+    (void)link_send(t->sub, 2, word, on_id, t);
 }
 
 void
@@ -240,21 +237,14 @@ struct track *
 track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
           struct redis_link *reader, struct track_owner owner)
 {
-    struct track *t = calloc(1, sizeof(*t));
+    struct track *t = mem_zalloc(sizeof(*t));
 
-    if (t == NULL) {
-        return NULL;
-    }
     t->env = env;
     t->address = address;
     t->sub = sub;
     t->reader = reader;
     t->owner = owner;
     t->again = event_new(env->base, -1, 0, on_again, t);
-    if (t->again == NULL) {
-        free(t);
-        return NULL;
-    }
     return t;
 }
 

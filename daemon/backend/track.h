@@ -28,7 +28,7 @@ enum track_answer {
     TRACK_REFUSED, /* Redis does not do it for this key, or at all */
 };
 
-/* env, address and both links are borrowed for its life. NULL: out of memory. */
+/* env, address and both links are borrowed for its life. */
 struct track *track_new(const struct backend_env *env, const struct link_address *address, struct redis_link *sub,
                         struct redis_link *reader, struct track_owner owner);
 void track_free(struct track **t);

@@ -76,7 +76,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
 }
 
 /* The channels stand one behind the other in the scratch, which may move while it grows. */
-static bool
+static void
 add_channels(struct waiter_poller *p, const struct core_waiter_poll *what, struct slice *word)
 {
     const char *at;
@@ -89,11 +89,10 @@ add_channels(struct waiter_poller *p, const struct core_waiter_poll *what, struc
         word[i].n = p->channels.n - from;
     }
     at = p->channels.p;
-    for (size_t i = 0; i < what->n && !p->channels.failed; i++) {
+    for (size_t i = 0; i < what->n; i++) {
         word[i].p = at;
         at += word[i].n;
     }
-    return !p->channels.failed;
 }
 
 void
@@ -101,9 +100,10 @@ waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct cor
 {
     struct slice word[2 + CORE_WAITER_POLL_MAX] = {SLICE_LIT("PUBSUB"), SLICE_LIT("NUMSUB")};
 
-    if (p->refused || p->op != 0 || !link_up(l) || !add_channels(p, what, word + 2)) {
+    if (p->refused || p->op != 0 || !link_up(l)) {
         return;
     }
+    add_channels(p, what, word + 2);
     if (link_send(l, (int)what->n + 2, word, on_answer, p)) {
         p->env->metrics->probes++;
         p->op = what->op;

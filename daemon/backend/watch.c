@@ -16,6 +16,7 @@
 #include "daemon/backend/listen.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/track.h"
+#include "daemon/base/memory.h"
 
 struct watches {
     const struct backend_env *env;
@@ -68,11 +69,8 @@ send_channel(struct source *src, bool on)
     if (!link_up(w->sub)) {
         return; /* the reconnect does it */
     }
-    if (!link_send(w->sub, 2, word, on ? on_subscribed : NULL, src)) {
-        link_fail(w->sub, "out of memory"); /* as above: nothing else would ask again */
-    } else if (on) {
-        src->asked++;
-    }
+    (void)link_send(w->sub, 2, word, on ? on_subscribed : NULL, src);
+    src->asked += on;
 }
 
 /* ---- keys ---- */
@@ -215,37 +213,32 @@ drop(struct watches *w, struct watch *wa)
 }
 
 /* The head of a queue in Redis is woken on a channel of its own, "<the key's channel>:<owner>". */
-static bool
+static void
 join(struct watches *w, struct watch *wa, const struct core_op *op)
 {
     struct buf name;
-    bool ok;
 
     buf_init(&name, 0);
     call_channel(op->kind, op->key, &name);
-    ok = !name.failed && watch_join(&w->in, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
-    if (ok && (kind_rows[op->kind].flags & KIND_F_TICKETS) != 0 && op->owner != 0) {
+    watch_join(&w->in, wa, PART_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
+    if ((kind_rows[op->kind].flags & KIND_F_TICKETS) != 0 && op->owner != 0) {
         buf_printf(&name, ":%s:%" PRIu64, w->env->uuid, op->owner);
-        ok = !name.failed && watch_join(&w->in, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
+        watch_join(&w->in, wa, PART_OWN_CHANNEL, SOURCE_CHANNEL, buf_slice(&name));
     }
     buf_fini(&name);
-    return ok && (!op->tracking || watch_join(&w->in, wa, PART_KEY, SOURCE_KEY, op->key));
+    if (op->tracking) {
+        watch_join(&w->in, wa, PART_KEY, SOURCE_KEY, op->key);
+    }
 }
 
-bool
+void
 watches_add(struct watches *w, const struct core_op *op)
 {
     struct watch *wa;
 
     watches_remove(w, op->lock);
     wa = watch_new(&w->in, op->lock);
-    if (wa == NULL) {
-        return false;
-    }
-    if (!join(w, wa, op)) {
-        drop(w, wa);
-        return false;
-    }
+    join(w, wa, op);
     for (int i = 0; i < PARTS_MAX; i++) { /* also what is heard already: the answer is what the new part waits for */
         struct source *src = wa->part[i].source;
 
@@ -255,7 +248,6 @@ watches_add(struct watches *w, const struct core_op *op)
             read_key(src);
         }
     }
-    return true;
 }
 
 void
@@ -340,20 +332,13 @@ struct watches *
 watches_new(const struct backend_env *env, const struct shard_events *events, const struct link_address *address,
             struct redis_link *sub, struct redis_link *reader)
 {
-    struct watches *w = calloc(1, sizeof(*w));
+    struct watches *w = mem_zalloc(sizeof(*w));
 
-    if (w == NULL) {
-        return NULL;
-    }
     w->env = env;
     w->address = address;
     w->sub = sub;
     listen_init(&w->in, env, events, w);
     w->track = track_new(env, address, sub, reader, (struct track_owner){on_ready, on_refused, w});
-    if (w->track == NULL) {
-        free(w);
-        return NULL;
-    }
     return w;
 }
 

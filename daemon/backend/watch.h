@@ -10,7 +10,7 @@ struct watches;
 
 /*
  * env, events, address and the links are borrowed for its life: `sub` is where messages come, `reader` reads the keys
- * that are tracked. NULL: out of memory.
+ * that are tracked.
  */
 struct watches *watches_new(const struct backend_env *env, const struct shard_events *events,
                             const struct link_address *address, struct redis_link *sub, struct redis_link *reader);
@@ -18,11 +18,8 @@ struct watches *watches_new(const struct backend_env *env, const struct shard_ev
 /* The links are closed already. */
 void watches_free(struct watches **w);
 
-/*
- * The op of a WATCH: its lock, key, kind, owner (kinds with tickets) and tracking; a former watch of the lock ends.
- * False: out of memory (a timer wakes the lock then).
- */
-bool watches_add(struct watches *w, const struct core_op *op);
+/* The op of a WATCH: its lock, key, kind, owner (kinds with tickets) and tracking; a former watch of the lock ends. */
+void watches_add(struct watches *w, const struct core_op *op);
 void watches_remove(struct watches *w, uint64_t lock);
 
 /* The subscriber link is greeting. */

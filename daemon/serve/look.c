@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/pubsub.h"
 
 /* ---- the records ---- */
@@ -206,16 +207,12 @@ struct look {
     char name[];
 };
 
-/* NULL when out of memory. */
 static struct look *
 add_look(struct cmd *c, struct slice name, look_fn *write)
 {
     struct engine *e = c->session->engine;
-    struct look *lk = malloc(sizeof(*lk) + name.n);
+    struct look *lk = mem_alloc(sizeof(*lk) + name.n);
 
-    if (lk == NULL) {
-        return NULL;
-    }
     map_add(&e->looks, &lk->by_id, ++e->looks_last);
     lk->session = c->session->id;
     lk->slot = c->slot;
@@ -260,21 +257,13 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     struct slice key;
     struct look *lk = add_look(c, name, write);
 
-    if (lk == NULL) {
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-        return CMD_DONE;
-    }
     if (core_lock_info(e->core, clock_now_us(), name, &v)) {
         key = v.key; /* of the rules it was locked under */
     } else {
         engine_spec(e, name, &spec);
         key = spec.key;
     }
-    if (!backend_look(e->backend, lk->by_id.number, key)) {
-        drop_look(e, lk);
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-        return CMD_DONE;
-    }
+    backend_look(e->backend, lk->by_id.number, key);
     return CMD_LATER;
 }
 

@@ -268,7 +268,7 @@ command_end(const char *at)
 }
 
 /* Each command is a parcel of its own: what happens to one on its way need not happen to all that left with it. */
-bool
+void
 push_bytes(struct bufferevent *bev, const char *p, size_t n)
 {
     for (const char *at = p; at < p + n;) {
@@ -277,7 +277,6 @@ push_bytes(struct bufferevent *bev, const char *p, size_t n)
         conn_send(bev->conn, at, (size_t)(end - at));
         at = end;
     }
-    return true;
 }
 
 int

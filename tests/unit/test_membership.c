@@ -116,7 +116,7 @@ setup(void)
     t.events = (struct shard_events){.life = life};
     t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics,
                                  .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
-    ck_assert(membership_init(&t.p, &t.conf, &t.env, &t.events, &t.address, "ch"));
+    membership_init(&t.p, &t.conf, &t.env, &t.events, &t.address, "ch");
     membership_add(&t.p, &t.link);
     membership_hello(&t.p, &t.link);
     answer();
@@ -354,13 +354,23 @@ START_TEST(asked_on_several_links)
 }
 END_TEST
 
+START_TEST(as_many_links_as_there_is_room_for)
+{
+    while (t.p.lines_n < MEMBERSHIP_LINES) {
+        membership_add(&t.p, NULL);
+    }
+    ck_assert_ptr_null(t.p.line[MEMBERSHIP_LINES - 1].link);
+    ck_assert_ptr_eq(t.p.line[0].link, &t.link);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {fresh_from_the_sending, not_fresh_and_asked, asked_in_vain, failed_unawaited,
                             asked_on_several_links, it_is_said_on_any_link, who_is_woken_asks_at_once,
                             and_once_more_behind_what_is_on_its_way, a_link_that_has_gone_greets,
-                            not_at_once_in_a_storm, errors_of_the_moment};
+                            not_at_once_in_a_storm, errors_of_the_moment, as_many_links_as_there_is_room_for};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }
