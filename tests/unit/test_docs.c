@@ -279,7 +279,8 @@ START_TEST(help_for_one)
     resp_fini(&help);
     say(&c, "HELP frob\nHELP quit\n");
     settle();
-    expect(&c, "-ERR no help for 'frob'; HELP lists the commands\r\n*2\r\n+QUIT\r\n+    OK, then close.\r\n");
+    expect(&c, "-ERR no help for 'frob'; HELP lists the commands\r\n"
+               "*2\r\n+QUIT\r\n+    Answer OK, then close the connection.\r\n");
     leave(&c);
 }
 END_TEST
