@@ -151,7 +151,7 @@ install: all ## install below DESTDIR with PREFIX=/usr
 	done
 	install -m 644 systemd/rlockd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/rlockd.conf
 	install -m 644 systemd/rlockd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/rlockd.conf
-	install -m 644 README.md LICENSE proto/PROTOCOL.md $(DESTDIR)$(PREFIX)/share/doc/rlockd
+	install -m 644 README.md LICENSE proto/PROTOCOL.md proto/GLOSSARY.md $(DESTDIR)$(PREFIX)/share/doc/rlockd
 
 clean: ## remove build/
 	rm -rf $(B)
