@@ -36,11 +36,12 @@ TRIED = {
         "of a few rows on a quiet machine. Tried: what own-64 names, and fewer words and answers per name in a "
         "call (29 k -> 23 k instructions of Redis for a name that is taken, 23 k -> 19 k for one that is given back).",
     "one-owner-":
-        "As `deep-`. A pair takes about the sum of the processor times of all three, 4.0 us of Redis, 2.8 of rlockd "
-        "and 0.7 of the load, and a direct one the 8.3 us of Redis alone: 1.27 (best cells of a busy hour: 149 k "
-        "against 117 k); perf sched of a busy machine shows them by turns on one core. Tried: calls that leave inside "
-        "a turn, as soon as 64 or 128 requests were read (no more pairs, and up to 8 % more of Redis's time); 32 or "
-        "128 names a call (no difference). With a core each, Redis's 4.0 us would be the bound, but only where calls "
+        "As `deep-`. A pair takes about the sum of the processor times of all three, 3.4 us of Redis, 2.8 of rlockd "
+        "and 0.7 of the load, and a direct one the 8 us of Redis alone (medians of five turns on a busy machine). "
+        "Redis had 4.0 us before wide calls took and freed names by loops of their own, with one EXISTS in place of a "
+        "PTTL for each (37.8 k -> 30.9 k instructions), and rlockd 2.9 (18.6 k -> 17.4 k). Tried: calls that leave "
+        "inside a turn, as soon as 64 or 128 requests were read (no more pairs, and up to 8 % more of Redis's time); "
+        "32 or 128 names a call (no difference). With a core each, Redis would be the bound, but only where calls "
         "leave before the turn ends; not measured.",
     "peer-":
         "One client, or few: the second hop costs two wake-ups more for each request, see `one-p50`. Where a rule says "
