@@ -80,6 +80,7 @@ struct engine {
     struct list monitors;     /* session.monitor_node */
     struct list recheck[2];    /* session.recheck_node: who may have ended unseen: to be looked at next; after that */
     int64_t look_us;          /* the next look */
+    uint64_t asks;            /* the session whose input is taken now; 0 = no input is */
     unsigned share;           /* so many requests may a session hand in in this turn */
     int64_t input_us;         /* when its input began */
     int64_t seen_us;          /* when engine_input_late() looked last */

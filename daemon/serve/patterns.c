@@ -1,7 +1,7 @@
 /*
  * patterns.c -- events for those who hear by pattern.
  *
- * A channel is found by its hash. Patterns have to be tried one by one, and how many there are, and how slow, clients
+ * Channels are found by their hash. Patterns have to be tried one by one, and how many there are, and how slow, clients
  * decide: so one turn of the loop spends TURN_COST on them and no more. A session whose patterns have had no turn for
  * an event lags behind: the event is kept, and the session goes on from there in the next turns, VISIT_COST at a time,
  * by turns with the others. So a session with one pattern is not late because another has a thousand. Kept events are
@@ -100,22 +100,13 @@ cut_off_last(struct pubsub *p)
     }
 }
 
-/* NULL when out of memory. */
 static struct event_record *
 keep_event(struct pubsub *p, const struct told *t)
 {
-    size_t bytes = sizeof(struct event_record) + t->channel.n + t->payload.n;
-    struct event_record *ev = malloc(bytes);
+    struct event_record *ev = event_keep(t);
 
-    if (ev == NULL) {
-        return NULL;
-    }
-    *ev = (struct event_record){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
-                              .relies = t->relies, .losses = t->losses};
-    memcpy(ev->text, t->channel.p, t->channel.n);
-    memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
     list_push_back(&p->events, &ev->node);
-    p->events_bytes += bytes;
+    p->events_bytes += sizeof(*ev) + ev->channel_n + ev->payload_n;
     return ev;
 }
 
@@ -166,11 +157,6 @@ patterns_tell(struct pubsub *p, const struct told *told)
     struct event_record *ev = list_empty(&p->lagging) ? NULL : keep_event(p, told);
     struct list *node, *next;
 
-    if (ev == NULL && !list_empty(&p->lagging)) { /* out of memory */
-        list_for_each_safe(node, next, &p->lagging) {
-            cut_off(p, container_of(node, struct subs, node));
-        }
-    }
     list_for_each_safe(node, next, &p->current) {
         struct subs *subs = container_of(node, struct subs, node);
 
@@ -179,10 +165,6 @@ patterns_tell(struct pubsub *p, const struct told *told)
             continue;
         }
         ev = ev != NULL ? ev : keep_event(p, told);
-        if (ev == NULL) {
-            cut_off(p, subs);
-            continue;
-        }
         list_remove(node);
         list_push_back(&p->lagging, node);
         go_to(subs, ev);
@@ -200,8 +182,7 @@ visit(struct pubsub *p, struct subs *subs)
 
     while (budget > 0 && subs->event != NULL) {
         struct event_record *ev = subs->event;
-        struct told told = {ev->serial, {ev->text, ev->channel_n}, {ev->text + ev->channel_n, ev->payload_n},
-                            ev->relies, ev->losses};
+        struct told told = event_told(ev);
 
         if (compare(p, subs, &told, &budget)) {
             go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
@@ -215,17 +196,11 @@ visit(struct pubsub *p, struct subs *subs)
 }
 
 void
-pubsub_turn(struct pubsub *p)
+patterns_turn(struct pubsub *p)
 {
     p->left = TURN_COST;
     while (p->left > 0 && !list_empty(&p->lagging)) {
         visit(p, container_of(p->lagging.next, struct subs, node));
     }
     drop_events(p);
-}
-
-bool
-pubsub_lags(const struct pubsub *p)
-{
-    return !list_empty(&p->lagging);
 }

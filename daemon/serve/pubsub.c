@@ -3,8 +3,8 @@
  *
  * Owns topics (a channel, or a pattern) and subscriptions. A subscription
  * hangs on two lists, its topic's and its session's; a topic lives as long as
- * it has a subscription. An event goes out by pubsub_frame.c; how
- * it gets to those who have patterns stands in patterns.c.
+ * it has a subscription. An event goes out by pubsub_frame.c; how it gets to
+ * many stands in channels.c, and how to those who have patterns in patterns.c.
  *
  * I1  A session has at most one subscription to a topic.
  * I2  session.subscriptions is NULL iff the session has none.
@@ -29,6 +29,7 @@ pubsub_new(struct engine *e)
         list_init(&p->current);
         list_init(&p->lagging);
         list_init(&p->events);
+        list_init(&p->channels);
     }
     return p;
 }
@@ -98,6 +99,8 @@ add_topic(struct pubsub *p, struct slice name, bool pattern)
         t->sets += name.p[i] == '[';
     }
     list_init(&t->subs);
+    list_init(&t->kept);
+    list_init(&t->node);
     map_add(&p->topics[pattern], &t->by_name, hash_bytes(&p->engine->hash, name.p, name.n));
     return t;
 }
@@ -108,6 +111,7 @@ drop_topic_if_unheard(struct pubsub *p, struct topic *t)
     if (list_empty(&t->subs)) {
         map_remove(&p->topics[t->pattern], &t->by_name);
         p->framed = p->framed == t ? NULL : p->framed;
+        channels_drop(p, t);
         free(t);
     }
 }
@@ -199,6 +203,7 @@ drop_sub(struct pubsub *p, struct sub *sub)
         subs->at = sub->in_session.next;
     }
     map_remove(&p->subs, &sub->by_pair);
+    channels_pass(t, &sub->in_topic);
     list_remove(&sub->in_topic);
     list_remove(&sub->in_session);
     free(sub);
@@ -283,20 +288,18 @@ static const char *const news_words[] = {
 
 /* Everybody who hears this channel, by name or by pattern. */
 static void
-tell_channel(struct pubsub *p, const struct core_grant *g)
+tell_channel(struct pubsub *p, const struct core_publish *news)
 {
-    struct told told = {++p->serial, buf_slice(&p->channel), buf_slice(&p->payload), *g,
-                        p->engine->metrics.lost};
+    struct engine *e = p->engine;
+    struct told told = {++p->serial, buf_slice(&p->channel), buf_slice(&p->payload), news->relies, e->metrics.lost,
+                        e->asks != 0 ? e->asks : news->session};
     struct topic *t = find_topic(p, told.channel, false);
-    struct list *node, *next;
 
     if (p->channel.failed || p->payload.failed) {
         return;
     }
     if (t != NULL) {
-        list_for_each_safe(node, next, &t->subs) {
-            pubsub_tell(p, t, &told, container_of(node, struct sub, in_topic)->session);
-        }
+        channels_tell(p, t, &told);
     }
     if (p->topics[1].count > 0) {
         patterns_tell(p, &told);
@@ -348,12 +351,25 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_adds(&p->channel, "lock:");
     buf_add_slice(&p->channel, news->name);
-    tell_channel(p, &news->relies);
+    tell_channel(p, news);
 
     /* The same for those who follow one session; the name comes last, because it may hold any byte. */
     buf_adds(&p->payload, " ");
     buf_add_slice(&p->payload, news->name);
     buf_clear(&p->channel, PUBSUB_KEEP_BYTES);
     buf_printf(&p->channel, "session:%" PRIu64, news->session);
-    tell_channel(p, &news->relies);
+    tell_channel(p, news);
+}
+
+void
+pubsub_turn(struct pubsub *p)
+{
+    channels_turn(p);
+    patterns_turn(p);
+}
+
+bool
+pubsub_lags(const struct pubsub *p)
+{
+    return !list_empty(&p->lagging) || !list_empty(&p->channels);
 }

@@ -22,11 +22,23 @@ void pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, st
 /* The session is going. */
 void pubsub_drop(struct pubsub *p, struct session *s);
 
-/* Once in a turn: those whose patterns lag behind go on, for a bounded time. */
+/* Once in a turn: channels and patterns that lag behind go on, for a bounded time. */
 void pubsub_turn(struct pubsub *p);
 
 /* Some lag behind: the loop must not sleep. */
 bool pubsub_lags(const struct pubsub *p);
+
+/*
+ * So many events that the session's requests have brought are not told to all yet: it hands in nothing more, or who
+ * publishes would fill memory faster than others can be told.
+ */
+static inline bool
+pubsub_holds_up(const struct session *s)
+{
+    enum { KEPT_MAX = 16 };
+
+    return s->events_kept >= KEPT_MAX;
+}
 
 /* News from the core, to lock:<name> and session:<id>; does nothing quickly when nobody listens. */
 void pubsub_news(struct pubsub *p, const struct core_publish *news);

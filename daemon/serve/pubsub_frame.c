@@ -1,11 +1,36 @@
 /*
- * pubsub_frame.c -- one event as a frame, to one session. Below pubsub.c and patterns.c, which say to whom.
+ * pubsub_frame.c -- one event: as it is kept, and as a frame, to one session. Below pubsub.c, patterns.c and
+ * channels.c, which say to whom and when.
  *
  * Owns pubsub.frame. Talks to no socket: frames go to session_push().
  */
 #include "daemon/serve/pubsub_private.h"
 
+#include <string.h>
+
+#include "daemon/base/memory.h"
 #include "proto/writer.h"
+
+struct event_record *
+event_keep(const struct told *t)
+{
+    struct event_record *ev = mem_alloc(sizeof(*ev) + t->channel.n + t->payload.n);
+
+    *ev = (struct event_record){.serial = t->serial, .channel_n = t->channel.n, .payload_n = t->payload.n,
+                                .relies = t->relies, .losses = t->losses, .bringer = t->bringer};
+    list_init(&ev->node);
+    memcpy(ev->text, t->channel.p, t->channel.n);
+    memcpy(ev->text + t->channel.n, t->payload.p, t->payload.n);
+    return ev;
+}
+
+struct told
+event_told(const struct event_record *ev)
+{
+    return (struct told){.serial = ev->serial, .channel = {ev->text, ev->channel_n},
+                         .payload = {ev->text + ev->channel_n, ev->payload_n},
+                         .relies = ev->relies, .losses = ev->losses, .bringer = ev->bringer};
+}
 
 /* The frame in one RESP version; made once however many hear it. */
 static struct slice

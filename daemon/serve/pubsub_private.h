@@ -1,5 +1,5 @@
 /*
- * pubsub_private.h -- the records of pubsub.c, patterns.c and pubsub_frame.c.
+ * pubsub_private.h -- the records of pubsub.c, patterns.c, channels.c and pubsub_frame.c.
  */
 #ifndef RLOCKD_SERVE_PUBSUB_PRIVATE_H
 #define RLOCKD_SERVE_PUBSUB_PRIVATE_H
@@ -12,6 +12,9 @@ struct topic {
     struct map_node by_name; /* pubsub.topics; a keyed hash */
     bool pattern;
     struct list subs; /* sub.in_topic */
+    struct list kept; /* of a channel: event_record.node, oldest first; owned by channels.c ... */
+    struct list node; /* ... pubsub.channels while there are some ... */
+    struct list *at;  /* ... and who is told the first of them next */
     unsigned sets;    /* of a pattern: so many `[` */
     uint64_t tried;   /* the event it was compared with last ... */
     bool hit;         /* ... and whether it matched: others may have the same pattern */
@@ -23,14 +26,15 @@ struct sub {
     struct list in_topic, in_session;
     struct topic *topic;     /* borrowed */
     struct session *session; /* borrowed */
-    uint64_t since;          /* of a pattern: later events only */
+    uint64_t since;          /* later events only */
 };
 
-/* One event, while somebody's patterns are still to be compared with it. */
+/* One event, while somebody's patterns are still to be compared with it, or a channel has not told it to all. */
 struct event_record {
     struct core_grant relies;
     uint64_t losses;
-    struct list node; /* pubsub.events, oldest first */
+    uint64_t bringer;
+    struct list node; /* pubsub.events or topic.kept, oldest first */
     uint64_t serial;
     unsigned at_n;    /* sessions that are at it */
     size_t channel_n, payload_n;
@@ -58,8 +62,10 @@ struct pubsub {
     uint64_t serial;         /* of the last event */
     struct list current, lagging; /* subs.node; lagging by turns */
     struct list events;      /* event_record.node; owned */
-    size_t events_bytes;
+    size_t events_bytes;     /* of those that wait for patterns */
     long left;               /* of what this turn may spend on patterns */
+    struct list channels;    /* topic.node: those that lag, by turns */
+    unsigned subs_left;      /* so many of channels may this turn tell */
 };
 
 /* An event as it is told: of now, or kept. */
@@ -68,14 +74,28 @@ struct told {
     struct slice channel, payload;
     struct core_grant relies; /* what it says relies on it; claim 0: on nothing */
     uint64_t losses;          /* metrics.lost then */
+    uint64_t bringer;         /* the session whose request brought it, or whose lock it is about */
 };
 
 /* patterns.c: one event, for all sessions that have patterns. */
 void patterns_tell(struct pubsub *p, const struct told *told);
+void patterns_turn(struct pubsub *p);
 
 /* The session has its first pattern; has none any more. */
 void patterns_follow(struct pubsub *p, struct subs *subs);
 void patterns_leave(struct pubsub *p, struct subs *subs);
+
+/* channels.c: one event, for all who hear this channel. */
+void channels_tell(struct pubsub *p, struct topic *t, const struct told *told);
+void channels_turn(struct pubsub *p);
+
+/* A subscription (sub.in_topic) ends; so does a channel. */
+void channels_pass(struct topic *t, const struct list *sub);
+void channels_drop(struct pubsub *p, struct topic *t);
+
+/* pubsub_frame.c: a copy, on no list, to be given back by free(); and what it says. */
+struct event_record *event_keep(const struct told *told);
+struct told event_told(const struct event_record *ev);
 
 /* pubsub_frame.c: one event as a frame of this topic, to one session. */
 void pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s);

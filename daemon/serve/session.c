@@ -33,6 +33,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/peer.h"
+#include "daemon/serve/pubsub.h"
 #include "daemon/serve/roles.h"
 #include "daemon/serve/requests.h"
 #include "daemon/serve/peek.h"
@@ -261,7 +262,8 @@ run_requests(struct session *s, unsigned budget)
             weight = weight_of(&w);
             take(s, &w);
             budget -= weight < budget ? weight : budget;
-            if ((weight > 1 || budget % LATE_EVERY == 0) && engine_input_late(s->engine)) {
+            if (pubsub_holds_up(s) ||
+                ((weight > 1 || budget % LATE_EVERY == 0) && engine_input_late(s->engine))) {
                 budget = 0;
             }
             break;
@@ -398,7 +400,7 @@ session_input(struct session *s)
     if (requests_can_settle(s)) {
         requests_settle(s);
     }
-    budget = run_requests(s, budget);
+    budget = pubsub_holds_up(s) ? 0 : run_requests(s, budget);
     if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
         receive(s);
         budget = run_requests(s, budget);

@@ -113,6 +113,7 @@ struct session {
     uint64_t requests_n;
     const char *last_command;
     char *name, *lib_name, *lib_ver; /* owned, CLIENT SETNAME / SETINFO; NULL = none */
+    unsigned events_kept;      /* that its requests have brought, and that channels keep */
     void *subscriptions;       /* owned by pubsub; NULL = none */
 };
 

@@ -171,9 +171,11 @@ listen_to(struct engine *e, struct list *from)
             }
             s->heard = true;
             session_wake(s);
+            e->asks = s->id;
             if (session_input(s)) {
                 (void)engine_input_late(e);
             }
+            e->asks = 0;
         }
         if (engine_was_late(e)) {
             return;

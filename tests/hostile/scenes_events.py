@@ -1,4 +1,6 @@
 """Events: subscribers whose patterns are slow, or many."""
+import time
+
 from hostile import Scene, pipeline, send_all, take
 
 
@@ -22,3 +24,27 @@ class SlowPatterns(Scene):
         for _ in range(250):
             errors += pipeline(self.c, ["LOCK " + self.name, "UNLOCK " + self.name])
         return "%d errors" % errors
+
+
+class Fanout(Scene):
+    "SUBSCRIBE: 4,000 sessions to the same 20 channels, and one that locks and unlocks the 20 names"
+    conf = {"limits": {"sessions": 6000}}
+
+    def prepare(self):
+        names = ["f%d" % i for i in range(20)]
+        self.c = self.connect()  # first: select() takes no high descriptor
+        self.ears = [self.connect() for _ in range(4000)]
+        for c in self.ears:
+            c.sock.sendall(("SUBSCRIBE %s\r\n" % " ".join("lock:" + n for n in names)).encode())
+        for c in self.ears:
+            heard = 0
+            while heard < 20 * 6:  # lines of the frames
+                heard += take(c).count(b"\n")
+        self.lines = ["LOCK %s NOWAIT" % n for n in names] + ["UNLOCK %s" % n for n in names]
+
+    def attack(self):
+        end, rounds = time.monotonic() + 2, 0
+        while time.monotonic() < end:
+            pipeline(self.c, self.lines)
+            rounds += 1
+        return "%d events for each of them" % (rounds * len(self.lines))

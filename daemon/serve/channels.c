@@ -1,0 +1,114 @@
+/*
+ * channels.c -- events for those who hear by channel.
+ *
+ * How many hear a channel, clients decide: so one turn of the loop tells TURN_SUBS of them and no more. A channel of
+ * which some have not been told an event yet lags: it keeps the event and those behind it, and goes on in the next
+ * turns, VISIT_SUBS at a time, by turns with the others. AT_ONCE of an event are told in any case, so that a channel
+ * with few does not wait for those with many. Nobody is closed for what is kept: who brings it about waits, see
+ * pubsub_holds_up().
+ *
+ * Owns the events that channels keep.
+ *
+ * I1  A channel is on pubsub.channels iff it keeps events; topic.at is who is told the first of them next.
+ */
+#include "daemon/serve/pubsub_private.h"
+
+#include <stdlib.h>
+
+enum {
+    TURN_SUBS = 4096, /* of all channels in a turn; half a microsecond each, one with cold memory */
+    VISIT_SUBS = 64,  /* of one channel, before it is another one's turn */
+    AT_ONCE = 16
+};
+
+/* Tells so many of the channel, from topic.at on. */
+static void
+tell_some(struct pubsub *p, struct topic *t, const struct told *told, unsigned most)
+{
+    for (; most > 0 && t->at != &t->subs; most--) {
+        const struct sub *sub = container_of(t->at, struct sub, in_topic);
+
+        t->at = t->at->next;
+        p->subs_left -= p->subs_left > 0;
+        if (sub->since < told->serial) {
+            pubsub_tell(p, t, told, sub->session);
+        }
+    }
+}
+
+/* It is told to all, or nobody is left to hear it. */
+static void
+drop_event(struct pubsub *p, struct topic *t)
+{
+    struct event_record *ev = container_of(t->kept.next, struct event_record, node);
+    struct session *s = session_find(p->engine, ev->bringer);
+
+    if (s != NULL) {
+        s->events_kept--;
+    }
+    list_remove(&ev->node);
+    free(ev);
+    if (list_empty(&t->kept)) {
+        list_remove(&t->node);
+    }
+}
+
+void
+channels_tell(struct pubsub *p, struct topic *t, const struct told *told)
+{
+    struct session *s;
+
+    if (list_empty(&t->kept)) {
+        t->at = t->subs.next;
+        tell_some(p, t, told, p->subs_left > AT_ONCE ? p->subs_left : AT_ONCE);
+        if (t->at == &t->subs) {
+            return;
+        }
+        list_push_back(&p->channels, &t->node);
+    }
+    s = session_find(p->engine, told->bringer);
+    if (s != NULL) {
+        s->events_kept++;
+    }
+    list_push_back(&t->kept, &event_keep(told)->node);
+}
+
+/* One channel that lags goes on for a while. */
+static void
+visit(struct pubsub *p, struct topic *t)
+{
+    struct told told = event_told(container_of(t->kept.next, struct event_record, node));
+
+    list_remove(&t->node);
+    list_push_back(&p->channels, &t->node);
+    tell_some(p, t, &told, VISIT_SUBS);
+    if (t->at == &t->subs) {
+        t->at = t->subs.next;
+        drop_event(p, t);
+    }
+}
+
+void
+channels_turn(struct pubsub *p)
+{
+    p->subs_left = TURN_SUBS;
+    while (p->subs_left > 0 && !list_empty(&p->channels)) {
+        visit(p, container_of(p->channels.next, struct topic, node));
+    }
+}
+
+void
+channels_pass(struct topic *t, const struct list *sub)
+{
+    if (t->at == sub) {
+        t->at = sub->next;
+    }
+}
+
+void
+channels_drop(struct pubsub *p, struct topic *t)
+{
+    while (!list_empty(&t->kept)) {
+        drop_event(p, t);
+    }
+}

@@ -1,0 +1,245 @@
+/*
+ * test_channels.c -- channels that many hear: a turn tells a bounded number, the order of a channel stays, nobody hears
+ * what was before, and who publishes too much waits.
+ */
+#pragma GCC diagnostic ignored "-Wunused-function" /* of house.h */
+#include "tests/unit/house.h"
+
+#include "daemon/serve/pubsub.h"
+
+enum { MANY = 100, EVENTS = 150, OF_A_TURN = 4096 + 64, HELD_UP = 16 }; /* a turn ends with a visit */
+
+static uint64_t bringer = 7; /* whose locks the events are about */
+
+static void
+publish(const char *name, uint64_t token)
+{
+    struct core_publish news = {.news = CORE_NEWS_GRANTED, .name = slice_of(name), .token = token, .owner = 4,
+                                .owner_name = SLICE_LIT("o"), .session = bringer};
+
+    pubsub_news(engine->pubsub, &news);
+}
+
+static void
+come_all(struct client *c)
+{
+    stop_the_clock();
+    for (int i = 0; i < MANY; i++) {
+        c[i] = come();
+        ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false), 1);
+    }
+    settle();
+}
+
+static void
+leave_all(struct client *c)
+{
+    for (int i = 0; i < MANY; i++) {
+        leave(&c[i]);
+    }
+}
+
+static bool
+one_turn(void)
+{
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    return engine_turn_end(engine);
+}
+
+/* How many events there are to hear; their tokens go on from *token. */
+static unsigned
+hear_events(const struct client *c, uint64_t *token)
+{
+    struct buf b;
+    char *at, want[64];
+    unsigned n = 0;
+
+    buf_init(&b, 0);
+    hear(c, &b);
+    for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
+        snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
+        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
+    }
+    buf_fini(&b);
+    return n;
+}
+
+/* Also the channel with few subscribers does not wait for the one with many. */
+START_TEST(a_turn_tells_a_bounded_number)
+{
+    struct client c[MANY], few = come();
+    uint64_t token[MANY] = {0}, few_token = 100;
+    unsigned told, turns = 0;
+    bool more = true;
+
+    come_all(c);
+    ck_assert_int_eq(pubsub_subscribe(engine->pubsub, few.s, SLICE_LIT("lock:b"), false), 1);
+    for (unsigned i = 1; i <= EVENTS; i++) {
+        publish("a", i);
+    }
+    publish("b", 101);
+    for (; more; turns++) {
+        more = one_turn();
+        told = 0;
+        for (int i = 0; i < MANY; i++) {
+            told += hear_events(&c[i], &token[i]);
+        }
+        ck_assert_uint_le(told, turns == 0 ? 2 * OF_A_TURN : OF_A_TURN); /* in the first, what was left of the last */
+        ck_assert_uint_eq(hear_events(&few, &few_token), turns == 0);
+    }
+    ck_assert_uint_ge(turns, MANY * EVENTS / OF_A_TURN - 1);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_uint_eq(token[i], EVENTS);
+    }
+    publish("a", EVENTS + 1); /* all are there again: at once */
+    (void)one_turn();
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_uint_eq(hear_events(&c[i], &token[i]), 1);
+    }
+    leave(&few);
+    leave_all(c);
+}
+END_TEST
+
+/* The first of them and the next one, too, which the channel goes on with. */
+START_TEST(subscribers_come_and_go_meanwhile)
+{
+    struct client c[MANY], comes = come();
+    uint64_t token[MANY] = {0}, last = EVENTS;
+
+    come_all(c);
+    for (unsigned i = 1; i <= EVENTS; i++) {
+        publish("a", i);
+    }
+    ck_assert(one_turn());
+    ck_assert_int_gt(pubsub_subscribe(engine->pubsub, comes.s, SLICE_LIT("lock:a"), false), 0);
+    for (int i = 0; i < MANY; i++) {
+        (void)hear_events(&c[i], &token[i]);
+    }
+    for (int i = 0; i < MANY; i++) { /* who has heard less than the one before it is next */
+        if (i % 10 == 0 || (i > 0 && token[i] < token[i - 1])) {
+            pubsub_unsubscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false);
+        }
+    }
+    publish("a", EVENTS + 1);
+    turn();
+    for (int i = 0; i < MANY; i++) {
+        bool left = pubsub_count(c[i].s) == 0;
+
+        ck_assert_uint_eq(hear_events(&c[i], &token[i]) == 0, left);
+        ck_assert_uint_eq(token[i] == EVENTS + 1, !left);
+    }
+    ck_assert_uint_eq(hear_events(&comes, &last), 1);
+    leave(&comes);
+    leave_all(c);
+}
+END_TEST
+
+/* And nothing is left of a channel that nobody hears any more. */
+START_TEST(all_go_meanwhile)
+{
+    struct client c[MANY], publisher = come();
+
+    come_all(c);
+    bringer = publisher.id;
+    for (unsigned i = 1; i <= EVENTS; i++) {
+        publish("a", i);
+    }
+    ck_assert_uint_gt(publisher.s->events_kept, HELD_UP);
+    leave_all(c);
+    ck_assert_uint_eq(publisher.s->events_kept, 0);
+    ck_assert(!pubsub_lags(engine->pubsub));
+    leave(&publisher);
+}
+END_TEST
+
+START_TEST(who_publishes_too_much_waits)
+{
+    struct client c[MANY], publisher = come(), other = come();
+    unsigned turns = 0;
+
+    come_all(c);
+    bringer = publisher.id;
+    for (unsigned i = 1; i <= 3 * EVENTS; i++) {
+        publish("a", i);
+    }
+    say(&publisher, "PING\nPING\n");
+    say(&other, "PING\n");
+    for (; publisher.s->events_kept >= HELD_UP; turns++) {
+        ck_assert_uint_eq(publisher.s->requests_n, 0);
+        (void)one_turn();
+        ck_assert_uint_eq(other.s->requests_n, 1);
+    }
+    ck_assert_uint_ge(turns, 3);
+    turn();
+    expect(&publisher, "+PONG\r\n+PONG\r\n");
+    ck_assert_uint_eq(publisher.s->events_kept, 0);
+    leave(&publisher);
+    leave(&other);
+    leave_all(c);
+}
+END_TEST
+
+/* One whose requests bring events about the locks of others. */
+START_TEST(who_asks_has_brought_it)
+{
+    struct client c[MANY], holder = come(), asker = come();
+
+    come_all(c);
+    say(&holder, "LOCK a OWNER h\n");
+    settle();
+    for (unsigned i = 1; i <= 2 * EVENTS; i++) {
+        publish("a", i);
+    }
+    say(&asker, "LOCK a OWNER x\n");
+    ck_assert(one_turn());
+    ck_assert_uint_eq(holder.s->events_kept, 0);
+    ck_assert_uint_eq(asker.s->events_kept, 1); /* wanted */
+    settle();
+    ck_assert_uint_eq(asker.s->events_kept, 0);
+    leave(&asker);
+    leave(&holder);
+    leave_all(c);
+}
+END_TEST
+
+#ifdef RLOCKD_TEST_CLOCK
+/* P4: the lease ends while the event that tells of the grant is kept. */
+START_TEST(what_is_over_meanwhile_is_not_told)
+{
+    struct client c[MANY], holder = come();
+    struct buf b;
+
+    come_all(c);
+    for (unsigned i = 1; i <= EVENTS; i++) {
+        publish("a", i);
+    }
+    say(&holder, "LOCK a OWNER me LEASE 1s\n");
+    ck_assert(one_turn() && answer_all());
+    expect(&holder, "");
+    clock_advance_us(2 * US_PER_S);
+    turn();
+    buf_init(&b, 0);
+    hear(&c[MANY - 1], &b);
+    ck_assert_ptr_nonnull(strstr(b.p, "granted 150 o\r\n"));
+    ck_assert_ptr_null(strstr(b.p, "granted 101 me\r\n"));
+    ck_assert_ptr_nonnull(strstr(b.p, "lost 101 me\r\n"));
+    buf_fini(&b);
+    leave(&holder);
+    leave_all(c);
+}
+END_TEST
+#endif
+
+int
+main(void)
+{
+    const TTest *const tests[] = {a_turn_tells_a_bounded_number, subscribers_come_and_go_meanwhile, all_go_meanwhile,
+                                  who_publishes_too_much_waits, who_asks_has_brought_it,
+#ifdef RLOCKD_TEST_CLOCK
+                                  what_is_over_meanwhile_is_not_told,
+#endif
+    };
+
+    return house_run("channels", house_tcase(tests, sizeof(tests) / sizeof(tests[0])));
+}
