@@ -263,21 +263,42 @@ refused(const struct run *r, const struct client *c, const struct redisReply *v)
     return RLOCK_UNREACHABLE;
 }
 
+/* NULL, or the connection that failed, and its answer if there was one. */
+static struct client *
+open_both(struct run *r, int64_t patience_us, const struct redisReply **v)
+{
+    char channel[40];
+
+    *v = open_and_ask(r, &r->lock, (const char *const[]){"CLIENT", "ID", NULL}, patience_us);
+    if (*v == NULL || (*v)->type != REDIS_REPLY_INTEGER) {
+        return &r->lock;
+    }
+    snprintf(channel, sizeof(channel), "session:%lld", (*v)->integer);
+    client_peer(&r->lock, r->peer);
+    r->addr = r->peer[0] != '\0' ? r->peer : r->addr; /* a name is looked up once: that may take long */
+    *v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
+    return *v == NULL || (*v)->type == REDIS_REPLY_ERROR ? &r->ears : NULL;
+}
+
 int
 hold_open_both(struct run *r)
 {
     const struct redisReply *v;
-    char channel[40];
+    struct client *failed = open_both(r, CONNECT_US, &v);
 
-    v = open_and_ask(r, &r->lock, (const char *const[]){"CLIENT", "ID", NULL}, CONNECT_US);
-    if (v == NULL || v->type != REDIS_REPLY_INTEGER) {
-        return refused(r, &r->lock, v);
+    return failed != NULL ? refused(r, failed, v) : 0;
+}
+
+const char *
+hold_open_again(struct run *r)
+{
+    const struct redisReply *v;
+    struct client *failed = open_both(r, AGAIN_PATIENCE_US, &v);
+
+    if (failed == NULL) {
+        return NULL;
     }
-    snprintf(channel, sizeof(channel), "session:%lld", v->integer);
-    client_peer(&r->lock, r->peer);
-    r->addr = r->peer[0] != '\0' ? r->peer : r->addr; /* a name is looked up once: that may take long */
-    v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, CONNECT_US);
-    return v == NULL || v->type == REDIS_REPLY_ERROR ? refused(r, &r->ears, v) : 0;
+    return v == NULL ? failed->error : v->str != NULL ? v->str : "";
 }
 
 void

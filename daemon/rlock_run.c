@@ -13,17 +13,23 @@
 #include "daemon/rlock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/units.h"
 #include "daemon/rlock_hold.h"
 #include "daemon/rlock_tree.h"
+
+#define RETRY_MIN_US (50 * US_PER_MS)
+#define RETRY_MAX_US (1 * US_PER_S)
 
 /* Forwarded to the child; the same end us while we wait for the lock, but for WINCH. */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
@@ -109,18 +115,159 @@ keep_time(struct run *r)
     return sooner(hold_warn_us(r), r->cut ? sooner(r->retry_us, r->beat_us) : r->beat_us);
 }
 
+/* The wait for the lock, which a connection that is cut does not end. */
+struct waiting {
+    int64_t end_us;   /* of -w; NEVER: without one, or for ever */
+    int64_t retry_us; /* when to connect again; NEVER: connected */
+    int64_t pause_us; /* before the next attempt */
+    bool again;       /* a connection was cut */
+    char why[192];    /* the last one was */
+};
+
+/* ONCE: a grant that was made to a connection before this one is not counted twice. */
+static bool
+ask_for_lock(struct run *r, const struct waiting *w)
+{
+    int64_t left_us = w->end_us == NEVER ? 0 : w->end_us - clock_now_us();
+    const char *wait = r->want->wait;
+    char left[32];
+
+    if (w->again && w->end_us != NEVER) {
+        snprintf(left, sizeof(left), "%" PRId64 "ms", left_us > 0 ? left_us / US_PER_MS : 0);
+        wait = left;
+    }
+    return hold_send_lock(r, wait != NULL ? (const char *const[]){"WAIT", wait, "ONCE", NULL}
+                                          : (const char *const[]){"ONCE", NULL});
+}
+
+/* Half of it at least, so that those whose connections were cut at once do not all come back at once. */
+static int64_t
+jittered(int64_t us)
+{
+    uint32_t drawn;
+
+    if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) {
+        drawn = 0;
+    }
+    return us / 2 + drawn % (us / 2 + 1);
+}
+
+static int
+wait_over(const struct run *r, const struct waiting *w)
+{
+    run_say(r, "while waiting", w->why);
+    return RLOCK_UNREACHABLE;
+}
+
+/* No connection, or none that grants: the next attempt comes soon, while the wait lasts. 0, or what to end with. */
+static int
+wait_cut(struct run *r, struct waiting *w, const char *why)
+{
+    int64_t now_us = clock_now_us();
+
+    snprintf(w->why, sizeof(w->why), "%s", why);
+    if (now_us >= w->end_us) {
+        return wait_over(r, w);
+    }
+    if (!w->again) {
+        run_say(r, "connection lost, waiting goes on", w->why);
+    }
+    w->again = true;
+    client_close(&r->lock);
+    client_close(&r->ears);
+    w->retry_us = sooner(now_us + jittered(w->pause_us), w->end_us);
+    w->pause_us = sooner(2 * w->pause_us, RETRY_MAX_US);
+    return 0;
+}
+
+/* Without a connection: 0, or what to end with. */
+static int
+wait_retry(struct run *r, struct waiting *w)
+{
+    const char *why;
+
+    if (clock_now_us() < w->retry_us) {
+        return 0;
+    }
+    if (clock_now_us() >= w->end_us) {
+        return wait_over(r, w);
+    }
+    w->retry_us = NEVER;
+    why = hold_open_again(r);
+    if (why == NULL && ask_for_lock(r, w)) {
+        return 0;
+    }
+    return wait_cut(r, w, why != NULL ? why : r->lock.error);
+}
+
+/* True for an answer that only this daemon, or the one before it, is the reason of: another attempt may be granted. */
+static bool
+is_passing(const struct waiting *w, const struct redisReply *v)
+{
+    static const char *const words[] = {"DRAINING ", "UNAVAILABLE ", "LIMIT ", "LOST "};
+
+    for (size_t i = 0; v->type == REDIS_REPLY_ERROR && i < (w->again ? 4 : 1); i++) {
+        if (strncmp(v->str, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define GOES_ON (-1)
+
+/* Reads what is there. GOES_ON; 0 = granted; else what to end with. */
+static int
+wait_read(struct run *r, struct waiting *w, unsigned ready)
+{
+    const struct redisReply *v;
+    struct client *c = NULL;
+    int end = 0;
+
+    if (ready & 4 && !client_fill(&r->ears)) {
+        c = &r->ears;
+    } else if (ready & 2 && !client_fill(&r->lock)) {
+        c = &r->lock;
+    }
+    if (c != NULL) {
+        end = wait_cut(r, w, c->error);
+        return end != 0 ? end : GOES_ON;
+    }
+    while (ready & 4 && client_next(&r->ears, &v) == CLIENT_READY) {
+        /* nothing is ours yet */
+    }
+    switch (ready & 2 ? client_next(&r->lock, &v) : CLIENT_MORE) {
+    case CLIENT_READY:
+        if (!is_passing(w, v)) {
+            return hold_first_answer(r, v);
+        }
+        end = wait_cut(r, w, v->str);
+        return end != 0 ? end : GOES_ON;
+    case CLIENT_BAD:
+        run_say(r, "while waiting", r->lock.error);
+        return RLOCK_UNREACHABLE;
+    case CLIENT_MORE:
+        break;
+    }
+    return GOES_ON;
+}
+
 /* Asks for the lock and waits for it. 0 = granted, else what to end with. */
 static int
 await_lock(struct run *r)
 {
-    const struct redisReply *v;
+    struct waiting w = {.end_us = NEVER, .retry_us = NEVER, .pause_us = RETRY_MIN_US};
+    int64_t wait_us;
+    int end;
 
-    if (!hold_send_lock(r, (const char *const[]){r->want->wait != NULL ? "WAIT" : NULL, r->want->wait, NULL})) {
-        run_say(r, "cannot ask", r->lock.error);
-        return RLOCK_UNREACHABLE;
+    if (r->want->wait != NULL && duration_parse(slice_of(r->want->wait), &wait_us)) {
+        w.end_us = clock_now_us() + wait_us;
+    }
+    if (!ask_for_lock(r, &w) && (end = wait_cut(r, &w, r->lock.error)) != 0) {
+        return end;
     }
     for (;;) {
-        unsigned ready = wait_some(r, NEVER);
+        unsigned ready = wait_some(r, w.retry_us);
 
         if (ready & 1) {
             int sig = take_signals(r);
@@ -134,28 +281,14 @@ await_lock(struct run *r)
                 return RLOCK_LOST;
             }
         }
-        if (ready & 4 && !client_fill(&r->ears)) {
-            run_say(r, "while waiting", r->ears.error);
-            return RLOCK_UNREACHABLE;
+        if (w.retry_us != NEVER) {
+            end = wait_retry(r, &w);
+            end = end != 0 ? end : GOES_ON;
+        } else {
+            end = wait_read(r, &w, ready);
         }
-        while (ready & 4 && client_next(&r->ears, &v) == CLIENT_READY) {
-            /* nothing is ours yet */
-        }
-        if (!(ready & 2)) {
-            continue;
-        }
-        if (!client_fill(&r->lock)) {
-            run_say(r, "while waiting", r->lock.error);
-            return RLOCK_UNREACHABLE;
-        }
-        switch (client_next(&r->lock, &v)) {
-        case CLIENT_READY:
-            return hold_first_answer(r, v);
-        case CLIENT_BAD:
-            run_say(r, "while waiting", r->lock.error);
-            return RLOCK_UNREACHABLE;
-        case CLIENT_MORE:
-            break;
+        if (end != GOES_ON) {
+            return end;
         }
     }
 }

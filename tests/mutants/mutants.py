@@ -1313,6 +1313,18 @@ MUTANTS = [
     Mutant("R614", "a drain does not say what Redis is still to free", "daemon/serve/drain.c",
            "    if ((v->token == 0 && !freeing) ||", "    if (v->token == 0 || freeing ||",
            ["redis:test_daemon.py Signals"]),
+    Mutant("R651", "a wait of rlock that is begun anew counts a grant twice", "daemon/rlock_run.c",
+           """(const char *const[]){"WAIT", wait, "ONCE", NULL}
+                                          : (const char *const[]){"ONCE", NULL});""",
+           """(const char *const[]){"WAIT", wait, NULL}
+                                          : (const char *const[]){NULL});""",
+           ["redis:test_rlock_bad.py Before.test_answers_after_it_was_closed"]),
+    Mutant("R652", "a wait of rlock ends with its connection", "daemon/rlock_run.c",
+           "    if (now_us >= w->end_us) {", "    if (now_us < w->end_us) {",
+           ["redis:test_rlock_restart.py Waits.test_kill_9_of_the_daemon"]),
+    Mutant("R653", "a wait of rlock begins anew after a restart", "daemon/rlock_run.c",
+           "        wait = left;\n", "",
+           ["redis:test_rlock_bad.py Before.test_what_is_left_of_the_wait"]),
     Mutant("R650", "kind semaphore for all names is warned of only where `locks` says so", "conf/conf_rights.c",
            "            return &cf->rules[i].locks;\n        }\n    }\n    return &cf->locks;",
            "            break;\n        }\n    }\n    return &cf->locks;",

@@ -470,7 +470,7 @@ class Losing(Rlock):
     def test_the_daemon_ends_while_we_wait(self):
         self.start_daemon()
         self.c.cmd("LOCK", "x")
-        p = self.spawn("run", "x", "--", "true")
+        p = self.spawn("run", "x", "-w", "1s", "--", "true")
         until(lambda: self.state("x") == ("held", 1))
         self.d.kill()
         self.assertEqual(p.wait(harness.DEADLINE), 69)

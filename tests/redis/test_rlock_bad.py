@@ -175,15 +175,48 @@ class Before(Bad):
                     b"*4194305\r\n", b"*1\r\n" * 20, b"*1\r\n:\r\n"):
             self.refused(69, "while waiting: the answer is not rlockd's", LOCK=odd)
 
+    GONE = "the daemon closed the connection"
+
+    def waits_on(self, status, why, *options, again="connection lost, waiting goes on: " + GONE, **answers):
+        mark = os.path.join(self.dir, "ran")
+        got, err = self.rlock("run", "x", *options, "--", "touch", mark, **answers)
+        self.assertEqual((got, err), (status, "rlock: x: %s\nrlock: x: %s\n" % (again, why)))
+        self.assertFalse(os.path.exists(mark))
+
     def test_it_closes_while_we_wait(self):
-        self.refused(69, "while waiting: the daemon closed the connection", LOCK=None)
+        """Until -w is over; -n has no time left."""
+        self.waits_on(69, "while waiting: " + self.GONE, "-w", "300ms", LOCK=None)
+        self.assertGreater([w[0] for w in self.d.said].count("LOCK"), 1)
+        mark = os.path.join(self.dir, "ran")
+        self.assertEqual(self.rlock("run", "x", "-n", "--", "touch", mark, LOCK=None),
+                         (69, "rlock: x: while waiting: %s\n" % self.GONE))
+        self.assertFalse(os.path.exists(mark))
+
+    def test_answers_after_it_was_closed(self):
+        """Only those that another attempt cannot change end the wait; no attempt takes the lock twice."""
+        self.waits_on(75, "busy", LOCK=[None, b"-DRAINING it ends\r\n", b"-UNAVAILABLE Redis cannot answer\r\n",
+                                        b"-LIMIT too many\r\n", b"-LOST it was held and has been lost\r\n", b"$-1\r\n"])
+        locks = [w for w in self.d.said if w[0] == "LOCK"]
+        self.assertEqual((len(locks), [w[7:] for w in locks]), (6, [["ONCE"]] * 6))
+        self.assertEqual(len({tuple(w) for w in locks}), 1)
+        self.waits_on(64, "refused: ERR syntax error", LOCK=[None, b"-ERR syntax error\r\n"])
+        self.waits_on(75, "busy", again="connection lost, waiting goes on: DRAINING it ends",
+                      LOCK=[b"-DRAINING it ends\r\n", b"$-1\r\n"])
+        self.waits_on(75, "busy", CLIENT=[b":7\r\n", b"-ERR max number of clients reached\r\n", b":7\r\n"],
+                      LOCK=[None, b"$-1\r\n"])
+
+    def test_what_is_left_of_the_wait(self):
+        self.waits_on(75, "busy", "-w", "60s", LOCK=[None, b"$-1\r\n"])
+        first, second = [w for w in self.d.said if w[0] == "LOCK"]
+        self.assertEqual((first[7:], second[7], second[9]), (["WAIT", "60s", "ONCE"], "WAIT", "ONCE"))
+        self.assertTrue(50000 < int(second[8].removesuffix("ms")) < 60000, second)
 
     def test_it_closes_the_other_one_while_we_wait(self):
         def shut(d):
             d.push("SUBSCRIBE", None)
             return b""
 
-        self.refused(69, "while waiting: the daemon closed the connection", LOCK=shut)
+        self.waits_on(69, "while waiting: " + self.GONE, "-w", "300ms", LOCK=shut)
 
     def test_in_pieces(self):
         def pieces(d):

@@ -142,6 +142,53 @@ class Kept(World):
         self.no_overlap(2)
 
 
+class Waits(World):
+    """The lock is still waited for: a wait goes on, and is granted once."""
+
+    def over(self, change):
+        """Our command waits while `change` happens to the daemon; then the holder's ends, and ours runs."""
+        self.start()
+        holder = self.spawn(self.until_go)
+        p = subprocess.Popen([RLOCK, "-s", self.addr, "run", "x", "-w", "60s", "--", *self.command("exit 0")],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=harness.die_with_us)
+        self.addCleanup(self.reap, p)
+        self.until_both_are_there()
+        change()
+        self.until_both_are_there()
+        self.assertEqual((p.poll(), len(self.lines())), (None, 1))
+        self.go()
+        self.ends(holder, 5)
+        self.ends(p)
+        self.no_overlap(2)
+        with self.d.conn() as c:
+            self.assertGreater(c.cmd("LOCK", "x", "NOWAIT"), 0)  # the one hold was given back
+
+    def until_both_are_there(self):
+        with self.d.conn() as c:
+            until(lambda: [s for s in c.maps("LOCKS", "x") if s["session"]])
+            until(lambda: [w for w in c.maps("WAITERS", "x") if not w["kept"]])
+
+    def again(self, how):
+        self.d.signal(how)
+        self.d.wait()
+        self.start()
+
+    def test_kill_9_of_the_daemon(self):
+        self.over(lambda: self.again(signal.SIGKILL))
+
+    def test_term_of_the_daemon(self):
+        self.over(lambda: self.again(signal.SIGTERM))
+
+    def test_its_session_is_killed(self):
+        def kill():
+            with self.d.conn() as c:
+                for _ in range(3):
+                    self.assertEqual(c.cmd("CLIENT", "KILL", "SKIPME", "yes"), 4)
+                    until(lambda: len(c.maps("SESSIONS")) == 5)
+        self.over(kill)
+
+
 class Ended(World):
     """The lock cannot be kept: the command has ended before anybody else has it."""
 
