@@ -459,6 +459,16 @@ take(struct world *w, uint64_t s, const char *name)
     return redis_grants(w, name, lock(w, s, name))->token;
 }
 
+/* s takes the free "a" of a kind whose holder only the key's expiry proves, and hears this one. */
+static inline void
+take_stamped(struct world *w, uint64_t s, int64_t expiry_ms)
+{
+    uint64_t id = lock(w, s, "a", .kind = KIND_COUNTER);
+
+    redis_says(w, expect_op(w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = expiry_ms);
+    expect_reply(w, id, CORE_GRANTED);
+}
+
 /* The part of a lease that is told: 1 % and 2 ms less. */
 static inline int64_t
 told(int64_t lease_us)

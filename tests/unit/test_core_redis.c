@@ -805,9 +805,7 @@ START_TEST(stamped_release_waits)
 
             world_open(&w);
             s = session(&w);
-            id = lock(&w, s, "a", .kind = KIND_COUNTER);
-            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
-            expect_reply(&w, id, CORE_GRANTED);
+            take_stamped(&w, s, 111);
             pass(&w, TOLD_30S / 3);
             op = expect_op(&w, CORE_EXTEND, "a");
             if (how == 0) {
@@ -847,9 +845,7 @@ START_TEST(stamped_patience)
 
     world_open(&w);
     s = session(&w);
-    id = lock(&w, s, "a", .kind = KIND_COUNTER);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
-    expect_reply(&w, id, CORE_GRANTED);
+    take_stamped(&w, s, 111);
     pass(&w, TOLD_30S / 3);
     op = expect_op(&w, CORE_EXTEND, "a");
     id = unlock(&w, s, "a");
@@ -875,9 +871,7 @@ START_TEST(stamped_release_is_not_repeated)
 
     world_open(&w);
     s = session(&w);
-    id = lock(&w, s, "a", .kind = KIND_COUNTER);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
-    expect_reply(&w, id, CORE_GRANTED);
+    take_stamped(&w, s, 111);
     pass(&w, MS(5));
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);
@@ -904,9 +898,7 @@ START_TEST(stamped_release_behind_a_loss)
 
     world_open(&w);
     s = session(&w);
-    id = lock(&w, s, "a", .kind = KIND_COUNTER);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 111);
-    expect_reply(&w, id, CORE_GRANTED);
+    take_stamped(&w, s, 111);
     pass(&w, MS(5));
     id = unlock(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_DOWN);

@@ -103,13 +103,11 @@ END_TEST
 START_TEST(stamped_release_is_not_repeated)
 {
     struct world w;
-    uint64_t s, id;
+    uint64_t s;
 
     open_keeping(&w);
     s = session(&w);
-    id = lock(&w, s, "a", .kind = KIND_COUNTER);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .expiry_ms = 4711);
-    expect_reply(&w, id, CORE_GRANTED);
+    take_stamped(&w, s, 4711);
     pass(&w, MS(5));
     unlock(&w, s, "a");
     expect_op(&w, CORE_RELEASE, "a");
