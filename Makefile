@@ -9,7 +9,7 @@ LTO     := $(if $(TEST_CLOCK),,$(if $(findstring gcc,$(CC)),-flto=auto -ffat-lto
 CFLAGS  ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2 $(LTO)
 PREFIX  ?= /usr
 SYSCONF ?= /etc
-PKGS    := libevent_core libevent_extra hiredis yaml-0.1 libsystemd libcrypto
+PKGS    := libevent_core libevent_extra hiredis yaml-0.1 libsystemd libssl libcrypto
 WARN    := -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 CPPFLAGS += -I. -I$(B)

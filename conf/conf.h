@@ -54,6 +54,7 @@ struct conf {
     char *redis_url;
     char *redis_user, *redis_password; /* NULL = not set; password_file is read at load */
     char *redis_password_file;
+    char *redis_tls_ca_file, *redis_tls_cert_file, *redis_tls_key_file, *redis_tls_server_name; /* "" = not set */
     int64_t redis_timeout_us, redis_connect_us, redis_backoff_min_us, redis_backoff_max_us;
     int64_t redis_links, redis_batch;
     bool redis_strict; /* grant nothing while Redis could lose locks */

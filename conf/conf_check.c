@@ -221,7 +221,6 @@ conf_check_url(struct slice text, struct buf *why)
     static const struct {
         const char *scheme, *sentence;
     } later[] = {
-        {"rediss:", "rediss: is not built yet: this rlockd speaks to Redis without TLS"},
         {"sentinel:", "sentinel: is not built yet: this rlockd speaks to one Redis"},
         {"cluster:", "cluster: is not built yet: this rlockd speaks to one Redis"},
         {"quorum:", "quorum: is not built yet: this rlockd speaks to one Redis"},
@@ -233,7 +232,7 @@ conf_check_url(struct slice text, struct buf *why)
     if (skip(&text, "unix:")) {
         return check_unix_url(text, why);
     }
-    if (skip(&text, "redis://")) {
+    if (skip(&text, "redis://") || skip(&text, "rediss://")) {
         return check_redis_url(text, why);
     }
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
@@ -242,7 +241,7 @@ conf_check_url(struct slice text, struct buf *why)
             return false;
         }
     }
-    buf_adds(why, "must be redis://[user:password@]host:port[/db], unix:PATH[?db=N] or embedded");
+    buf_adds(why, "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N] or embedded");
     return false;
 }
 
@@ -253,7 +252,7 @@ conf_url_password(struct slice url)
     struct slice user, rest;
     const char *colon;
 
-    if (!skip(&url, "redis://") || !split_last(url, '@', &user, &rest)) {
+    if ((!skip(&url, "redis://") && !skip(&url, "rediss://")) || !split_last(url, '@', &user, &rest)) {
         return none;
     }
     colon = memchr(user.p, ':', user.n);

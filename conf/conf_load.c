@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "conf/conf_keys.h"
+#include "daemon/base/credential.h"
 
 #define FILE_BYTES_MAX ((size_t)256 * 1024)
 #define SECRET_BYTES_MAX ((size_t)4096)
@@ -104,9 +105,9 @@ read_all(int fd, char *p, size_t max, size_t *n, struct buf *why)
 
 /* The open file and what it is, or -1 with a sentence in `why`. */
 static int
-open_file(const char *path, int flags, struct stat *st, struct buf *why)
+open_file(const char *path, struct stat *st, struct buf *why)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
     if (fd < 0 || fstat(fd, st) < 0) {
         buf_printf(why, "cannot be opened: %s", strerror(errno));
@@ -129,20 +130,15 @@ fail:
 static bool
 read_secret(const char *path, char text[SECRET_BYTES_MAX + 1], size_t *n, struct buf *why)
 {
-    struct stat st;
-    int fd = open_file(path, O_NONBLOCK, &st, why);
-    bool ok = false;
+    char sentence[CREDENTIAL_WHY_ROOM];
+    int fd = credential_open(path, sentence);
+    bool ok;
 
     if (fd < 0) {
+        buf_adds(why, sentence);
         return false;
     }
-    if (!S_ISREG(st.st_mode)) {
-        buf_adds(why, "is not a regular file");
-    } else if ((st.st_mode & S_IROTH) != 0) {
-        buf_printf(why, "may be read by everyone (mode %04o): chmod o-r", (unsigned)st.st_mode & 07777);
-    } else {
-        ok = read_all(fd, text, SECRET_BYTES_MAX, n, why);
-    }
+    ok = read_all(fd, text, SECRET_BYTES_MAX, n, why);
     close(fd);
     if (ok && *n > 0 && text[*n - 1] == '\n') {
         (*n)--;
@@ -170,7 +166,7 @@ read_config(struct loader *ld)
         ld->no_memory = true;
         return;
     }
-    fd = open_file(ld->path, 0, &st, &ld->texts);
+    fd = open_file(ld->path, &st, &ld->texts);
     if (fd < 0 || !read_all(fd, p, FILE_BYTES_MAX, &n, &ld->texts)) {
         loader_complain_since(ld, top, begin);
     } else {
@@ -270,6 +266,22 @@ check_pairs(struct loader *ld)
     }
 }
 
+/* Who names certificates wants TLS: a URL without it would send the password to whoever listens on the way. */
+static void
+check_tls(struct loader *ld)
+{
+    static const char *const keys[] = {"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const struct conf_key *k = conf_key_find("redis", slice_of(keys[i]));
+
+        if (text_at(ld, k)[0] != '\0' && strncmp(ld->cf->redis_url, "rediss:", 7) != 0) {
+            loader_complain(ld, ld->seen[k - conf_keys],
+                            "redis.%s: redis.url does not begin with rediss://: there would be no TLS", k->name);
+        }
+    }
+}
+
 /* Protected mode: where it is left, and what is wrong, names the first address that other hosts may reach. */
 static const char *
 find_open_address(const struct conf *cf)
@@ -348,6 +360,9 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
     if (!ld.no_memory) {
         take_secrets(&ld);
         check_pairs(&ld);
+        if (over == NULL || over->redis_url == NULL) {
+            check_tls(&ld);
+        }
         if (over == NULL || over->listen.n == 0) {
             check_open_addresses(&ld);
         }

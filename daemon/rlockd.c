@@ -155,6 +155,19 @@ log_restart_key(void *ctx, const char *path, const char *value, bool reloadable)
     log_event(&p->log, LOG_WARN, "conf", "needs a restart", "key", LOG_S(path), NULL);
 }
 
+/* The files are read before the configuration is taken: all of it, or nothing. */
+static bool
+take_login(struct process *p, const struct conf *now, struct buf *errors)
+{
+    char error[160];
+
+    if (engine_login(p->engine, now, error)) {
+        return true;
+    }
+    buf_adds(errors, error);
+    return false;
+}
+
 static void
 reload(struct process *p)
 {
@@ -169,7 +182,8 @@ reload(struct process *p)
         buf_adds(&errors, error);
         conf_free(&now);
     }
-    if (now != NULL && conf_same_keys(p->conf, now, &errors) && own_redis_put_url(p->embedded, now)) {
+    if (now != NULL && conf_same_keys(p->conf, now, &errors) && own_redis_put_url(p->embedded, now) &&
+        take_login(p, now, &errors)) {
         struct conf *was = p->conf;
 
         conf_each_restart(was, now, log_restart_key, p);
@@ -541,7 +555,10 @@ main(int argc, char **argv)
         warn_of_collisions(&p);
         warn_of_page(p.conf);
         warn_of_semaphores(p.conf);
-        rights_test(p.conf);
+        if (!rights_test(p.conf)) {
+            conf_free(&p.conf);
+            return 1;
+        }
     }
     status = p.opt.mode == MODE_PRINT ? print_conf(&p) : (puts("configuration ok"), 0);
     conf_free(&p.conf);

@@ -19,7 +19,7 @@ static const char usage_text[] =
     "  -t, --test           check the configuration, print every error, end\n"
     "  -T, --print          print the effective configuration, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
-    "      --redis URL      redis://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
+    "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
     "                       or embedded: a private Redis that ends with us\n"
     "      --log-level L    error, warn, info or debug\n"
     "      --sample-config  print a configuration with every key explained, end\n"

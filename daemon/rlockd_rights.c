@@ -80,22 +80,35 @@ tell(const struct asking *a)
     buf_fini(&advice);
 }
 
+/* The files of TLS, whether Redis is there or not. */
+static bool
+read_files(const struct conf *cf, struct link_address *a)
+{
+    const struct tls_files files = {cf->redis_tls_ca_file, cf->redis_tls_cert_file, cf->redis_tls_key_file,
+                                    cf->redis_tls_server_name};
+    char error[TLS_ERROR_ROOM], warning[TLS_ERROR_ROOM];
+    bool ok = address_secure(a, &files, error, warning);
+
+    if (!ok) {
+        fprintf(stderr, "%s\n", error);
+    } else if (warning[0] != '\0') {
+        fprintf(stderr, "rlockd: warning: %s\n", warning);
+    }
+    return ok;
+}
+
 static void
-ask_about(const struct conf *cf, const char *patterns, const char *remote_waiters)
+ask_about(struct link_address *address, const char *patterns, const char *remote_waiters)
 {
     struct asking a = {.conf = {.timeout_us = US_PER_S, .connect_us = US_PER_S, .backoff_min_us = US_PER_S,
                                 .backoff_max_us = US_PER_S, .remote_waiters = remote_waiters, .patterns = patterns}};
-    char error[160];
 
     log_init(&a.silent);
     a.silent.fd = -1;
     a.env.log = &a.silent;
     a.env.metrics = &a.metrics;
     a.env.freelist = &a.freelist;
-    a.address = address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
-    if (a.address == NULL) {
-        return; /* embedded, or it will be told when it is needed */
-    }
+    a.address = address;
     a.env.base = event_base_new();
     rights_init(&a.rights, &a.conf, &a.env, a.address);
     if (a.env.base != NULL) {
@@ -109,21 +122,30 @@ ask_about(const struct conf *cf, const char *patterns, const char *remote_waiter
         event_base_free(a.env.base);
     }
     freelist_clear(&a.freelist);
-    address_free(a.address);
 }
 
-void
+bool
 rights_test(const struct conf *cf)
 {
-    char remote_waiters[CONF_OUTSIDE_BYTES];
+    char remote_waiters[CONF_OUTSIDE_BYTES], error[160];
+    struct link_address *a = strcmp(cf->redis_url, "embedded") == 0
+                                 ? NULL
+                                 : address_parse(cf->redis_url, cf->redis_user, cf->redis_password, error);
     struct buf patterns;
+    bool ok = true;
 
+    if (a == NULL) {
+        return true; /* embedded, or it will be told when it is needed */
+    }
     buf_init(&patterns, 0);
-    if (strcmp(cf->redis_url, "embedded") != 0 && conf_key_rights(cf, &patterns, remote_waiters)) {
+    ok = read_files(cf, a);
+    if (ok && conf_key_rights(cf, &patterns, remote_waiters)) {
         buf_add(&patterns, "", 1);
         if (!patterns.failed) {
-            ask_about(cf, patterns.p, remote_waiters);
+            ask_about(a, patterns.p, remote_waiters);
         }
     }
     buf_fini(&patterns);
+    address_free(a);
+    return ok;
 }

@@ -11,20 +11,43 @@
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
+/* Wipes what is forgotten. */
+static void
+forget(char **secret)
+{
+    if (*secret != NULL) {
+        explicit_bzero(*secret, strlen(*secret));
+    }
+    free(*secret);
+    *secret = NULL;
+}
+
 void
 address_free(struct link_address *a)
 {
     if (a == NULL) {
         return;
     }
-    if (a->password != NULL) {
-        explicit_bzero(a->password, strlen(a->password));
-    }
+    forget(&a->password);
+    tls_close(&a->tls);
     free(a->path);
     free(a->host);
     free(a->user);
-    free(a->password);
     free(a);
+}
+
+void
+address_login(struct link_address *a, const char *user, const char *password)
+{
+    if (a->url_password) {
+        return;
+    }
+    forget(&a->password);
+    a->password = password != NULL ? mem_text(slice_of(password)) : NULL;
+    if (!a->url_user) {
+        forget(&a->user);
+        a->user = password != NULL && user != NULL ? mem_text(slice_of(user)) : NULL; /* without one nobody logs in */
+    }
 }
 
 static int
@@ -111,7 +134,7 @@ parse_tcp(struct link_address *a, const char *text)
     if (rest.n > 0) {
         db_ok = parse_number(rest, 65535, &a->db);
     }
-    snprintf(a->shown, sizeof(a->shown), "redis://%.*s", (int)host.n, host.p);
+    snprintf(a->shown, sizeof(a->shown), "%s://%.*s", a->secure ? "rediss" : "redis", (int)host.n, host.p);
     rest = host;
     if (host.n > 0 && host.p[0] == '[') { /* [::1]:6379 */
         rest = (struct slice){host.p + 1, host.n - 1};
@@ -135,17 +158,38 @@ address_parse(const char *url, const char *user, const char *password, char erro
         ok = parse_unix(a, url + 5);
     } else if (strncmp(url, "redis://", 8) == 0) {
         ok = parse_tcp(a, url + 8);
+    } else if (strncmp(url, "rediss://", 9) == 0) {
+        a->secure = true;
+        ok = parse_tcp(a, url + 9);
     }
-    if (ok && a->password == NULL && password != NULL) {
-        a->password = mem_text(slice_of(password));
-        a->user = a->user == NULL && user != NULL ? mem_text(slice_of(user)) : a->user;
-    }
+    a->url_user = a->user != NULL;
+    a->url_password = a->password != NULL;
+    address_login(a, user, password);
     if (ok) {
         return a;
     }
-    snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N] or redis://[user:password@]host:port[/db]");
+    snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N], redis:// or rediss://[user:password@]host:port[/db]");
     address_free(a);
     return NULL;
+}
+
+bool
+address_secure(struct link_address *a, const struct tls_files *files, char error[TLS_ERROR_ROOM],
+               char warning[TLS_ERROR_ROOM])
+{
+    struct tls *now;
+
+    warning[0] = '\0';
+    if (!a->secure) {
+        return true;
+    }
+    now = tls_open(files, error, warning);
+    if (now == NULL) {
+        return false;
+    }
+    tls_close(&a->tls);
+    a->tls = now;
+    return true;
 }
 
 bool

@@ -39,6 +39,7 @@ struct backend_ops {
     void (*say)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t grace_us);
+    bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
     void (*reclaimed)(struct backend *b, uint64_t epoch);
     void (*leave)(struct backend *b);
     void (*flush)(struct backend *b);
@@ -97,6 +98,16 @@ static inline void
 backend_configure(struct backend *b, int64_t grace_us)
 {
     b->ops->configure(b, grace_us);
+}
+
+/*
+ * User, password and the files of TLS as conf has them now: for connections that are made from now on. Those of
+ * another URL are for the next start. False with a message in `error`: nothing has changed.
+ */
+static inline bool
+backend_login(struct backend *b, const struct backend_conf *conf, char error[160])
+{
+    return b->ops->login(b, conf, error);
 }
 
 /* All that is held here has been reclaimed in that epoch (RECLAIM of the core). */

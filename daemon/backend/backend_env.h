@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/backend/tls.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/log.h"
 #include "daemon/base/metrics.h"
@@ -15,9 +16,10 @@
 struct event_base;
 
 struct backend_conf {
-    const char *url;          /* "unix:PATH[?db=N]", "redis://[user:pass@]host:port[/db]"; copied */
+    const char *url;          /* "unix:PATH[?db=N]", "redis[s]://[user:pass@]host:port[/db]"; copied */
     const char *user;         /* or NULL; the URL's wins */
     const char *password;     /* or NULL; the URL's wins; copied, wiped on free */
+    struct tls_files tls;     /* of rediss: */
     int64_t timeout_us;       /* a command unanswered that long is UNKNOWN */
     int64_t connect_us;       /* a connection attempt may take so long */
     int64_t backoff_min_us, backoff_max_us; /* between attempts, doubled with jitter */

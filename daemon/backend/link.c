@@ -1,8 +1,9 @@
 /*
  * link.c -- one connection to Redis: how it begins and ends, what goes out, what comes in, and how long each may take.
- * With reply.c the only file that knows hiredis, used as a reader alone. The greeting is link_greet.c.
+ * With reply.c the only file that knows hiredis, used as a reader. The greeting is link_greet.c, TLS is tls.h,
+ * and link_look.c says what a link is at.
  *
- *   DOWN --timer--> CONNECTING --> GREETING --> UP
+ *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence
  *
  * I1  Replies come in the order of commands: the first reply belongs to the oldest command in `sent`.
@@ -30,66 +31,22 @@
 
 #include "daemon/backend/link_private.h"
 #include "daemon/backend/push.h"
+#include "daemon/backend/tls.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 #include "daemon/base/memory.h"
 #include "proto/writer.h"
 
 #define PARTIAL_BYTES_MAX (2 * REPLY_BULK_BYTES_MAX) /* of a reply that is not whole yet, with all its items */
-#define IDLE_PING_US (3 * US_PER_S)
 #define OUT_KEEP_BYTES (64 * 1024)
-
-struct sent {
-    struct list node;    /* link.sent */
-    link_reply_fn *fn;   /* NULL: a command of the link itself, or told UNKNOWN already */
-    void *arg;
-    int64_t sent_us;
-};
+#define CHUNK_BYTES (16 * 1024)
 
 /* ---- time ---- */
-
-static int64_t
-earlier(int64_t a_us, int64_t b_us)
-{
-    return a_us < b_us ? a_us : b_us;
-}
-
-static int64_t
-next_us(const struct redis_link *l)
-{
-    int64_t at_us = CORE_FOREVER;
-    struct list *pos, *nxt;
-
-    if (l->failing[0] != '\0') {
-        return 0;
-    }
-    switch (l->state) {
-    case LINK_DOWN:
-        return l->since_us + l->backoff_us;
-    case LINK_CONNECTING:
-        return l->since_us + l->conf->connect_us;
-    case LINK_GREETING:
-        return l->since_us + l->conf->connect_us;
-    case LINK_UP:
-        at_us = l->pinged_us != 0 ? l->pinged_us + l->conf->timeout_us : l->heard_us + IDLE_PING_US;
-        break;
-    }
-    list_for_each_safe(pos, nxt, &l->sent)
-    {
-        const struct sent *s = container_of(pos, struct sent, node);
-
-        if (s->fn != NULL) {
-            return earlier(at_us, s->sent_us + l->conf->timeout_us);
-        }
-        at_us = earlier(at_us, s->sent_us + 2 * l->conf->timeout_us);
-    }
-    return at_us;
-}
 
 void
 link_arm(struct redis_link *l)
 {
-    int64_t in_us = next_us(l) - clock_now_us();
+    int64_t in_us = link_next_us(l) - clock_now_us();
     struct timeval tv;
 
     in_us = in_us > 0 ? in_us : 0;
@@ -125,11 +82,12 @@ static void
 next_backoff(struct redis_link *l)
 {
     int64_t min_us = l->conf->backoff_min_us, max_us = l->conf->backoff_max_us;
-    int64_t base_us = l->backoff_us * 2;
+    int64_t base_us = l->backoff_us * 2, spread_us;
 
     base_us = base_us < min_us ? min_us : base_us;
     base_us = base_us > max_us || l->refused ? max_us : base_us;
-    l->backoff_us = base_us / 2 + (int64_t)arc4random_uniform((uint32_t)earlier(base_us / 2 + 1, UINT32_MAX));
+    spread_us = base_us / 2 + 1 < UINT32_MAX ? base_us / 2 + 1 : UINT32_MAX;
+    l->backoff_us = base_us / 2 + (int64_t)arc4random_uniform((uint32_t)spread_us);
 }
 
 static void
@@ -147,6 +105,7 @@ drop(struct redis_link *l, const char *reason)
     }
     next_backoff(l);
     link_enter(l, LINK_DOWN);
+    tls_end(&l->tls);
     if (l->bev != NULL) {
         bufferevent_free(l->bev);
         l->bev = NULL;
@@ -179,11 +138,28 @@ link_fail(struct redis_link *l, const char *reason)
 
 /* ---- sending ---- */
 
+/* What TLS has to say leaves as well: the handshake, and what it has made of our commands. */
+static void
+push_made(struct redis_link *l)
+{
+    struct slice made = tls_out(l->tls);
+
+    if (made.n > 0) {
+        push_bytes(l->bev, made.p, made.n);
+    }
+    tls_sent(l->tls);
+}
+
 static void
 leave(struct redis_link *l)
 {
-    if (l->bev != NULL && l->out.n > 0) {
+    if (l->bev != NULL && l->out.n > 0 && l->tls == NULL) {
         push_bytes(l->bev, l->out.p, l->out.n);
+    } else if (l->bev != NULL && l->out.n > 0) {
+        if (!tls_write(l->tls, buf_slice(&l->out))) {
+            link_fail(l, tls_reason(l->tls));
+        }
+        push_made(l);
     }
     buf_clear(&l->out, OUT_KEEP_BYTES);
 }
@@ -267,37 +243,72 @@ take_reply(struct redis_link *l, const struct reply *reply)
     freelist_give(l->env->freelist, s, sizeof(*s));
 }
 
+/* What Redis has said. */
+static void
+take_bytes(struct redis_link *l, struct slice bytes)
+{
+    void *reply = NULL;
+
+    reply_reader_feed(l->reader, bytes.p, bytes.n);
+    l->partial += bytes.n;
+    while (l->failing[0] == '\0') {
+        if (redisReaderGetReply(l->reader, &reply) != REDIS_OK) {
+            l->env->metrics->redis_protocol_errors++;
+            link_fail(l, l->reader->err == REDIS_ERR_OOM ? "an array of too many items" : l->reader->errstr);
+        } else if (reply == NULL) {
+            if (l->partial > PARTIAL_BYTES_MAX) {
+                l->env->metrics->redis_protocol_errors++;
+                link_fail(l, "a reply that is too large");
+            }
+            break;
+        } else {
+            l->partial = l->reader->len - l->reader->pos;
+            take_reply(l, reply);
+            reply_free(reply);
+        }
+    }
+}
+
+/* Bytes of TLS: of its handshake, behind which we greet, or with what Redis has said in them. */
+static void
+take_secure(struct redis_link *l, struct slice bytes)
+{
+    char chunk[CHUNK_BYTES];
+    enum tls_state state = tls_take(l->tls, bytes);
+    ssize_t n = 0;
+
+    if (state == TLS_OPEN && l->state == LINK_CONNECTING) {
+        link_greet(l);
+    }
+    while (state == TLS_OPEN && l->failing[0] == '\0' && (n = tls_read(l->tls, chunk, sizeof(chunk))) > 0) {
+        take_bytes(l, (struct slice){chunk, (size_t)n});
+    }
+    push_made(l);
+    if (state == TLS_FAILED || n < 0) {
+        l->refused = true; /* and it will be again: come back slowly */
+        link_fail(l, tls_reason(l->tls));
+    }
+}
+
 static void
 on_read(struct bufferevent *bev, void *ctx)
 {
     struct redis_link *l = ctx;
     struct evbuffer *in = bufferevent_get_input(bev);
-    void *reply = NULL;
     size_t n;
 
     l->heard_us = clock_now_us();
     l->pinged_us = 0;
     l->silent = false;
     while (l->failing[0] == '\0' && (n = evbuffer_get_contiguous_space(in)) > 0) {
-        reply_reader_feed(l->reader, (char *)evbuffer_pullup(in, (ev_ssize_t)n), n);
-        l->partial += n;
-        evbuffer_drain(in, n);
-        while (l->failing[0] == '\0') {
-            if (redisReaderGetReply(l->reader, &reply) != REDIS_OK) {
-                l->env->metrics->redis_protocol_errors++;
-                link_fail(l, l->reader->err == REDIS_ERR_OOM ? "an array of too many items" : l->reader->errstr);
-            } else if (reply == NULL) {
-                if (l->partial > PARTIAL_BYTES_MAX) {
-                    l->env->metrics->redis_protocol_errors++;
-                    link_fail(l, "a reply that is too large");
-                }
-                break;
-            } else {
-                l->partial = l->reader->len - l->reader->pos;
-                take_reply(l, reply);
-                reply_free(reply);
-            }
+        struct slice bytes = {(char *)evbuffer_pullup(in, (ev_ssize_t)n), n};
+
+        if (l->tls != NULL) {
+            take_secure(l, bytes);
+        } else {
+            take_bytes(l, bytes);
         }
+        evbuffer_drain(in, n);
     }
     if (l->failing[0] != '\0') {
         char reason[sizeof(l->failing)];
@@ -307,6 +318,41 @@ on_read(struct bufferevent *bev, void *ctx)
     } else {
         link_arm(l);
     }
+}
+
+/* What cannot be sent ends a connection before it was read why Redis has closed it: a certificate of ours, mostly. */
+static void
+take_last_words(struct redis_link *l)
+{
+    char chunk[CHUNK_BYTES];
+    ssize_t n = recv(bufferevent_getfd(l->bev), chunk, sizeof(chunk), MSG_DONTWAIT);
+
+    if (n > 0) {
+        take_secure(l, (struct slice){chunk, (size_t)n});
+    }
+}
+
+/* Why there is no connection any more, with what it may mean where TLS could be the reason. */
+static void
+drop_ended(struct redis_link *l, const char *reason)
+{
+    char text[sizeof(l->failing)];
+    bool unheard = l->state == LINK_GREETING && l->address->path == NULL && l->rtt_us == 0;
+
+    if (l->tls != NULL) {
+        take_last_words(l);
+    }
+    if (l->failing[0] != '\0') {
+        snprintf(text, sizeof(text), "%s", l->failing);
+    } else if (l->tls != NULL && l->state == LINK_CONNECTING) {
+        snprintf(text, sizeof(text), "%s in the handshake of TLS; does it speak TLS at this port?", reason);
+    } else if (unheard && l->tls == NULL) {
+        snprintf(text, sizeof(text),
+                 "closed before Redis said anything; at a port that speaks TLS the URL begins with rediss://");
+    } else {
+        snprintf(text, sizeof(text), "%s", reason);
+    }
+    drop(l, text);
 }
 
 static void
@@ -319,15 +365,20 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 
         /* Means nothing to a Unix socket; over TCP no command may wait for the acknowledgement of another. */
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        link_greet(l);
+        if (l->address->tls == NULL) {
+            link_greet(l);
+        } else {
+            l->tls = tls_begin(l->address->tls, l->address->host);
+            push_made(l);
+        }
     } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
         int dns = bufferevent_socket_get_dns_error(bev);
         int error = EVUTIL_SOCKET_ERROR();
 
-        drop(l, dns != 0                     ? evutil_gai_strerror(dns)
-                : (what & BEV_EVENT_EOF) != 0 ? "closed by Redis"
-                : error != 0                 ? strerror(error)
-                                             : "connection lost");
+        drop_ended(l, dns != 0                      ? evutil_gai_strerror(dns)
+                      : (what & BEV_EVENT_EOF) != 0 ? "closed by Redis"
+                      : error != 0                  ? strerror(error)
+                                                    : "connection lost");
     }
 }
 
@@ -405,13 +456,13 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
         memcpy(reason, l->failing, sizeof(reason));
         drop(l, reason);
     } else if (l->state == LINK_DOWN) {
-        if (now_us >= next_us(l)) {
+        if (now_us >= link_next_us(l)) {
             connect_now(l);
         } else {
             link_arm(l);
         }
     } else if (l->state != LINK_UP && now_us >= l->since_us + l->conf->connect_us) {
-        drop(l, "no answer while connecting");
+        drop_ended(l, "no answer while connecting");
     } else if (l->state == LINK_UP &&
                (expire(l, now_us) || (l->pinged_us != 0 && now_us >= l->pinged_us + l->conf->timeout_us))) {
         drop(l, "no answer");
@@ -463,6 +514,7 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         }
         freelist_give(l->env->freelist, s, sizeof(*s));
     }
+    tls_end(&l->tls);
     if (l->bev != NULL) {
         bufferevent_free(l->bev);
     }
@@ -473,46 +525,4 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
     buf_fini(&l->out);
     free(l);
     *lp = NULL;
-}
-
-bool
-link_up(const struct redis_link *l)
-{
-    return l->state == LINK_UP && l->failing[0] == '\0';
-}
-
-bool
-link_silent(const struct redis_link *l)
-{
-    return l->silent;
-}
-
-bool
-link_gone(const struct redis_link *l)
-{
-    return l->state != LINK_UP;
-}
-
-bool
-link_owes(const struct redis_link *l)
-{
-    return !list_empty(&l->sent) && container_of(l->sent.next, struct sent, node)->fn == NULL;
-}
-
-size_t
-link_in_flight(const struct redis_link *l)
-{
-    return l->sent_n;
-}
-
-const char *
-link_last_error(const struct redis_link *l)
-{
-    return l->last_error;
-}
-
-int64_t
-link_rtt_us(const struct redis_link *l)
-{
-    return l->rtt_us;
 }

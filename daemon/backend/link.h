@@ -18,6 +18,7 @@
 
 struct evdns_base;
 struct redis_link;
+struct tls;
 
 /* Where Redis is and how to get in; the texts belong to the owner of the struct. */
 struct link_address {
@@ -25,7 +26,10 @@ struct link_address {
     char *host;
     int port;
     char *user, *password; /* NULL = none */
+    bool url_user, url_password; /* the URL brought it */
     int db;
+    bool secure;           /* rediss: */
+    struct tls *tls;       /* owned; what connections begin with from now on; NULL = plain */
     char shown[160];       /* for people: no password */
 };
 

@@ -7,13 +7,24 @@
 #include "daemon/backend/link.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/buf.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/list.h"
 
 struct bufferevent;
 struct event;
 struct redisReader;
+struct tls_session;
+
+#define IDLE_PING_US (3 * US_PER_S)
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
+
+struct sent {
+    struct list node;    /* link.sent */
+    link_reply_fn *fn;   /* NULL: a command of the link itself, or told UNKNOWN already */
+    void *arg;
+    int64_t sent_us;
+};
 
 struct redis_link {
     const struct link_address *address;
@@ -24,6 +35,7 @@ struct redis_link {
     bool subscriber;
     enum link_state state;
     struct bufferevent *bev;    /* owned; NULL when DOWN */
+    struct tls_session *tls;    /* owned, ends with bev; NULL: plain, or there is no connection yet */
     struct redisReader *reader; /* owned, as long as bev */
     size_t partial;             /* bytes of the reply that is not whole yet */
     struct event *timer;        /* owned: reconnect, connect deadline, command deadlines, idle ping */
@@ -44,6 +56,9 @@ struct redis_link {
 
 /* Moves the link to another state, as of now. */
 void link_enter(struct redis_link *l, enum link_state to);
+
+/* When it has to be looked after, by the clock; 0: at once. */
+int64_t link_next_us(const struct redis_link *l);
 
 /* Sets the timer to whatever is due next. */
 void link_arm(struct redis_link *l);

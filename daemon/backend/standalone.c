@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/shard.h"
@@ -13,6 +14,7 @@
 
 struct standalone {
     struct backend head;
+    struct link_address *address; /* the shard's */
     struct backend_conf conf;
     struct backend_env env;
     struct freelist freelist;
@@ -90,6 +92,18 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 
 /* ---- what is asked of it ---- */
 
+static bool
+secure(struct link_address *a, const struct tls_files *files, const struct log *log, char error[160])
+{
+    char warning[TLS_ERROR_ROOM];
+    bool ok = address_secure(a, files, error, warning);
+
+    if (warning[0] != '\0') {
+        log_event(log, LOG_WARN, "redis", "certificates", "reason", LOG_S(warning), NULL);
+    }
+    return ok;
+}
+
 static struct backend *
 standalone_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
 {
@@ -99,10 +113,16 @@ standalone_open(const struct backend_conf *conf, const struct backend_env *env, 
     if (a == NULL) {
         return NULL;
     }
+    if (!secure(a, &conf->tls, env->log, error)) {
+        address_free(a);
+        return NULL;
+    }
     s = mem_zalloc(sizeof(*s));
     s->head.ops = &standalone_ops;
     s->conf = *conf;
     s->conf.url = s->conf.user = s->conf.password = NULL; /* they are in the address now */
+    s->conf.tls = (struct tls_files){0};
+    s->address = a;
     s->env = *env;
     s->env.freelist = &s->freelist;
     s->shard = shard_open(a, &s->conf, &s->env, (struct shard_events){on_done, on_life, on_heard, on_seen, s});
@@ -143,6 +163,24 @@ static void
 standalone_configure(struct backend *b, int64_t grace_us)
 {
     shard_configure(self(b)->shard, grace_us);
+}
+
+static bool
+standalone_login(struct backend *b, const struct backend_conf *conf, char error[160])
+{
+    struct standalone *s = self(b);
+    struct link_address *now = address_parse(conf->url, NULL, NULL, error);
+    bool elsewhere = now != NULL && strcmp(now->shown, s->address->shown) != 0;
+
+    address_free(now);
+    if (now == NULL || elsewhere) {
+        return now != NULL; /* these are for another Redis, and that takes a restart */
+    }
+    if (!secure(s->address, &conf->tls, s->env.log, error)) {
+        return false;
+    }
+    address_login(s->address, conf->user, conf->password);
+    return true;
 }
 
 static void
@@ -187,13 +225,14 @@ standalone_close(struct backend *b)
 }
 
 const struct backend_ops standalone_ops = {
-    .schemes = "unix: redis:",
+    .schemes = "unix: redis: rediss:",
     .open = standalone_open,
     .perform = standalone_perform,
     .look = standalone_look,
     .say = standalone_say,
     .waiter_poll = standalone_waiter_poll,
     .configure = standalone_configure,
+    .login = standalone_login,
     .reclaimed = standalone_reclaimed,
     .leave = standalone_leave,
     .flush = standalone_flush,

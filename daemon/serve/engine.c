@@ -250,16 +250,15 @@ on_timer(evutil_socket_t fd, short what, void *arg)
     e->timer_at_us = CORE_FOREVER; /* what is due is done in engine_turn_end() */
 }
 
-static bool
-open_backend(struct engine *e, char error[160])
+/* Where Redis is, and how to get in. Texts are the conf's. */
+static struct backend_conf
+redis_settings(const struct conf *cf)
 {
-    const struct conf *cf = e->conf;
-    char remote_waiters[CONF_OUTSIDE_BYTES];
-    struct buf patterns;
-    struct backend_conf bc = {
+    return (struct backend_conf){
         .url = cf->redis_url,
         .user = cf->redis_user,
         .password = cf->redis_password,
+        .tls = {cf->redis_tls_ca_file, cf->redis_tls_cert_file, cf->redis_tls_key_file, cf->redis_tls_server_name},
         .timeout_us = cf->redis_timeout_us,
         .connect_us = cf->redis_connect_us,
         .backoff_min_us = cf->redis_backoff_min_us,
@@ -269,6 +268,23 @@ open_backend(struct engine *e, char error[160])
         .grace_us = conf_longest_lease_us(cf),
         .strict = cf->redis_strict,
     };
+}
+
+bool
+engine_login(struct engine *e, const struct conf *conf, char error[160])
+{
+    struct backend_conf bc = redis_settings(conf);
+
+    return backend_login(e->backend, &bc, error);
+}
+
+static bool
+open_backend(struct engine *e, char error[160])
+{
+    const struct conf *cf = e->conf;
+    char remote_waiters[CONF_OUTSIDE_BYTES];
+    struct buf patterns;
+    struct backend_conf bc = redis_settings(cf);
     struct backend_env env = {
         .base = e->base,
         .log = e->log,

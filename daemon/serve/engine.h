@@ -149,6 +149,12 @@ engine_input_late(struct engine *e)
     return engine_was_late(e);
 }
 
+/*
+ * How to get in at Redis, by a configuration that is about to be taken. False with a message in `error`: its files will
+ * not do, and nothing has changed.
+ */
+bool engine_login(struct engine *e, const struct conf *conf, char error[160]);
+
 /* Takes a new configuration (owned by the caller, who keeps it until the next one). */
 void engine_reload(struct engine *e, const struct conf *conf);
 

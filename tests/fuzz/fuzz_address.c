@@ -22,9 +22,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK((a->path != NULL) != (a->host != NULL));
         CHECK(a->port > 0 && a->port <= 65535 && a->db >= 0 && a->db <= 65535);
         CHECK(memchr(a->shown, '\0', sizeof(a->shown)) != NULL);
-        CHECK(strncmp(a->shown, a->path != NULL ? "unix:" : "redis://", 5) == 0);
+        CHECK(strncmp(a->shown, a->secure ? "rediss://" : "redis://", 8 + a->secure) == 0 ||
+              (a->path != NULL && strncmp(a->shown, "unix:", 5) == 0));
+        CHECK(a->tls == NULL && !(a->path != NULL && a->secure));
         CHECK(strchr(a->shown, '@') == NULL || a->path != NULL, "what stands before the host may be a password");
         CHECK(a->password != NULL || !(given & 2));
+        address_login(a, given & 4 ? "other" : NULL, given & 8 ? "another" : NULL);
+        CHECK(a->url_password || (a->password != NULL) == ((given & 8) != 0));
         (void)address_is_name(a);
         address_free(a);
     }

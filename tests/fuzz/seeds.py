@@ -226,11 +226,13 @@ def decoders():
     urls = ["unix:/run/r.sock", "unix:/run/r.sock?db=15", "redis://h", "redis://h:1/2", "redis://[::1]:7000/1",
             "redis://me:secret@h:1", "redis://:p%40ss@h", "redis://me:a@b@h:1/", "redis://[::1", "unix:", "redis://",
             "unix:/a?db=", "redis://h:0", "redis://h:65536", "redis://h/65536", "http://x", "redis://%00@h",
-            "redis://a:b@/1", "unix:%2", "redis://u@[fe80::1%25eth0]:1"]
+            "redis://a:b@/1", "unix:%2", "redis://u@[fe80::1%25eth0]:1",
+            "rediss://h", "rediss://me:secret@[::1]:1/2", "rediss:/h"]
     for i, url in enumerate(urls):
-        put("address", "url-%02d" % i, bytes([i % 4]) + url.encode())
+        put("address", "url-%02d" % i, bytes([i % 16]) + url.encode())
     put_dict("address",
-             ["unix:", "redis://", "?db=", "@", ":", "[", "]", "/", "%40", "%00", "::1", "65535", "127.0.0.1"])
+             ["unix:", "redis://", "rediss://", "?db=", "@", ":", "[", "]", "/", "%40", "%00", "::1", "65535",
+              "127.0.0.1"])
 
 
 def lines():

@@ -1348,6 +1348,21 @@ MUTANTS = [
            "    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0) {",
            "    if (poll(&p, 1, 0) >= 0 && (s->hangup || p.revents != 0)) {",
            ["unit:test_session"]),
+    Mutant("R680", "any certificate of Redis will do", BACKEND + "tls_session.c",
+           "    SSL_set_verify(s->ssl, SSL_VERIFY_PEER, on_verify);\n",
+           "    SSL_set_verify(s->ssl, SSL_VERIFY_NONE, NULL);\n",
+           ["redis:test_tls.py Refused.test_unknown_issuer"]),
+    Mutant("R681", "a certificate of Redis is good for any host", BACKEND + "tls_session.c",
+           "    return X509_VERIFY_PARAM_set1_host(p, s->name, 0) == 1 && SSL_set",
+           "    return SSL_set",
+           ["redis:test_tls.py Refused.test_another_host"]),
+    Mutant("R682", "... and for any address", BACKEND + "tls_session.c",
+           "        return X509_VERIFY_PARAM_set1_ip_asc(p, s->name) == 1;\n", "        return true;\n",
+           ["redis:test_tls.py Refused.test_another_number"]),
+    Mutant("R683", "the oldest TLS will do", BACKEND + "tls.c",
+           "SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);",
+           "SSL_CTX_set_min_proto_version(t->ctx, TLS1_VERSION);",
+           ["redis:test_tls.py Refused.test_an_old_protocol"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

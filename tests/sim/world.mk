@@ -12,7 +12,7 @@ $(SIM_WORLD): $(B)/%.o: %.c
 
 # What loop.c has in libevent's stead comes before the library: the linker takes nothing of link.c's friends from there.
 $(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lcrypto $(LUALIBS) -lm
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lssl -lcrypto $(LUALIBS) -lm
 
 sim-programs: $(B)/tests/sim/rlsim
 

@@ -161,6 +161,9 @@ static const struct {
     {"redis://:secret@h", NULL, NULL, NULL, "h", 6379, 0, NULL, "secret"},
     {"redis://me:p%40ss%2f%3A@h", NULL, NULL, NULL, "h", 6379, 0, "me", "p@ss/:"},
     {"redis://me:a@b@h:1", NULL, NULL, NULL, "h", 1, 0, "me", "a@b"},
+    {"redis://me:@h:1", "u", "p", NULL, "h", 1, 0, "me", "p"},
+    {"rediss://h", NULL, NULL, NULL, "h", 6379, 0, NULL, NULL},
+    {"rediss://me:secret@[::1]:7000/1", "u", "p", NULL, "::1", 7000, 1, "me", "secret"},
 };
 
 static void
@@ -183,6 +186,30 @@ START_TEST(urls_are_read)
         same(a->password, urls[i].url_password, urls[i].url);
         ck_assert_msg(a->port == urls[i].port && a->db == urls[i].db, "%s", urls[i].url);
         ck_assert_msg(strstr(a->shown, "secret") == NULL && strstr(a->shown, "p%40") == NULL, "%s", a->shown);
+        ck_assert_int_eq(a->secure, strncmp(urls[i].url, "rediss:", 7) == 0);
+        ck_assert_msg(strncmp(a->shown, urls[i].url, strcspn(urls[i].url, ":") + 1) == 0, "%s", a->shown);
+        address_free(a);
+    }
+}
+END_TEST
+
+/* Another login is taken but for what the URL says. */
+START_TEST(a_login_is_exchanged)
+{
+    static const struct {
+        const char *url, *user, *password;
+    } rows[] = {{"redis://h:1", "v", "q"}, {"redis://me:@h:1", "me", "q"}, {"redis://me:secret@h:1", "me", "secret"},
+                {"redis://:secret@h:1", NULL, "secret"}};
+    char error[160];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct link_address *a = address_parse(rows[i].url, "u", "p", error);
+
+        address_login(a, "v", "q");
+        same(a->user, rows[i].user, rows[i].url);
+        same(a->password, rows[i].password, rows[i].url);
+        address_login(a, "v", NULL);
+        same(a->password, a->url_password ? "secret" : NULL, rows[i].url);
         address_free(a);
     }
 }
@@ -746,6 +773,7 @@ main(void)
         a_value_is_the_claims_and_nobody_elses,
         a_permit_is_the_bytes_of_a_value,
         urls_are_read,
+        a_login_is_exchanged,
         terms_are_said_once_where_they_are_the_same,
                             no_room_for_the_words,
         answers_beyond_lua_are_none,

@@ -195,6 +195,7 @@ static const struct {
     {"limits: {output_bytes: 64MiB}", "limits.output_bytes", "64MiB"},
     {"socket_mode: 600", "socket_mode", "0600"},
     {"log: {level: debug}", "log.level", "debug"},
+    {"redis: {url: 'rediss://[::1]:1/2', tls_ca_file: credential:ca}", "redis.tls_ca_file", "credential:ca"},
     {"http: {listen: tcp:localhost:80}", "http.listen", "tcp:localhost:80"},
     {"rules: [{match: a}, {match: 'b*', lease: 5s}]\nlocks: {lease: 7s}", "rules.0.lease", "7s"},
     {"rules: [{match: a}, {match: 'b*', lease: 5s}]\nlocks: {lease: 7s}", "rules.1.lease", "5s"},
@@ -213,7 +214,8 @@ END_TEST
 START_TEST(secrets_in_a_readable_file)
 {
     static const char *const files[] = {"auth: {password: hunter2}", "auth: {admin_password: hunter2}",
-                                        "redis: {password: hunter2}", "redis: {url: 'redis://u:hunter2@h:1'}"};
+                                        "redis: {password: hunter2}", "redis: {url: 'redis://u:hunter2@h:1'}",
+                                        "redis: {url: 'rediss://u:hunter2@h:1'}"};
     struct conf *cf;
 
     for (size_t i = 0; i < ROWS(files); i++) {
@@ -469,12 +471,13 @@ START_TEST(what_needs_a_restart)
 {
     struct told t = {""};
     struct conf *was = load("redis: {password: a, timeout: 2s}\n");
-    struct conf *now = load("redis: {password: b, timeout: 2000ms}\nlocks: {lease: 5s}\nlisten: [tcp:127.0.0.1:5625]\n"
+    struct conf *now = load("redis: {password: b, tls_ca_file: '', timeout: 2000ms, links: 2}\n"
+                            "locks: {lease: 5s}\nlisten: [tcp:127.0.0.1:5625]\n"
                             "socket_mode: 0600\nlimits: {words: 20}\nrules: [{match: a}]\nlog: {level: debug}\n"
                             "auth: {password: x}\n");
 
     conf_each_restart(was, now, note, &t);
-    ck_assert_str_eq(t.line, "listen=tcp:127.0.0.1:5625;redis.password=***;socket_mode=0600;");
+    ck_assert_str_eq(t.line, "listen=tcp:127.0.0.1:5625;redis.links=2;socket_mode=0600;");
     t.line[0] = '\0';
     conf_each_restart(now, now, note, &t);
     ck_assert_str_eq(t.line, "");

@@ -1,0 +1,245 @@
+/*
+ * tls.c -- what the files of the configuration come to: whom we trust, and who we are.
+ *
+ * Nothing here turns verification off. Who has a certificate that nobody signed names it as ca_file; who reaches Redis
+ * by another name than its certificate has says so in server_name: both still prove who answers, before a password
+ * leaves.
+ */
+#include "daemon/backend/tls_private.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/backend/text.h"
+#include "daemon/base/credential.h"
+#include "daemon/base/memory.h"
+
+static bool
+is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+/* The reason first: a long path is cut, not that. */
+static void
+say(char out[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
+{
+    size_t at;
+
+    snprintf(out, TLS_ERROR_ROOM, "redis.%s: %.100s: ", key, why);
+    at = strlen(out);
+    text_print(out + at, TLS_ERROR_ROOM - at, slice_of(path));
+}
+
+static bool
+refuse(char error[TLS_ERROR_ROOM], const char *key, const char *why, const char *path)
+{
+    say(error, key, why, path);
+    ERR_clear_error();
+    return false;
+}
+
+/* What OpenSSL found wrong with a file. */
+static const char *
+wrong_file(void)
+{
+    unsigned long e = ERR_peek_error();
+
+    if (ERR_SYSTEM_ERROR(e)) {
+        return strerror(ERR_GET_REASON(e));
+    }
+    return "has no certificate in PEM format";
+}
+
+void
+tls_print_time(const ASN1_TIME *at, char out[40])
+{
+    struct tm tm;
+
+    if (ASN1_TIME_to_tm(at, &tm) != 1 || strftime(out, 40, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0) {
+        snprintf(out, 40, "(a time that cannot be read)");
+    }
+}
+
+static bool
+resolve(const char *name, char path[PATH_MAX], const char *key, char error[TLS_ERROR_ROOM])
+{
+    char why[CREDENTIAL_WHY_ROOM];
+
+    return credential_path(name, path, why) || refuse(error, key, why, name);
+}
+
+/* ---- whom we trust ---- */
+
+/* All that are trusted have expired: no certificate can be good. */
+static void
+look_at_trusted(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
+{
+    STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(ctx));
+    char until[40] = "", why[64];
+
+    for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+        X509 *x = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+        if (x != NULL && X509_cmp_current_time(X509_get0_notAfter(x)) > 0) {
+            return;
+        }
+        if (x != NULL) {
+            tls_print_time(X509_get0_notAfter(x), until);
+        }
+    }
+    snprintf(why, sizeof(why), "expired on %s", until);
+    say(warning, "tls_ca_file", why, path);
+}
+
+static bool
+trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warning[TLS_ERROR_ROOM])
+{
+    char path[PATH_MAX];
+
+    SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
+    /* A certificate that is in the file is trusted, though it may be no authority's. */
+    X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(t->ctx), X509_V_FLAG_PARTIAL_CHAIN);
+    if (!is_given(ca_file)) {
+        t->trusted = mem_text(SLICE_LIT("the system's store"));
+        return SSL_CTX_set_default_verify_paths(t->ctx) == 1 ||
+               refuse(error, "tls_ca_file", "the system's store of certificates cannot be read", "");
+    }
+    if (!resolve(ca_file, path, "tls_ca_file", error)) {
+        return false;
+    }
+    if (SSL_CTX_load_verify_locations(t->ctx, path, NULL) != 1) {
+        return refuse(error, "tls_ca_file", wrong_file(), path);
+    }
+    t->trusted = mem_text(slice_of(ca_file));
+    look_at_trusted(t->ctx, path, warning);
+    return true;
+}
+
+/* ---- who we are ---- */
+
+/* Nobody is asked for a passphrase: a daemon has no terminal. */
+static int
+no_passphrase(char *buf, int size, int rwflag, void *arg)
+{
+    (void)buf;
+    (void)size;
+    (void)rwflag;
+    *(bool *)arg = true;
+    return -1;
+}
+
+static bool
+take_key(SSL_CTX *ctx, const char *name, char error[TLS_ERROR_ROOM])
+{
+    char why[CREDENTIAL_WHY_ROOM];
+    int fd = credential_open(name, why);
+    BIO *file = fd >= 0 ? BIO_new_fd(fd, BIO_CLOSE) : NULL;
+    bool encrypted = false, ok;
+    EVP_PKEY *key = NULL;
+
+    if (fd < 0) {
+        return refuse(error, "tls_key_file", why, name);
+    }
+    if (file != NULL) {
+        key = PEM_read_bio_PrivateKey(file, NULL, no_passphrase, &encrypted);
+        BIO_free(file);
+    }
+    if (key == NULL) {
+        return refuse(error, "tls_key_file",
+                      encrypted ? "is encrypted, and nobody is asked for a passphrase"
+                                : "has no private key in PEM format",
+                      name);
+    }
+    ok = SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
+    EVP_PKEY_free(key);
+    return ok || refuse(error, "tls_key_file", "is not the key of the certificate in tls_cert_file", name);
+}
+
+static void
+look_at_ours(SSL_CTX *ctx, const char *path, char warning[TLS_ERROR_ROOM])
+{
+    const X509 *x = SSL_CTX_get0_certificate(ctx);
+    bool expired = X509_cmp_current_time(X509_get0_notAfter(x)) < 0;
+    char at[40], why[64];
+
+    if (expired || X509_cmp_current_time(X509_get0_notBefore(x)) > 0) {
+        tls_print_time(expired ? X509_get0_notAfter(x) : X509_get0_notBefore(x), at);
+        snprintf(why, sizeof(why), expired ? "expired on %s" : "not valid before %s", at);
+        say(warning, "tls_cert_file", why, path);
+    }
+}
+
+static bool
+identify(struct tls *t, const struct tls_files *files, char error[TLS_ERROR_ROOM], char warning[TLS_ERROR_ROOM])
+{
+    char path[PATH_MAX];
+
+    if (!is_given(files->cert_file)) {
+        return !is_given(files->key_file) ||
+               refuse(error, "tls_key_file", "there is no tls_cert_file that it belongs to", files->key_file);
+    }
+    if (!resolve(files->cert_file, path, "tls_cert_file", error)) {
+        return false;
+    }
+    if (SSL_CTX_use_certificate_chain_file(t->ctx, path) != 1) {
+        return refuse(error, "tls_cert_file", wrong_file(), path);
+    }
+    if (!is_given(files->key_file)) {
+        return refuse(error, "tls_cert_file", "there is no tls_key_file to it", path);
+    }
+    t->has_cert = true;
+    if (!take_key(t->ctx, files->key_file, error)) {
+        return false;
+    }
+    look_at_ours(t->ctx, path, warning);
+    return true;
+}
+
+/* ---- begin and end ---- */
+
+struct tls *
+tls_open(const struct tls_files *files, char error[TLS_ERROR_ROOM], char warning[TLS_ERROR_ROOM])
+{
+    struct tls *t = mem_zalloc(sizeof(*t));
+
+    warning[0] = '\0';
+    ERR_clear_error();
+    t->users = 1;
+    t->ctx = SSL_CTX_new(TLS_client_method());
+    t->bytes = tls_bytes();
+    if (t->ctx == NULL) {
+        mem_exhausted(sizeof(*t));
+    }
+    t->server_name = is_given(files->server_name) ? mem_text(slice_of(files->server_name)) : NULL;
+    (void)SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);
+    (void)SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    (void)SSL_CTX_set_mode(t->ctx, SSL_MODE_RELEASE_BUFFERS);
+    (void)SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
+    if (!trust(t, files->ca_file, error, warning) || !identify(t, files, error, warning)) {
+        tls_close(&t);
+    }
+    return t;
+}
+
+void
+tls_close(struct tls **tp)
+{
+    struct tls *t = *tp;
+
+    *tp = NULL;
+    if (t == NULL || --t->users > 0) {
+        return;
+    }
+    SSL_CTX_free(t->ctx);
+    BIO_meth_free(t->bytes);
+    free(t->server_name);
+    free(t->trusted);
+    free(t);
+}

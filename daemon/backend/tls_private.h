@@ -1,0 +1,26 @@
+/*
+ * tls_private.h -- what the files of TLS share; only tls.c and tls_session.c see it.
+ */
+#ifndef RLOCKD_BACKEND_TLS_PRIVATE_H
+#define RLOCKD_BACKEND_TLS_PRIVATE_H
+
+#include <openssl/ssl.h>
+
+#include "daemon/backend/tls.h"
+
+struct tls {
+    unsigned users;    /* who opened it, and the sessions */
+    SSL_CTX *ctx;      /* owned */
+    BIO_METHOD *bytes; /* owned: how OpenSSL gets at the bytes of a session */
+    char *server_name; /* owned; NULL = the host */
+    char *trusted;     /* owned: for people, where the certificates are that we trust */
+    bool has_cert;     /* we have one to show */
+};
+
+/* How OpenSSL reads and writes: tls_session.c. */
+BIO_METHOD *tls_bytes(void);
+
+/* "2026-11-23 21:05:11 UTC" */
+void tls_print_time(const ASN1_TIME *at, char out[40]);
+
+#endif

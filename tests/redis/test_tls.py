@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""TLS to Redis: what works, what is refused and how it is told, certificates that are exchanged or run out."""
+import os
+import re
+import socket
+import struct
+import threading
+import time
+
+import harness
+import test_kinds
+from certificates import Authority
+from harness import Case, free_port, until, within
+
+
+class TlsRedis(harness.Redis):
+    """A private Redis that speaks TLS on a port, and plainly on its Unix socket. `tls`: (certificate, key)."""
+
+    def __init__(self, directory, tls, ca, clients="no", args=(), **more):
+        self.tls_port = free_port()
+        super().__init__(directory, args=["--tls-port", str(self.tls_port), "--bind", "127.0.0.1", "::1",
+                                          "--tls-cert-file", tls[0], "--tls-key-file", tls[1], "--tls-ca-cert-file",
+                                          ca.pem, "--tls-auth-clients", clients, *args], **more)
+
+    def exchange(self, tls):
+        assert self.cmd("CONFIG", "SET", "tls-cert-file", tls[0], "tls-key-file", tls[1]) == "OK"
+
+    def cut(self):
+        """Ends each connection of rlockd."""
+        self.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        self.cmd("CLIENT", "KILL", "TYPE", "pubsub")
+
+    @property
+    def url(self):
+        return "rediss://localhost:%d" % self.tls_port
+
+
+class Tls(Case):
+    CERTIFICATE = {}
+
+    def setUp(self):
+        super().setUp()
+        self.ca = Authority(self.dir)
+
+    def redis(self, tls=None, ca=None, **more):
+        return self._keep(TlsRedis(self.dir, tls or self.ca.certificate("redis", **self.CERTIFICATE), ca or self.ca,
+                                   **more))
+
+    def conf(self, url=None, **keys):
+        keys = {"tls_ca_file": self.ca.pem, "backoff_max": "50ms", **keys}
+        rows = "".join(', %s: "%s"' % row for row in keys.items() if row[1] is not None)
+        return 'redis: { url: "%s"%s }\n' % (url or self.r.url, rows)
+
+    def daemon(self, url=None, name="rlockd", more="", wait=True, env=None, **keys):
+        return self.rlockd(redis=None, conf=self.conf(url, **keys) + more, name=name, wait=wait, env=env)
+
+    def refused(self, d):
+        """The one warning that a start without Redis brings; INFO says the same, and the password is nowhere."""
+        def told():
+            """the log says why Redis is unreachable"""
+            return re.findall(r'^warn redis (.*)$', d.log(), re.M)
+        line = until(told)[0]
+        reason = re.search(r'reason="?(.*?)"?$', line).group(1)
+        until(d.serving)
+        self.assertEqual(d.info("redis")["redis_state"], "down")
+        return reason.replace(r"\x22", '"'), d.info("redis")["redis_last_error"]
+
+
+class Works(Tls):
+    def test_lock_renew_unlock(self):
+        self.r = self.redis(args=["--requirepass", "s3cret"])
+        d = self.daemon(password="s3cret")
+        self.assertEqual(d.info("redis")["redis_address"], self.r.url)
+        with d.conn() as c, d.conn() as other:
+            self.assertGreater(c.cmd("LOCK", "a", "LEASE", "30s"), 0)
+            self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+            self.assertGreater(c.cmd("RENEW", "a", "60s"), 0)
+            d.advance("25s")
+            self.assertIsNone(other.cmd("LOCK", "a", "NOWAIT"))
+            other.ask("LOCK", "a", "WAIT", "10s")
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+            self.assertGreater(other.read(), 0)
+        self.assertNotIn("s3cret", d.log() + str(d.info("redis")))
+        self.assertNotIn("certificates", d.log())
+
+    def test_by_name_and_by_number(self):
+        self.r = self.redis(tls=self.ca.certificate("redis", "DNS:localhost,IP:127.0.0.1,IP:::1"))
+        for i, host in enumerate(("localhost", "127.0.0.1", "[::1]")):
+            d = self.daemon("rediss://%s:%d" % (host, self.r.tls_port), name="d%d" % i)
+            self.assertGreater(d.cmd("LOCK", "a%d" % i), 0)
+
+    def test_another_name(self):
+        """The certificate has no name that the URL could have: tls_server_name says whom we mean."""
+        self.r = self.redis(tls=self.ca.certificate("lock-redis", "DNS:redis.example"))
+        self.assertGreater(self.daemon(tls_server_name="redis.example").cmd("LOCK", "a"), 0)
+
+    def test_pinned(self):
+        """The certificate itself is trusted, though nobody knows who signed it."""
+        tls = self.ca.certificate("redis")
+        self.r = self.redis(tls=tls)
+        self.assertGreater(self.daemon(tls_ca_file=tls[0]).cmd("LOCK", "a"), 0)
+
+    def test_the_systems_store(self):
+        self.r = self.redis()
+        d = self.daemon(tls_ca_file=None, env={"SSL_CERT_FILE": self.ca.pem, "SSL_CERT_DIR": self.dir})
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+
+    def test_much_at_once(self):
+        """More than a record of TLS and a socket's buffer take, there and back."""
+        self.r = self.redis()
+        d = self.daemon(more="limits: { pipeline: 8192, pipeline_bytes: 16MiB, output_bytes: 16MiB }\n")
+        with d.conn() as c:
+            names = ["%04d-%s" % (i, "x" * 400) for i in range(4000)]
+            for what in ("LOCK", "UNLOCK"):
+                sender = threading.Thread(target=c.send, args=("".join("%s %s\r\n" % (what, n) for n in names),))
+                sender.start()
+                answers = [c.read() for _ in names]
+                sender.join()
+                self.assertTrue(all(isinstance(a, int) for a in answers), answers[:3])
+        self.assertEqual(self.r.cmd("EXISTS", names[0]), 0)
+
+    def test_in_crumbs(self):
+        """What comes and goes byte by byte."""
+        self.r = self.redis()
+        proxy = Proxy(self.r.tls_port, piece=1)
+        self.addCleanup(proxy.close)
+        d = self.daemon("rediss://localhost:%d" % proxy.port, connect_timeout="10s", timeout="10s", links=1)
+        with d.conn() as c:
+            self.assertGreater(c.cmd("LOCK", "a"), 0)
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+    def test_cut(self):
+        """Who holds goes on holding over connections that are made anew."""
+        self.r = self.redis()
+        d = self.daemon()
+        with d.conn() as c:
+            token = c.cmd("LOCK", "a")
+            for _ in range(3):
+                until(lambda: d.info("redis")["redis_links_up"] == "3")
+                was = int(d.info("stats")["redis_connects"])
+                self.r.cut()
+                until(lambda: int(d.info("stats")["redis_connects"]) >= was + 3)
+                until(d.ready)
+            self.assertGreater(c.cmd("LOCK", "b"), token)
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        until(lambda: self.r.cmd("EXISTS", "a") == 0)
+
+    def test_what_is_changed_on_the_way(self):
+        self.r = self.redis()
+        proxy = Proxy(self.r.tls_port)
+        self.addCleanup(proxy.close)
+        d = self.daemon("rediss://localhost:%d" % proxy.port)
+        proxy.flip = True
+        until(lambda: "bad record mac" in d.log())
+        proxy.flip = False
+        until(lambda: isinstance(d.cmd("LOCK", "a", "NOWAIT"), int))
+
+
+    def test_an_end_without_a_goodbye(self):
+        """A connection that ends without close_notify, by FIN or by RST, has ended."""
+        self.r = self.redis()
+        for i, hard in enumerate((False, True)):
+            proxy = Proxy(self.r.tls_port)
+            self.addCleanup(proxy.close)
+            d = self.daemon("rediss://localhost:%d" % proxy.port, name="d%d" % i)
+            with d.conn() as c:
+                self.assertGreater(c.cmd("LOCK", "a%d" % i), 0)
+                until(lambda: d.info("redis")["redis_links_up"] == "3")
+                was = int(d.info("stats")["redis_disconnects"])
+                proxy.cut(hard)
+                until(lambda: int(d.info("stats")["redis_disconnects"]) >= was + 3)
+                until(d.ready)
+                self.assertEqual(c.cmd("UNLOCK", "a%d" % i), 0)
+
+
+class Proxy:
+    """Between rlockd and Redis: passes bytes on in pieces, or changes one of those that Redis says."""
+
+    def __init__(self, port, piece=1 << 16):
+        self.to, self.piece, self.flip = port, piece, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.socks = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                a = self.listener.accept()[0]
+                b = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                return
+            for s in (a, b):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socks += [a, b]
+            threading.Thread(target=self.carry, args=(a, b, False), daemon=True).start()
+            threading.Thread(target=self.carry, args=(b, a, True), daemon=True).start()
+
+    def carry(self, a, b, back):
+        try:
+            while True:
+                got = bytearray(a.recv(1 << 16))
+                if not got:
+                    break
+                if self.flip and back:
+                    got[-1] ^= 1
+                for i in range(0, len(got), self.piece):
+                    b.sendall(got[i:i + self.piece])
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut(self, hard):
+        """Ends what there is: by FIN, or hard by RST."""
+        ended, self.socks = self.socks, []
+        for s in ended:
+            try:
+                if hard:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+
+    def close(self):
+        self.listener.close()
+        for s in self.socks:
+            s.close()
+
+
+class Refused(Tls):
+    """Each with its reason: in one line of the log, and in INFO."""
+
+    def say(self, want, **more):
+        d = self.daemon(wait=False, password="s3cret", **more)
+        reason, now = self.refused(d)
+        self.assertRegex(reason, want)
+        self.assertRegex(now.replace(r"\x22", '"'), want)
+        self.assertNotIn("s3cret", d.log())
+        self.assertRegex(d.cmd("LOCK", "a", "WAIT", "50ms"), "^UNAVAILABLE")
+        tries = int(d.info("stats").get("redis_connects", 0))
+        self.assertEqual(tries, 0)
+        self.assertEqual(len(re.findall("^warn redis", d.log(), re.M)), 1, d.log())
+        return d
+
+    def test_expired(self):
+        self.r = self.redis(tls=self.ca.certificate("old", begin=-7200, end=-3600))
+        self.say(r'^Redis\'s certificate "/CN=old" expired on 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$')
+
+    def test_not_yet_valid(self):
+        self.r = self.redis(tls=self.ca.certificate("young", begin=3600))
+        self.say(r'^Redis\'s certificate "/CN=young" is not valid before 20\d\d-.* UTC$')
+
+    def test_another_host(self):
+        self.r = self.redis(tls=self.ca.certificate("other", "DNS:a.example,DNS:*.b.example,IP:10.0.0.1"))
+        self.say(r"^Redis's certificate is for a.example, \*.b.example, 10.0.0.1, not for localhost \(redis.tls_server_"
+                 r"name\)$")
+
+    def test_another_number(self):
+        """An address is looked for among the addresses alone."""
+        self.r = self.redis(tls=self.ca.certificate("127.0.0.1", "DNS:127.0.0.1,DNS:localhost"))
+        self.say("^Redis's certificate is for 127.0.0.1, localhost, not for 127.0.0.1 ",
+                 url="rediss://127.0.0.1:%d" % self.r.tls_port)
+
+    def test_server_name_counts_alone(self):
+        self.r = self.redis()
+        self.say("for localhost, 127.0.0.1, not for redis.example ", tls_server_name="redis.example")
+
+    def test_unknown_issuer(self):
+        other = Authority(self.dir, "other")
+        self.r = self.redis(tls=other.certificate("redis"))
+        self.say(r'^Redis\'s certificate "/CN=redis" was issued by "/CN=test other", who is not in .*/ca/ca.pem ')
+
+    def test_self_signed(self):
+        other = Authority(self.dir, "other")
+        self.r = self.redis(tls=(other.pem, other.key))
+        self.say('^Redis\'s certificate "/CN=test other" was issued by "/CN=test other", who is not in ')
+
+    def test_hostile_words_in_a_certificate(self):
+        self.r = self.redis(tls=self.ca.certificate("a\nwarn redis up", "DNS:evil\" x=y,DNS:" + "z" * 200))
+        self.say("not for localhost")
+
+    def test_wants_a_certificate_of_ours(self):
+        for i, protocols in enumerate(("TLSv1.3", "TLSv1.2")):
+            self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
+            self.say(r"(wants|may want) a certificate of ours \(redis.tls_cert_file\)", name="d%d" % i)
+
+    def test_does_not_know_our_issuer(self):
+        other = Authority(self.dir, "other")
+        cert, key = other.certificate("me")
+        for i, protocols in enumerate(("TLSv1.3", "TLSv1.2")):
+            self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
+            self.say("^Redis does not know who issued our certificate", tls_cert_file=cert, tls_key_file=key,
+                     name="d%d" % i)
+
+    def test_a_plain_port(self):
+        r = self._keep(harness.Redis(self.dir, tcp=True))
+        self.r = r
+        self.say("^no answer while connecting in the handshake of TLS; does it speak TLS at this port",
+                 url="rediss://127.0.0.1:%d" % r.port, connect_timeout="300ms")
+
+    def test_a_port_that_speaks_something_else(self):
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            def answer():
+                while True:
+                    try:
+                        c = s.accept()[0]
+                    except OSError:
+                        return
+                    c.sendall(b"-DENIED Redis is running in protected mode\r\n")
+                    c.recv(1000)
+                    c.close()
+            threading.Thread(target=answer, daemon=True).start()
+            self.say("^what answers does not speak TLS; without it the URL begins with redis://$",
+                     url="rediss://127.0.0.1:%d" % s.getsockname()[1])
+            s.shutdown(socket.SHUT_RDWR)
+
+    def test_spoken_to_plainly(self):
+        self.r = self.redis()
+        self.say("at a port that speaks TLS the URL begins with rediss://$", tls_ca_file=None,
+                 url="redis://127.0.0.1:%d" % self.r.tls_port)
+
+    def test_an_old_protocol(self):
+        """Nothing below TLS 1.2, whatever the system allows."""
+        conf = os.path.join(self.dir, "openssl.cnf")
+        with open(conf, "w") as f:
+            f.write("openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1\n"
+                    "CipherString = DEFAULT@SECLEVEL=0\n")
+        env = {"OPENSSL_CONF": conf}
+        self.r = self.redis(args=["--tls-protocols", "TLSv1.1", "--tls-ciphers", "DEFAULT@SECLEVEL=0"], env=env)
+        self.say("^Redis speaks no TLS 1.2 or later$", env=env)
+
+
+class Ours(Tls):
+    def test_a_certificate_of_ours(self):
+        cert, key = self.ca.certificate("me")
+        for i, protocols in enumerate(("TLSv1.3", "TLSv1.2")):
+            self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
+            d = self.daemon(name="d%d" % i, tls_cert_file=cert, tls_key_file=key)
+            self.assertGreater(d.cmd("LOCK", "a"), 0)
+
+
+class Time(Tls):
+    def test_it_runs_out(self):
+        """Who is connected goes on; who comes anew is refused; a new certificate is taken when it is there."""
+        life = 4 * harness.SLOW
+        self.r = self.redis(tls=self.ca.certificate("short", end=life))
+        over = time.monotonic() + life
+        d = self.daemon()
+        with d.conn() as c:
+            self.assertGreater(c.cmd("LOCK", "a"), 0)
+            within(lambda: time.monotonic() > over + 1)
+            self.assertGreater(c.cmd("LOCK", "b"), 0)
+            self.r.cut()
+            until(lambda: "expired on" in d.info("redis")["redis_last_error"])
+            self.r.exchange(self.ca.certificate("long"))
+            until(d.ready)
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
+class OverTls:
+    """A suite of another file, over TLS."""
+
+    def setUp(self):
+        self.ca = None
+        super().setUp()
+
+    def redis(self, **more):
+        self.ca = self.ca or Authority(self.dir)
+        return self._keep(TlsRedis(self.dir, self.ca.certificate("redis"), self.ca, **more))
+
+    def rlockd(self, conf="", **more):
+        ours = 'redis: { tls_ca_file: "%s", ' % self.ca.pem
+        conf = conf.replace("redis: { ", ours) if "redis: { " in conf else ours + "}\n" + conf
+        return super().rlockd(conf=conf, **more)
+
+
+class Kinds(OverTls, test_kinds.Kinds):
+    """As by plain connections."""
+
+
+if __name__ == "__main__":
+    harness.main()
