@@ -75,10 +75,10 @@ $(B)/tests/unit/%.o: tests/unit/%.c
 $(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
 	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
-run: ## install what is missing, build, and serve with a private Redis until ^C
+run: ## install what is missing, build, and serve with a private Redis until ^C; TOPOLOGY=tls: one that speaks TLS
 	@scripts/setup build
 	@$(MAKE) --no-print-directory all
-	@scripts/run
+	@scripts/run $(TOPOLOGY)
 
 check: ## everything: install what is missing, build with every warning an error, run every test
 	@scripts/setup test

@@ -168,7 +168,7 @@ address_parse(const char *url, const char *user, const char *password, char erro
     if (ok) {
         return a;
     }
-    snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N], redis:// or rediss://[user:password@]host:port[/db]");
+    snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N] or redis[s]://[user:password@]host:port[/db]");
     address_free(a);
     return NULL;
 }

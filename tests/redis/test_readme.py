@@ -15,6 +15,7 @@ import sys
 import unittest
 
 import harness
+from certificates import Authority
 from harness import Case, until
 
 
@@ -162,11 +163,20 @@ class Readme(Case):
             db.close()
 
     def test_yaml(self):
+        """With files of ours for those below /etc/rlockd, and for what systemd would pass."""
+        ours = os.path.join(self.dir, "etc")
+        os.mkdir(ours)
+        authority = Authority(ours)
+        cert, key = authority.certificate("rlockd")
+        for name, path in (("ca.pem", authority.pem), ("rlockd.pem", cert), ("rlockd.key", key)):
+            os.symlink(path, os.path.join(ours, name))
+        with open(os.open(os.path.join(ours, "redis"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write("secret\n")
         for text, where in self.of("yaml"):
             path = os.path.join(self.dir, "readme.yaml")
             with open(path, "w") as f:
-                f.write(text + "\n")
-            status, _, err = self.run_words(["build/rlockd", "-t", "-c", path])
+                f.write(text.replace("/etc/rlockd", ours) + "\n")
+            status, _, err = self.run_words(["build/rlockd", "-t", "-c", path], env={"CREDENTIALS_DIRECTORY": ours})
             self.assertEqual(status, 0, err)
 
     def test_no_block_is_left_out(self):

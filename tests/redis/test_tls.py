@@ -2,6 +2,7 @@
 """TLS to Redis: what works, what is refused and how it is told, certificates that are exchanged or run out."""
 import os
 import re
+import signal
 import socket
 import struct
 import threading
@@ -360,6 +361,226 @@ class Time(Tls):
             self.r.exchange(self.ca.certificate("long"))
             until(d.ready)
             self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+
+class Files(Tls):
+    """What `rlockd -t` and a start say of the files, before any connection is made."""
+
+    def setUp(self):
+        super().setUp()
+        self.cert, self.key = self.ca.certificate("me")
+
+    def check(self, env=None, **keys):
+        """(status, what -t says)"""
+        path = os.path.join(self.dir, "t.yaml")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+            f.write(self.conf("rediss://localhost:1", **keys))
+        status, out, err = self.run_words([os.path.join(harness.BUILD, "rlockd"), "-t", "-c", path], env=env)
+        return status, out + err
+
+    def refuses(self, want, env=None, **keys):
+        status, said = self.check(env, **keys)
+        self.assertRegex(said, want)
+        self.assertNotIn("configuration ok", said)
+        self.assertEqual(status, 1)
+
+    def test_good(self):
+        status, said = self.check(tls_cert_file=self.cert, tls_key_file=self.key)
+        self.assertEqual((status, said), (0, "configuration ok\n"))
+
+    def test_a_start_says_the_same(self):
+        d = self.daemon("rediss://localhost:1", wait=False, tls_ca_file="/none")
+        self.assertEqual(d.wait(), 1)
+        self.assertIn('error="redis.tls_ca_file: No such file or directory: /none"', d.log())
+
+    def test_not_there_or_nothing_in_it(self):
+        self.refuses("^redis.tls_ca_file: No such file or directory: /none$", tls_ca_file="/none")
+        self.refuses("^redis.tls_ca_file: has no certificate in PEM format: /dev/null$", tls_ca_file="/dev/null")
+        self.refuses("^redis.tls_cert_file: No such file or directory: /none$", tls_cert_file="/none",
+                     tls_key_file=self.key)
+        self.refuses("^redis.tls_cert_file: has no certificate in PEM format: ", tls_cert_file=self.key,
+                     tls_key_file=self.key)
+        self.refuses("^redis.tls_key_file: cannot be opened: No such file or directory: /none$",
+                     tls_cert_file=self.cert, tls_key_file="/none")
+        self.refuses("^redis.tls_key_file: is a directory: ", tls_cert_file=self.cert, tls_key_file=self.dir)
+        self.refuses("^redis.tls_key_file: has no private key in PEM format: ", tls_cert_file=self.cert,
+                     tls_key_file=self.cert if os.chmod(self.cert, 0o600) is None else "")
+
+    def test_what_belongs_together(self):
+        other = self.ca.certificate("other")
+        self.refuses("^redis.tls_key_file: is not the key of the certificate in tls_cert_file: ",
+                     tls_cert_file=self.cert, tls_key_file=other[1])
+        self.refuses("^redis.tls_cert_file: there is no tls_key_file to it: ", tls_cert_file=self.cert)
+        self.refuses("^redis.tls_key_file: there is no tls_cert_file that it belongs to: ", tls_key_file=self.key)
+
+    def test_a_key_that_everyone_may_read(self):
+        os.chmod(self.key, 0o604)
+        self.refuses(r"^redis.tls_key_file: may be read by everyone \(mode 0604\): chmod o-r: ",
+                     tls_cert_file=self.cert, tls_key_file=self.key)
+
+    def test_a_key_with_a_passphrase(self):
+        """Nobody is asked, on whatever terminal."""
+        locked = os.path.join(self.dir, "locked.key")
+        self.ca.openssl("ec", "-in", self.key, "-aes128", "-passout", "pass:word", "-out", locked)
+        os.chmod(locked, 0o600)
+        self.refuses("^redis.tls_key_file: is encrypted, and nobody is asked for a passphrase: ",
+                     tls_cert_file=self.cert, tls_key_file=locked)
+
+    def test_over_or_not_yet(self):
+        """A warning: it is Redis that decides, and by its own clock."""
+        for life, want in (({"begin": -7200, "end": -3600}, "expired on "), ({"begin": 3600}, "not valid before ")):
+            cert, key = self.ca.certificate("me", **life)
+            status, said = self.check(tls_cert_file=cert, tls_key_file=key)
+            self.assertRegex(said, r"rlockd: warning: redis.tls_cert_file: %s20\d\d-.* UTC: " % want)
+            self.assertEqual(status, 0)
+            d = self.daemon("rediss://localhost:1", name=want[:3], wait=False, tls_cert_file=cert, tls_key_file=key)
+            until(d.serving)
+            self.assertIn('warn redis certificates reason="redis.tls_cert_file: %s' % want, d.log())
+
+    def test_trust_that_is_over(self):
+        cert, key = self.ca.certificate("ca", begin=-7200, end=-3600)
+        self.assertRegex(self.check(tls_ca_file=cert)[1], "rlockd: warning: redis.tls_ca_file: expired on ")
+
+    def test_credentials(self):
+        passed = os.path.join(self.dir, "credentials")
+        os.mkdir(passed)
+        for name, path in (("ca", self.ca.pem), ("cert", self.cert), ("key", self.key)):
+            os.link(path, os.path.join(passed, name))
+        with open(os.open(os.path.join(passed, "password"), os.O_WRONLY | os.O_CREAT, 0o400), "w") as f:
+            f.write("s3cret\n")
+        keys = {"tls_ca_file": "credential:ca", "tls_cert_file": "credential:cert", "tls_key_file": "credential:key",
+                "password_file": "credential:password"}
+        env = {"CREDENTIALS_DIRECTORY": passed}
+        self.r = self.redis(clients="yes", args=["--requirepass", "s3cret"])
+        d = self.daemon(env=env, **keys)
+        self.assertGreater(d.cmd("LOCK", "a"), 0)
+        self.assertNotIn("s3cret", d.log() + d.cmd("INFO", "all") + str(d.cmd("CONFIG", "GET", "*")))
+        self.assertIn("credential:password", str(d.cmd("CONFIG", "GET", "redis.*")))
+        d.stop()
+        none = "is a credential, and systemd has passed none"
+        self.refuses("redis.password_file: %s" % none, **keys)
+        keys["password_file"] = None
+        self.refuses("^redis.tls_ca_file: %s" % none, **keys)
+        self.refuses("^redis.tls_ca_file: is not the name of a credential: ", env=env, **{**keys, "tls_ca_file":
+                     "credential:../ca/ca.pem"})
+        os.chmod(os.path.join(passed, "key"), 0o444)
+        self.refuses("^redis.tls_key_file: may be read by everyone", env=env, **keys)
+
+
+class Reload(Tls):
+    def hup(self, d, want, **keys):
+        """Exchanges the configuration, and waits for what the log says of it."""
+        d.write_conf(self.conf(**keys))
+        n = len(re.findall('conf "?(?:not )?reloaded', d.log()))
+        d.signal(signal.SIGHUP)
+        until(lambda: len(re.findall('conf "?(?:not )?reloaded', d.log())) > n)
+        self.assertIn(want, d.log().split("signal name=Hangup")[-1])
+
+    def test_a_certificate_of_ours(self):
+        """In the same files: connections from then on have the new one, and what there is stays."""
+        mine, key = self.ca.certificate("first")
+        self.r = self.redis(clients="yes")
+        d = self.daemon(tls_cert_file=mine, tls_key_file=key)
+        with d.conn() as c:
+            self.assertGreater(c.cmd("LOCK", "a"), 0)
+            new, new_key = self.ca.certificate("second")
+            other = Authority(self.dir, "other")
+            os.replace(new, mine)
+            self.hup(d, "redis.tls_key_file: is not the key of the certificate", tls_cert_file=mine, tls_key_file=key)
+            self.assertIn("not reloaded: the old configuration stays", d.log())
+            self.again(d)  # by what was read before
+            os.replace(new_key, key)
+            self.hup(d, "conf reloaded", tls_cert_file=mine, tls_key_file=key)
+            was = d.info("stats")["redis_connects"]
+            self.assertEqual(d.info("redis")["redis_links_up"], "3")
+            self.assertEqual(d.info("stats")["redis_disconnects"], "3")
+            self.assertEqual(d.info("stats")["redis_connects"], was)
+            self.again(d)
+            theirs = other.certificate("third")
+            self.hup(d, "conf reloaded", tls_cert_file=theirs[0], tls_key_file=theirs[1])
+            self.r.cut()
+            until(lambda: "does not know who issued our certificate" in d.info("redis")["redis_last_error"])
+            self.hup(d, "conf reloaded", tls_cert_file=mine, tls_key_file=key)
+            until(d.ready)
+            self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+    def again(self, d):
+        """Cuts what is there, and waits until all of it is there again."""
+        until(lambda: d.info("redis")["redis_links_up"] == "3")
+        was = int(d.info("stats")["redis_connects"])
+        self.r.cut()
+        until(lambda: int(d.info("stats")["redis_connects"]) >= was + 3)
+
+    def test_whom_we_trust(self):
+        """Redis has moved to another authority: connections from then on ask for that one."""
+        other = Authority(self.dir, "other")
+        self.r = self.redis()
+        d = self.daemon()
+        self.r.exchange(other.certificate("redis"))
+        self.hup(d, "conf reloaded", tls_ca_file=other.pem)
+        self.again(d)
+        self.hup(d, "conf reloaded")
+        self.r.cut()
+        until(lambda: "issued by" in d.info("redis")["redis_last_error"])
+
+    def test_the_password(self):
+        self.r = self.redis(args=["--requirepass", "one"])
+        secret = os.path.join(self.dir, "secret")
+
+        def put(text, mode=0o600):
+            with open(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+                f.write(text)
+            os.chmod(secret, mode)
+        put("one\n")
+        d = self.daemon(password_file=secret)
+        put("two\n", 0o644)
+        self.hup(d, "redis.password_file: may be read by everyone", password_file=secret)
+        put("two\n")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "one"), "OK")
+            self.assertEqual(c.cmd("CONFIG", "SET", "requirepass", "two"), "OK")
+            self.hup(d, "conf reloaded", password_file=secret)
+            was = int(d.info("stats")["redis_connects"])
+            self.assertEqual(c.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), 2)
+            until(lambda: int(d.info("stats")["redis_connects"]) >= was + 2)
+        until(d.ready)
+        self.assertNotIn("two", d.log())
+
+    def test_another_url_needs_a_restart(self):
+        """... and the files that stand beside it are for that one."""
+        self.r = self.redis()
+        d = self.daemon()
+        self.hup(d, "needs a restart key=redis.url", url="redis://localhost:1", tls_ca_file=None)
+        self.again(d)
+        self.hup(d, "conf reloaded", url="redis://localhost:1", tls_ca_file=None)
+        self.again(d)
+
+
+class Run(Case):
+    """`make run TOPOLOGY=tls`, in a directory that looks like ours."""
+
+    def test_run(self):
+        for name in ("scripts", "build"):
+            os.mkdir(os.path.join(self.dir, name))
+        for name in ("rlockd", "rlock"):
+            os.symlink(os.path.join(harness.BUILD, name), os.path.join(self.dir, "build", name))
+        with open(os.path.join(harness.TOP, "scripts", "run")) as f:
+            text = f.read()
+        self.assertIn(" --listen tcp:127.0.0.1:5625", text)
+        with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
+            f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
+        p = self._keep(harness.Process([os.path.join(self.dir, "scripts", "run"), "tls"], self.dir, "run"))
+        until(lambda: "rlockd is ready" in p.log() and "--cacert" in p.log())
+        with harness.Conn(os.path.join(self.dir, "build", "run", "rlockd.sock")) as c:
+            self.assertGreater(c.cmd("LOCK", "a"), 0)
+            self.assertIn("redis_address:rediss://localhost:", c.cmd("INFO", "redis"))
+        line = re.search("^  (redis-cli -p .*?) #", p.log(), re.M).group(1)
+        status, out, err = self.run_words(line.split())
+        self.assertEqual(status, 0, err)
+        self.assertEqual(len(re.findall(" name=rlockd ", out)), 3)
+        p.signal(signal.SIGINT)
+        p.wait()
+        until(lambda: self.run_words(line.split())[0] != 0)
 
 
 class OverTls:

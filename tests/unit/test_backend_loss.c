@@ -1016,7 +1016,7 @@ START_TEST(bad_urls_are_refused)
 {
     static const char *const bad[] = {
         "",       "http://x",           "unix:",          "redis://",         "redis://:6379",      "redis://h:0",
-        "redis://h:65536", "redis://h:6379/x", "redis://h:port", "rediss://h:6379", "unix:/x?db=", "unix:/x?db=-1",
+        "redis://h:65536", "redis://h:6379/x", "redis://h:port", "redisss://h:6379", "unix:/x?db=", "unix:/x?db=-1",
         "unix:/x?foo=1",
     };
 
