@@ -73,6 +73,7 @@ struct engine {
     struct list sessions;     /* session.node, in order of arrival */
     struct list ready;        /* session.ready_node: to be heard */
     struct list rest;         /* session.ready_node: a turn has cut them short; they are heard behind engine.ready */
+    bool rest_waits;          /* the last turn has not heard those, for answers were still to leave */
     struct list writing;      /* session.write_node: they have an answer to write, whenever they are heard ... */
     struct list owing;        /* ... and have not been reached by the turn in which they got it; in their order */
     struct list telling;      /* session.write_node: only told something, or held up by their sockets; in their order */

@@ -205,18 +205,20 @@ struct output {
 };
 
 /*
- * First who has an answer: those whom the last turn has not reached, in their order; then who was woken last first, for
- * a grant that another's UNLOCK brought is waited for more than the answer to that UNLOCK. Behind them those who have
- * only events, who could not write before for their socket was full, or who have more of a long answer. NULL: nobody,
- * or the turn has no time for them.
+ * First who has an answer: for half of the time those whom the last turn has not reached, in their order; then those of
+ * this turn, who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
+ * that UNLOCK; so nobody who asks now waits for all whom one step has answered. Behind them those who have only events,
+ * who could not write before for their socket was full, or who have more of a long answer. NULL: nobody, or the turn
+ * has no time for them.
  */
 static struct session *
 next_to_write(struct engine *e, struct output *o)
 {
+    bool owing = !list_empty(&e->owing) && (o->spent_us <= WRITE_US / 2 || list_empty(&e->writing));
     struct list *node = NULL;
 
     if (o->spent_us <= WRITE_US) {
-        node = !list_empty(&e->owing) ? e->owing.next : !list_empty(&e->writing) ? e->writing.prev : NULL;
+        node = owing ? e->owing.next : !list_empty(&e->writing) ? e->writing.prev : NULL;
     }
     if (node == NULL && !list_empty(&e->telling)) {
         if (o->tell_us == 0) {
@@ -227,17 +229,22 @@ next_to_write(struct engine *e, struct output *o)
     return node != NULL ? container_of(node, struct session, write_node) : NULL;
 }
 
-/* It has written, and is heard again where it has more to hand in, or was passed over meanwhile. */
+/*
+ * A session that has written is heard again behind those who come, where it has more to hand in; but as one who comes,
+ * where it was passed over meanwhile, and was not cut short before.
+ */
 static void
 wrote(struct output *o, struct session *s, bool more)
 {
-    if (s->heard && !s->passed) {
+    bool comes = s->passed && !s->cut_short;
+
+    if (s->heard && !comes) {
         list_remove(&s->ready_node);
     }
-    s->heard = s->passed = false;
-    if (more && !list_linked(&s->ready_node)) {
+    if ((more || s->passed) && !list_linked(&s->ready_node)) {
         list_push_front(&o->again, &s->ready_node);
     }
+    s->heard = s->passed = false;
     if (s->unsent && !s->closed) {
         list_push_back(&o->unsent, &s->write_node);
         s->only_told = true;
@@ -284,8 +291,21 @@ engine_reap(struct engine *e)
 }
 
 /*
- * Three passes. Input first: of those who come; then of those who have more than a turn takes, who wait for each other
- * and nobody for them. Then Redis is given its work, and only then, while Redis has it, the replies are written.
+ * Those who have more than a turn takes wait for each other, and nobody for them: also while answers of the last turn
+ * are still to leave, they are heard in every other turn only.
+ */
+static void
+listen_to_rest(struct engine *e)
+{
+    e->rest_waits = !list_empty(&e->owing) && !e->rest_waits;
+    if (!e->rest_waits) {
+        listen_to(e, &e->rest);
+    }
+}
+
+/*
+ * Three passes. Input first: of those who come, then of those who have more than a turn takes. Then Redis is given its
+ * work, and only then, while Redis has it, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)
@@ -305,7 +325,7 @@ engine_turn_end(struct engine *e)
     if (engine_was_late(e)) {
         e->input_us = e->seen_us - (ENGINE_INPUT_US - REST_US);
     }
-    listen_to(e, &e->rest);
+    listen_to_rest(e);
     send_all(e);
     write_all(e);
     list_move_all(&come, &e->ready);

@@ -174,6 +174,47 @@ START_TEST(who_was_not_reached_goes_first_in_the_next_turn)
 }
 END_TEST
 
+/* Many have their answers at once; half of the next turn's output is for who asks in it. */
+START_TEST(who_asks_now_is_answered_beside_those_who_were_not_reached)
+{
+    struct client c[MANY], guest = come();
+
+    come_all(c);
+    for (int i = 0; i < MANY; i++) {
+        say(&c[i], "PING\n");
+    }
+    ck_assert(slow_turn());
+    say(&guest, "PING\n");
+    ck_assert(slow_turn());
+    ck_assert_uint_gt(heard(&guest), 0);
+    leave(&guest);
+    leave_all(c);
+}
+END_TEST
+
+/* Else more would be handed in by each turn than it can answer, and all who ask would wait for that. */
+START_TEST(who_was_cut_short_is_heard_in_every_other_turn_while_answers_are_owed)
+{
+    struct client c[MANY];
+    uint64_t before;
+
+    come_all(c);
+    for (int i = 0; i < MANY; i++) {
+        say_times(&c[i], "PING\n", 200);
+    }
+    for (int i = 0; i < 4; i++) {
+        before = engine->metrics.requests;
+        ck_assert(slow_turn());
+        if (i % 2 == 0) {
+            ck_assert_uint_gt(engine->metrics.requests, before);
+        } else {
+            ck_assert_uint_eq(engine->metrics.requests, before);
+        }
+    }
+    leave_all(c);
+}
+END_TEST
+
 /* Its requests are too many to hand in more: nothing but the edge tells, and that came while it waited to write. */
 START_TEST(the_end_of_who_was_not_reached_is_seen)
 {
@@ -234,6 +275,8 @@ main(void)
 #ifdef RLOCKD_TEST_CLOCK
     const TTest *const tests[] = {an_answer_leaves_before_the_events_of_others, events_leave_beside_answers,
                                   who_was_not_reached_goes_first_in_the_next_turn,
+                                  who_asks_now_is_answered_beside_those_who_were_not_reached,
+                                  who_was_cut_short_is_heard_in_every_other_turn_while_answers_are_owed,
                                   the_end_of_who_was_not_reached_is_seen,
                                   who_could_not_write_is_heard_when_it_has_written};
 
