@@ -3,12 +3,12 @@
  */
 #include "daemon/rlockd_rights.h"
 
-#include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/backend/address.h"
+#include "daemon/backend/names.h"
 #include "daemon/backend/rights.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
@@ -20,7 +20,7 @@ struct asking {
     struct metrics metrics;
     struct freelist freelist;
     struct link_address *address;
-    struct evdns_base *dns;
+    struct names *names;
     struct redis_link *link;
     struct rights rights;
 };
@@ -53,19 +53,12 @@ ask(struct asking *a)
     struct link_owner owner = {.hello = on_hello, .state = on_state, .ctx = a};
     struct timeval second = {.tv_sec = 1};
 
-    if (address_is_name(a->address)) {
-        a->dns = evdns_base_new(a->env.base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-        if (a->dns == NULL) {
-            return;
-        }
-    }
-    a->link = link_open(a->address, &a->conf, &a->env, a->dns, false, owner);
+    a->names = a->address->path == NULL ? names_new(a->env.base) : NULL;
+    a->link = link_open(a->address, &a->conf, &a->env, a->names, false, owner);
     event_base_loopexit(a->env.base, &second);
     event_base_dispatch(a->env.base);
     link_close(&a->link, forget);
-    if (a->dns != NULL) {
-        evdns_base_free(a->dns, 1);
-    }
+    names_free(&a->names);
 }
 
 static void

@@ -3,7 +3,6 @@
  */
 #include "daemon/backend/address.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,12 +189,4 @@ address_secure(struct link_address *a, const struct tls_files *files, char error
     tls_close(&a->tls);
     a->tls = now;
     return true;
-}
-
-bool
-address_is_name(const struct link_address *a)
-{
-    unsigned char number[sizeof(struct in6_addr)];
-
-    return a->host != NULL && inet_pton(AF_INET, a->host, number) != 1 && inet_pton(AF_INET6, a->host, number) != 1;
 }

@@ -23,9 +23,6 @@ void address_login(struct link_address *a, const char *user, const char *passwor
 bool address_secure(struct link_address *a, const struct tls_files *files, char error[TLS_ERROR_ROOM],
                     char warning[TLS_ERROR_ROOM]);
 
-/* Its host has to be looked up. */
-bool address_is_name(const struct link_address *a);
-
 /* Wipes the password; ends the tls. */
 void address_free(struct link_address *a);
 

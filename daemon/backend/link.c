@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/dns.h>
 #include <event2/event.h>
 #include <hiredis.h>
 #include <netinet/in.h>
@@ -91,6 +90,17 @@ next_backoff(struct redis_link *l)
 }
 
 static void
+hang_up(struct redis_link *l)
+{
+    names_cancel(&l->lookup);
+    tls_end(&l->tls);
+    if (l->bev != NULL) {
+        bufferevent_free(l->bev);
+        l->bev = NULL;
+    }
+}
+
+static void
 drop(struct redis_link *l, const char *reason)
 {
     bool was_up = l->state == LINK_UP;
@@ -105,11 +115,7 @@ drop(struct redis_link *l, const char *reason)
     }
     next_backoff(l);
     link_enter(l, LINK_DOWN);
-    tls_end(&l->tls);
-    if (l->bev != NULL) {
-        bufferevent_free(l->bev);
-        l->bev = NULL;
-    }
+    hang_up(l);
     if (l->reader != NULL) {
         redisReaderFree(l->reader);
         l->reader = NULL;
@@ -344,6 +350,8 @@ drop_ended(struct redis_link *l, const char *reason)
     }
     if (l->failing[0] != '\0') {
         snprintf(text, sizeof(text), "%s", l->failing);
+    } else if (l->lookup != NULL) {
+        snprintf(text, sizeof(text), "no name server has said in time where this host is");
     } else if (l->tls != NULL && l->state == LINK_CONNECTING) {
         snprintf(text, sizeof(text), "%s in the handshake of TLS; does it speak TLS at this port?", reason);
     } else if (unheard && l->tls == NULL) {
@@ -353,6 +361,33 @@ drop_ended(struct redis_link *l, const char *reason)
         snprintf(text, sizeof(text), "%s", reason);
     }
     drop(l, text);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *ctx);
+
+static int
+connect_to(struct redis_link *l, const struct sockaddr *to, size_t n)
+{
+    l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
+    bufferevent_setcb(l->bev, on_read, NULL, on_event, l);
+    bufferevent_enable(l->bev, EV_READ | EV_WRITE);
+    return bufferevent_socket_connect(l->bev, to, (int)n);
+}
+
+/* To the next address of the host; when each was tried, or there is none, it is down for that reason. */
+static void
+connect_next(struct redis_link *l, const char *reason)
+{
+    const struct evutil_addrinfo *to;
+
+    while ((to = addresses_next(&l->addresses)) != NULL) {
+        hang_up(l);
+        if (connect_to(l, to->ai_addr, to->ai_addrlen) == 0) {
+            return;
+        }
+        reason = strerror(errno);
+    }
+    drop(l, reason);
 }
 
 static void
@@ -372,47 +407,50 @@ on_event(struct bufferevent *bev, short what, void *ctx)
             push_made(l);
         }
     } else if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) {
-        int dns = bufferevent_socket_get_dns_error(bev);
         int error = EVUTIL_SOCKET_ERROR();
+        const char *reason = (what & BEV_EVENT_EOF) != 0 ? "closed by Redis"
+                             : error != 0                ? strerror(error)
+                                                         : "connection lost";
 
-        drop_ended(l, dns != 0                      ? evutil_gai_strerror(dns)
-                      : (what & BEV_EVENT_EOF) != 0 ? "closed by Redis"
-                      : error != 0                  ? strerror(error)
-                                                    : "connection lost");
+        if (l->state == LINK_CONNECTING && l->tls == NULL) {
+            connect_next(l, reason);
+        } else {
+            drop_ended(l, reason);
+        }
     }
 }
 
 /* ---- connecting ---- */
 
-static int
-start_connect(struct redis_link *l)
+static void
+on_found(void *ctx, const char *error)
 {
-    const struct link_address *a = l->address;
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct redis_link *l = ctx;
 
-    if (a->path == NULL) {
-        return bufferevent_socket_connect_hostname(l->bev, l->dns, AF_UNSPEC, a->host, a->port);
-    }
-    if (strlen(a->path) >= sizeof(sun.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    strcpy(sun.sun_path, a->path);
-    return bufferevent_socket_connect(l->bev, (struct sockaddr *)&sun, sizeof(sun));
+    l->lookup = NULL;
+    connect_next(l, error != NULL ? error : "the host has no address");
 }
 
 static void
 connect_now(struct redis_link *l)
 {
+    const struct link_address *a = l->address;
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct lookup *q;
+
     link_enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new(l->env->freelist);
-    l->bev = bufferevent_socket_new(l->env->base, -1, BEV_OPT_CLOSE_ON_FREE);
     l->partial = 0;
-    bufferevent_setcb(l->bev, on_read, NULL, on_event, l);
-    bufferevent_enable(l->bev, EV_READ | EV_WRITE);
-    if (start_connect(l) != 0 && l->state == LINK_CONNECTING) {
-        drop(l, strerror(errno));
-        return;
+    if (a->path == NULL) {
+        q = names_ask(l->names, a->host, a->port, &l->addresses, on_found, l);
+        l->lookup = q;
+    } else if (strlen(a->path) >= sizeof(sun.sun_path)) {
+        drop(l, strerror(ENAMETOOLONG));
+    } else {
+        strcpy(sun.sun_path, a->path);
+        if (connect_to(l, (struct sockaddr *)&sun, sizeof(sun)) != 0) {
+            drop(l, strerror(errno));
+        }
     }
     link_arm(l);
 }
@@ -479,14 +517,14 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 struct redis_link *
 link_open(const struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
-          struct evdns_base *dns, bool subscriber, struct link_owner owner)
+          struct names *names, bool subscriber, struct link_owner owner)
 {
     struct redis_link *l = mem_zalloc(sizeof(*l));
 
     l->address = address;
     l->conf = conf;
     l->env = env;
-    l->dns = dns;
+    l->names = names;
     l->subscriber = subscriber;
     l->owner = owner;
     list_init(&l->sent);
@@ -514,10 +552,8 @@ link_close(struct redis_link **lp, void (*forget)(link_reply_fn *fn, void *arg))
         }
         freelist_give(l->env->freelist, s, sizeof(*s));
     }
-    tls_end(&l->tls);
-    if (l->bev != NULL) {
-        bufferevent_free(l->bev);
-    }
+    hang_up(l);
+    addresses_clear(&l->addresses);
     if (l->reader != NULL) {
         redisReaderFree(l->reader);
     }

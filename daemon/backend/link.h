@@ -16,7 +16,7 @@
 
 #define LINK_WORDS_MAX 1024 /* in one command */
 
-struct evdns_base;
+struct names;
 struct redis_link;
 struct tls;
 
@@ -54,7 +54,7 @@ struct link_owner {
  * channel each, so that each has one answer.
  */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
-                       const struct backend_env *env, struct evdns_base *dns, bool subscriber, struct link_owner owner);
+                       const struct backend_env *env, struct names *names, bool subscriber, struct link_owner owner);
 
 /* Closes it. Commands in flight get no callback any more; `forget` frees what was sent along with `fn`. */
 void link_close(struct redis_link **l, void (*forget)(link_reply_fn *fn, void *arg));

@@ -32,6 +32,7 @@ on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_
         return;
     }
     l->refused = false;
+    addresses_good(&l->addresses);
     l->last_error[0] = '\0';
     l->env->metrics->redis_connects++;
     link_enter(l, LINK_UP);

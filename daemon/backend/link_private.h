@@ -5,6 +5,7 @@
 #define RLOCKD_BACKEND_LINK_PRIVATE_H
 
 #include "daemon/backend/link.h"
+#include "daemon/backend/names.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
@@ -30,7 +31,9 @@ struct redis_link {
     const struct link_address *address;
     const struct backend_conf *conf;
     const struct backend_env *env;
-    struct evdns_base *dns; /* borrowed; NULL when the host is no name */
+    struct names *names;         /* borrowed; NULL: the address is a path */
+    struct lookup *lookup;       /* owned; NULL: nothing is asked for */
+    struct addresses addresses;  /* of the host */
     struct link_owner owner;
     bool subscriber;
     enum link_state state;

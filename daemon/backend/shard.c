@@ -10,7 +10,6 @@
  */
 #include "daemon/backend/shard.h"
 
-#include <event2/dns.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/inspect.h"
+#include "daemon/backend/names.h"
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
@@ -234,16 +234,6 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 
 /* ---- begin and end ---- */
 
-/* A name is looked up without stopping the loop; a number needs no looking up. */
-static struct evdns_base *
-resolver(const struct link_address *a, struct event_base *base)
-{
-    if (!address_is_name(a)) {
-        return NULL;
-    }
-    return evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS | EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-}
-
 struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
            struct shard_events events)
@@ -267,18 +257,14 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
             list_init(&sh->batch[i][k / KINDS][k % KINDS]);
         }
     }
-    sh->dns = resolver(address, env->base);
+    sh->names = address->path == NULL ? names_new(env->base) : NULL;
     rights_init(&sh->rights, conf, env, address);
     deferred_init(&sh->down, env, &sh->events);
     membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel);
-    if (sh->dns == NULL && address_is_name(address)) {
-        shard_close(&sh);
-        return NULL;
-    }
     for (sh->links_n = 0; sh->links_n < links + 2; sh->links_n++) {
         struct link_owner owner = {on_hello, on_state, on_message, sh};
 
-        sh->link[sh->links_n] = link_open(address, conf, env, sh->dns, sh->links_n == links + 1, owner);
+        sh->link[sh->links_n] = link_open(address, conf, env, sh->names, sh->links_n == links + 1, owner);
         if (sh->links_n <= links) {
             membership_add(&sh->membership, sh->link[sh->links_n]);
         }
@@ -301,9 +287,7 @@ shard_close(struct shard **shp)
         link_close(&sh->link[i], shard_forget);
     }
     deferred_fini(&sh->down);
-    if (sh->dns != NULL) {
-        evdns_base_free(sh->dns, 1);
-    }
+    names_free(&sh->names);
     membership_fini(&sh->membership);
     watches_free(&sh->watches);
     waiter_poll_fini(&sh->waiter_poll);

@@ -49,7 +49,7 @@ struct shard {
     int64_t back_us;      /* Redis's clock was set back by so much in all, seen from ours; a guard moves with it */
     int64_t back_told_us; /* ... of which the core knows */
     struct deferred down;
-    struct evdns_base *dns;
+    struct names *names; /* owned; NULL: the address is a path */
     bool up, told; /* told: the log knows of the state */
     uint32_t cause[CAUSES_MAX]; /* hashes of reasons that were logged since all links were up; 0 = none */
     uint32_t link_logged;       /* a bit for each link that the log knows to be down */

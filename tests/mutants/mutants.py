@@ -1389,6 +1389,9 @@ MUTANTS = [
            "        take_last_words(l);\n", "",
            ["redis:test_tls.py Refused.test_wants_a_certificate_of_ours",
             "redis:test_tls.py Refused.test_does_not_know_our_issuer"]),
+    Mutant("R689", "one address of a host is tried, and the others the next time", BACKEND + "names.c",
+           "    a->left--;\n", "    a->left = 0;\n",
+           ["redis:test_names.py Names.test_every_address"]),
 ]
 
 # What run.py says of these is known, and said first: else it may say anything of the others.

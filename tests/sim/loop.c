@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/dns.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/names.h"
 #include "daemon/backend/push.h"
 #include "daemon/base/log.h"
 #include "tests/sim/sim.h"
@@ -246,13 +246,6 @@ bufferevent_getfd(struct bufferevent *bev)
     return -1;
 }
 
-int
-bufferevent_socket_get_dns_error(struct bufferevent *bev)
-{
-    (void)bev;
-    return 0;
-}
-
 /* The words of a command, behind `at`. */
 static const char *
 command_end(const char *at)
@@ -295,18 +288,6 @@ bufferevent_socket_connect(struct bufferevent *bev, const struct sockaddr *to, i
     return 0;
 }
 
-int
-bufferevent_socket_connect_hostname(struct bufferevent *bev, struct evdns_base *dns, int family, const char *host,
-                                    int port)
-{
-    (void)bev;
-    (void)dns;
-    (void)family;
-    (void)host;
-    (void)port;
-    abort(); /* the address is a path */
-}
-
 /* Whether Redis takes it is seen when the connection is made. */
 void
 loop_connected(struct happening *h)
@@ -338,27 +319,55 @@ loop_ended(struct conn *c)
 
 /* ---- never used, but asked for by the linker ---- */
 
-struct evdns_base *
-evdns_base_new(struct event_base *base, int flags)
+/* The address is a path. */
+struct names *
+names_new(struct event_base *base)
 {
     (void)base;
-    (void)flags;
     abort();
 }
 
 void
-evdns_base_free(struct evdns_base *base, int fail_requests)
+names_free(struct names **n)
 {
-    (void)base;
-    (void)fail_requests;
+    (void)n;
+}
+
+struct lookup *
+names_ask(struct names *n, const char *host, int port, struct addresses *to, names_found_fn *fn, void *ctx)
+{
+    (void)n;
+    (void)host;
+    (void)port;
+    (void)to;
+    (void)fn;
+    (void)ctx;
     abort();
 }
 
-const char *
-evutil_gai_strerror(int error)
+void
+names_cancel(struct lookup **q)
 {
-    (void)error;
-    abort();
+    (void)q;
+}
+
+const struct evutil_addrinfo *
+addresses_next(struct addresses *a)
+{
+    (void)a;
+    return NULL;
+}
+
+void
+addresses_good(struct addresses *a)
+{
+    (void)a;
+}
+
+void
+addresses_clear(struct addresses *a)
+{
+    (void)a;
 }
 
 /* ---- the log ---- */

@@ -1,0 +1,177 @@
+/*
+ * names.c -- libevent's resolver, and turns among the addresses of a host.
+ *
+ * A host whose first address does not answer must not stay unreachable: who has tried all of the time that there was
+ * with one address begins with the next one the next time.
+ */
+#include "daemon/backend/names.h"
+
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <event2/util.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/memory.h"
+
+#define RESOLV_CONF "/etc/resolv.conf"
+#define SKEW_S "0.3" /* so long the answer for IPv6 is waited for when there is one for IPv4, and the other way round */
+
+struct names {
+    struct evdns_base *dns; /* owned */
+    unsigned asking;
+};
+
+struct lookup {
+    struct names *names;
+    struct evdns_getaddrinfo_request *request;
+    struct addresses *to;
+    names_found_fn *fn; /* NULL: cancelled */
+    void *ctx;
+    bool told;
+};
+
+struct names *
+names_new(struct event_base *base)
+{
+    struct names *n = mem_zalloc(sizeof(*n));
+
+    n->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (n->dns == NULL) {
+        mem_exhausted(sizeof(*n));
+    }
+    return n;
+}
+
+void
+names_free(struct names **n)
+{
+    if (*n != NULL) {
+        evdns_base_free((*n)->dns, 1);
+        free(*n);
+        *n = NULL;
+    }
+}
+
+/* What the files say now. Not under questions that are on their way. */
+static void
+read_again(struct evdns_base *dns)
+{
+    evdns_base_clear_host_addresses(dns);
+    evdns_base_search_clear(dns);
+    (void)evdns_base_clear_nameservers_and_suspend(dns);
+    (void)evdns_base_resolv_conf_parse(dns, DNS_OPTIONS_ALL, RESOLV_CONF);
+    (void)evdns_base_set_option(dns, "getaddrinfo-allow-skew:", SKEW_S);
+    (void)evdns_base_resume(dns);
+}
+
+static void
+take(struct addresses *to, struct evutil_addrinfo *found)
+{
+    addresses_clear(to);
+    to->found = found;
+    for (; found != NULL; found = found->ai_next) {
+        to->n++;
+    }
+    to->left = to->n;
+}
+
+static void
+on_answer(int error, struct evutil_addrinfo *found, void *arg)
+{
+    struct lookup *q = arg;
+
+    q->told = true;
+    if (q->fn == NULL) {
+        if (found != NULL) {
+            evutil_freeaddrinfo(found);
+        }
+    } else {
+        if (error == 0) {
+            take(q->to, found);
+        }
+        q->fn(q->ctx, error == 0 ? NULL : evutil_gai_strerror(error));
+    }
+    if (q->request != NULL) { /* else names_ask() has still to see it */
+        q->names->asking--;
+        free(q);
+    }
+}
+
+struct lookup *
+names_ask(struct names *n, const char *host, int port, struct addresses *to, names_found_fn *fn, void *ctx)
+{
+    struct evutil_addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP}, *number;
+    struct lookup *q;
+    char service[8];
+
+    snprintf(service, sizeof(service), "%d", port);
+    hints.ai_flags = EVUTIL_AI_NUMERICHOST;
+    if (evutil_getaddrinfo(host, service, &hints, &number) == 0) {
+        take(to, number);
+        fn(ctx, NULL);
+        return NULL;
+    }
+    hints.ai_flags = 0;
+    if (n->asking == 0) {
+        read_again(n->dns);
+    }
+    q = mem_zalloc(sizeof(*q));
+    *q = (struct lookup){.names = n, .to = to, .fn = fn, .ctx = ctx};
+    q->request = evdns_getaddrinfo(n->dns, host, service, &hints, on_answer, q);
+    if (q->told) {
+        free(q);
+        return NULL;
+    }
+    n->asking++;
+    return q;
+}
+
+void
+names_cancel(struct lookup **qp)
+{
+    struct lookup *q = *qp;
+
+    *qp = NULL;
+    if (q != NULL) {
+        q->fn = NULL;
+        evdns_getaddrinfo_cancel(q->request); /* on_answer() comes later */
+    }
+}
+
+/* ---- turns ---- */
+
+const struct evutil_addrinfo *
+addresses_next(struct addresses *a)
+{
+    const struct evutil_addrinfo *at = a->found;
+
+    if (a->left == 0) {
+        return NULL;
+    }
+    a->left--;
+    for (unsigned i = a->turn++ % a->n; i > 0; i--) {
+        at = at->ai_next;
+    }
+    return at;
+}
+
+void
+addresses_good(struct addresses *a)
+{
+    if (a->n > 0) {
+        a->turn--;
+    }
+}
+
+void
+addresses_clear(struct addresses *a)
+{
+    if (a->found != NULL) {
+        evutil_freeaddrinfo(a->found);
+    }
+    a->found = NULL;
+    a->n = a->left = 0;
+}
