@@ -11,22 +11,19 @@
 
 #include "conf/conf_keys.h"
 #include "daemon/base/glob.h"
+#include "daemon/base/memory.h"
 
 #define STAND_IN "{name}"
 
 struct conf *
 conf_new(void)
 {
-    struct conf *cf = calloc(1, sizeof(*cf));
-    bool ok = cf != NULL;
+    struct conf *cf = mem_zalloc(sizeof(*cf));
 
-    for (size_t i = 0; i < conf_keys_n && ok; i++) {
+    for (size_t i = 0; i < conf_keys_n; i++) {
         if (conf_key_in_conf(&conf_keys[i])) {
-            ok = conf_key_reset(&conf_keys[i], conf_key_field(&conf_keys[i], cf, NULL));
+            conf_key_reset(&conf_keys[i], conf_key_field(&conf_keys[i], cf, NULL));
         }
-    }
-    if (!ok) {
-        conf_free(&cf);
     }
     return cf;
 }

@@ -120,7 +120,7 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 
 /*
  * The keys that names can get by these rules, and those beside them, as patterns of Redis's ACL ("~app:* ..."), put
- * behind what is in `patterns`; and a key that is none of them. False: any key can be a name's, or memory is out.
+ * behind what is in `patterns`; and a key that is none of them. False: any key can be a name's.
  */
 #define CONF_OUTSIDE_BYTES 40
 bool conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters[CONF_OUTSIDE_BYTES]);
@@ -140,7 +140,7 @@ bool conf_same_keys(const struct conf *was, const struct conf *now, struct buf *
 /* A line for each two rules that obviously give two names one key; a few at most. */
 void conf_each_collision(const struct conf *cf, struct buf *out);
 
-/* A fingerprint of which keys names have: with the same one all names have the same; 0: out of memory. */
+/* A fingerprint of which keys names have: with the same one all names have the same. */
 uint64_t conf_keys_print(const struct conf *cf);
 
 /* Keys in Redis that begin so are for rlockd itself (its clock, its epoch, who is there): no lock may have one. */

@@ -15,6 +15,7 @@
 
 #include "daemon/base/glob.h"
 #include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
 
 /*
  * A comparison of two beginnings is a step or some, of 2 to 4 ns; the daemon does nothing else meanwhile. 1000 rules,
@@ -42,7 +43,6 @@ struct entry {
 struct keymap {
     struct entry *entry; /* owned */
     size_t n;
-    bool failed;
 };
 
 struct comparison {
@@ -60,20 +60,18 @@ entry_of(const char *match, const struct conf_locks *locks)
     en.literal_sum = hash_bytes(&print_key, match, en.literal.n);
     buf_init(&en.key, 0);
     conf_key_of(locks, stand_in, &en.key);
-    en.key_sum = en.key.failed ? 0 : hash_bytes(&print_key, en.key.p, en.key.n);
+    en.key_sum = hash_bytes(&print_key, en.key.p, en.key.n);
     return en;
 }
 
 static struct keymap
 keymap_of(const struct conf *cf)
 {
-    struct keymap m = {.entry = calloc(cf->rules_n + 1, sizeof(*m.entry))};
+    struct keymap m = {.entry = mem_array(NULL, cf->rules_n + 1, sizeof(*m.entry))};
 
-    m.failed = m.entry == NULL;
-    for (size_t i = 0; i <= cf->rules_n && !m.failed; i++) {
+    for (size_t i = 0; i <= cf->rules_n; i++) {
         m.entry[i] = i < cf->rules_n ? entry_of(cf->rules[i].match, &cf->rules[i].locks) : entry_of("*", &cf->locks);
         m.n++;
-        m.failed = m.entry[i].key.failed;
     }
     return m;
 }
@@ -255,13 +253,8 @@ bool
 conf_same_keys(const struct conf *was, const struct conf *now, struct buf *why)
 {
     struct comparison c = {keymap_of(was), keymap_of(now), 0};
-    bool same = false;
+    bool same = compare(&c, why);
 
-    if (c.was.failed || c.now.failed) {
-        buf_adds(why, "out of memory\n");
-    } else {
-        same = compare(&c, why);
-    }
     keymap_free(&c.was);
     keymap_free(&c.now);
     return same;
@@ -272,23 +265,21 @@ uint64_t
 conf_keys_print(const struct conf *cf)
 {
     struct keymap m = keymap_of(cf);
-    uint64_t print = 0;
+    uint64_t print;
     size_t n = m.n;
     struct buf all;
 
     buf_init(&all, 0);
-    while (!m.failed && n > 1 && same_key(&m.entry[n - 2], &m.entry[m.n - 1])) {
+    while (n > 1 && same_key(&m.entry[n - 2], &m.entry[m.n - 1])) {
         n--;
     }
-    for (size_t i = 0; i < n && !m.failed; i++) {
+    for (size_t i = 0; i < n; i++) {
         buf_add_slice(&all, i + 1 < n ? m.entry[i].match : SLICE_LIT("*"));
         buf_add(&all, "", 1);
         buf_add_slice(&all, buf_slice(&m.entry[i].key));
         buf_add(&all, "", 1);
     }
-    if (!m.failed && !all.failed) {
-        print = hash_bytes(&print_key, all.p, all.n);
-    }
+    print = hash_bytes(&print_key, all.p, all.n);
     buf_fini(&all);
     keymap_free(&m);
     return print;
@@ -335,7 +326,7 @@ collide(const struct conf *cf, const struct keymap *m, size_t i, size_t k, struc
     buf_adds(&longer, is_one_name(b) ? "" : "x");
     name = buf_slice(&longer);
     conf_key_of(b->locks, name, &key);
-    found = !longer.failed && !key.failed && name_of_key(m, i, buf_slice(&key), &other) && other.n < name.n &&
+    found = name_of_key(m, i, buf_slice(&key), &other) && other.n < name.n &&
             name.n - other.n <= b->literal.n && is_first(cf, m, k, name) && is_first(cf, m, i, other);
     if (found) {
         add_entry(m, k, out);
@@ -356,7 +347,7 @@ conf_each_collision(const struct conf *cf, struct buf *out)
     struct keymap m = keymap_of(cf);
     size_t told = 0;
 
-    for (size_t k = 0; k < m.n && !m.failed; k++) {
+    for (size_t k = 0; k < m.n; k++) {
         for (size_t i = 0; i < m.n && told < COLLISIONS_TOLD; i++) {
             told += !same_key(&m.entry[i], &m.entry[k]) && collide(cf, &m, i, k, out);
         }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
 #define MS US_PER_MS
@@ -422,33 +423,24 @@ conf_key_clear(const struct conf_key *k, void *field)
     }
 }
 
-/* A text into its field, or behind the items of a list; false when out of memory. */
-static bool
+/* A text into its field, or behind the items of a list. */
+static void
 store_text(const struct conf_key *k, void *field, struct slice text)
 {
     struct conf_list *list;
-    char **item, *copy = NULL;
+    char *copy = NULL;
 
     if (text.n > 0 || (k->flags & CONF_UNSET) == 0) {
-        copy = strndup(text.n > 0 ? text.p : "", text.n);
-        if (copy == NULL) {
-            return false;
-        }
+        copy = mem_text(text);
     }
     if (types[k->type].stored == STORED_TEXT) {
         conf_key_clear(k, field);
         memcpy(field, &copy, sizeof(copy));
-        return true;
+        return;
     }
     list = list_of(field);
-    item = realloc(list->item, (list->n + 1) * sizeof(*item));
-    if (item == NULL) {
-        free(copy);
-        return false;
-    }
-    list->item = item;
+    list->item = mem_array(list->item, list->n + 1, sizeof(*list->item));
     list->item[list->n++] = copy;
-    return true;
 }
 
 bool
@@ -468,52 +460,50 @@ conf_key_set(const struct conf_key *k, void *field, struct slice text, struct bu
     if (!check_text(k, text, why)) {
         return false;
     }
-    if (!store_text(k, field, text)) {
-        why->failed = true;
-        return false;
-    }
+    store_text(k, field, text);
     return true;
 }
 
-bool
+void
 conf_key_reset(const struct conf_key *k, void *field)
 {
     struct slice left = slice_of(k->fallback);
     enum stored stored = types[k->type].stored;
-    bool ok = true;
 
     conf_key_clear(k, field);
     if (stored == STORED_TEXT) {
-        return store_text(k, field, left);
+        store_text(k, field, left);
+        return;
     }
     if (stored != STORED_LIST) {
         struct buf why;
+        bool ok;
 
         buf_init(&why, 0);
         ok = conf_key_set(k, field, left, &why);
         assert(ok); /* every default is a good value */
+        (void)ok;
         buf_fini(&why);
-        return ok;
+        return;
     }
-    while (left.n > 0 && ok) {
+    while (left.n > 0) {
         const char *comma = memmem(left.p, left.n, ", ", 2);
         size_t n = comma != NULL ? (size_t)(comma - left.p) : left.n;
         size_t used = comma != NULL ? n + 2 : n;
 
-        ok = store_text(k, field, (struct slice){left.p, n});
+        store_text(k, field, (struct slice){left.p, n});
         left = (struct slice){left.p + used, left.n - used};
     }
-    return ok;
 }
 
-bool
+void
 conf_key_copy(const struct conf_key *k, void *field, const void *from)
 {
     if (types[k->type].stored == STORED_TEXT) {
-        return store_text(k, field, slice_of(text_of(from)));
+        store_text(k, field, slice_of(text_of(from)));
+    } else {
+        store_number(k, field, number_of(k, from));
     }
-    store_number(k, field, number_of(k, from));
-    return true;
 }
 
 bool

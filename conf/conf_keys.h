@@ -86,7 +86,7 @@ void *conf_key_field(const struct conf_key *k, const struct conf *cf, const stru
 
 /*
  * Reads text into the field; a LIST takes it as one more item. False: the field is as it was, and
- * `why` got a sentence, which never repeats a secret; or memory ran out and `why` has failed.
+ * `why` got a sentence, which never repeats a secret.
  */
 bool conf_key_set(const struct conf_key *k, void *field, struct slice text, struct buf *why);
 
@@ -96,11 +96,11 @@ void conf_key_expects(const struct conf_key *k, struct buf *out);
 /* Only the range: "1s to 24h", "one of ..."; nothing where every value will do. */
 void conf_key_range(const struct conf_key *k, struct buf *out);
 
-/* Sets the default; false when out of memory. */
-bool conf_key_reset(const struct conf_key *k, void *field);
+/* Sets the default. */
+void conf_key_reset(const struct conf_key *k, void *field);
 
-/* Sets what another field of the same key has; false when out of memory. */
-bool conf_key_copy(const struct conf_key *k, void *field, const void *from);
+/* Sets what another field of the same key has. */
+void conf_key_copy(const struct conf_key *k, void *field, const void *from);
 
 /* Frees and, for secrets, wipes what the field owns. */
 void conf_key_clear(const struct conf_key *k, void *field);
@@ -110,7 +110,7 @@ bool conf_key_equal(const struct conf_key *k, const void *a, const void *b);
 /* The value as plain text; secrets as "***", also those within a URL. */
 void conf_key_text(const struct conf_key *k, const void *field, struct buf *out);
 
-/* Every key at its default, no rules; NULL when out of memory. */
+/* Every key at its default, no rules. */
 struct conf *conf_new(void);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "conf/conf_keys.h"
 #include "daemon/base/credential.h"
+#include "daemon/base/memory.h"
 
 #define FILE_BYTES_MAX ((size_t)256 * 1024)
 #define SECRET_BYTES_MAX ((size_t)4096)
@@ -25,17 +26,9 @@ void
 loader_complain_since(struct loader *ld, struct place at, size_t begin)
 {
     if (ld->complaints_n == ld->complaints_room) {
-        size_t room = ld->complaints_room > 0 ? 2 * ld->complaints_room : 16;
-        struct complaint *more = realloc(ld->complaints, room * sizeof(*more));
-
-        if (more == NULL) {
-            ld->no_memory = true;
-            return;
-        }
-        ld->complaints = more;
-        ld->complaints_room = room;
+        ld->complaints_room = ld->complaints_room > 0 ? 2 * ld->complaints_room : 16;
+        ld->complaints = mem_array(ld->complaints, ld->complaints_room, sizeof(*ld->complaints));
     }
-    ld->no_memory |= ld->texts.failed;
     ld->complaints[ld->complaints_n] = (struct complaint){at, ld->complaints_n, begin, ld->texts.n - begin};
     ld->complaints_n++;
 }
@@ -158,15 +151,10 @@ read_config(struct loader *ld)
 {
     const struct place top = {1, 1};
     size_t begin = ld->texts.n, n = 0;
-    char *p = malloc(FILE_BYTES_MAX + 1);
+    char *p = mem_alloc(FILE_BYTES_MAX + 1);
     struct stat st;
-    int fd = -1;
+    int fd = open_file(ld->path, &st, &ld->texts);
 
-    if (p == NULL) {
-        ld->no_memory = true;
-        return;
-    }
-    fd = open_file(ld->path, &st, &ld->texts);
     if (fd < 0 || !read_all(fd, p, FILE_BYTES_MAX, &n, &ld->texts)) {
         loader_complain_since(ld, top, begin);
     } else {
@@ -352,31 +340,23 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
 
     buf_init(&ld.texts, 0);
     ld.cf = conf_new();
-    ld.seen = calloc(conf_keys_n, sizeof(*ld.seen));
-    ld.no_memory = ld.cf == NULL || ld.seen == NULL;
-    if (!ld.no_memory && path != NULL) {
+    ld.seen = mem_zalloc(conf_keys_n * sizeof(*ld.seen));
+    if (path != NULL) {
         read_config(&ld);
     }
-    if (!ld.no_memory) {
-        take_secrets(&ld);
-        check_pairs(&ld);
-        if (over == NULL || over->redis_url == NULL) {
-            check_tls(&ld);
-        }
-        if (over == NULL || over->listen.n == 0) {
-            check_open_addresses(&ld);
-        }
-        print_complaints(&ld, errors);
+    take_secrets(&ld);
+    check_pairs(&ld);
+    if (over == NULL || over->redis_url == NULL) {
+        check_tls(&ld);
     }
-    if (!ld.no_memory && over != NULL) {
+    if (over == NULL || over->listen.n == 0) {
+        check_open_addresses(&ld);
+    }
+    print_complaints(&ld, errors);
+    if (over != NULL) {
         override_all(&ld, over, errors);
     }
-    if (ld.no_memory || ld.texts.failed || errors->failed) {
-        errors->n = begin;
-        errors->failed = false;
-        buf_printf(errors, "%s:1:1: out of memory\n", path != NULL ? path : "-");
-    }
-    if (errors->n > begin || errors->failed) {
+    if (errors->n > begin) {
         conf_free(&ld.cf);
     }
     buf_fini(&ld.texts);

@@ -30,7 +30,6 @@ struct loader {
     struct complaint *complaints; /* owned */
     size_t complaints_n, complaints_room;
     struct buf texts;
-    bool no_memory; /* sticky */
 };
 
 /* A complaint about a place. */

@@ -20,7 +20,7 @@ add_front(const char *match, const struct conf_locks *locks, struct buf *out)
     const char *name;
 
     conf_key_of(locks, stand_in, out);
-    name = out->failed ? NULL : memchr(out->p + from, stand_in.p[0], out->n - from);
+    name = memchr(out->p + from, stand_in.p[0], out->n - from);
     if (name != NULL) {
         out->n = (size_t)(name - out->p);
         buf_add(out, match, strcspn(match, "*?[\\"));
@@ -78,11 +78,11 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters
     buf_init(&front, 0);
     buf_adds(patterns, "~" CONF_OWN_KEYS "*");
     add_front("*", &cf->locks, &widest);
-    ok = !widest.failed && widest.n > 0;
+    ok = widest.n > 0;
     for (size_t i = 0; i < cf->rules_n && ok; i++) {
         buf_clear(&front, front.room);
         add_front(cf->rules[i].match, &cf->rules[i].locks, &front);
-        ok = !front.failed && front.n > 0;
+        ok = front.n > 0;
         if (ok && (front.n < widest.n || memcmp(front.p, widest.p, widest.n) != 0)) {
             add_patterns(buf_slice(&front), patterns);
             taken[(unsigned char)front.p[0]] = true;
@@ -95,7 +95,7 @@ conf_key_rights(const struct conf *cf, struct buf *patterns, char remote_waiters
     buf_fini(&widest);
     buf_fini(&front);
     choose_outside(taken, remote_waiters);
-    return ok && !patterns->failed && remote_waiters[0] != '\0';
+    return ok && remote_waiters[0] != '\0';
 }
 
 /* The settings of names that no rule is for in particular: of the first rule for all names, or `locks`. */

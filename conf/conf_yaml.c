@@ -16,6 +16,7 @@
 #include <yaml.h>
 
 #include "conf/conf_keys.h"
+#include "daemon/base/memory.h"
 
 #define RULES_MAX 1000
 #define SHOWN_BYTES_MAX 48
@@ -72,8 +73,7 @@ complain_of_syntax(struct loader *ld, const yaml_parser_t *parser, const char *p
     size_t begin = ld->texts.n, index;
 
     if (parser->error == YAML_MEMORY_ERROR || problem == NULL) { /* it does not always say so */
-        ld->no_memory = true;
-        return;
+        mem_exhausted(0); /* nor of how many bytes */
     }
     if (parser->error == YAML_READER_ERROR) {
         at = walk_text(p, n, parser->problem_offset, end, &index);
@@ -152,8 +152,7 @@ look_at_events(struct loader *ld, const char *p, size_t n)
     bool ok = true, end = false;
 
     if (yaml_parser_initialize(&parser) == 0) {
-        ld->no_memory = true;
-        return false;
+        mem_exhausted(sizeof(parser));
     }
     parser_begin(&parser, p, n);
     while (ok && !end) {
@@ -418,9 +417,9 @@ read_rule(const struct scope *top, struct place *seen, size_t index, const yaml_
         const struct conf_key *k = &conf_keys[i];
 
         if (k == match) {
-            ld->no_memory |= !conf_key_reset(k, conf_key_field(k, NULL, rule));
+            conf_key_reset(k, conf_key_field(k, NULL, rule));
         } else if (conf_key_in_rule(k)) {
-            ld->no_memory |= !conf_key_copy(k, conf_key_field(k, NULL, rule), conf_key_field(k, ld->cf, NULL));
+            conf_key_copy(k, conf_key_field(k, NULL, rule), conf_key_field(k, ld->cf, NULL));
         }
         seen[i] = (struct place){0, 0};
     }
@@ -457,15 +456,14 @@ read_rules(const struct scope *top, const yaml_node_t *rules)
 {
     struct loader *ld = top->ld;
     size_t n = (size_t)(rules->data.sequence.items.top - rules->data.sequence.items.start);
-    struct place *seen = calloc(conf_keys_n, sizeof(*seen));
+    struct place *seen = mem_alloc(conf_keys_n * sizeof(*seen));
 
     if (n > RULES_MAX) {
         loader_complain(ld, ticket_of(rules->start_mark), "rules: %zu of them; at most %d are taken", n, RULES_MAX);
         n = 0;
     }
-    ld->cf->rules = calloc(n > 0 ? n : 1, sizeof(*ld->cf->rules));
-    ld->no_memory |= seen == NULL || ld->cf->rules == NULL;
-    for (size_t i = 0; i < n && !ld->no_memory; i++) {
+    ld->cf->rules = mem_zalloc(n * sizeof(*ld->cf->rules));
+    for (size_t i = 0; i < n; i++) {
         ld->cf->rules_n = i + 1;
         read_rule(top, seen, i, yaml_document_get_node(top->doc, rules->data.sequence.items.start[i]));
     }
@@ -514,8 +512,7 @@ loader_read_yaml(struct loader *ld, const char *p, size_t n)
         return;
     }
     if (yaml_parser_initialize(&parser) == 0) {
-        ld->no_memory = true;
-        return;
+        mem_exhausted(sizeof(parser));
     }
     parser_begin(&parser, p, n);
     made = yaml_parser_load(&parser, &doc) != 0;
