@@ -63,9 +63,7 @@ set_timer(struct process *p, int64_t in_us)
     struct timeval tv = {.tv_sec = (time_t)(in_us / US_PER_S), .tv_usec = (suseconds_t)(in_us % US_PER_S)};
 
     p->time_up = false;
-    if (event_add(p->timer, &tv) != 0) { /* no memory: better too early than never */
-        event_active(p->timer, EV_TIMEOUT, 0);
-    }
+    event_add(p->timer, &tv);
 }
 
 static void
@@ -182,8 +180,10 @@ reload(struct process *p)
         buf_adds(&errors, error);
         conf_free(&now);
     }
-    if (now != NULL && conf_same_keys(p->conf, now, &errors) && own_redis_put_url(p->embedded, now) &&
-        take_login(p, now, &errors)) {
+    if (now != NULL) {
+        own_redis_put_url(p->embedded, now);
+    }
+    if (now != NULL && conf_same_keys(p->conf, now, &errors) && take_login(p, now, &errors)) {
         struct conf *was = p->conf;
 
         conf_each_restart(was, now, log_restart_key, p);
@@ -353,25 +353,21 @@ start_loop(struct process *p)
     struct event_config *ec = event_config_new();
     size_t i;
 
-    if (ec != NULL) {
-        (void)event_config_require_features(ec, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE); /* sessions rely on both */
-        (void)event_config_set_flag(ec, EVENT_BASE_FLAG_NOLOCK);
-        p->base = event_base_new_with_config(ec);
-        event_config_free(ec);
-    }
+    (void)event_config_require_features(ec, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE); /* sessions rely on both */
+    (void)event_config_set_flag(ec, EVENT_BASE_FLAG_NOLOCK);
+    p->base = event_base_new_with_config(ec);
+    event_config_free(ec);
     if (p->base == NULL) {
         return fatal(p, "event loop", "not available");
     }
     p->timer = event_new(p->base, -1, 0, on_timer, p);
     for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         p->signals[i] = evsignal_new(p->base, numbers[i], on_signal, p);
-        if (p->signals[i] == NULL || event_add(p->signals[i], NULL) != 0) {
-            return fatal(p, "signals", "out of memory");
+        if (event_add(p->signals[i], NULL) != 0) {
+            return fatal(p, "signals", strerror(errno));
         }
     }
-    if (p->timer == NULL || !notify_start(&p->notify, p->base)) {
-        return fatal(p, "timers", "out of memory");
-    }
+    notify_start(&p->notify, p->base);
     return true;
 }
 
@@ -472,11 +468,8 @@ print_conf(struct process *p)
 
     buf_init(&b, 0);
     conf_print(p->conf, &b);
-    ok = !b.failed && fwrite(b.p, 1, b.n, stdout) == b.n;
+    ok = fwrite(b.p, 1, b.n, stdout) == b.n;
     buf_fini(&b);
-    if (!ok) {
-        fputs("rlockd: out of memory\n", stderr);
-    }
     return ok ? 0 : 1;
 }
 

@@ -25,7 +25,7 @@ on_tick(evutil_socket_t fd, short what, void *arg)
     n->due = true;
 }
 
-bool
+void
 notify_start(struct notify *n, struct event_base *base)
 {
     uint64_t watchdog_us = 0;
@@ -34,7 +34,7 @@ notify_start(struct notify *n, struct event_base *base)
 
     n->watchdog = sd_watchdog_enabled(0, &watchdog_us) > 0;
     if (!n->watchdog && getenv("NOTIFY_SOCKET") == NULL) {
-        return true;
+        return;
     }
     if (n->watchdog && (int64_t)(watchdog_us / 2) < every_us) {
         every_us = (int64_t)(watchdog_us / 2);
@@ -42,7 +42,7 @@ notify_start(struct notify *n, struct event_base *base)
     tv.tv_sec = (time_t)(every_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(every_us % US_PER_S);
     n->tick = event_new(base, -1, EV_PERSIST, on_tick, n);
-    return n->tick != NULL && event_add(n->tick, &tv) == 0;
+    event_add(n->tick, &tv);
 }
 
 void
@@ -71,21 +71,21 @@ notify_reloading(void)
 {
     struct evutil_monotonic_timer *clock = evutil_monotonic_timer_new();
     struct timeval tv = {0, 0};
+    char text[64];
 
-    if (clock != NULL && evutil_configure_monotonic_time(clock, EV_MONOT_PRECISE) == 0) {
+    if (evutil_configure_monotonic_time(clock, EV_MONOT_PRECISE) == 0) {
         (void)evutil_gettime_monotonic(clock, &tv);
     }
-    if (clock != NULL) {
-        evutil_monotonic_timer_free(clock);
-    }
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)tv.tv_sec * US_PER_S + tv.tv_usec);
+    evutil_monotonic_timer_free(clock);
+    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)tv.tv_sec * US_PER_S + tv.tv_usec);
+    sd_notify(0, text); /* sd_notifyf() would ask libc for memory */
 }
 
 void
 notify_status(struct notify *n, const struct engine *e)
 {
     struct core_totals t = core_totals(e->core);
-    char status[sizeof(n->status)];
+    char status[sizeof(n->status)], text[sizeof(status) + sizeof("STATUS=")];
     struct buf names;
 
     buf_init(&names, 0);
@@ -96,7 +96,8 @@ notify_status(struct notify *n, const struct engine *e)
     buf_fini(&names);
     if (strcmp(status, n->status) != 0) {
         memcpy(n->status, status, sizeof(status));
-        sd_notifyf(0, "STATUS=%s", status);
+        snprintf(text, sizeof(text), "STATUS=%s", status);
+        sd_notify(0, text);
     }
 }
 

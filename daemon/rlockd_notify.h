@@ -13,8 +13,7 @@ struct notify {
     char status[160];   /* told last */
 };
 
-/* False when out of memory. */
-bool notify_start(struct notify *n, struct event_base *base);
+void notify_start(struct notify *n, struct event_base *base);
 void notify_stop(struct notify *n);
 
 void notify_ready(void);

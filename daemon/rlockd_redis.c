@@ -8,27 +8,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/base/memory.h"
+
 static bool
 is_embedded(const struct conf *cf)
 {
     return strcmp(cf->redis_url, "embedded") == 0;
 }
 
-bool
+void
 own_redis_put_url(const struct embedded *e, struct conf *cf)
 {
-    char *url;
-
     if (e == NULL || !is_embedded(cf)) {
-        return true;
-    }
-    url = strdup(embedded_url(e));
-    if (url == NULL) {
-        return false;
+        return;
     }
     free(cf->redis_url);
-    cf->redis_url = url;
-    return true;
+    cf->redis_url = mem_text(slice_of(embedded_url(e)));
 }
 
 /* Where it lives: as configured, as systemd says, beside our own socket, or in the build. */
@@ -94,10 +89,7 @@ own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, cha
     if (*e == NULL) {
         return false;
     }
-    if (!own_redis_put_url(*e, cf)) {
-        snprintf(error, 160, "out of memory");
-        return false;
-    }
+    own_redis_put_url(*e, cf);
     tell(*e, log);
     return true;
 }

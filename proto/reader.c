@@ -70,19 +70,18 @@ compact(struct reader *r)
     r->at = 0;
 }
 
-bool
+void
 reader_feed(struct reader *r, const void *p, size_t n)
 {
     assert(!r->lent);
     if (r->error != NULL) {
-        return true;
+        return;
     }
     /* Only when the move is paid for by what was consumed, so that it stays linear. */
     if (r->at >= r->in.n - r->at) {
         compact(r);
     }
     buf_add(&r->in, p, n);
-    return !r->in.failed;
 }
 
 void
@@ -97,7 +96,7 @@ reader_lend(struct reader *r, char *p, size_t n)
     }
 }
 
-bool
+void
 reader_keep(struct reader *r)
 {
     struct slice rest = {r->in.p + r->at, r->in.n - r->at};
@@ -109,7 +108,6 @@ reader_keep(struct reader *r)
         r->at = 0;
         buf_add_slice(&r->in, rest);
     }
-    return !r->in.failed;
 }
 
 static enum reader_result

@@ -53,15 +53,15 @@ enum reader_result {
 void reader_init(struct reader *r, const struct reader_limits *limits);
 void reader_fini(struct reader *r);
 
-/* Takes n more bytes; false when out of memory. */
-bool reader_feed(struct reader *r, const void *p, size_t n);
+/* Takes n more bytes. */
+void reader_feed(struct reader *r, const void *p, size_t n);
 
 /*
  * The same without a copy, between requests: reads in p itself, and may change what is there. Before p is used again
- * reader_keep() copies what is not consumed; false when out of memory. It does nothing when nothing is lent.
+ * reader_keep() copies what is not consumed. It does nothing when nothing is lent.
  */
 void reader_lend(struct reader *r, char *p, size_t n);
-bool reader_keep(struct reader *r);
+void reader_keep(struct reader *r);
 
 /* The next whole request. Blank lines and empty arrays are skipped. */
 enum reader_result reader_next(struct reader *r, struct words *out);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
 #define ROWS 128
 #define WAYS 8
@@ -59,7 +60,7 @@ find(struct engine *e, uint64_t key)
     return NULL;
 }
 
-/* NULL: no memory, or everybody in its row is waited for. */
+/* NULL: everybody in its row is waited for. */
 static struct entry *
 find_or_add(struct engine *e, uint64_t key)
 {
@@ -69,10 +70,7 @@ find_or_add(struct engine *e, uint64_t key)
         return at;
     }
     if (e->auth_limits == NULL) {
-        e->auth_limits = calloc(1, sizeof(*e->auth_limits));
-        if (e->auth_limits == NULL) {
-            return NULL;
-        }
+        e->auth_limits = mem_zalloc(sizeof(*e->auth_limits));
         list_init(&e->auth_limits->waiting);
     }
     row = e->auth_limits->entry[(key >> 1) % ROWS];
@@ -138,10 +136,10 @@ auth_limit_look(struct session *s, enum command_id id, const struct words *w)
     if (at->score < AUTH_LIMIT_FREE) {
         return AUTH_LIMIT_GO;
     }
-    wait = at->waiting < AUTH_LIMIT_WAITING ? malloc(sizeof(*wait)) : NULL;
-    if (wait == NULL) {
+    if (at->waiting == AUTH_LIMIT_WAITING) {
         return AUTH_LIMIT_REFUSE;
     }
+    wait = mem_alloc(sizeof(*wait));
     *wait = (struct auth_wait){.session = s, .key = at->key, .due_us = clock_now_us() + delay_us(e)};
     list_init(&wait->node);
     list_push_back(&e->auth_limits->waiting, &wait->node);

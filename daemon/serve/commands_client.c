@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/listing.h"
 #include "daemon/serve/pubsub.h"
@@ -36,27 +37,18 @@ client_check_word(const char *what, struct slice word, struct writer *out)
     return true;
 }
 
-bool
+void
 client_set_word(char **owned, struct slice word)
 {
-    char *copy = NULL;
-
-    if (word.n > 0) {
-        copy = strndup(word.p, word.n);
-        if (copy == NULL) {
-            return false;
-        }
-    }
     free(*owned);
-    *owned = copy;
-    return true;
+    *owned = word.n > 0 ? mem_text(word) : NULL;
 }
 
 void
 client_forget_words(struct session *s)
 {
     /* The library stays what it is; Redis too forgets only the name. */
-    (void)client_set_word(&s->name, SLICE_LIT(""));
+    client_set_word(&s->name, SLICE_LIT(""));
 }
 
 static void
@@ -65,11 +57,8 @@ take_word(struct cmd *c, const char *what, char **owned, struct slice word)
     if (!client_check_word(what, word, c->out)) {
         return;
     }
-    if (client_set_word(owned, word)) {
-        writer_simple(c->out, "OK");
-    } else {
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-    }
+    client_set_word(owned, word);
+    writer_simple(c->out, "OK");
 }
 
 static void
@@ -376,15 +365,12 @@ drop(struct listing_work *lw, struct engine *e)
     free(w);
 }
 
-/* With a copy of the words; NULL: no memory. */
+/* With a copy of the words. */
 static struct client_work *
 work_new(const struct cmd *c)
 {
-    struct client_work *w = calloc(1, sizeof(*w) + listing_words_bytes(c->words));
+    struct client_work *w = mem_zalloc(sizeof(*w) + listing_words_bytes(c->words));
 
-    if (w == NULL) {
-        return NULL;
-    }
     w->work = (struct listing_work){step, finish, drop, NULL};
     listing_copy_words(c->words, &w->words, w->text);
     w->filter.words = &w->words;
@@ -400,9 +386,6 @@ run_filtered(struct cmd *c, struct client_work *w)
 {
     struct cmd copy = *c;
 
-    if (w == NULL) {
-        return listing_run(c, NULL);
-    }
     copy.words = &w->words;
     if (!w->old_form && !read_filter(&copy, &w->filter)) {
         drop(&w->work, c->session->engine);

@@ -172,9 +172,8 @@ cmd_hello(struct cmd *c)
                      "at the same time");
         return CMD_DONE;
     }
-    if (h.name != NULL && !client_set_word(&s->name, *h.name)) {
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-        return CMD_DONE;
+    if (h.name != NULL) {
+        client_set_word(&s->name, *h.name);
     }
     s->proto = c->out->proto = h.proto;
     write_hello(c);

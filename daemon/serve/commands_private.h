@@ -72,10 +72,10 @@ void command_kill(struct session *victim, struct session *by);
 
 /*
  * commands_client.c: what a client says of itself. check: false with the error written (what = "Client names");
- * set: an empty word unsets, false when out of memory.
+ * set: an empty word unsets.
  */
 bool client_check_word(const char *what, struct slice word, struct writer *out);
-bool client_set_word(char **owned, struct slice word);
+void client_set_word(char **owned, struct slice word);
 void client_forget_words(struct session *s);
 
 /* monitor.c: tells every MONITOR, before the command runs. */
@@ -97,10 +97,7 @@ void look_session(const struct session *s, int64_t now_us, struct look_text *tex
 void look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
                     struct fields_spot state);
 
-/*
- * look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply.
- * DONE: there was no memory, and the error is written.
- */
+/* look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply. */
 typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box,
                      struct writer *w);
 enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
@@ -110,7 +107,7 @@ enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
  * are taken step by step, some tens of microseconds each, until tree_step() says false; then it can be printed.
  */
 struct tree;
-struct tree *tree_new(struct engine *e, struct slice glob, size_t rows_max); /* NULL: no memory */
+struct tree *tree_new(struct engine *e, struct slice glob, size_t rows_max);
 bool tree_step(struct tree *t, int64_t now_us);
 void tree_print(struct tree *t, struct buf *out, struct outbox *box); /* box: hears which grants it relies on */
 void tree_free(struct tree *t);

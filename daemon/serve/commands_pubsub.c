@@ -120,11 +120,7 @@ subscribe(struct cmd *c, const char *what, bool pattern)
     for (i = 1; i < c->words->n; i++) {
         int count = pubsub_subscribe(c->session->engine->pubsub, c->session, c->words->word[i], pattern);
 
-        if (count < 0) {
-            writer_error(c->out, ERR_LIMIT, "out of memory");
-        } else {
-            write_frame(c, what, &c->words->word[i], count);
-        }
+        write_frame(c, what, &c->words->word[i], count);
     }
     return CMD_DONE;
 }

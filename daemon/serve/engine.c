@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/commands.h"
 #include "daemon/serve/keymap.h"
@@ -307,7 +308,7 @@ open_backend(struct engine *e, char error[160])
     buf_init(&patterns, 0);
     if (conf_key_rights(cf, &patterns, remote_waiters)) {
         buf_add(&patterns, "", 1);
-        bc.remote_waiters = patterns.failed ? NULL : remote_waiters;
+        bc.remote_waiters = remote_waiters;
         bc.patterns = patterns.p;
     }
     e->backend = backend_open(&bc, &env, error);
@@ -318,13 +319,9 @@ open_backend(struct engine *e, char error[160])
 struct engine *
 engine_new(struct event_base *base, const struct conf *conf, struct log *log, char error[160])
 {
-    struct engine *e = calloc(1, sizeof(*e));
+    struct engine *e = mem_zalloc(sizeof(*e));
     struct core_conf cc;
 
-    snprintf(error, 160, "out of memory");
-    if (e == NULL) {
-        return NULL;
-    }
     e->base = base;
     e->conf = conf;
     e->log = log;
@@ -355,15 +352,11 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     if (getrandom(&e->hash, sizeof(e->hash), 0) != (ssize_t)sizeof(e->hash)) {
         goto fail;
     }
-    snprintf(error, 160, "out of memory");
     cc = core_settings(e, conf);
-    e->scratch = malloc(ENGINE_SCRATCH_BYTES);
+    e->scratch = mem_alloc(ENGINE_SCRATCH_BYTES);
     e->timer = event_new(base, -1, 0, on_timer, e);
     e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});
     e->pubsub = pubsub_new(e);
-    if (e->scratch == NULL || e->timer == NULL || e->core == NULL || e->pubsub == NULL) {
-        goto fail;
-    }
     if (!open_backend(e, error) || !state_store_restore(e, error)) {
         goto fail;
     }

@@ -27,6 +27,7 @@
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/list.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/listener.h"
 #include "daemon/version.h"
 
@@ -278,7 +279,7 @@ end_visit(struct visit *v)
     free(v);
 }
 
-/* Waits for one of its events; no time left, or no memory, is the end of it. */
+/* Waits for one of its events; no time left, or no help of the kernel, is the end of it. */
 static void
 await(struct visit *v, struct event *ev)
 {
@@ -338,9 +339,6 @@ hear(struct visit *v)
     }
     moved(v);
     buf_add(&v->in, piece, (size_t)n);
-    if (v->in.failed) {
-        return HEARD_END;
-    }
     status = v->in.n > HEADERS_BYTES_MAX ? 400 : read_request(&v->in, &head_only, &path);
     if (status == 0) {
         return HEARD_PART;
@@ -382,15 +380,11 @@ static void
 on_call(void *ctx, int fd, const struct listening *on)
 {
     struct http *h = ctx;
-    struct visit *v = calloc(1, sizeof(*v));
+    struct visit *v = mem_zalloc(sizeof(*v));
 
     (void)on;
     while (h->visits_n >= VISITS_MAX) {
         give_way(container_of(h->visits.next, struct visit, node));
-    }
-    if (v == NULL) {
-        close(fd);
-        return;
     }
     v->http = h;
     v->deadline_us = clock_now_us() + VISIT_US;
@@ -399,17 +393,6 @@ on_call(void *ctx, int fd, const struct listening *on)
     buf_init(&v->out, 0);
     v->reads = event_new(h->engine->base, fd, EV_READ, on_readable, v);
     v->writes = event_new(h->engine->base, fd, EV_WRITE, on_writable, v);
-    if (v->reads == NULL || v->writes == NULL) {
-        if (v->reads != NULL) {
-            event_free(v->reads);
-        }
-        if (v->writes != NULL) {
-            event_free(v->writes);
-        }
-        close(fd);
-        free(v);
-        return;
-    }
     list_push_back(&h->visits, &v->node);
     h->visits_n++;
     await(v, v->reads);
@@ -420,14 +403,9 @@ on_call(void *ctx, int fd, const struct listening *on)
 struct http *
 http_serve(struct engine *e, struct listening *on, char error[160])
 {
-    struct http *h = calloc(1, sizeof(*h));
+    struct http *h = mem_zalloc(sizeof(*h));
     struct listener_owner owner = {on_call, h, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"};
 
-    if (h == NULL) {
-        listening_close(on);
-        snprintf(error, 160, "out of memory");
-        return NULL;
-    }
     h->engine = e;
     list_init(&h->visits);
     h->listener = listener_start(e, on, owner, error);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 #include "daemon/serve/drain.h"
 #include "daemon/serve/listing.h"
@@ -463,10 +464,7 @@ cmd_info(struct cmd *c)
     if (info_is_table(section)) {
         return info_table(c, section, glob, ROWS_MAX);
     }
-    w = calloc(1, sizeof(*w) + glob.n);
-    if (w == NULL) {
-        return listing_run(c, NULL);
-    }
+    w = mem_zalloc(sizeof(*w) + glob.n);
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
     w->work = (struct listing_work){step, finish, drop, NULL};
     outbox_init(&w->aside);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/listing.h"
 
 enum { STEP_SESSIONS = 8 };
@@ -197,11 +198,8 @@ enum cmd_result
 info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max)
 {
     struct engine *e = c->session->engine;
-    struct table_work *w = calloc(1, sizeof(*w) + glob.n);
+    struct table_work *w = mem_zalloc(sizeof(*w) + glob.n);
 
-    if (w == NULL) {
-        return listing_run(c, NULL);
-    }
     w->work = (struct listing_work){step, finish, drop, NULL};
     w->kind = find_kind(section);
     w->engine = e;
@@ -217,9 +215,5 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
         return listing_run(c, &w->work);
     }
     w->tree = tree_new(e, glob, rows_max);
-    if (w->tree == NULL) {
-        drop(&w->work, e);
-        return listing_run(c, NULL);
-    }
     return listing_run(c, &w->work);
 }

@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/serve/session.h"
 
 #define BACKLOG 511
@@ -325,15 +326,9 @@ listening_open(struct listening *l, const char *addr, unsigned mode, char error[
         return false;
     }
     if (l->is_unix && lstat(addr + 5, &st) == 0) {
-        l->path = strdup(addr + 5);
+        l->path = mem_text(slice_of(addr + 5));
         l->dev = st.st_dev;
         l->ino = st.st_ino;
-        if (l->path == NULL) {
-            (void)unlink(addr + 5);
-            listening_close(l);
-            fail(error, addr, "out of memory");
-            return false;
-        }
     }
     return true;
 }
@@ -454,13 +449,8 @@ on_call(evutil_socket_t lfd, short what, void *arg)
 struct listener *
 listener_start(struct engine *e, struct listening *on, struct listener_owner owner, char error[160])
 {
-    struct listener *l = calloc(1, sizeof(*l));
+    struct listener *l = mem_zalloc(sizeof(*l));
 
-    if (l == NULL) {
-        listening_close(on);
-        fail(error, on->addr, "out of memory");
-        return NULL;
-    }
     l->engine = e;
     l->owner = owner;
     l->on = *on;
@@ -468,8 +458,8 @@ listener_start(struct engine *e, struct listening *on, struct listener_owner own
     open_spare(l);
     l->ev = event_new(e->base, on->fd, EV_READ | EV_PERSIST, on_call, l);
     l->rest = event_new(e->base, -1, 0, on_rested, l);
-    if (l->ev == NULL || l->rest == NULL || event_add(l->ev, NULL) != 0) {
-        fail(error, on->addr, "out of memory");
+    if (event_add(l->ev, NULL) != 0) {
+        fail(error, on->addr, strerror(errno));
         listener_close(&l);
         return NULL;
     }

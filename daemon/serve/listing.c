@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/longs.h"
 
 enum {
@@ -97,10 +98,6 @@ listing_run(struct cmd *c, struct listing_work *w)
     struct listing *l;
     int64_t began_us;
 
-    if (w == NULL) {
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-        return CMD_DONE;
-    }
     if (e->listings_left_us > 0 && list_empty(&e->listings) && work_on(e, w, e->listings_left_us)) {
         began_us = clock_now_us();
         w->finish(w, e, c->box, c->out);
@@ -109,12 +106,7 @@ listing_run(struct cmd *c, struct listing_work *w)
         e->listings_left_us -= clock_now_us() - began_us;
         return CMD_DONE;
     }
-    l = malloc(sizeof(*l));
-    if (l == NULL) {
-        w->drop(w, e);
-        writer_error(c->out, ERR_LIMIT, "out of memory");
-        return CMD_DONE;
-    }
+    l = mem_alloc(sizeof(*l));
     *l = (struct listing){.session = c->session->id, .slot = c->slot, .proto = c->out->proto, .work = w};
     list_push_back(&e->listings, &l->node);
     return CMD_LATER;
@@ -211,10 +203,7 @@ listing_once(struct cmd *c, cmd_fn *handler)
         c->session->engine->listings_left_us -= clock_now_us() - began_us;
         return res;
     }
-    o = calloc(1, sizeof(*o) + listing_words_bytes(c->words));
-    if (o == NULL) {
-        return listing_run(c, NULL);
-    }
+    o = mem_zalloc(sizeof(*o) + listing_words_bytes(c->words));
     o->work = (struct listing_work){once_step, once_finish, once_drop, NULL};
     o->handler = handler;
     o->session = c->session->id;

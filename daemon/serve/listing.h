@@ -26,7 +26,7 @@ struct listing_work {
 size_t listing_words_bytes(const struct words *w);
 void listing_copy_words(const struct words *from, struct words *to, char *bytes);
 
-/* Takes the work (owned from now on; NULL: there was no memory). */
+/* Takes the work (owned from now on). */
 enum cmd_result listing_run(struct cmd *c, struct listing_work *w);
 
 /* The same for a command that answers at once, but whose answer costs much: the handler runs when there is time. */

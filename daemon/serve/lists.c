@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/listing.h"
 
 enum what { LOCKS_LISTED, WAITERS_LISTED, SESSIONS_LISTED };
@@ -152,11 +153,8 @@ static enum cmd_result
 list_all(struct cmd *c, enum what what)
 {
     struct slice glob = c->words->n > 1 ? c->words->word[1] : SLICE_LIT("");
-    struct list_work *l = malloc(sizeof(*l) + glob.n);
+    struct list_work *l = mem_alloc(sizeof(*l) + glob.n);
 
-    if (l == NULL) {
-        return listing_run(c, NULL);
-    }
     *l = (struct list_work){.work = {step, finish, drop, NULL}, .what = what, .engine = c->session->engine,
                             .newest = session_newest(c->session->engine), .proto = c->out->proto, .glob_n = glob.n};
     memcpy(l->glob, glob.p, glob.n);

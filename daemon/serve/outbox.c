@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
 enum {
     MARKS_FIRST = 4,   /* more than most answers have */
@@ -78,7 +79,7 @@ outbox_losses(const struct outbox *box)
     return box->marks->losses;
 }
 
-/* For so many, with those that are there. NULL when out of memory. */
+/* For so many, with those that are there. */
 static struct outbox_marks *
 widen(struct outbox *box, uint32_t n, uint64_t losses)
 {
@@ -90,11 +91,7 @@ widen(struct outbox *box, uint32_t n, uint64_t losses)
         room *= 2;
     }
     m = room == MARKS_FIRST && box->pool != NULL ? pool_marks(box->pool) : NULL;
-    m = m != NULL ? m : malloc(sizeof(*m) + room * sizeof(m->mark[0]));
-    if (m == NULL) {
-        box->bytes.failed = true;
-        return NULL;
-    }
+    m = m != NULL ? m : mem_alloc(sizeof(*m) + room * sizeof(m->mark[0]));
     m->gone = old != NULL ? old->gone : 0;
     m->losses = losses;
     m->n = old != NULL ? old->n : 0;
@@ -107,7 +104,7 @@ widen(struct outbox *box, uint32_t n, uint64_t losses)
     return m;
 }
 
-/* Room for n more. NULL when out of memory. */
+/* Room for n more. */
 static struct outbox_marks *
 reserve(struct outbox *box, uint32_t n, uint64_t losses)
 {
@@ -482,7 +479,7 @@ sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct
             good_until(box, good_until_us(k));
             box->fit_until_us = k->grant.until_us < box->fit_until_us ? k->grant.until_us : box->fit_until_us;
             m->mark[kept++] = *k;
-        } else if (k->late == OUTBOX_LOST && k->lost && told != NULL) {
+        } else if (k->late == OUTBOX_LOST && k->lost) {
             told[n++] = k->grant;
         }
     }
@@ -513,7 +510,7 @@ outbox_fit(struct outbox *box, int64_t now_us, const struct outbox_env *env)
     if (needs_copy(box->marks, looked)) {
         copy(box, now_us, env);
     }
-    told = malloc(looked * sizeof(*told)); /* NULL: its owner hears of the loss once more */
+    told = mem_alloc(looked * sizeof(*told));
     n = sweep(box, looked, told, env);
     for (i = 0; i < n; i++) {
         env->step(env->ctx, &(struct core_event){.type = CORE_TOLD_LOST, .grant = told[i]});

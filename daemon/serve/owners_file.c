@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
 #include "proto/options.h"
 
 /* Raised with every change of what is in the file: one of another version is begun anew. */
@@ -72,8 +73,8 @@ owners_file_open(struct owners_file *f, int dir)
         slot_file_in_order();
         memcpy(h->magic, MAGIC, sizeof(h->magic));
     }
-    errno = 0;
-    return slot_file_index(&f->table);
+    slot_file_index(&f->table);
+    return true;
 }
 
 void
@@ -88,7 +89,7 @@ is_whole(const struct slot *s)
     return s->name_n >= 1 && s->name_n <= sizeof(s->name) && s->until_us > 0 && s->sum == sum_of(s);
 }
 
-bool
+void
 owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
                  uint64_t *torn)
 {
@@ -96,10 +97,7 @@ owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct cor
     char *text;
 
     *n = 0;
-    *out = malloc(used * (sizeof(**out) + OPTIONS_OWNER_BYTES_MAX) + 1);
-    if (*out == NULL) {
-        return false;
-    }
+    *out = mem_alloc(used * (sizeof(**out) + OPTIONS_OWNER_BYTES_MAX) + 1);
     text = (char *)(*out + used);
     if (!counts || head_of(f)->serial != serial) {
         clear(f);
@@ -119,7 +117,7 @@ owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct cor
         (*out)[(*n)++] = (struct core_owner_record){slot_file_id(s), {text, s->name_n}, s->until_us};
         text += s->name_n;
     }
-    return slot_file_index(&f->table); /* without those that are gone */
+    slot_file_index(&f->table); /* without those that are gone */
 }
 
 void

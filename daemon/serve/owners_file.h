@@ -22,19 +22,19 @@ struct owners_file {
     struct slot_file table; /* owned */
 };
 
-/* False: errno says why, or it is 0 and there is no memory. Zeroed or opened, it may be closed. */
+/* False: errno says why. Zeroed or opened, it may be closed. */
 bool owners_file_open(struct owners_file *f, int dir);
 void owners_file_close(struct owners_file *f);
 
 /*
  * Its records, if it counts; those that do not are gone. The names point into the same block, which is the caller's to
- * free; broken records are dropped and counted. False: no memory.
+ * free; broken records are dropped and counted.
  */
-bool owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
+void owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,
                       uint64_t *torn);
 void owners_file_serial(struct owners_file *f, uint64_t serial);
 
-bool owners_file_keep(struct owners_file *f, const struct core_owner_record *k); /* false: no room, no memory */
+bool owners_file_keep(struct owners_file *f, const struct core_owner_record *k); /* false: no room */
 void owners_file_forget(struct owners_file *f, uint64_t id);
 
 #endif

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 
 enum { SOCKETS_PER_TURN = 256 }; /* that a reload tells of another dead_peer: each takes three system calls */
 
@@ -279,11 +280,8 @@ static struct peer_process *
 process_new(struct session *s)
 {
     struct engine *e = s->engine;
-    struct peer_process *p = calloc(1, sizeof(*p));
+    struct peer_process *p = mem_zalloc(sizeof(*p));
 
-    if (p == NULL) {
-        return NULL;
-    }
     list_init(&p->sessions);
     p->pidfd = open_pidfd(s);
     p->ev = p->pidfd < 0 ? NULL : event_new(e->base, p->pidfd, EV_READ, on_ended, p);

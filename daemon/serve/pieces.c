@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
+
 /* Nothing is begun behind so many: what fits with the next value is a block of 64 or 256 KiB. */
 enum { FIRST_BYTES = 62 * 1024, MORE_BYTES = 248 * 1024 };
 
@@ -69,11 +71,7 @@ pieces_end(struct pieces *p)
     if (p->failed || (last != NULL && last->bytes.n < full)) {
         return p->failed ? NULL : last;
     }
-    more = malloc(sizeof(*more));
-    if (more == NULL) {
-        p->failed = true;
-        return NULL;
-    }
+    more = mem_alloc(sizeof(*more));
     p->bytes = pieces_bytes(p);
     outbox_init(&more->box);
     if (last != NULL) { /* at once, so that it is a mapping of its own: see keep_no_peak() of rlockd.c */

@@ -17,20 +17,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/serve/commands_private.h"
 
 struct pubsub *
 pubsub_new(struct engine *e)
 {
-    struct pubsub *p = calloc(1, sizeof(*p));
+    struct pubsub *p = mem_zalloc(sizeof(*p));
 
-    if (p != NULL) {
-        p->engine = e;
-        list_init(&p->current);
-        list_init(&p->lagging);
-        list_init(&p->events);
-        list_init(&p->channels);
-    }
+    p->engine = e;
+    list_init(&p->current);
+    list_init(&p->lagging);
+    list_init(&p->events);
+    list_init(&p->channels);
     return p;
 }
 
@@ -80,17 +79,13 @@ find_topic(const struct pubsub *p, struct slice name, bool pattern)
     return n != NULL ? container_of(n, struct topic, by_name) : NULL;
 }
 
-/* NULL when out of memory. */
 static struct topic *
 add_topic(struct pubsub *p, struct slice name, bool pattern)
 {
-    struct topic *t = malloc(sizeof(*t) + name.n);
+    struct topic *t = mem_alloc(sizeof(*t) + name.n);
     char *copy = (char *)(t + 1);
     size_t i;
 
-    if (t == NULL) {
-        return NULL;
-    }
     *t = (struct topic){.pattern = pattern, .name = {copy, name.n}};
     if (name.n > 0) {
         memcpy(copy, name.p, name.n);
@@ -139,17 +134,13 @@ find_sub(const struct pubsub *p, const struct session *s, const struct topic *t)
     return NULL;
 }
 
-/* NULL when out of memory. */
 static struct subs *
 subs_get(struct session *s)
 {
     struct subs *subs = subs_of(s);
 
     if (subs == NULL) {
-        subs = calloc(1, sizeof(*subs));
-        if (subs == NULL) {
-            return NULL;
-        }
+        subs = mem_zalloc(sizeof(*subs));
         subs->session = s;
         list_init(&subs->list);
         list_init(&subs->node);
@@ -167,19 +158,12 @@ drop_if_empty(struct subs *subs)
     }
 }
 
-/* False when out of memory. */
-static bool
+static void
 add_sub(struct pubsub *p, struct session *s, struct topic *t)
 {
     struct subs *subs = subs_get(s);
-    struct sub *sub = subs != NULL ? calloc(1, sizeof(*sub)) : NULL;
+    struct sub *sub = mem_zalloc(sizeof(*sub));
 
-    if (sub == NULL) {
-        if (subs != NULL) {
-            drop_if_empty(subs);
-        }
-        return false;
-    }
     map_add(&p->subs, &sub->by_pair, pair_of(p, s, t));
     sub->topic = t;
     sub->session = s;
@@ -190,7 +174,6 @@ add_sub(struct pubsub *p, struct session *s, struct topic *t)
     if (t->pattern && subs->patterns_n++ == 0) {
         patterns_follow(p, subs);
     }
-    return true;
 }
 
 static void
@@ -226,13 +209,7 @@ pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool
     if (t == NULL) {
         t = add_topic(p, channel, pattern);
     }
-    if (t == NULL) {
-        return -1;
-    }
-    if (!add_sub(p, s, t)) {
-        drop_topic_if_unheard(p, t);
-        return -1;
-    }
+    add_sub(p, s, t);
     return pubsub_count(s);
 }
 

@@ -11,7 +11,7 @@ struct pubsub;
 struct pubsub *pubsub_new(struct engine *e);
 void pubsub_free(struct pubsub **p);
 
-/* Returns the number of subscriptions the session has then; -1 = out of memory. Twice is once. */
+/* Returns the number of subscriptions the session has then. Twice is once. */
 int pubsub_subscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_unsubscribe(struct pubsub *p, struct session *s, struct slice channel, bool pattern);
 int pubsub_count(const struct session *s);

@@ -83,9 +83,6 @@ defer(struct session *s, struct slot *sl, const struct words *w)
         buf_add_slice(&sl->box.bytes, w->word[i]);
     }
     slots_count(s, sl);
-    if (sl->box.bytes.failed) {
-        session_close(s, CLOSE_MEMORY);
-    }
 }
 
 /* The words of a deferred slot, as slices into `bytes`. */

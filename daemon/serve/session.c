@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/auth_limit.h"
 #include "daemon/serve/peer.h"
 #include "daemon/serve/pubsub.h"
@@ -89,13 +90,10 @@ enrol(struct session *s)
     struct engine *e = s->engine;
 
     s->read_ev = event_new(e->base, s->fd, EV_READ | EV_CLOSED | EV_ET | EV_PERSIST, on_readable, s);
-    if (s->read_ev == NULL || event_add(s->read_ev, NULL) != 0) {
+    if (event_add(s->read_ev, NULL) != 0) {
         return false;
     }
     s->id = core_session_open(e->core, s->user);
-    if (s->id == 0) {
-        return false;
-    }
     map_add(&e->by_id, &s->by_id, s->id);
     return true;
 }
@@ -110,11 +108,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
         refuse(e, fd, "-ERR max number of clients reached\r\n");
         return NULL;
     }
-    s = calloc(1, sizeof(*s));
-    if (s == NULL) {
-        refuse(e, fd, "-ERR out of memory\r\n");
-        return NULL;
-    }
+    s = mem_zalloc(sizeof(*s));
     s->engine = e;
     s->fd = fd;
     s->is_unix = is_unix;
@@ -143,7 +137,7 @@ session_open(struct engine *e, int fd, bool is_unix, const char *addr)
         }
         reader_fini(&s->reader);
         free(s);
-        refuse(e, fd, may ? "-ERR out of memory\r\n" : "-ERR max number of clients reached\r\n");
+        refuse(e, fd, may ? "-ERR the system takes no more clients\r\n" : "-ERR max number of clients reached\r\n");
         return NULL;
     }
     list_push_back(&e->sessions, &s->node);
@@ -288,8 +282,8 @@ feed(struct session *s, char *p, size_t n)
     s->buffered = true;
     if (reader_pending(&s->reader) == 0) {
         reader_lend(&s->reader, p, n);
-    } else if (!reader_feed(&s->reader, p, n)) {
-        session_close(s, CLOSE_MEMORY);
+    } else {
+        reader_feed(&s->reader, p, n);
     }
 }
 
@@ -404,9 +398,8 @@ session_input(struct session *s)
     if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
         receive(s);
         budget = run_requests(s, budget);
-        if (!reader_keep(&s->reader)) {
-            session_close(s, CLOSE_MEMORY);
-        } else if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
+        reader_keep(&s->reader);
+        if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
             peek_take(s); /* it does not sleep for one answer */
         }
     }

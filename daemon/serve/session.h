@@ -148,7 +148,7 @@ void session_quit(struct session *s);
 
 /* ---- session.c and others ---- */
 
-/* Takes the accepted fd (owned from now on). NULL when a limit or memory refuses it; the fd is closed then. */
+/* Takes the accepted fd (owned from now on). NULL when a limit or the kernel refuses it; the fd is closed then. */
 struct session *session_open(struct engine *e, int fd, bool is_unix, const char *addr);
 
 /* Where the reply of slot `id` is to be written, and how; session_replied() when all of it is. NULL: nobody waits. */

@@ -25,13 +25,13 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     session_wake_told(arg);
 }
 
-/* Waits for the socket to become writable, or stops waiting. False when out of memory. */
+/* Waits for the socket to become writable, or stops waiting. False: the kernel cannot say when. */
 static bool
 want_writable(struct session *s, bool want)
 {
     if (want && s->write_ev == NULL) {
         s->write_ev = event_new(s->engine->base, s->fd, EV_WRITE | EV_ET | EV_PERSIST, on_writable, s);
-        return s->write_ev != NULL && event_add(s->write_ev, NULL) == 0;
+        return event_add(s->write_ev, NULL) == 0;
     }
     if (!want && s->write_ev != NULL) {
         event_free(s->write_ev);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
 
 enum {
     NONE = UINT32_MAX,
@@ -89,19 +90,14 @@ chain(struct slot_file *t, uint32_t i)
     *b = i;
 }
 
-/* One bucket more; without memory the chains get longer. */
+/* One bucket more. */
 static void
 divide(struct slot_file *t)
 {
     uint32_t old, i;
 
     if (t->buckets_n > t->mask) {
-        uint32_t *b = realloc(t->bucket, 2 * sizeof(*b) * t->buckets_n);
-
-        if (b == NULL) {
-            return;
-        }
-        t->bucket = b;
+        t->bucket = mem_array(t->bucket, t->buckets_n, 2 * sizeof(*t->bucket));
         t->mask = 2 * t->mask + 1;
     }
     old = t->buckets_n & t->mask >> 1;
@@ -166,29 +162,19 @@ free_take(struct slot_file *t, uint32_t i)
 }
 
 /* Room for so many slots in the arrays. */
-static bool
+static void
 arrays(struct slot_file *t, uint32_t slots_n)
 {
-    uint32_t *next = realloc(t->next, slots_n * sizeof(*next)), *prev;
-
-    t->next = next != NULL ? next : t->next;
-    prev = next != NULL ? realloc(t->prev, slots_n * sizeof(*prev)) : NULL;
-    t->prev = prev != NULL ? prev : t->prev;
-    return next != NULL && prev != NULL;
+    t->next = mem_array(t->next, slots_n, sizeof(*t->next));
+    t->prev = mem_array(t->prev, slots_n, sizeof(*t->prev));
 }
 
-bool
+void
 slot_file_index(struct slot_file *t)
 {
-    uint32_t *bucket = malloc(BUCKETS_MIN * sizeof(*bucket));
-
-    if (bucket == NULL || !arrays(t, t->slots_n)) {
-        free(bucket);
-        return false;
-    }
-    free(t->bucket);
-    memset(bucket, 0xff, BUCKETS_MIN * sizeof(*bucket));
-    t->bucket = bucket;
+    arrays(t, t->slots_n);
+    t->bucket = mem_array(t->bucket, BUCKETS_MIN, sizeof(*t->bucket));
+    memset(t->bucket, 0xff, BUCKETS_MIN * sizeof(*t->bucket));
     t->buckets_n = BUCKETS_MIN;
     t->mask = BUCKETS_MIN - 1;
     t->used_n = t->target = 0;
@@ -207,7 +193,6 @@ slot_file_index(struct slot_file *t)
             free_push(t, i);
         }
     }
-    return true;
 }
 
 void *
@@ -251,10 +236,11 @@ grow(struct slot_file *t)
     size_t bytes = bytes_of(t, t->slots_n + more);
     void *p;
 
-    if (t->slots_n + more > SLOTS_MAX || !arrays(t, t->slots_n + more) ||
+    if (t->slots_n + more > SLOTS_MAX ||
         posix_fallocate(t->fd, (off_t)t->mapped, (off_t)(bytes - t->mapped)) != 0) {
         return false;
     }
+    arrays(t, t->slots_n + more);
     p = mremap(t->map, t->mapped, bytes, MREMAP_MAYMOVE);
     if (p == MAP_FAILED) {
         return false;
@@ -310,7 +296,6 @@ cut(struct slot_file *t)
 {
     size_t bytes = bytes_of(t, t->target);
     void *p = mremap(t->map, t->mapped, bytes, MREMAP_MAYMOVE);
-    uint32_t *b;
 
     if (p != MAP_FAILED) {
         t->map = p;
@@ -318,9 +303,8 @@ cut(struct slot_file *t)
         t->slots_n = t->target;
         t->high = t->high < t->target ? t->high : t->target;
         (void)!ftruncate(t->fd, (off_t)bytes); /* else it is as large as it was, and no harm is done */
-        (void)arrays(t, t->slots_n);
-        b = realloc(t->bucket, (t->mask + 1) * sizeof(*b));
-        t->bucket = b != NULL ? b : t->bucket;
+        arrays(t, t->slots_n);
+        t->bucket = mem_array(t->bucket, t->mask + 1, sizeof(*t->bucket));
     }
     t->target = 0;
 }

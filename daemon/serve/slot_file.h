@@ -35,8 +35,8 @@ struct slot_file {
 bool slot_file_open(struct slot_file *t, int dir, const char *file, size_t slot_bytes, uint32_t first_n);
 void slot_file_close(struct slot_file *t);
 
-/* Reads anew which slots are used. False: out of memory, nothing has changed. */
-bool slot_file_index(struct slot_file *t);
+/* Reads anew which slots are used. */
+void slot_file_index(struct slot_file *t);
 
 void *slot_file_head(const struct slot_file *t);
 void *slot_file_slot(const struct slot_file *t, uint32_t i); /* 0 .. slots_n - 1; a slot moves when the table grows */
@@ -44,7 +44,7 @@ uint64_t slot_file_id(const void *slot);
 
 void *slot_file_find(const struct slot_file *t, uint64_t id); /* NULL: there is none */
 
-/* A slot to be filled behind its id; NULL: no room, no memory. slot_file_commit() makes it count. */
+/* A slot to be filled behind its id; NULL: no room. slot_file_commit() makes it count. */
 void *slot_file_free_slot(struct slot_file *t);
 void slot_file_commit(struct slot_file *t, uint64_t id);
 

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/memory.h"
 #include "daemon/serve/longs.h"
 #include "daemon/serve/session_out.h"
 
@@ -39,25 +40,21 @@ drop_ring(struct session *s)
     slots_init(s);
 }
 
-/* Slots move. False when out of memory. */
-static bool
+/* Slots move. */
+static void
 widen(struct session *s)
 {
     uint32_t room = s->slots_room < RING ? RING : 2 * s->slots_room;
     struct slot *ring = room == RING ? pool_ring(&s->engine->pool) : NULL;
     uint64_t id;
 
-    ring = ring != NULL ? ring : malloc(room * sizeof(*ring));
-    if (ring == NULL) {
-        return false;
-    }
+    ring = ring != NULL ? ring : mem_alloc(room * sizeof(*ring));
     for (id = slots_first_id(s); id != s->next_slot; id++) {
         ring[id & (room - 1)] = *slot_at(s, id);
     }
     drop_ring(s);
     s->slot = ring;
     s->slots_room = room;
-    return true;
 }
 
 struct slot *
@@ -65,9 +62,8 @@ slots_open(struct session *s)
 {
     struct slot *sl;
 
-    if (s->slots_n == s->slots_room && !widen(s)) {
-        session_close(s, CLOSE_MEMORY);
-        return NULL;
+    if (s->slots_n == s->slots_room) {
+        widen(s);
     }
     sl = slot_at(s, s->next_slot++);
     s->slots_n++;
@@ -158,9 +154,6 @@ slots_protocol_error(struct session *s, const char *why)
     struct slot *sl = slots_open(s);
     struct writer writer;
 
-    if (sl == NULL) {
-        return;
-    }
     writer = (struct writer){.out = &slots_box(s, sl)->bytes, .proto = s->proto};
     writer_error(&writer, ERR_SYNTAX, "Protocol error: %s", why);
     slots_done(s, sl);

@@ -32,7 +32,7 @@ slots_first(const struct session *s)
     return s->slots_n == 0 ? NULL : slot_at(s, slots_first_id(s));
 }
 
-/* Opens one more slot, WAITING. NULL when out of memory; the session is closed then. */
+/* Opens one more slot, WAITING. */
 struct slot *slots_open(struct session *s);
 
 /* Where a reply that begins now goes. */

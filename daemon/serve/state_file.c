@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
 #include "daemon/serve/owners_file.h"
 #include "daemon/serve/slot_file.h"
 
@@ -266,12 +267,8 @@ state_file_boot(char boot[STATE_FILE_BOOT])
 struct state_file *
 state_file_open(int dir, const char *boot, char error[160])
 {
-    struct state_file *h = calloc(1, sizeof(*h));
+    struct state_file *h = mem_zalloc(sizeof(*h));
 
-    snprintf(error, 160, "out of memory");
-    if (h == NULL) {
-        return NULL;
-    }
     snprintf(h->boot, sizeof(h->boot), "%s", boot);
     for (int i = 0; i < TABLES; i++) {
         h->table[i].fd = -1;
@@ -287,12 +284,10 @@ state_file_open(int dir, const char *boot, char error[160])
         if (!is_ours(t)) {
             begin(t);
         }
-        if (!slot_file_index(t)) {
-            goto fail;
-        }
+        slot_file_index(t);
     }
     if (!owners_file_open(&h->owners, dir)) {
-        snprintf(error, 160, OWNERS_FILE ": %s", errno != 0 ? strerror(errno) : "out of memory");
+        snprintf(error, 160, OWNERS_FILE ": %s", strerror(errno));
         goto fail;
     }
     h->same_boot = strncmp(head_of(&h->table[SHORT])->boot, h->boot, STATE_FILE_BOOT) == 0;
@@ -325,7 +320,7 @@ copy_text(char *at, struct slice *s)
     return at + s->n;
 }
 
-static bool
+static void
 load_table(struct state_file *h, struct slot_file *t, struct core_restored *a, char **text)
 {
     for (uint32_t i = 0; i < t->slots_n; i++) {
@@ -354,7 +349,7 @@ load_table(struct state_file *h, struct slot_file *t, struct core_restored *a, c
         }
         a->n++;
     }
-    return slot_file_index(t); /* without the broken ones */
+    slot_file_index(t); /* without the broken ones */
 }
 
 /* Of both files, in which it must be the same. */
@@ -382,21 +377,12 @@ state_file_load(struct state_file *h, struct core_restored *a)
         room += h->table[i].used_n * shapes[i].slot_bytes;
     }
     records = used * sizeof(*a->kept);
-    a->kept = malloc(records + room + 1);
-    if (a->kept == NULL) {
-        return false;
-    }
-    if (!owners_file_load(&h->owners, h->same_boot, head->serial, &owner, &a->owners_n, &h->counts.torn)) {
-        state_file_loaded_free(a);
-        return false;
-    }
+    a->kept = mem_alloc(records + room + 1);
+    owners_file_load(&h->owners, h->same_boot, head->serial, &owner, &a->owners_n, &h->counts.torn);
     a->owner = owner;
     text = (char *)a->kept + records;
     for (int i = 0; i < TABLES; i++) {
-        if (!load_table(h, &h->table[i], a, &text)) {
-            state_file_loaded_free(a);
-            return false;
-        }
+        load_table(h, &h->table[i], a, &text);
     }
     set_serial(h, a->serial + 2 * STATE_FILE_BLOCK);
     return msync(head, TABLE_HEAD, MS_SYNC) == 0 || errno != ENOMEM;

@@ -24,7 +24,7 @@ struct state_file_counts {
     uint64_t owners; /* named owners that no session uses */
     uint64_t bytes;  /* of the files */
     uint64_t torn;   /* found broken at the start, and dropped */
-    uint64_t unkept; /* could not be kept: no room on the disk, no memory, or too long a name */
+    uint64_t unkept; /* could not be kept: no room on the disk, or too long a name */
 };
 
 /* This boot of this machine, and the clock by which deadlines are reckoned. */
@@ -37,7 +37,7 @@ void state_file_close(struct state_file **h);
 /*
  * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), named
  * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on.
- * False: out of memory. The records are to be freed.
+ * False: errno says why. The records are to be freed.
  */
 bool state_file_load(struct state_file *h, struct core_restored *a);
 void state_file_loaded_free(struct core_restored *a);

@@ -3,6 +3,7 @@
  */
 #include "daemon/serve/state_store.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +69,8 @@ state_store_restore(struct engine *e, char error[160])
         return true;
     }
     if (!state_file_load(k->held, &a)) {
-        snprintf(error, 160, "state directory: the table cannot be read: out of memory");
+        snprintf(error, 160, "state directory: msync: %s", strerror(errno));
+        state_file_loaded_free(&a);
         return false;
     }
     for (size_t i = 0; i < a.n; i++) {

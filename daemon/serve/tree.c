@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/glob.h"
+#include "daemon/base/memory.h"
 
 #define RECORDS_MAX 20000 /* of each sort; what is more is only counted. Drawing them takes some milliseconds */
 #define STEP_RECORDS 16   /* that one step takes notes of */
@@ -23,23 +24,16 @@
 
 /* ---- taking notes ---- */
 
-/* Room for one more; NULL: it is counted as left out, or memory has run out and the answer has failed. */
+/* Room for one more; NULL: it is counted as left out. */
 static void *
 one_more(struct tree *t, struct records *r, size_t size)
 {
-    void *more;
-
     if (r->n == RECORDS_MAX) {
         t->left_out++;
         return NULL;
     }
     if ((r->n & (r->n - 1)) == 0) { /* the room is the next power of two */
-        more = realloc(r->p, (r->n == 0 ? 1 : 2 * r->n) * size);
-        if (more == NULL) {
-            t->failed = true;
-            return NULL;
-        }
-        r->p = more;
+        r->p = mem_array(r->p, r->n == 0 ? 1 : 2 * r->n, size);
     }
     r->n++;
     return (char *)r->p + (r->n - 1) * size;
@@ -51,7 +45,6 @@ keep_bytes(struct tree *t, struct slice s)
     size_t at = t->bytes.n;
 
     buf_add_slice(&t->bytes, s);
-    t->failed = t->failed || t->bytes.failed;
     return at;
 }
 
@@ -79,9 +72,6 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     struct contended *c = t->names.n > 0 ? name_of(t, t->names.n - 1) : NULL;
     struct wait *w;
 
-    if (t->failed) {
-        return;
-    }
     if (c == NULL || !slice_eq(bytes_of(t, c->at, c->n), v->name)) {
         c = one_more(t, &t->names, sizeof(*c));
         if (c == NULL) {
@@ -187,12 +177,8 @@ is_asked_for(const struct tree *t, const struct contended *c)
 static void
 choose(struct tree *t)
 {
-    size_t *todo = malloc((t->names.n + 1) * sizeof(*todo)), n = 0, i;
+    size_t *todo = mem_alloc((t->names.n + 1) * sizeof(*todo)), n = 0, i;
 
-    if (todo == NULL) {
-        t->failed = true;
-        return;
-    }
     for (i = 0; i < t->names.n; i++) {
         if (name_of(t, i)->wanted) {
             todo[n++] = i;
@@ -217,11 +203,8 @@ choose(struct tree *t)
 struct tree *
 tree_new(struct engine *e, struct slice glob, size_t rows_max)
 {
-    struct tree *t = calloc(1, sizeof(*t) + glob.n);
+    struct tree *t = mem_zalloc(sizeof(*t) + glob.n);
 
-    if (t == NULL) {
-        return NULL;
-    }
     t->engine = e;
     t->losses = e->metrics.lost;
     t->rows_max = rows_max;
@@ -253,11 +236,8 @@ tree_step(struct tree *t, int64_t now_us)
         core_walk_begin(t->engine->core, &t->walk);
         t->begun = true;
     }
-    if (!t->failed && core_walk_waiters(t->engine->core, &t->walk, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
+    if (core_walk_waiters(t->engine->core, &t->walk, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
         return true;
-    }
-    if (t->failed) { /* names may lack their bytes */
-        return false;
     }
     if (t->noted < t->names.n) {
         note_holders(t, t->noted++);
@@ -278,10 +258,7 @@ tree_print(struct tree *t, struct buf *out, struct outbox *box)
     t->box = box;
     sort(&t->waits_by_owner);
     sort(&t->holds_by_owner);
-    if (!t->failed) {
-        choose(t);
-    }
-    out->failed = out->failed || t->failed;
+    choose(t);
     if (!out->failed) {
         tree_draw(t);
     }

@@ -57,7 +57,7 @@ struct tree {
     int64_t now_us;           /* of the step; at last of when it is printed */
     struct core_walk walk;    /* over those who wait */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
-    bool begun, failed;       /* out of memory: what was noted is not whole, and nobody will see it */
+    bool begun;
     struct buf *out;          /* while it is printed */
     struct outbox *box;       /* borrowed, then: hears which grants the text relies on */
     uint64_t losses;          /* metrics.lost when it began */

@@ -90,9 +90,7 @@ arm_timer(struct engine *e)
     in_us = in_us > 0 ? in_us : 0;
     tv.tv_sec = (time_t)(in_us / US_PER_S);
     tv.tv_usec = (suseconds_t)(in_us % US_PER_S);
-    if (event_add(e->timer, &tv) != 0) { /* no memory: no sleep before what is due is done */
-        event_active(e->timer, EV_TIMEOUT, 0);
-    }
+    event_add(e->timer, &tv);
     return at_us;
 }
 

@@ -54,6 +54,7 @@ THREADS = 4  # most of the time a run waits: for a lock, or for a lease to end
 PLAIN = os.path.join(page_py.TOP, "build", "test")  # for what starts a process for each fault
 MODES = {1: "once", 3: "for 3", 12: "for 12"}
 NO_MEMORY = 71  # MEMORY_STATUS of daemon/base/memory.h
+WITHOUT = ("dprintf ", "print_conf ")  # callers of libc, which does without a buffer
 PASSING = ("EINTR", "EAGAIN")  # no kernel says them for ever
 KEPT = ("rlock:clock", "rlock:daemons", "rlock:epoch", "redisson_lock_token:{fenced}")  # in Redis, when all is over
 
@@ -101,6 +102,7 @@ class House:
 
     def __init__(self, build, redis_url=None):
         self.build, self.redis_url = build, redis_url
+        self.binary = os.path.join(build, "rlockd")
         self.dir = tempfile.mkdtemp(prefix="rlockd-faults.")
         self.page = page_py.Page(os.path.join(self.dir, "page"))
         self.redis = harness.Redis(self.dir)
@@ -113,12 +115,13 @@ class House:
                 self.daemon.stop()
             self.page.disarm()
             self.redis.cmd("FLUSHALL")
+            shutil.rmtree(os.path.join(self.dir, "state"), True)
             self.daemon = self.rlockd()
         return self.daemon
 
-    def rlockd(self, keep_log=False, **more):
+    def rlockd(self, **more):
         path = os.path.join(self.dir, "rlockd.log")
-        if os.path.exists(path) and not keep_log:
+        if os.path.exists(path):
             os.unlink(path)
         return harness.Rlockd(self.dir, redis=self.redis_url or self.redis.url, conf=CONF % {"dir": self.dir},
                               build=self.build, env=page_py.preload(self.page, self.build), **more)
@@ -201,7 +204,8 @@ class House:
         injected = self.page.disarm()
         try:
             if injected:
-                harness.within(lambda: not self.daemon.running(), 4 if wrong else 0.3, pause=0.002)
+                harness.within(lambda: not self.daemon.running(), 1, pause=0.002)
+                wrong = "an allocation failed, and it goes on" if self.daemon.running() else wrong
             if not self.daemon.running():
                 wrong = self.starved()
                 st.close()
@@ -302,8 +306,9 @@ def learn(house, scene, family):
     """Good runs: what is always left in Redis, and who calls."""
     house.up()
     for _ in range(3):
+        held = house.hold() if family == "alloc" else None
         house.page.record(family)
-        what, _ = house.play(scene)
+        what, _ = house.starve(scene, held) if family == "alloc" else house.play(scene)
         if what:
             return None, what
     return house.page.recorded(family), None
@@ -320,7 +325,7 @@ def memory_of(tally, scene, build, short):
         title = "memory, %s (%d new callers)" % (scene.__name__, len({c[0] for c in calls} - seen))
         if short and {c[0] for c in calls} <= seen:
             return  # other scenes try them all; and a run of this one may do without
-        ns = picks(calls, seen, 40) if short else None
+        ns = [2, *picks(calls, seen, 40)] if short else None  # a new connection asks more than twice
         for mode, length in [("once", 1)] if short else [("once", 1), ("on and on", FOREVER)]:
             one_loop(house, tally, "%s, %s" % (title, mode), scene, "alloc", length, 0, ns)
         if short:
@@ -380,6 +385,8 @@ def one_start(house, family, n, length, error):
             harness.until(house.daemon.ready)
             house.settled(["started"])
             what = house.end()
+            if family == "alloc" and injected and not house.page.where(house.binary).startswith(WITHOUT):
+                what = "an allocation failed, and it goes on"
         elif family == "alloc" and house.daemon.proc.returncode == NO_MEMORY:
             what = house.starved()
         elif house.daemon.proc.returncode != 1 or "Sanitizer" in house.daemon.log():
@@ -387,6 +394,8 @@ def one_start(house, family, n, length, error):
     except (Wrong, AssertionError, OSError, harness.Closed) as e:
         what = "%s: %s\n%s" % (type(e).__name__, e, house.daemon.log()[-800:])
         injected = house.page.disarm()
+        if family == "alloc" and house.daemon.proc.poll() == NO_MEMORY:  # it failed a little later
+            what = house.starved()
     finally:
         house.daemon.stop()
     return what, injected
@@ -469,7 +478,7 @@ def one_stop(house, family, n, length, error):
         b.hear()
         a.ask("UNLOCK", "held")
         status = house.daemon.wait()
-        if status == NO_MEMORY and family == "alloc":
+        if family == "alloc" and house.page.at.injected:
             what = house.starved()
         elif status != 0:
             what = house.died()
@@ -528,8 +537,10 @@ def conf_of(tally, build, short, title, path, text=None):
             for n in picks(calls, set(), 9)[::4 if short else 1]:
                 house.page.arm("alloc", n, length)
                 status, out, err = run()
-                total += house.page.disarm()
-                if status not in (0, 1, 64, NO_MEMORY) or b"Sanitizer" in err or (status == 0 and out != good[1]):
+                failed = house.page.disarm()
+                total += failed
+                ends = failed and not house.page.where(words[0]).startswith(WITHOUT)
+                if status != (NO_MEMORY if ends else good[0]) or b"Sanitizer" in err or out != good[1] * (not ends):
                     wrong.append("n = %d: status %d, %r\n  at %s"
                                  % (n, status, err[-300:] or out[:0], house.page.where(words[0])))
             tally.loop("conf, %s, %s" % (title, MODES.get(length, "on and on")), n, total, len(calls),

@@ -11,7 +11,7 @@ import socket
 from page import harness
 
 PATIENCE = 4.0  # s: a reply, or the end of the connection
-REFUSED = "ERR out of memory"  # said unasked, to a caller that there is no room for
+REFUSED = "ERR the system takes no more clients"  # said unasked, to a caller that there is no room for
 
 CONF = """
 redis: { timeout: 250ms, connect_timeout: 250ms, backoff_min: 1ms, backoff_max: 10ms }

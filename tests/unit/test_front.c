@@ -18,8 +18,8 @@ read_words(const char *line)
     static const struct reader_limits limits = {16384, 16384, READER_WORDS_MAX};
 
     reader_init(&reader, &limits);
-    ck_assert(reader_feed(&reader, line, strlen(line)));
-    ck_assert(reader_feed(&reader, "\n", 1));
+    reader_feed(&reader, line, strlen(line));
+    reader_feed(&reader, "\n", 1);
     ck_assert_int_eq(reader_next(&reader, &words), READER_READY);
 }
 

