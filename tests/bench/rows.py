@@ -181,7 +181,18 @@ def _linger():
     yield Row("linger-16-calls", "the same: Redis commands per pair", calls, linger(**many), None, "<= 0.05")
 
 
-CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin()]
+def _tls():
+    """What TLS to Redis costs: against a plain port on the same host."""
+    for name, title, load in (("one", "1 client, own name", {}), ("64", "64 connections, own names", {"clients": 64}),
+                              ("deep", "16 connections x 16 pipelined", {"clients": 16, "pipeline": 16})):
+        ours, theirs = Cell("by-tls", "rlockd", **load), Cell("by-tcp", "rlockd", **load)
+        yield Row("tls-%s-cpu" % name, title + ": rlockd's processor time with rediss:// / redis://", daemon_cpu, ours,
+                  theirs)
+        yield Row("tls-%s-redis" % name, "the same: Redis's", redis_cpu, ours, theirs)
+        yield Row("tls-%s-p50" % name, "the same: p50 of a pair", p50, ours, theirs)
+
+
+CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin(), *_tls()]
 
 
 

@@ -14,6 +14,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 os.environ.setdefault("RLOCKD_BUILD", os.path.join(TOP, "build"))
 sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 
+import certificates  # noqa: E402
 import harness  # noqa: E402
 
 BUILD = harness.BUILD
@@ -73,6 +74,26 @@ class Rlockd(Server):
         return told["locks_held"] == "0" and told["locks_freeing"] == "0"
 
 
+class OverTcp(Server):
+    """rlockd with a Redis behind a TCP port on this host: plainly, or by TLS, with certificates made here."""
+
+    rest, is_empty = Rlockd.rest, Rlockd.is_empty
+
+    def __init__(self, stage, name, tls):
+        port, conf = harness.free_port(), ""
+        args = ["--port", str(port)]
+        if tls:
+            ca = certificates.Authority(stage.directory)
+            cert, key = ca.certificate("redis")
+            args = ["--tls-port", str(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file",
+                    ca.pem, "--tls-auth-clients", "no"]
+            conf = 'redis: { tls_ca_file: "%s" }\n' % ca.pem
+        self.process = stage.keep(harness.Redis(stage.directory, name=name + "-redis", args=args))
+        self.daemon = stage.keep(harness.Rlockd(stage.directory, name=name, conf=LIMITS + conf,
+                                                redis="redis%s://localhost:%d" % ("s" if tls else "", port)))
+        super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
+
+
 class Floor(Server):
     def __init__(self, stage, how):
         path = os.path.join(stage.directory, "floor-%s.sock" % how)
@@ -116,6 +137,8 @@ SERVERS = {
                                           "locks: { kind: semaphore, limit: 4 }\nhandoff: { max: 0 }\n"),
     "linger": lambda stage: Rlockd(stage, "linger", "locks: { linger: 50ms }\n"),
     "spin": lambda stage: Rlockd(stage, "spin", "spin: 30us\n"),
+    "by-tcp": lambda stage: OverTcp(stage, "by-tcp", False),
+    "by-tls": lambda stage: OverTcp(stage, "by-tls", True),
     "floor-echo": lambda stage: Floor(stage, "echo"),
     "floor-hot": lambda stage: Floor(stage, "hot"),
 }
