@@ -1138,7 +1138,10 @@ MUTANTS = [
     Mutant("R632", "who has not written yet hands in more", "daemon/serve/turn.c",
            "            if (s->heard) {", "            if (s->passed) {", ["unit:test_output_turns"]),
     Mutant("R633", "who was passed over is not heard when it has written", "daemon/serve/turn.c",
-           "    if ((more || s->passed) && ", "    if (more && ", ["unit:test_output_turns"]),
+           "    if (s->heard && !comes) {\n        list_remove(&s->ready_node);\n    }\n"
+           "    if ((more || s->passed) && ",
+           "    if (s->heard) {\n        list_remove(&s->ready_node);\n    }\n    if (more && ",
+           ["unit:test_output_turns"]),
     Mutant("R634", "events never leave beside many answers", "daemon/serve/turn.c",
            "            o->tell_us = o->spent_us + TELL_US > WRITE_US ?",
            "            o->tell_us = o->spent_us > 2 * WRITE_US ?",
