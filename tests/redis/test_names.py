@@ -159,6 +159,12 @@ class Names(Case):
         until(d.serving)
         self.assertRegex(d.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE")
         until(lambda: "no name server has said in time where this host is" in d.info("redis")["redis_last_error"])
+        other = NameServer()  # questions that were given up are no longer in the way of what resolv.conf says now
+        self.addCleanup(other.close)
+        self.put("resolv.conf", "nameserver 127.0.0.1:%d\n" % other.port)
+        self.redis_at("127.0.0.1")
+        until(d.ready)
+        self.assertGreater(other.asked, 0)
 
 
 if __name__ == "__main__":
