@@ -28,7 +28,7 @@ enum core_action_type {
     CORE_KEEP_OWNER, /* remember this of a named owner: no session uses it any more, and it has claims */
     CORE_FORGET_OWNER, /* a session uses it again, or it has ended */
     CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
-    CORE_RECLAIMED, /* what is held here is in this epoch of Redis, or is lost: this daemon needs no grace any more */
+    CORE_RECLAIMED, /* what is held in the domain is in this epoch, or is lost: this daemon needs no grace there */
 };
 
 /* A verb for the backend. */
@@ -74,6 +74,7 @@ struct core_waiter_poll {
 
 struct core_action {
     enum core_action_type type;
+    uint16_t domain;          /* RECLAIMED: its number */
     union {
         struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
         struct core_waiter_poll waiter_poll; /* PROBE */

@@ -244,7 +244,7 @@ check_lock(const struct core *c, const struct lock *l)
     }
     assert(freeing == l->releasing_n && releasing == l->releases_sent_n);
     check_attempts(l);
-    drains = job_stands(&c->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
+    drains = job_stands(&lock_domain(c, l)->walk[WALK_DRAIN].job) || lock_has_round(c, l, ROUND_DRAIN);
     assert(!wanted || !c->draining || drains);
     if (wanted && !c->draining) { /* I4 */
         assert(l->queue->trying_n > 0 || l->queue->timer.node.pos != 0 || freeing > 0 || !list_empty(&l->holders));
@@ -308,6 +308,35 @@ check_users(const struct core *c)
     }
 }
 
+static void
+check_domain(const struct core *c, const struct domain *d, int64_t now_us, struct tally *t)
+{
+    uint64_t doubts = t->doubts;
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &d->locks)
+    {
+        const struct lock *l = container_of(pos, struct lock, all);
+
+        assert(lock_domain(c, l) == d);
+        check_queue(l);
+        t->queues += lock_has_queue(l);
+        if (l->claims_n > 0) {
+            check_claims(c, l, now_us, t);
+            check_lock(c, l);
+        } else {
+            assert(l->queue->break_op != 0 || l->queue->yield_until_us != 0);
+        }
+        t->keyed += l->has_key;
+        assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
+        assert(!lock_is(l, KIND_F_BESIDE) || lock_beside(c, lock_key(l)) == NULL);
+        t->locks++;
+    }
+    doubts = t->doubts - doubts;
+    assert(doubts == d->unverified_n); /* I12 */
+    assert(d->epoch == 0 || doubts > 0 || job_stands(&d->walk[WALK_REVIEW].job) || rounds_review(c, d));
+}
+
 void
 core_check(const struct core *c, int64_t now_us)
 {
@@ -316,26 +345,12 @@ core_check(const struct core *c, int64_t now_us)
     struct tally t = {0};
 
     assert(c->dirty_locks.first == NULL && list_empty(&c->dirty_owners)); /* I10 */
-    assert(list_empty(&c->freed) && list_empty(&c->dirty_multilocks));
+    assert(list_empty(&c->freed) && list_empty(&c->dirty_multilocks) && list_empty(&c->dirty_domains));
     assert(c->conf.slice != 0 || list_empty(&c->jobs)); /* I17 */
     check_empty_queue(&c->empty_queue);
     assert(heap_min_at(&c->timers) > now_us || now_us < c->now_us || c->conf.slice != 0);
-    list_for_each_safe(pos, nxt, &c->locks)
-    {
-        const struct lock *l = container_of(pos, struct lock, all);
-
-        check_queue(l);
-        t.queues += lock_has_queue(l);
-        if (l->claims_n > 0) {
-            check_claims(c, l, now_us, &t);
-            check_lock(c, l);
-        } else {
-            assert(l->queue->break_op != 0 || l->queue->yield_until_us != 0);
-        }
-        t.keyed += l->has_key;
-        assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
-        assert(!lock_is(l, KIND_F_BESIDE) || lock_beside(c, lock_key(l)) == NULL);
-        t.locks++;
+    for (uint32_t i = 0; i < c->domains_n; i++) {
+        check_domain(c, &c->domain[i], now_us, &t);
     }
     assert(t.held == c->held_n && t.locks == c->locks_n && t.claims == c->claims.count);
     assert(t.fronts == c->tokens.count);
@@ -363,9 +378,7 @@ core_check(const struct core *c, int64_t now_us)
     assert(t.session_owners == c->session_owners.count || c->conf.slice != 0); /* of who has gone, too */
     check_search(&c->search.waits);
     check_search(&c->search.roots);
-    assert(t.doubts == c->unverified_n); /* I12 */
     assert(t.lost == c->lost_n && c->lost_n <= LOST_MAX);
-    assert(c->epoch == 0 || t.doubts > 0 || job_stands(&c->walk[WALK_REVIEW].job) || rounds_review(c));
     assert(c->conf.slice != 0 || list_empty(&c->rounds));
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.flying[i] == c->window[i].n);

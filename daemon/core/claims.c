@@ -375,8 +375,13 @@ claim_renew_over(struct core *c, struct claim *cl)
 void
 claim_verify(struct core *c, struct claim *cl, unsigned verify)
 {
-    c->unverified_n -= (cl->unsure.verify & VERIFY_LOST) != 0;
-    c->unverified_n += (verify & VERIFY_LOST) != 0;
+    struct domain *d = lock_domain(c, cl->lock);
+
+    d->unverified_n -= (cl->unsure.verify & VERIFY_LOST) != 0;
+    d->unverified_n += (verify & VERIFY_LOST) != 0;
+    if (d->unverified_n == 0) {
+        domain_wake(c, d);
+    }
     cl->unsure.verify = verify & ((1u << VERIFY_BITS) - 1);
 }
 

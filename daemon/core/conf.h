@@ -25,6 +25,7 @@ struct core_conf {
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
     uint32_t slice;          /* records of a long work, and timers, that are looked at in one turn; 0 = all of them */
     uint32_t search_steps;   /* of a search for deadlocks in one step, for tests; 0 = as many as are good */
+    uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */
     bool one_link;           /* Redis runs the operations on all names, but renewals, in the order in which they were
                                 asked for, as shard_calls.c (I3) and shard_route.c (I1) have it */
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
@@ -40,6 +41,7 @@ struct core_spec {
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
     bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
     enum wakes wakes;     /* waiters of another library that a release wakes as well */
+    uint16_t domain;      /* number of the domain that the key is in; with one Redis 0 */
     bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */
     uint32_t waiters_max; /* waiters on this name, 0 = no limit but the global one */
     int64_t lease_us;     /* the watchdog's lease */

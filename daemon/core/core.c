@@ -22,8 +22,8 @@
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
- * I10 When a step ends dirty_locks, dirty_owners, dirty_multilocks and freed are empty. What is left over stands in
- *     core.jobs, or is due in the heap, and core_next_us() says so.
+ * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. What is left
+ *     over stands in core.jobs, or is due in the heap, and core_next_us() says so.
  * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
  *     first one here is the first of ours there.
  * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
@@ -51,6 +51,7 @@
 #include "daemon/core/broadcast.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/domain.h"
 #include "daemon/core/epochs.h"
 #include "daemon/core/graph.h"
 #include "daemon/core/jobs.h"
@@ -92,21 +93,19 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->sink = sink;
     heap_init(&c->timers);
     queue_init(&c->empty_queue);
-    list_init(&c->locks);
     list_init(&c->looks);
     for (int i = 0; i < WINDOWS; i++) {
         heap_init(&c->window[i].waiting);
     }
     c->dirty_locks.end = &c->dirty_locks.first;
     list_init(&c->dirty_owners);
+    list_init(&c->dirty_domains);
     list_init(&c->dirty_multilocks);
     list_init(&c->freed);
     list_init(&c->losers);
     list_init(&c->jobs);
     list_init(&c->rounds);
-    for (int i = 0; i < WALKS; i++) {
-        job_init(&c->walk[i].job, JOB_WALK);
-    }
+    domains_init(c, conf->domains != 0 ? conf->domains : 1);
     slice_begin(c);
     search_init(&c->search);
     list_init(&c->waiter_poll.todo);
@@ -121,15 +120,13 @@ core_free(struct core **cp)
 {
     struct core *c = *cp;
     struct map_node *n, *next;
-    struct list *pos, *nxt;
 
     if (c == NULL) {
         return;
     }
     c->sink.act = NULL;
-    list_for_each_safe(pos, nxt, &c->locks)
-    {
-        container_of(pos, struct lock, all)->dirty = true; /* none goes to work any more */
+    for (struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
+        l->dirty = true; /* none goes to work any more */
     }
     map_for_each_safe(n, next, &c->sessions)
     {
@@ -145,8 +142,10 @@ core_free(struct core **cp)
             }
         }
     }
-    while (!list_empty(&c->locks)) {
-        lock_free(c, container_of(c->locks.next, struct lock, all));
+    for (uint32_t i = 0; i < c->domains_n; i++) {
+        while (!list_empty(&c->domain[i].locks)) {
+            lock_free(c, container_of(c->domain[i].locks.next, struct lock, all));
+        }
     }
     map_for_each_safe(n, next, &c->sessions)
     {
@@ -174,6 +173,7 @@ core_free(struct core **cp)
     graph_clear(&c->graph[GRAPH_EVENT]);
     graph_clear(&c->graph[GRAPH_JOB]);
     freelist_clear(&c->freelist);
+    domains_fini(c);
     free(c);
     *cp = NULL;
 }
@@ -285,6 +285,31 @@ broadcast_received(struct core *c, struct slice what)
 }
 
 static void
+drain_begin(struct core *c)
+{
+    c->draining = true;
+    for (uint32_t i = 0; i < c->domains_n; i++) {
+        walk_begin(c, &c->domain[i], WALK_DRAIN);
+    }
+}
+
+/* Of a domain. */
+static void
+domain_event(struct core *c, const struct core_event *ev)
+{
+    struct domain *d = &c->domain[ev->domain];
+
+    assert(ev->domain < c->domains_n);
+    if (ev->type == CORE_RECLAIM) {
+        reclaim_begin(c, d, ev->epoch);
+    } else if (ev->type == CORE_SUSPECT) {
+        reclaim_confirm(c, d);
+    } else {
+        walk_begin(c, d, ev->type == CORE_REACHED ? WALK_REACHED : WALK_WAKE);
+    }
+}
+
+static void
 dispatch(struct core *c, const struct core_event *ev)
 {
     switch (ev->type) {
@@ -333,16 +358,10 @@ dispatch(struct core *c, const struct core_event *ev)
         restore(c, ev->restore);
         break;
     case CORE_REACHED:
-        walk_begin(c, WALK_REACHED);
-        break;
     case CORE_RECLAIM:
-        reclaim_begin(c, ev->epoch);
-        break;
     case CORE_GRACE_OVER:
-        walk_begin(c, WALK_WAKE);
-        break;
     case CORE_SUSPECT:
-        reclaim_confirm(c);
+        domain_event(c, ev);
         break;
     case CORE_CLOCK_BACK:
         guards_move(c, ev->back_us);
@@ -351,8 +370,7 @@ dispatch(struct core *c, const struct core_event *ev)
         deadlock_work(c);
         break;
     case CORE_DRAIN:
-        c->draining = true;
-        walk_begin(c, WALK_DRAIN);
+        drain_begin(c);
         break;
     }
 }
@@ -374,9 +392,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     }
     work_off(c);
     catch_up(c); /* an outcome may have come when its lease was over */
-    if (c->epoch != 0) {
-        reclaim_end(c);
-    }
+    reclaims_end(c);
     c->stepping = false;
 }
 

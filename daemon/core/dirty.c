@@ -1,7 +1,8 @@
 /*
  * dirty.c -- the records that have changed in this step: the end of the step looks at each once.
  *
- * Whoever changes a lock or an owner puts it here, and need not know what follows from that: nobody calls upward.
+ * Whoever changes a lock, an owner or a domain puts it here, and need not know what follows from that: nobody calls
+ * upward.
  */
 #include "daemon/core/dirty.h"
 
@@ -15,6 +16,15 @@ lock_wake(struct core *c, struct lock *l)
         l->dirty = true;
         *c->dirty_locks.end = l;
         c->dirty_locks.end = &l->dirty_next;
+    }
+}
+
+/* RECLAIMED may be due. */
+void
+domain_wake(struct core *c, struct domain *d)
+{
+    if (d->epoch != 0 && !list_linked(&d->work)) {
+        list_push_back(&c->dirty_domains, &d->work);
     }
 }
 

@@ -6,11 +6,13 @@
 #define RLOCKD_CORE_DIRTY_H
 
 struct core;
+struct domain;
 struct lock;
 struct owner;
 
 /* dirty.c */
 void lock_wake(struct core *c, struct lock *l);
+void domain_wake(struct core *c, struct domain *d);
 void owner_wake(struct core *c, struct owner *o);
 
 #endif

@@ -1,61 +1,68 @@
 /*
- * epochs.c -- Redis may have lost what it had: a new epoch, or a clock that has jumped. Every lock is reviewed.
+ * epochs.c -- Redis may have lost a domain: a new epoch, or a clock that has jumped. Every lock there is reviewed.
  */
 #include "daemon/core/epochs.h"
 
 #include "daemon/core/bounds.h"
 #include "daemon/core/core.h"
+#include "daemon/core/dirty.h"
+#include "daemon/core/domain.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 #include "daemon/core/work.h"
 
 /*
- * Every lock is reviewed, as soon as something happens to it. One that begins before the last one has ended takes over
- * its reasons: what was reviewed is reviewed for both. Their numbers come round, so of very many in a row one is ended
- * first.
+ * Every lock of the domain is reviewed, as soon as something happens to it. A review that begins before the last one
+ * has ended takes over its reasons: what was reviewed is reviewed for both. Their numbers come round, so of very many
+ * in a row one is ended first.
  */
 static void
-review(struct core *c, bool lost)
+review(struct core *c, struct domain *d, bool lost)
 {
-    const struct job *j = &c->walk[WALK_REVIEW].job;
+    struct walk *w = &d->walk[WALK_REVIEW];
+    struct review *rv = &d->review;
     unsigned numbers = 1u << REVIEW_BITS;
 
-    if (c->review.begun_n + 2 >= numbers) {
-        walk_finish(c, WALK_REVIEW);
+    if (rv->begun_n + 2 >= numbers) {
+        walk_finish(c, w);
     }
-    if (!job_stands(j)) {
-        c->review.lost = c->review.jumped = false;
-        c->review.begun_n = 0;
+    if (!job_stands(&w->job)) {
+        rv->lost = rv->jumped = false;
+        rv->begun_n = 0;
     }
-    c->review.lost |= lost;
-    c->review.jumped |= !lost;
-    c->review.begun_n++;
-    c->review.number = (c->review.number + 1) % numbers;
-    walk_begin(c, WALK_REVIEW);
+    rv->lost |= lost;
+    rv->jumped |= !lost;
+    rv->begun_n++;
+    rv->number = (rv->number + 1) % numbers;
+    walk_begin(c, d, WALK_REVIEW);
 }
 
 void
-reclaim_begin(struct core *c, uint64_t epoch)
+reclaim_begin(struct core *c, struct domain *d, uint64_t epoch)
 {
-    c->epoch = epoch;
-    review(c, true);
+    d->epoch = epoch;
+    domain_wake(c, d); /* nothing may be held there */
+    review(c, d, true);
 }
 
 void
-reclaim_confirm(struct core *c)
+reclaim_confirm(struct core *c, struct domain *d)
 {
-    review(c, false);
+    review(c, d, false);
 }
 
 void
-reclaim_end(struct core *c)
+reclaims_end(struct core *c)
 {
-    struct core_action a = {.type = CORE_RECLAIMED};
+    while (!list_empty(&c->dirty_domains)) {
+        struct domain *d = container_of(c->dirty_domains.next, struct domain, work);
+        struct core_action a = {.type = CORE_RECLAIMED, .domain = (uint16_t)(d - c->domain), .epoch = d->epoch};
 
-    if (c->epoch != 0 && c->unverified_n == 0 && !job_stands(&c->walk[WALK_REVIEW].job) && !rounds_review(c)) {
-        a.epoch = c->epoch;
-        c->epoch = 0;
-        core_act(c, &a);
+        list_remove(&d->work);
+        if (d->epoch != 0 && d->unverified_n == 0 && !job_stands(&d->walk[WALK_REVIEW].job) && !rounds_review(c, d)) {
+            d->epoch = 0;
+            core_act(c, &a);
+        }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * epochs.h -- Redis may have lost what it had: a new epoch, or a clock that has jumped; private to daemon/core.
+ * epochs.h -- Redis may have lost a domain: a new epoch, or a clock that has jumped; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_EPOCHS_H
 #define RLOCKD_CORE_EPOCHS_H
@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 struct core;
+struct domain;
 
 /* epochs.c */
-void reclaim_begin(struct core *c, uint64_t epoch);   /* Redis may have lost all that is held */
-void reclaim_confirm(struct core *c);                 /* a clock has jumped: is all that is held still there? */
-void reclaim_end(struct core *c);                     /* of a step in an epoch: says so when all is asserted */
+void reclaim_begin(struct core *c, struct domain *d, uint64_t epoch); /* Redis may have lost all that is held there */
+void reclaim_confirm(struct core *c, struct domain *d); /* a clock has jumped: is all that is held there still there? */
+void reclaims_end(struct core *c);                      /* of a step: says so of each domain where all is asserted */
 
 #endif

@@ -39,12 +39,12 @@ enum core_event_type {
     CORE_UNSUBSCRIBED, /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
     CORE_PROBED,   /* how many listen, see core_waiters_polled */
     CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
-    CORE_RECLAIM,  /* Redis may have lost what it had: whatever is held is asserted anew; ends in one RECLAIMED */
-    CORE_GRACE_OVER, /* Redis grants again: who waits tries now */
-    CORE_SUSPECT,  /* a clock has jumped: whatever is held is confirmed by Redis before it is said again */
+    CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is asserted anew; ends in one RECLAIMED */
+    CORE_GRACE_OVER, /* Redis grants again there: who waits tries now */
+    CORE_SUSPECT,  /* a clock has jumped: whatever is held there is confirmed by Redis before it is said again */
     CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
     CORE_RESTORE,    /* before the first session: what the process before us has left; see core_restored */
-    CORE_REACHED,  /* Redis can be reached (again): what was put off for that is done now */
+    CORE_REACHED,  /* Redis can be reached (again) there: what was put off for that is done now */
     CORE_TIME,     /* nothing but the time */
     CORE_DRAIN,    /* no new grants from now on; waiters are sent away */
 };
@@ -111,6 +111,7 @@ struct core_waiters_polled {
 
 struct core_event {
     enum core_event_type type;
+    uint16_t domain; /* RECLAIM GRACE_OVER SUSPECT REACHED: its number; with one Redis 0 */
     union {
         struct core_request request; /* LOCK UNLOCK RENEW BREAK CANCEL */
         struct {                     /* MLOCK MUNLOCK MRENEW */
@@ -123,7 +124,7 @@ struct core_event {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
         } oldest;
         uint64_t lock;               /* HINT WATCHING DEAF: core_op.lock of the WATCH */
-        uint64_t epoch;              /* RECLAIM: number of Redis's life that begins, rising */
+        uint64_t epoch;              /* RECLAIM: number of the life of the domain's data that begins, rising */
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
         struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */

@@ -1,5 +1,6 @@
 /*
- * jobs.c -- what is too long for one step: the list of jobs, and the walks over all locks. Their turns stand in work.c.
+ * jobs.c -- what is too long for one step: the list of jobs, and the walks over the locks of a domain. Their turns
+ * stand in work.c.
  *
  * J1  A job has its records on a list of its own and takes from the front until that is empty; or its cursor is moved
  *     on by who frees a record (walks_leave()). So whatever happens between two slices, each record is seen to once.
@@ -11,6 +12,7 @@
 
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 #include "daemon/core/view.h"
@@ -51,28 +53,46 @@ job_share(const struct core *c)
 /* ---- walks ---- */
 
 void
-walk_begin(struct core *c, enum walk_kind kind)
+walk_init(struct walk *w, enum walk_kind kind)
 {
-    struct walk *w = &c->walk[kind];
+    w->kind = kind;
+    job_init(&w->job, JOB_WALK);
+}
 
-    if (!list_empty(&c->locks)) {
-        w->at = c->locks.next;
-        w->last = c->locks.prev;
+void
+walk_begin(struct core *c, struct domain *d, enum walk_kind kind)
+{
+    struct walk *w = &d->walk[kind];
+
+    if (!list_empty(&d->locks)) {
+        w->at = d->locks.next;
+        w->last = d->locks.prev;
         job_begin(c, &w->job);
+    }
+}
+
+void
+walk_end(struct core *c, struct domain *d, struct walk *w)
+{
+    job_end(&w->job);
+    if (w->kind == WALK_REVIEW) {
+        domain_wake(c, d);
     }
 }
 
 void
 walks_leave(struct core *c, const struct lock *l)
 {
+    struct domain *d = lock_domain(c, l);
+
     for (int i = 0; i < WALKS && !list_empty(&c->jobs); i++) {
-        struct walk *w = &c->walk[i];
+        struct walk *w = &d->walk[i];
 
         if (!job_stands(&w->job)) {
             continue;
         }
         if (w->at == &l->all && w->last == &l->all) {
-            job_end(&w->job);
+            walk_end(c, d, w);
         } else if (w->at == &l->all) {
             w->at = l->all.next;
         } else if (w->last == &l->all) {
@@ -81,12 +101,35 @@ walks_leave(struct core *c, const struct lock *l)
     }
 }
 
+uint32_t
+domain_with_locks(const struct core *c, uint32_t from)
+{
+    while (from < c->domains_n && list_empty(&c->domain[from].locks)) {
+        from++;
+    }
+    return from;
+}
+
+void
+look_at_domain(const struct core *c, struct core_walk *w, uint32_t from)
+{
+    uint32_t i = domain_with_locks(c, from);
+
+    w->waiter = w->position = 0;
+    if (i == c->domains_n) {
+        list_remove(&w->node);
+        return;
+    }
+    w->at = c->domain[i].locks.next;
+    w->last = c->domain[i].locks.prev;
+}
+
 /* The same for those who only look, see view.h. */
 static void
-look_leave(struct core_walk *w, const struct lock *l)
+look_leave(const struct core *c, struct core_walk *w, const struct lock *l)
 {
     if (w->at == &l->all && w->last == &l->all) {
-        list_remove(&w->node);
+        look_at_domain(c, w, l->domain + 1u);
     } else if (w->at == &l->all) {
         w->at = l->all.next;
         w->waiter = w->position = 0;
@@ -102,7 +145,7 @@ looks_leave(struct core *c, const struct lock *l)
 
     list_for_each_safe(pos, nxt, &c->looks)
     {
-        look_leave(container_of(pos, struct core_walk, node), l);
+        look_leave(c, container_of(pos, struct core_walk, node), l);
     }
 }
 

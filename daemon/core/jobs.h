@@ -15,6 +15,8 @@
 #include "daemon/base/list.h"
 
 struct core;
+struct core_walk;
+struct domain;
 struct lock;
 struct claim;
 
@@ -25,7 +27,7 @@ enum job_kind {
     JOB_SESSION,  /* peer.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
     JOB_SETTLE, /* queue.settle.job: an outcome is known, and is the answer to those who do not want to wait longer */
-    JOB_WALK,  /* walk.job: something is done with every lock */
+    JOB_WALK,  /* walk.job: something is done with every lock of a domain */
     JOB_ROUND, /* round.job: something is done with every claim of a lock */
 };
 
@@ -34,9 +36,9 @@ struct job {
     enum job_kind kind;
 };
 
-/* What is done with every lock; one of each sort at a time: what comes meanwhile begins it anew. */
+/* What is done with every lock of a domain; one of each sort at a time: what comes meanwhile begins it anew. */
 enum walk_kind {
-    WALK_REVIEW,  /* Redis may not have what is held: core.review says why */
+    WALK_REVIEW,  /* Redis may not have what is held: domain.review says why */
     WALK_WAKE,    /* Redis grants again */
     WALK_REACHED, /* Redis can be reached */
     WALK_DRAIN,   /* who waits is sent away */
@@ -45,6 +47,7 @@ enum walk_kind {
 
 struct walk {
     struct job job;
+    enum walk_kind kind;
     struct list *at, *last; /* lock.all of the next one, and of the last one that was there when it began */
 };
 
@@ -59,9 +62,16 @@ void job_end(struct job *j);                   /* harmless if it has not */
 bool job_stands(const struct job *j);
 uint32_t job_share(const struct core *c);      /* records that may be looked at in one go */
 
-void walk_begin(struct core *c, enum walk_kind kind);
+void walk_init(struct walk *w, enum walk_kind kind);
+void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);
+void walk_end(struct core *c, struct domain *d, struct walk *w); /* it has been at the last lock, or that has gone */
 void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
 void looks_leave(struct core *c, const struct lock *l); /* ... which those who look at all locks hear, too */
+
+uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first such, `from` or above; or domains_n */
+
+/* On to the locks of the first domain, `from` or above, that has any; ends the look if none has. */
+void look_at_domain(const struct core *c, struct core_walk *w, uint32_t from);
 
 /* It is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
 void looks_pass(struct core *c, struct claim *cl);

@@ -13,10 +13,11 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/queue.h"
+#include "daemon/core/state.h"
 
 struct lock {
     struct map_node by_name; /* core.by_name; its number is the name's keyed hash */
-    struct list all;        /* core.locks */
+    struct list all;        /* domain.locks */
     struct lock *dirty_next; /* behind it in core.dirty_locks; NULL: it is the last one, or not there */
     struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
     struct queue *queue;    /* owned, or core.nobody; never NULL */
@@ -34,7 +35,7 @@ struct lock {
     bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
     bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
     bool remote_waiters : 1; /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
-    unsigned review : REVIEW_BITS; /* core.review.number, as of when it was reviewed last ... */
+    unsigned review : REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
     unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
     unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
     bool rounded : 1;       /* a round of it stands */
@@ -46,7 +47,8 @@ struct lock {
     uint32_t releases_sent_n;   /* ... RELEASING whose release is under way */
     uint32_t cohort_passes;           /* grants here in a row */
     int64_t cohort_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
-    uint32_t name_n, key_n; /* bytes */
+    uint16_t name_n, key_n; /* bytes */
+    uint16_t domain;        /* number of the domain that its key is in */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
@@ -100,6 +102,12 @@ static inline bool
 lock_may_linger(const struct lock *l)
 {
     return l->linger_us > 0 && lock_is(l, KIND_F_HANDED) && !lock_is(l, KIND_F_PERMITS);
+}
+
+static inline struct domain *
+lock_domain(const struct core *c, const struct lock *l)
+{
+    return &c->domain[l->domain];
 }
 
 static inline struct slice

@@ -64,15 +64,8 @@ struct core_weight
 core_memory_of_locks(const struct core *c, size_t most)
 {
     struct core_weight w = {0, 0};
-    struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, &c->locks)
-    {
-        struct lock *l = container_of(pos, struct lock, all);
-
-        if (most-- == 0) {
-            break;
-        }
+    for (struct lock *l = locks_next(c, NULL); l != NULL && most > 0; l = locks_next(c, l), most--) {
         if (l->held_n > 0 && l->held_n <= HOLDERS_MAX) {
             w.n++;
             w.bytes += memory_of_lock(c, l);

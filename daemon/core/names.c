@@ -5,6 +5,8 @@
  * before lock_new(). A record whose key is its name is only in the table of names; other records have a second node,
  * which lies in front of them.
  */
+#include <assert.h>
+
 #include "daemon/core/bounds.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
@@ -122,8 +124,9 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     struct lock *l;
 
     l = (struct lock *)(void *)(block + front);
-    l->name_n = (uint32_t)name.n;
-    l->key_n = (uint32_t)key.n;
+    assert(name.n <= UINT16_MAX && key.n <= UINT16_MAX);
+    l->name_n = (uint16_t)name.n;
+    l->key_n = (uint16_t)key.n;
     l->has_key = has_key;
     memcpy(l->text, name.p, name.n);
     memcpy(l->text + name.n, key.p, has_key ? key.n : 0);
@@ -159,12 +162,14 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
     l->kind = spec->kind;
     l->rule_kind = spec->rule_kind;
     l->value = spec->value;
-    l->review = c->review.number;
+    assert(spec->domain < c->domains_n);
+    l->domain = spec->domain;
+    l->review = lock_domain(c, l)->review.number & ((1u << REVIEW_BITS) - 1);
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->empty_queue;
     index_add(c, l, number);
-    list_push_back(&c->locks, &l->all);
+    list_push_back(&lock_domain(c, l)->locks, &l->all);
     c->locks_n++;
     return l;
 }

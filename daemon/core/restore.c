@@ -64,6 +64,7 @@ lock_of(struct core *c, const struct core_record *k)
                                        .rule_kind = KINDS,
                                        .value = k->value,
                                        .limit = k->limit,
+                                       .domain = k->domain,
                                        .declared = k->declared,
                                        .wakes = k->wakes,
                                        .key = k->key,

@@ -1,6 +1,6 @@
 /*
- * reviews.c -- every lock is reviewed: because Redis may have lost it, grants again, or is reachable again. What a
- * review does with a claim is in reclaim.c.
+ * reviews.c -- every lock of a domain is reviewed: because Redis may have lost it, grants again, or is reachable again.
+ * What a review does with a claim is in reclaim.c.
  */
 #include "daemon/core/reviews.h"
 
@@ -41,10 +41,12 @@ lock_granting(struct core *c, struct lock *l)
 void
 lock_join_review(struct core *c, struct lock *l)
 {
-    l->review = c->review.number & ((1u << REVIEW_BITS) - 1);
+    const struct review *rv = &lock_domain(c, l)->review;
+
+    l->review = rv->number & ((1u << REVIEW_BITS) - 1);
     lock_linger_ends(c, l);
-    lock_review(c, l, (c->review.lost ? REVIEW_LOST : 0) | (c->review.jumped ? REVIEW_JUMPED : 0));
-    if (c->review.lost) {
+    lock_review(c, l, (rv->lost ? REVIEW_LOST : 0) | (rv->jumped ? REVIEW_JUMPED : 0));
+    if (rv->lost) {
         try_now(c, l);
     }
 }

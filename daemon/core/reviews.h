@@ -17,7 +17,7 @@ void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was p
 static inline void
 lock_meet(struct core *c, struct lock *l)
 {
-    if (l->review != c->review.number) {
+    if (l->review != lock_domain(c, l)->review.number) {
         lock_join_review(c, l);
     }
 }

@@ -18,6 +18,7 @@
 #include <assert.h>
 
 #include "daemon/core/claim.h"
+#include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
@@ -94,7 +95,10 @@ round_end(struct core *c, struct round *rd)
 
     job_end(&rd->job);
     list_remove(&rd->node);
-    l->why = rd->kind == ROUND_REVIEW ? 0 : l->why;
+    if (rd->kind == ROUND_REVIEW) {
+        l->why = 0;
+        domain_wake(c, lock_domain(c, l));
+    }
     for (int i = 0; i < ROUNDS; i++) {
         others = others || round_find(c, l, (enum round_kind)i) != NULL;
     }
@@ -123,13 +127,15 @@ lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind)
 }
 
 bool
-rounds_review(const struct core *c)
+rounds_review(const struct core *c, const struct domain *d)
 {
     struct list *pos, *nxt;
 
     list_for_each_safe(pos, nxt, &c->rounds)
     {
-        if (container_of(pos, struct round, node)->kind == ROUND_REVIEW) {
+        const struct round *rd = container_of(pos, struct round, node);
+
+        if (rd->kind == ROUND_REVIEW && lock_domain(c, rd->lock) == d) {
             return true;
         }
     }

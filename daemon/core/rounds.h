@@ -11,6 +11,7 @@
 
 struct claim;
 struct core;
+struct domain;
 struct lock;
 
 /* Rounds: work on every claim of a lock that has many. */
@@ -34,7 +35,7 @@ struct round {
 
 bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
-bool rounds_review(const struct core *c);                       /* one of them is a review */
+bool rounds_review(const struct core *c, const struct domain *d); /* one of them reviews a lock of the domain */
 void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
 /* The claim is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);

@@ -19,6 +19,7 @@
 #include "daemon/core/broadcast.h"
 #include "daemon/core/core.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/domain.h"
 #include "daemon/core/graph.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/owner.h"
@@ -38,8 +39,6 @@ struct core {
     int64_t set_back_us;  /* by so much in all Redis's clock was set back, seen from ours: CLOCK_BACK */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
-    uint64_t epoch;       /* in which what is held is being asserted; 0 = it is done, and said */
-    uint64_t unverified_n;    /* claims with VERIFY_LOST */
     struct window window[WINDOWS];
     uint64_t turns_n;     /* claims that wait in them for their turn */
     struct heap timers;
@@ -54,25 +53,21 @@ struct core {
     struct map by_name;     /* locks */
     struct map by_key;      /* those whose key is not their name: lock_key_node(). The others are found by name */
     struct map queues;      /* of those that have one */
-    struct list locks;      /* lock.all, in order of creation */
+    struct domain *domain;  /* by number */
+    uint32_t domains_n;
     struct list looks;      /* core_walk.node: looks at all of them that are under way */
     struct queue empty_queue;    /* of all locks that nobody waits for: never written */
     struct {
         struct lock *first, **end;
     } dirty_locks;            /* lock.dirty_next: first come, first served */
     struct list dirty_owners;
+    struct list dirty_domains;    /* domain.work */
     struct list dirty_multilocks; /* multilock.work */
     struct list freed;      /* request.claim_node: their claim is freed, so they run anew in its new state */
     struct list losers;     /* owner.loser_node */
     struct list jobs;       /* job.node: what a step has left for the next one, in the order of their turns */
-    struct walk walk[WALKS];
     struct list rounds;     /* round.node */
     struct slice_left left; /* of this turn's slice, if that has a bound */
-    struct {
-        unsigned number;    /* of the last one; locks have it when WALK_REVIEW has been there */
-        unsigned begun_n;   /* since none stood */
-        bool lost, jumped;  /* Redis may have lost data; a clock has jumped */
-    } review;
     struct freelist freelist;   /* of all records but sessions and multilocks */
     struct waiter_poll waiter_poll;
     uint64_t searches;    /* graph.round */

@@ -60,7 +60,7 @@ void
 claim_timer(struct core *c, struct claim *cl)
 {
     /* it may be another time or state then */
-    if (cl->lock->review != c->review.number || cl->turn_n != cl->lock->turn) {
+    if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->turn_n != cl->lock->turn) {
         lock_meet(c, cl->lock);
         claim_review(c, cl);
         return;

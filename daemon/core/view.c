@@ -132,12 +132,8 @@ void
 core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx)
 {
     struct core_lock_view v;
-    struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, &c->locks)
-    {
-        const struct lock *l = container_of(pos, struct lock, all);
-
+    for (const struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
         if (glob.n == 0 || glob_match(glob, lock_name(l))) {
             lock_view(l, now_us, &v);
             fn(ctx, &v);
@@ -194,12 +190,7 @@ core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t 
 void
 core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx)
 {
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &c->locks)
-    {
-        const struct lock *l = container_of(pos, struct lock, all);
-
+    for (const struct lock *l = locks_next(c, NULL); l != NULL; l = locks_next(c, l)) {
         if (glob.n == 0 || glob_match(glob, lock_name(l))) {
             waiters_of(l, now_us, SIZE_MAX, fn, ctx);
         }
@@ -271,11 +262,10 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
 void
 core_walk_begin(struct core *c, struct core_walk *w)
 {
-    *w = (struct core_walk){.at = c->locks.next, .last = c->locks.prev};
+    *w = (struct core_walk){.at = NULL};
     list_init(&w->node);
-    if (!list_empty(&c->locks)) {
-        list_push_back(&c->looks, &w->node);
-    }
+    list_push_back(&c->looks, &w->node);
+    look_at_domain(c, w, 0);
 }
 
 void
@@ -284,25 +274,22 @@ core_walk_end(struct core_walk *w)
     list_remove(&w->node);
 }
 
-/* On to the next name. False: it was the last one. */
-static bool
-walk_next(struct core_walk *w)
+/* On to the next name, or to the end. */
+static void
+walk_next(const struct core *c, struct core_walk *w)
 {
-    bool more = w->at != w->last;
-
+    if (w->at == w->last) {
+        look_at_domain(c, w, container_of(w->at, struct lock, all)->domain + 1u);
+        return;
+    }
     w->at = w->at->next;
     w->waiter = w->position = 0;
-    if (!more) {
-        core_walk_end(w);
-    }
-    return more;
 }
 
 bool
 core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n, core_lock_fn *fn,
                 void *ctx)
 {
-    (void)c;
     for (; n > 0 && list_linked(&w->node); n--) {
         const struct lock *l = container_of(w->at, struct lock, all);
         struct core_lock_view v;
@@ -311,7 +298,7 @@ core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slic
             lock_view(l, now_us, &v);
             fn(ctx, &v);
         }
-        (void)walk_next(w);
+        walk_next(c, w);
     }
     return list_linked(&w->node);
 }
@@ -353,7 +340,7 @@ core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct sl
             return true;
         }
         n -= n > 0;
-        (void)walk_next(w);
+        walk_next(c, w);
     }
     return list_linked(&w->node);
 }

@@ -82,7 +82,7 @@ void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, c
  */
 struct core_walk {
     struct list node;      /* core.looks; linked = there is more */
-    struct list *at, *last; /* lock.all of the next one, and of the last one */
+    struct list *at, *last; /* lock.all of the next one, and of the last one of its domain */
     uint64_t waiter;       /* core_walk_waiters(): the next one in the queue of `at`; 0 = the first; CORE_WALK_OVER */
     uint32_t position;     /* of the one before it */
 };

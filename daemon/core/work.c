@@ -42,10 +42,10 @@ walk_on(struct core *c, struct walk *w, uint32_t *n)
 
     w->at = w->at->next;
     if (!more) {
-        job_end(&w->job);
+        walk_end(c, lock_domain(c, l), w);
     }
     *n += lock_is_long(c, l) ? 0 : l->claims_n;
-    walk_does[w - c->walk](c, l); /* frees no lock: that is for the end of the step */
+    walk_does[w->kind](c, l); /* frees no lock: that is for the end of the step */
     return more;
 }
 
@@ -83,9 +83,8 @@ job_step(struct core *c, struct job *j, uint32_t *n)
 }
 
 void
-walk_finish(struct core *c, enum walk_kind kind)
+walk_finish(struct core *c, struct walk *w)
 {
-    struct walk *w = &c->walk[kind];
     uint32_t n = 0;
 
     while (job_stands(&w->job)) {

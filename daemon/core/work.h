@@ -11,7 +11,7 @@
 struct core;
 
 /* work.c */
-void walk_finish(struct core *c, enum walk_kind kind); /* in this step, however long it takes */
+void walk_finish(struct core *c, struct walk *w);       /* in this step, however long it takes */
 void jobs_run(struct core *c);                 /* as much as is left of this turn's slice */
 void catch_up(struct core *c); /* what is due, and what comes of it */
 void work_off(struct core *c); /* what is dirty */

@@ -93,6 +93,7 @@ struct world {
     struct polled waiter_poll;               /* the last one */
     unsigned probes_n;                 /* how many there were */
     uint64_t reclaimed;                /* epoch of the last RECLAIMED */
+    uint16_t reclaimed_domain;         /* ... and its domain */
     unsigned reclaimed_n;              /* how many there were */
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
@@ -253,6 +254,7 @@ world_sink(void *ctx, const struct core_action *a)
         break;
     case CORE_RECLAIMED:
         w->reclaimed = a->epoch;
+        w->reclaimed_domain = a->domain;
         w->reclaimed_n++;
         break;
     case CORE_PUBLISH:

@@ -23,6 +23,7 @@ struct ask {
     bool once, full, fresh, shared, foreign_wait, tracking;
     enum kind kind, rule_kind; /* rule_kind: what the rules say */
     uint32_t limit;
+    uint16_t domain;
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
     int64_t linger_us;
@@ -161,6 +162,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
         .spec = {.kind = a->kind,
                  .rule_kind = a->rule_kind,
                  .limit = a->limit,
+                 .domain = a->domain,
                  .foreign_wait = a->foreign_wait,
                  .tracking = a->tracking,
                  .linger_us = a->linger_us,

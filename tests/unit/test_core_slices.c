@@ -486,13 +486,13 @@ START_TEST(readers_are_reviewed_in_slices)
     open_sliced(&w, SLICE);
     read_many(&w, s);
     reclaims(&w, 5);
-    ck_assert_uint_le(w.core->unverified_n, SLICE);
+    ck_assert_uint_le(w.core->domain[0].unverified_n, SLICE);
     n = count_ops(&w, CORE_ACQUIRE);
     ck_assert_int_le(n, SLICE);
     id = world_ask(&w, CORE_UNLOCK, s[MANY - 1], "doc", reading);
     n = count_ops(&w, CORE_ACQUIRE); /* nothing is given back that may not be there: its own is asserted first */
     ck_assert_int_le(n, SLICE + 1);
-    ck_assert_int_ge(turns_of(&w, &w.core->unverified_n), MANY / SLICE - 3);
+    ck_assert_int_ge(turns_of(&w, &w.core->domain[0].unverified_n), MANY / SLICE - 3);
     ck_assert_int_eq(count_all(&w, CORE_ACQUIRE), 2 * MANY);
     for (size_t i = 0; i < w.flights_n; i++) {
         if (!w.flights[i].answered) {
@@ -521,7 +521,7 @@ START_TEST(reclaimed_is_said_behind_the_readers)
     read_many(&w, s);
     w.one_turn = true; /* the slice is used up */
     reclaims(&w, 5);
-    ck_assert_uint_eq(w.core->unverified_n, 0);
+    ck_assert_uint_eq(w.core->domain[0].unverified_n, 0);
     ck_assert_uint_eq(w.reclaimed_n, 0);
     w.one_turn = false;
     for (size_t i = MANY; w.reclaimed_n == 0; i++) {
