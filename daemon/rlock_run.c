@@ -180,7 +180,21 @@ wait_cut(struct run *r, struct waiting *w, const char *why)
     return 0;
 }
 
-/* Without a connection: 0, or what to end with. */
+/* The answer begins with one of the words, of which the last one is NULL. */
+static bool
+says(const char *answer, const char *const *word)
+{
+    for (; *word != NULL; word++) {
+        size_t n = strlen(*word);
+
+        if (strncmp(answer, *word, n) == 0 && answer[n] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without a connection: 0, or what to end with. Who is not let in now will not be let in by another attempt. */
 static int
 wait_retry(struct run *r, struct waiting *w)
 {
@@ -197,6 +211,10 @@ wait_retry(struct run *r, struct waiting *w)
     if (why == NULL && ask_for_lock(r, w)) {
         return 0;
     }
+    if (why != NULL && says(why, (const char *const[]){"NOAUTH", "WRONGPASS", "NOPERM", NULL})) {
+        snprintf(w->why, sizeof(w->why), "%s", why);
+        return wait_over(r, w);
+    }
     return wait_cut(r, w, why != NULL ? why : r->lock.error);
 }
 
@@ -204,14 +222,10 @@ wait_retry(struct run *r, struct waiting *w)
 static bool
 is_passing(const struct waiting *w, const struct redisReply *v)
 {
-    static const char *const words[] = {"DRAINING ", "UNAVAILABLE ", "LIMIT ", "LOST "};
+    const char *const *words = w->again ? (const char *const[]){"DRAINING", "UNAVAILABLE", "LIMIT", "LOST", NULL}
+                                        : (const char *const[]){"DRAINING", NULL};
 
-    for (size_t i = 0; v->type == REDIS_REPLY_ERROR && i < (w->again ? 4 : 1); i++) {
-        if (strncmp(v->str, words[i], strlen(words[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return v->type == REDIS_REPLY_ERROR && says(v->str, words);
 }
 
 #define GOES_ON (-1)

@@ -205,6 +205,11 @@ class Before(Bad):
         self.waits_on(75, "busy", CLIENT=[b":7\r\n", b"-ERR max number of clients reached\r\n", b":7\r\n"],
                       LOCK=[None, b"$-1\r\n"])
 
+    def test_who_is_not_let_in_again(self):
+        for word in (b"NOAUTH", b"WRONGPASS", b"NOPERM"):
+            self.waits_on(69, "while waiting: %s no" % word.decode(), LOCK=None,
+                          CLIENT=[b":7\r\n", b"-%s no\r\n" % word])
+
     def test_what_is_left_of_the_wait(self):
         self.waits_on(75, "busy", "-w", "60s", LOCK=[None, b"$-1\r\n"])
         first, second = [w for w in self.d.said if w[0] == "LOCK"]
