@@ -18,6 +18,7 @@
 #include "conf/conf.h"
 #include "conf/conf_keys.h"
 #include "daemon/backend/embedded.h"
+#include "daemon/backend/tls.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory.h"
@@ -532,6 +533,7 @@ main(int argc, char **argv)
     int status;
 
     event_set_mem_functions(mem_alloc, mem_realloc, free);
+    tls_use_memory();
     status = options_read(argc, argv, &p.opt);
     if (status >= 0) {
         return status;

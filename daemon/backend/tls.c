@@ -8,6 +8,7 @@
 #include "daemon/backend/tls_private.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -73,6 +74,38 @@ resolve(const char *name, char path[PATH_MAX], const char *key, char error[TLS_E
     char why[CREDENTIAL_WHY_ROOM];
 
     return credential_path(name, path, why) || refuse(error, key, why, name);
+}
+
+/* ---- memory ---- */
+
+static void *
+crypto_alloc(size_t n, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return mem_alloc(n);
+}
+
+static void *
+crypto_realloc(void *old, size_t n, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return mem_realloc(old, n);
+}
+
+static void
+crypto_free(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(p);
+}
+
+void
+tls_use_memory(void)
+{
+    CRYPTO_set_mem_functions(crypto_alloc, crypto_realloc, crypto_free);
 }
 
 /* ---- whom we trust ---- */

@@ -25,6 +25,9 @@ struct tls_files {
 struct tls;
 struct tls_session;
 
+/* OpenSSL's memory is there, or the process ends (base/memory.h). Before anything else that uses OpenSSL. */
+void tls_use_memory(void);
+
 /*
  * Reads the files. NULL with a sentence in `error`; `warning` has one, or "", on what was read and will not do: a
  * certificate of ours that has expired.

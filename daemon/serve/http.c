@@ -3,8 +3,8 @@
  *
  * Owns its listener and those who have called: one request each, one answer, and the end. Refuses everything but GET
  * and HEAD, bodies, and more than a few KiB of headers. No names of locks leave here: they are the clients' and
- * without bound. By hand: evhttp 2.1.12 accepts all who call in one turn, names none that has not asked yet, and
- * crashes when memory runs out.
+ * without bound. By hand: evhttp 2.1.12 accepts all who call in one turn, names none that has not asked yet, and spins
+ * where descriptors run out.
  *
  * I1  A visit has one of its two events added until it ends, and ends when that does not come for IDLE_US, or at its
  *     deadline, however often it came.
