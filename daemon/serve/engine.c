@@ -135,7 +135,7 @@ sink(void *ctx, const struct core_action *a)
         keeper_forget_owner(e, a->forget);
         break;
     case CORE_RECLAIMED:
-        state_store_reclaimed(&e->state_store, a->epoch);
+        state_store_reclaimed(&e->state_store, a->domain, a->epoch);
         backend_reclaimed(e->backend, a->epoch);
         break;
     }
@@ -303,7 +303,7 @@ open_backend(struct engine *e, char error[160])
     if (e->state_store.identity.follows) {
         memcpy(env.former_nonce, e->state_store.identity.nonces.was, sizeof(env.former_nonce));
     }
-    env.epoch = state_store_epoch(&e->state_store);
+    env.epoch = state_store_epoch(&e->state_store, 0);
     env.others = state_store_others(&e->state_store);
     buf_init(&patterns, 0);
     if (conf_key_rights(cf, &patterns, remote_waiters)) {

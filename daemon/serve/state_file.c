@@ -23,6 +23,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/memory.h"
+#include "daemon/serve/epochs_file.h"
 #include "daemon/serve/owners_file.h"
 #include "daemon/serve/slot_file.h"
 
@@ -39,7 +40,7 @@ struct head {
     uint64_t token;
     uint32_t version, slot_bytes, part_bytes, kinds;
     char boot[STATE_FILE_BOOT];
-    uint64_t epoch; /* of Redis's data, in which all that is held here was last */
+    uint64_t epoch; /* of domain 0, in which all that is held there was last; of the others: epochs_file.h */
     uint64_t others; /* 1: there were other daemons on it */
 };
 
@@ -73,6 +74,7 @@ static const struct {
 struct state_file {
     struct slot_file table[TABLES];
     struct owners_file owners;
+    struct epochs_file epochs;
     char boot[STATE_FILE_BOOT];
     bool same_boot;
     struct state_file_counts counts;
@@ -268,12 +270,13 @@ struct state_file *
 state_file_open(int dir, const char *boot, char error[160])
 {
     struct state_file *h = mem_zalloc(sizeof(*h));
+    bool anew = false;
 
     snprintf(h->boot, sizeof(h->boot), "%s", boot);
     for (int i = 0; i < TABLES; i++) {
         h->table[i].fd = -1;
     }
-    h->owners.table.fd = -1;
+    h->owners.table.fd = h->epochs.table.fd = -1;
     for (int i = 0; i < TABLES; i++) {
         struct slot_file *t = &h->table[i];
 
@@ -283,11 +286,16 @@ state_file_open(int dir, const char *boot, char error[160])
         }
         if (!is_ours(t)) {
             begin(t);
+            anew = anew || i == SHORT;
         }
         slot_file_index(t);
     }
     if (!owners_file_open(&h->owners, dir)) {
         snprintf(error, 160, OWNERS_FILE ": %s", strerror(errno));
+        goto fail;
+    }
+    if (!epochs_file_open(&h->epochs, dir, anew)) {
+        snprintf(error, 160, EPOCHS_FILE ": %s", strerror(errno));
         goto fail;
     }
     h->same_boot = strncmp(head_of(&h->table[SHORT])->boot, h->boot, STATE_FILE_BOOT) == 0;
@@ -306,6 +314,7 @@ state_file_close(struct state_file **h)
             slot_file_close(&(*h)->table[i]);
         }
         owners_file_close(&(*h)->owners);
+        epochs_file_close(&(*h)->epochs);
         free(*h);
         *h = NULL;
     }
@@ -491,15 +500,19 @@ state_file_serial(struct state_file *h, uint64_t serial)
 }
 
 uint64_t
-state_file_epoch(const struct state_file *h)
+state_file_epoch(const struct state_file *h, uint16_t domain)
 {
-    return head_of(&h->table[SHORT])->epoch;
+    return domain == 0 ? head_of(&h->table[SHORT])->epoch : epochs_file_get(&h->epochs, domain);
 }
 
 void
-state_file_set_epoch(struct state_file *h, uint64_t epoch)
+state_file_set_epoch(struct state_file *h, uint16_t domain, uint64_t epoch)
 {
-    head_of(&h->table[SHORT])->epoch = epoch;
+    if (domain == 0) {
+        head_of(&h->table[SHORT])->epoch = epoch;
+    } else if (!epochs_file_set(&h->epochs, domain, epoch)) {
+        h->counts.unkept++;
+    }
 }
 
 bool
@@ -524,6 +537,6 @@ state_file_count(const struct state_file *h)
         c.bytes += h->table[i].mapped;
     }
     c.owners = h->owners.table.used_n;
-    c.bytes += h->owners.table.mapped;
+    c.bytes += h->owners.table.mapped + h->epochs.table.mapped;
     return c;
 }

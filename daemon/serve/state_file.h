@@ -30,7 +30,7 @@ struct state_file_counts {
 /* This boot of this machine, and the clock by which deadlines are reckoned. */
 void state_file_boot(char boot[STATE_FILE_BOOT]);
 
-/* Opens or begins the files in the directory. One of another version is begun anew. NULL with a message. */
+/* Opens or begins the files in the directory (borrowed). One of another version is begun anew. NULL with a message. */
 struct state_file *state_file_open(int dir, const char *boot, char error[160]);
 void state_file_close(struct state_file **h);
 
@@ -59,9 +59,9 @@ bool state_file_tidy(struct state_file *h);
 /* Ids up to this one have been used: those above it stay reserved. */
 void state_file_serial(struct state_file *h, uint64_t serial);
 
-/* The epoch of Redis's data (backend/epoch.h) in which all that is held was last; 0 = not known. */
-uint64_t state_file_epoch(const struct state_file *h);
-void state_file_set_epoch(struct state_file *h, uint64_t epoch);
+/* The epoch of a domain (backend/epoch.h) in which all that is held there was last; 0 = not known. */
+uint64_t state_file_epoch(const struct state_file *h, uint16_t domain);
+void state_file_set_epoch(struct state_file *h, uint16_t domain, uint64_t epoch);
 
 /* Whether there were other daemons on that Redis. */
 bool state_file_others(const struct state_file *h);

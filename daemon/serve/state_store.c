@@ -79,6 +79,7 @@ state_store_restore(struct engine *e, char error[160])
         engine_spec(e, a.kept[i].name, &spec);
         a.kept[i].declared = spec.kind == a.kept[i].kind;
         a.kept[i].wakes = spec.wakes;
+        a.kept[i].domain = spec.domain;
     }
     engine_step(e, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     state_file_restored(k->held);
@@ -126,16 +127,16 @@ state_store_forget(struct engine *e, uint64_t claim)
 }
 
 uint64_t
-state_store_epoch(const struct state_store *k)
+state_store_epoch(const struct state_store *k, uint16_t domain)
 {
-    return k->held != NULL ? state_file_epoch(k->held) : 0;
+    return k->held != NULL ? state_file_epoch(k->held, domain) : 0;
 }
 
 void
-state_store_reclaimed(struct state_store *k, uint64_t epoch)
+state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoch)
 {
     if (k->held != NULL) {
-        state_file_set_epoch(k->held, epoch);
+        state_file_set_epoch(k->held, domain, epoch);
     }
 }
 

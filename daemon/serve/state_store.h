@@ -33,8 +33,8 @@ void keeper_keep_owner(struct engine *e, const struct core_owner_record *what);
 void keeper_forget_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
-uint64_t state_store_epoch(const struct state_store *k);
-void state_store_reclaimed(struct state_store *k, uint64_t epoch);
+uint64_t state_store_epoch(const struct state_store *k, uint16_t domain);
+void state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoch);
 
 /* Whether there were, or are, other daemons on that Redis. */
 bool state_store_others(const struct state_store *k);

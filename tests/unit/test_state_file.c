@@ -634,6 +634,74 @@ START_TEST(another_version)
 }
 END_TEST
 
+/* Each domain has an epoch of its own, which the next process finds; with one domain there is no other file. */
+START_TEST(epochs_of_domains)
+{
+    enum { DOMAINS = 1000 };
+    struct state_file *h = opened("boot");
+    struct core_record one = record(11, "a", "a", "");
+    struct stat st;
+
+    ck_assert_uint_eq(state_file_epoch(h, 0), 0);
+    ck_assert_uint_eq(state_file_epoch(h, 7), 0);
+    state_file_set_epoch(h, 0, 70);
+    ck_assert(state_file_keep(h, &one));
+    state_file_close(&h);
+    ck_assert(fstatat(dir, "epochs", &st, 0) != 0); /* as a version before domains has left it */
+    h = opened("boot");
+    ck_assert_uint_eq(state_file_epoch(h, 0), 70);
+    for (uint16_t i = 1; i < DOMAINS; i += 2) {
+        state_file_set_epoch(h, i, 5);
+        state_file_set_epoch(h, i, 100u + i);
+    }
+    ck_assert(fstatat(dir, "epochs", &st, 0) == 0 && (st.st_mode & 0777) == 0600);
+    for (int times = 0; times < 2; times++) {
+        for (uint16_t i = 1; i < DOMAINS; i++) {
+            ck_assert_uint_eq(state_file_epoch(h, i), i % 2 == 1 ? 100u + i : 0);
+        }
+        ck_assert_uint_eq(state_file_epoch(h, 0), 70);
+        ck_assert_uint_eq(state_file_count(h).kept, 1);
+        ck_assert_uint_eq(state_file_count(h).unkept, 0);
+        state_file_close(&h);
+        h = opened(times == 0 ? "boot" : "later");
+    }
+    ck_assert_uint_eq(state_file_epoch(h, 1), 101);
+    state_file_close(&h);
+}
+END_TEST
+
+/* A `held` of another version is begun anew, and the epochs with it; so is `epochs` of another version, alone. */
+START_TEST(epochs_of_another_version)
+{
+    static const char *const files[] = {"held", "epochs"};
+    static const size_t at[] = {24, 8};
+
+    for (int i = 0; i < 2; i++) {
+        struct state_file *h = opened("boot");
+        unsigned char *p;
+        size_t n;
+
+        state_file_set_epoch(h, 0, 70);
+        state_file_set_epoch(h, 3, 80);
+        state_file_close(&h);
+        p = read_all(files[i], &n);
+        p[at[i]]++; /* its version */
+        write_all(files[i], p, n);
+        free(p);
+        h = opened("boot");
+        ck_assert_uint_eq(state_file_epoch(h, 0), i == 0 ? 0 : 70);
+        ck_assert_uint_eq(state_file_epoch(h, 3), 0);
+        state_file_set_epoch(h, 3, 81);
+        ck_assert_uint_eq(state_file_epoch(h, 3), 81);
+        state_file_close(&h);
+    }
+    unlinkat(dir, "epochs", 0);
+    ck_assert_int_eq(symlinkat("/dev/zero", dir, "epochs"), 0);
+    ck_assert_ptr_null(state_file_open(dir, "boot", error));
+    ck_assert_ptr_nonnull(strstr(error, "epochs: "));
+}
+END_TEST
+
 START_TEST(private)
 {
     struct state_file *h = opened("boot");
@@ -665,7 +733,8 @@ main(void)
 {
     const TTest *tests[] = {what_is_kept_is_there, another_boot, ids_rise, it_grows, longest_and_too_long, torn_change,
                             torn_fill, killed_inside_of_a_move, long_names_take_no_more_than_they_need, it_shrinks,
-                            it_shrinks_under_load, damaged, another_version, private, boot_is_told};
+                            it_shrinks_under_load, damaged, another_version, epochs_of_domains,
+                            epochs_of_another_version, private, boot_is_told};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }
