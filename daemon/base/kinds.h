@@ -8,6 +8,7 @@
 
 #include "daemon/base/slice.h"
 
+/* What Redis, clients and tests see of a kind; what the core makes of it is its row in core/kind_policy.c. */
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
     KIND_F_STAMPED = 1 << 1,   /* only its expiry proves whose it is: one operation at a time, see core_op.stamp */
@@ -17,11 +18,6 @@ enum {
     KIND_F_STRING = 1 << 6,    /* its key in Redis is a string; else a hash */
     KIND_F_HANDED = 1 << 5,    /* a hold may pass to who waits here while Redis has it, see core/handoff.c */
 };
-
-/*
- * These have keys beside the lock's own that say who has it, or whose turn it is. (A counter of tokens may be shared.)
- */
-#define KIND_F_BESIDE (KIND_F_TICKETS | KIND_F_SHARED | KIND_F_PERMITS)
 
 enum kind {
 #define KIND(id, name, flags, help) KIND_##id,

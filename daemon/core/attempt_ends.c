@@ -5,6 +5,7 @@
 #include "daemon/core/broadcast.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/queue.h"
@@ -63,7 +64,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 static bool
 is_still_ours(const struct lock *l)
 {
-    return lock_is(l, KIND_F_SHARED) && l->held_n + l->releasing_n > 1;
+    return policy(l)->last_frees && l->held_n + l->releasing_n > 1;
 }
 
 /*
@@ -76,8 +77,8 @@ void
 lock_released(struct core *c, struct lock *l, const struct core_done *d)
 {
     struct queue *q = l->queue;
-    bool has_ticket = lock_is(l, KIND_F_TICKETS); /* Redis knows whose turn it is */
-    bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !has_ticket;
+    bool by_turn = policy(l)->places; /* Redis knows whose turn it is */
+    bool others = d->remote_subscribers > (q->watch == WATCH_ON) && !by_turn;
     bool for_them = l->remote_waiters;
 
     lock_wake(c, l);
@@ -87,7 +88,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
     if (d->outcome != CORE_OK || is_still_ours(l)) { /* nothing was said of who listens */
         return;
     }
-    if (others && q->trying_n > 0 && !lock_is(l, KIND_F_PERMITS)) {
+    if (others && q->trying_n > 0 && !lock_has_limit(l)) { /* it may be for another permit */
         return;
     }
     l->remote_waiters = false;

@@ -30,6 +30,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/handoff.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -78,14 +79,14 @@ may_join(const struct core *c, const struct lock *l)
 static bool
 may_leave_behind(const struct core *c, const struct lock *l)
 {
-    return !lock_cohort_is_over(c, l) && !l->remote_waiters && !lock_is(l, KIND_F_TICKETS | KIND_F_STAMPED);
+    return !lock_cohort_is_over(c, l) && !l->remote_waiters && policy(l)->leave_behind;
 }
 
 /* Whether others may have what it wants beside it. */
 static bool
 can_share(const struct claim *cl)
 {
-    return lock_is(cl->lock, KIND_F_PERMITS) || claim_wants_shared(cl);
+    return lock_has_room_beside(cl->lock, claim_wants_shared(cl));
 }
 
 /* The first attempt, or the only one. */

@@ -13,6 +13,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -67,7 +68,7 @@ lock_broken(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        cl->unsure.broken = !lock_is(l, KIND_F_TICKETS); /* its place was for one OK */
+        cl->unsure.broken = !policy(l)->places; /* its place was for one OK */
     }
     lock_suspect(c, l);
 }

@@ -9,6 +9,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owner.h"
@@ -83,7 +84,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(false);
     }
     t->claims++;
-    if (lock_is(cl->lock, KIND_F_PERMITS)) { /* X2 of claim_index.c */
+    if (policy(cl->lock)->claim_each) { /* X2 of claim_index.c */
         const struct permit *p = (const struct permit *)(const void *)cl - 1;
 
         assert(p->share == share_find(c, cl->lock, cl->owner) && (cl->state == CLAIM_HELD) == (p->end.pos != 0));
@@ -115,11 +116,11 @@ check_holders(const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        assert(cl->shared == 0 || lock_is(l, KIND_F_SHARED));
+        assert(cl->shared == 0 || policy(l)->holders == HOLDERS_SHARED);
         exclusive += cl->holds > 0;
         n++;
     }
-    assert(n <= 1 || lock_is(l, KIND_F_PERMITS) || exclusive == 0);
+    assert(n <= 1 || lock_has_limit(l) || exclusive == 0);
 }
 
 /* Claims, and the order of places in the queue. */
@@ -204,7 +205,6 @@ check_empty_queue(const struct queue *q)
 static void
 check_attempts(const struct lock *l)
 {
-    bool many = lock_is(l, KIND_F_SHARED) || lock_is(l, KIND_F_PERMITS);
     struct list *pos, *nxt;
     uint32_t trying = 0;
 
@@ -214,8 +214,8 @@ check_attempts(const struct lock *l)
 
         if (cl->state == CLAIM_TRYING) {
             trying++;
-            assert(l->queue->trying_n == 1 || (!l->queue->alone && (cl->op_shared || lock_is(l, KIND_F_PERMITS))));
-            assert(list_empty(&l->holders) || many || (lock_is(l, KIND_F_TICKETS) && !cl->has_ticket));
+            assert(l->queue->trying_n == 1 || (!l->queue->alone && lock_has_room_beside(l, cl->op_shared)));
+            assert(list_empty(&l->holders) || lock_may_be_many(l) || (policy(l)->places && !cl->has_ticket));
         }
     }
     assert(trying == l->queue->trying_n && trying <= TOGETHER);
@@ -329,7 +329,7 @@ check_domain(const struct core *c, const struct domain *d, int64_t now_us, struc
         }
         t->keyed += l->has_key;
         assert(lock_of_key(c, lock_key(l)) == l); /* I18 */
-        assert(!lock_is(l, KIND_F_BESIDE) || lock_beside(c, lock_key(l)) == NULL);
+        assert(!policy(l)->keys_beside || lock_beside(c, lock_key(l)) == NULL);
         t->locks++;
     }
     doubts = t->doubts - doubts;

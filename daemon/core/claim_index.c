@@ -14,6 +14,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 
@@ -32,7 +33,7 @@ share_find(const struct core *c, const struct lock *l, const struct owner *o)
 {
     struct map_node *n;
 
-    if (!lock_is(l, KIND_F_PERMITS)) {
+    if (!policy(l)->claim_each) {
         return NULL;
     }
     for (n = map_find(&c->shares, pair_of(c, l, o)); n != NULL; n = map_next(n)) {
@@ -111,10 +112,17 @@ share_put(struct claim *cl)
     p->share->held_n++;
 }
 
+/* NULL: its owner has no other claim on that name. */
+static struct permit *
+permit_of(struct claim *cl)
+{
+    return policy(cl->lock)->claim_each ? claim_permit(cl) : NULL;
+}
+
 void
 share_moved(struct claim *cl, bool was_held)
 {
-    if (lock_is(cl->lock, KIND_F_PERMITS) && (was_held || cl->state == CLAIM_HELD)) {
+    if (permit_of(cl) != NULL && (was_held || cl->state == CLAIM_HELD)) {
         share_take_off(cl, was_held);
         share_put(cl);
     }
@@ -123,7 +131,7 @@ share_moved(struct claim *cl, bool was_held)
 void
 share_swapped(struct claim *a, struct claim *b)
 {
-    if (lock_is(a->lock, KIND_F_PERMITS)) {
+    if (permit_of(a) != NULL) {
         struct share *of_a = claim_permit(a)->share;
 
         share_take_off(a, a->state == CLAIM_HELD);
@@ -138,7 +146,7 @@ share_swapped(struct claim *a, struct claim *b)
 void
 share_deadline(struct claim *cl)
 {
-    struct permit *p = lock_is(cl->lock, KIND_F_PERMITS) ? claim_permit(cl) : NULL;
+    struct permit *p = permit_of(cl);
 
     if (p != NULL && heap_at(&p->share->ends, &p->end) != cl->hold.deadline_us) {
         heap_set(&p->share->ends, &p->end, cl->hold.deadline_us);
@@ -171,7 +179,8 @@ share_left(const struct core *c, const struct claim *but)
 struct claim *
 share_first_end(struct claim *of)
 {
-    struct heap_node *n = lock_is(of->lock, KIND_F_PERMITS) ? heap_min(&claim_permit(of)->share->ends) : NULL;
+    struct permit *p = permit_of(of);
+    struct heap_node *n = p != NULL ? heap_min(&p->share->ends) : NULL;
 
     return n != NULL ? permit_claim(container_of(n, struct permit, end)) : NULL;
 }
@@ -187,7 +196,7 @@ claim_index(struct core *c, struct claim *cl)
     if (claim_front_bytes(cl->lock) > 0) {
         map_add(&c->tokens, claim_token_node(cl), id);
     }
-    if (lock_is(cl->lock, KIND_F_PERMITS)) {
+    if (permit_of(cl) != NULL) {
         share_join(c, cl);
     }
 }
@@ -195,12 +204,14 @@ claim_index(struct core *c, struct claim *cl)
 void
 claim_unindex(struct core *c, struct claim *cl)
 {
+    struct permit *p = permit_of(cl);
+
     map_remove(&c->claims, &cl->by_id);
     if (claim_front_bytes(cl->lock) > 0) {
         map_remove(&c->tokens, claim_token_node(cl));
     }
-    if (lock_is(cl->lock, KIND_F_PERMITS)) {
-        struct share *sh = claim_permit(cl)->share;
+    if (p != NULL) {
+        struct share *sh = p->share;
 
         share_take_off(cl, cl->state == CLAIM_HELD);
         sh->claims_n--;
@@ -270,7 +281,7 @@ claim_find(const struct core *c, const struct lock *l, const struct owner *o)
     struct list *pos;
     struct pair p;
 
-    if (lock_is(l, KIND_F_PERMITS)) {
+    if (policy(l)->claim_each) {
         const struct share *sh = share_find(c, l, o);
 
         return sh != NULL ? find_permit(sh) : NULL;
@@ -313,7 +324,7 @@ claim_newest_held(const struct core *c, const struct lock *l, const struct owner
         cl = claim_by_token(c, l, token);
     } else if (sh != NULL) {
         cl = list_empty(&sh->held) ? NULL : permit_claim(container_of(sh->held.prev, struct permit, node));
-    } else if (!lock_is(l, KIND_F_PERMITS)) {
+    } else if (!policy(l)->claim_each) {
         cl = claim_find(c, l, o);
     }
     return cl != NULL && cl->state == CLAIM_HELD && cl->owner == o && (token == 0 || cl->token == token) ? cl : NULL;
@@ -330,7 +341,7 @@ claim_wanted(const struct core *c, const struct lock *l, const struct owner *o, 
     struct claim *kept = NULL;
     struct list *pos, *nxt;
 
-    if (!lock_is(l, KIND_F_PERMITS)) {
+    if (!policy(l)->claim_each) {
         return claim_find(c, l, o);
     }
     if (sh == NULL) {

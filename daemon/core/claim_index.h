@@ -12,6 +12,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/core/claim.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 
 struct core;
@@ -91,9 +92,9 @@ permit_claim(struct permit *p)
 static inline size_t
 claim_front_bytes(const struct lock *l)
 {
-    size_t token = lock_is(l, KIND_F_SHARED) ? sizeof(struct map_node) : 0;
+    size_t token = lock_may_be_many(l) ? sizeof(struct map_node) : 0;
 
-    return lock_is(l, KIND_F_PERMITS) ? sizeof(struct permit) : token;
+    return policy(l)->claim_each ? sizeof(struct permit) : token;
 }
 
 #endif

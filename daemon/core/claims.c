@@ -24,6 +24,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/owners.h"
 #include "daemon/core/request.h"
@@ -237,7 +238,7 @@ claim_put_last(struct core *c, struct claim *cl)
 {
     struct lock *l = cl->lock;
 
-    assert(cl->state == CLAIM_QUEUED && lock_is(l, KIND_F_TICKETS));
+    assert(cl->state == CLAIM_QUEUED && policy(l)->places);
     cl->place.ticket = ++c->serial;
     rounds_leave(c, cl);
     looks_pass(c, cl);
@@ -347,7 +348,7 @@ claim_renew_is_next(const struct claim *cl, int64_t at_us)
 void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
-    cl->place.ticket = lock_is(cl->lock, KIND_F_TICKETS) ? ++c->serial : r->serial;
+    cl->place.ticket = policy(cl->lock)->places ? ++c->serial : r->serial;
     cl->ticket_life_us = 0;
     cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
@@ -361,7 +362,7 @@ claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 bool
 claim_busy(const struct claim *cl)
 {
-    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && (kind_rows[cl->lock->kind].flags & KIND_F_STAMPED) != 0);
+    return cl->op != 0 || (cl->renewal == RENEWAL_SENT && policy(cl->lock)->expiry_proves);
 }
 
 void

@@ -12,6 +12,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
@@ -139,7 +140,7 @@ move_freed(struct core *c, struct claim *cl)
         claim_lost(c, cl);
     } else if (cl->state == CLAIM_RELEASING && cl->place.kept_until_us > c->now_us) {
         claim_move(c, cl, CLAIM_QUEUED);
-        if (lock_is(cl->lock, KIND_F_TICKETS)) {
+        if (policy(cl->lock)->places) {
             claim_put_last(c, cl);
         }
     } else {

@@ -11,6 +11,7 @@
 #include "daemon/base/memory.h"
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
@@ -170,7 +171,7 @@ lock_at(struct graph *g, struct lock *l)
     if (m->round != g->round) {
         *m = (struct graph_mark){.round = g->round, .at = (uint32_t)g->locks_n++};
         g->lock[m->at] = (struct graph_lock){
-            .queue = l->queue, .waiter = GRAPH_NONE, .any = lock_is(l, KIND_F_PERMITS)};
+            .queue = l->queue, .waiter = GRAPH_NONE, .any = policy(l)->any_makes_room};
     }
     return m->at;
 }

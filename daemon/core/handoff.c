@@ -33,6 +33,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -119,7 +120,7 @@ permits_are_here(const struct core *c, const struct lock *l)
 static struct claim *
 bearer_of(const struct core *c, struct claim *cl)
 {
-    if (!lock_is(cl->lock, KIND_F_PERMITS)) {
+    if (!lock_has_limit(cl->lock)) {
         return cl;
     }
     return permits_are_here(c, cl->lock) ? lock_newest(cl->lock) : NULL;

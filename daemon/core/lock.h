@@ -39,7 +39,7 @@ struct lock {
     unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
     unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
     bool rounded : 1;       /* a round of it stands */
-    uint32_t limit;         /* kinds with permits: so many may hold it */
+    uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
     uint32_t claims_n;      /* claims on it */
@@ -79,29 +79,9 @@ lock_front_bytes(bool has_key)
 }
 
 static inline bool
-lock_is(const struct lock *l, unsigned flags) /* any of them */
-{
-    return (kind_rows[l->kind].flags & flags) != 0;
-}
-
-static inline bool
 lock_has_queue(const struct lock *l)
 {
     return l->queue->lock != NULL;
-}
-
-/* The lock may pass to the next waiter here while Redis has it as taken; see handoff.c. */
-static inline bool
-lock_is_handed(const struct lock *l)
-{
-    return lock_is(l, KIND_F_HANDED) && !(lock_is(l, KIND_F_PERMITS) && l->limit > HANDOFF_PERMITS);
-}
-
-/* ... and stay for who comes, as the rule of its name says. A permit that is free is for whoever wants it elsewhere. */
-static inline bool
-lock_may_linger(const struct lock *l)
-{
-    return l->linger_us > 0 && lock_is(l, KIND_F_HANDED) && !lock_is(l, KIND_F_PERMITS);
 }
 
 static inline struct domain *

@@ -6,6 +6,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
 
@@ -44,10 +45,7 @@ is_exclusive(const struct list *home, unsigned state)
 bool
 lock_is_full(const struct lock *l, bool shared)
 {
-    if (lock_is(l, KIND_F_PERMITS)) {
-        return l->held_n >= l->limit;
-    }
-    return l->held_n > 0 && !(shared && !is_exclusive(&l->holders, CLAIM_IN(HELD)));
+    return l->held_n >= lock_holders_max(l) && !(shared && !is_exclusive(&l->holders, CLAIM_IN(HELD)));
 }
 
 /*
@@ -59,7 +57,7 @@ lock_has_room(const struct lock *l, bool shared, bool behind)
 {
     uint32_t leaving = l->releasing_n - (behind ? l->releases_sent_n : 0);
 
-    if (lock_is(l, KIND_F_PERMITS)) {
+    if (lock_has_limit(l)) {
         return l->held_n + leaving + l->queue->trying_n < l->limit;
     }
     return !lock_is_full(l, shared) && (leaving == 0 || (shared && !is_exclusive(&l->rest, CLAIM_IN(RELEASING))));
@@ -70,7 +68,7 @@ lock_has_one_token(const struct core *c, const struct lock *l)
 {
     const struct claim *cl = claim_first(&l->holders, CLAIM_IN(HELD));
 
-    return cl != NULL && !lock_is(l, KIND_F_PERMITS) && cl->holds > 0 && claim_is_held(cl, c->now_us);
+    return cl != NULL && !lock_has_limit(l) && cl->holds > 0 && claim_is_held(cl, c->now_us);
 }
 
 struct claim *

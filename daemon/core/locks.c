@@ -19,6 +19,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -61,7 +62,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     uint32_t limit = spec->limit < 1 ? 1 : spec->limit;
     struct queue *q = l->queue;
 
-    if (limit != l->limit && lock_is(l, KIND_F_PERMITS)) { /* elsewhere one may be had that was not to be had before */
+    if (limit != l->limit && lock_has_limit(l)) { /* elsewhere one may be had that was not to be had before */
         lock_room_ends(l);
         if (limit > l->limit) { /* that none was free is old news */
             q->again = q->trying_n > 0;
@@ -90,7 +91,7 @@ keeps_former_kind(const struct lock *l, const struct core_request *rq)
 {
     bool by_rule = rq->spec.kind == rq->spec.rule_kind && l->rule_kind != rq->spec.rule_kind;
 
-    return by_rule && (!rq->shared || lock_is(l, KIND_F_SHARED));
+    return by_rule && (!rq->shared || policy(l)->holders == HOLDERS_SHARED);
 }
 
 bool
@@ -185,14 +186,14 @@ watch_send(struct core *c, const struct lock *l, enum core_action_type type)
 }
 
 /*
- * Listens, or no longer. Of a kind with places each owner in the queue has a channel: the first one's is heard. Where
- * the rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does
- * not say so would take the echo of each renewal for somebody's release; see renew_soon().
+ * Listens, or no longer. Where each owner in the queue has a channel (called_apart) the first one's is heard. Where the
+ * rules say otherwise about tracking than they did, it is asked for anew: what is tracked beside a rule that does not
+ * say so would take the echo of each renewal for somebody's release; see renew_soon().
  */
 static void
 watch_set(struct core *c, struct lock *l, bool on, const struct claim *first)
 {
-    uint64_t owner = on && first != NULL && lock_is(l, KIND_F_TICKETS) ? first->redis_owner : 0;
+    uint64_t owner = on && first != NULL ? first->redis_owner : 0;
     struct queue *q = l->queue;
 
     if (on == (q->watch != WATCH_OFF) && (!on || (owner == q->watch_owner && q->watch_tracking == l->tracking))) {
@@ -240,7 +241,7 @@ queue_advance(struct core *c, struct lock *l)
         watch_set(c, l, false, NULL);
         q->taken_until_us = 0;
     } else if (q->taken_until_us != 0 || q->watch != WATCH_OFF) {
-        watch_set(c, l, true, lock_is(l, KIND_F_TICKETS) ? first_called(l) : NULL);
+        watch_set(c, l, true, policy(l)->called_apart ? first_called(l) : NULL);
     }
 }
 

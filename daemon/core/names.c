@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "daemon/core/bounds.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/state.h"
@@ -85,7 +86,7 @@ lock_beside(const struct core *c, struct slice key)
     struct slice twin = twin_of(key, room);
     struct lock *l = twin.n > 0 ? lock_of_key(c, twin) : NULL;
 
-    return l != NULL && lock_is(l, KIND_F_BESIDE) ? l : NULL;
+    return l != NULL && policy(l)->keys_beside ? l : NULL;
 }
 
 struct lock *
@@ -94,7 +95,7 @@ lock_in_the_way(const struct core *c, const struct core_request *rq)
     bool plain = c->by_key.count == 0 && slice_eq(rq->name, rq->spec.key); /* then it would be found by that name */
     struct lock *l = plain ? NULL : lock_of_key(c, rq->spec.key);
 
-    return l == NULL && (kind_rows[rq->spec.kind].flags & KIND_F_BESIDE) != 0 ? lock_beside(c, rq->spec.key) : l;
+    return l == NULL && kind_policies[rq->spec.kind].keys_beside ? lock_beside(c, rq->spec.key) : l;
 }
 
 /* Of a lock with so much text. */

@@ -11,6 +11,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -35,7 +36,7 @@ wants_ticket(const struct core *c, const struct claim *cl)
     list_for_each_safe(pos, nxt, &cl->requests)
     {
         if (container_of(pos, struct request, claim_node)->due_us > c->now_us) {
-            return lock_is(cl->lock, KIND_F_TICKETS);
+            return policy(cl->lock)->places;
         }
     }
     return false;
@@ -61,13 +62,13 @@ op_of(const struct core *c, const struct claim *cl, uint64_t op)
                             .expiry_ms = cl->expiry_ms};
 }
 
-/* Tokens for hand-overs, where there may be some; of permits behind the one with which all will be here. */
+/* Tokens for hand-overs, where there may be some: behind the one with which all who may hold it will be here. */
 static uint32_t
 room_of(const struct core *c, const struct lock *l)
 {
     uint32_t most = c->conf.handoff_max < HANDOFF_ROOM ? c->conf.handoff_max : HANDOFF_ROOM;
 
-    if (lock_is(l, KIND_F_PERMITS) && l->held_n + l->queue->trying_n < l->limit) {
+    if (l->held_n + l->queue->trying_n < lock_holders_max(l)) {
         return 0;
     }
     return (l->contended || lock_may_linger(l)) && lock_is_handed(l) ? most : 0;
@@ -212,9 +213,10 @@ claim_forget_op(struct core *c, struct claim *cl)
 }
 
 /*
- * When a claim of a stamped kind may be given back. Whoever takes it next must not have the same stamp. Nor must a
- * release that has perhaps run find the stamp of who took it since, for a lease of another length, which may be the
- * same by chance: it is not sent again before its own is over. Until then Redis may have it, if that one did not run.
+ * When a claim may be given back that only its expiry proves. Whoever takes it next must not have the same stamp. Nor
+ * must a release that has perhaps run find the stamp of who took it since, for a lease of another length, which may be
+ * the same by chance: it is not sent again before its own is over. Until then Redis may have it, if that one did not
+ * run.
  */
 static int64_t
 release_from_us(const struct claim *cl)
@@ -242,7 +244,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
         claim_arm(c, cl);
         return; /* the renewal's outcome comes first, see claim_done() */
     }
-    if (lock_is(cl->lock, KIND_F_STAMPED) && c->now_us < release_from_us(cl)) {
+    if (policy(cl->lock)->expiry_proves && c->now_us < release_from_us(cl)) {
         cl->retry_us = release_from_us(cl);
         claim_arm(c, cl);
         return;

@@ -15,6 +15,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/news.h"
@@ -34,7 +35,7 @@
 static void
 lose_others(struct core *c, struct lock *l)
 {
-    while (lock_is(l, KIND_F_TICKETS) && !list_empty(&l->holders)) {
+    while (policy(l)->places && !list_empty(&l->holders)) {
         claim_lose(c, container_of(l->holders.next, struct claim, node), "gone in Redis", true);
     }
 }
@@ -144,7 +145,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         cl->unsure.acquire = false; /* somebody else has it, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
-    if (d->outcome == CORE_TAKEN && lock_is(l, KIND_F_TICKETS)) {
+    if (d->outcome == CORE_TAKEN && policy(l)->places) {
         note_place(c, cl, d);
     } else if (d->outcome == CORE_FOREIGN || d->outcome == CORE_DENIED) {
         l->queue->ticketless = false;
@@ -270,7 +271,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_FOREIGN:
     case CORE_TAKEN: /* of a kind with two sorts of holds it may have the other one: that goes as well */
         claim_lose(c, cl, cl->op_reclaim ? "lost by Redis" : "gone in Redis",
-                   d->outcome != CORE_TAKEN || !lock_is(cl->lock, KIND_F_SHARED));
+                   d->outcome != CORE_TAKEN || !policy(cl->lock)->two_sorts);
         return;
     case CORE_UNKNOWN:
         c->metrics->unknowns++;
@@ -279,7 +280,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         if (cl->op_verb == CORE_EXTEND) {
             perhaps_shortened(c, cl, d);
-        } else if (cl->op_verb == CORE_RELEASE && lock_is(cl->lock, KIND_F_SHARED)) {
+        } else if (cl->op_verb == CORE_RELEASE && policy(cl->lock)->two_sorts) {
             /* it may run at any later time, and must not meet a hold of the other sort then */
             cl->unsure.release = true;
         }
@@ -317,7 +318,7 @@ release_done(struct core *c, struct claim *cl, const struct core_done *d)
     /* A place has no such end. That of an attempt that may run is later: Redis's clock may have been set back. */
     int64_t late_us =
         cl->unsure.stragglers & STRAGGLER_ACQUIRE ? after_us(stragglers_end_us(c, cl), SET_BACK_MAX_US) : 0;
-    bool over = c->now_us >= later(cl->unsure.redis_until_us, late_us) && !lock_is(cl->lock, KIND_F_TICKETS);
+    bool over = c->now_us >= later(cl->unsure.redis_until_us, late_us) && !policy(cl->lock)->places;
 
     cl->op = 0;
     c->window[cl->op_owed ? WINDOW_RELEASE : WINDOW_UNLOCK].n--;

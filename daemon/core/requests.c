@@ -17,6 +17,7 @@
 #include "daemon/core/deadlock.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/handoff.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -149,7 +150,7 @@ request_lock(struct core *c, struct core_session *p, const struct core_request *
         return answer;
     }
     cl = claim_wanted(c, l, o, rq->once || rq->fresh);
-    if (cl == NULL && l->kind != rq->spec.kind && lock_is(l, KIND_F_PERMITS)) {
+    if (cl == NULL && l->kind != rq->spec.kind && lock_has_limit(l)) {
         return CORE_WRONG_KIND; /* one more permit, but by the present rules its owner expects to be alone */
     }
     answer = within_limits(c, rq, l, o, cl);
@@ -322,7 +323,7 @@ join_queue(struct core *c, struct request *r)
         lock_wanted(c, cl->lock, r->shared);
     }
     cl->place.kept_until_us = 0;
-    cl->lock->queue->ticketless = lock_is(cl->lock, KIND_F_TICKETS);
+    cl->lock->queue->ticketless = policy(cl->lock)->places;
     claim_arm(c, cl);
     lock_wake(c, cl->lock);
     if (r->due_us <= c->now_us) {
@@ -360,7 +361,7 @@ find_permit(struct core *c, struct request *r)
 {
     struct claim *cl = NULL;
 
-    if (r->verb != CORE_LOCK && lock_is(r->claim->lock, KIND_F_PERMITS)) {
+    if (r->verb != CORE_LOCK && policy(r->claim->lock)->claim_each) {
         cl = claim_newest_held(c, r->claim->lock, r->owner, r->token);
     }
     if (cl != NULL && cl != r->claim) {
@@ -377,7 +378,7 @@ find_permit(struct core *c, struct request *r)
 static bool
 waits_for_quarantine(const struct core *c, const struct claim *cl)
 {
-    return !claim_may(c, cl, MAY_KEEP_NUMBER) || lock_is(cl->lock, KIND_F_SHARED);
+    return !claim_may(c, cl, MAY_KEEP_NUMBER) || policy(cl->lock)->two_sorts;
 }
 
 /*

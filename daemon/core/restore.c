@@ -27,6 +27,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -158,14 +159,14 @@ as_held(struct core *c, struct claim *cl, const struct core_record_part *p)
     }
     if (p->partial) {
         claim_add_straggler(c, cl, STRAGGLER_RELEASE, stragglers_until_us(c));
-        cl->unsure.release = lock_is(cl->lock, KIND_F_SHARED);
+        cl->unsure.release = policy(cl->lock)->two_sorts;
     }
 }
 
 static bool
 has_room(const struct lock *l, const struct core_record_part *p)
 {
-    return lock_is(l, KIND_F_PERMITS) || !lock_is_full(l, p->holds == 0);
+    return lock_has_limit(l) || !lock_is_full(l, p->holds == 0);
 }
 
 /* False: it is left to its lease. */

@@ -8,6 +8,7 @@
 #include "daemon/core/core.h"
 #include "daemon/core/handoff.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
@@ -110,6 +111,6 @@ request_waits_for_itself(const struct request *r)
     const struct claim *cl = r->claim;
     bool upgrade = cl->holds == 0 && !r->shared;
 
-    return r->fresh || (lock_is(cl->lock, KIND_F_SHARED) && upgrade) ||
-           (!r->once && !lock_is(cl->lock, KIND_F_REENTRANT));
+    return r->fresh || (policy(cl->lock)->two_sorts && upgrade) ||
+           (!r->once && !policy(cl->lock)->reentrant);
 }

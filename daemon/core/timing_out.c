@@ -15,6 +15,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/jobs.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
 #include "daemon/core/queue.h"
@@ -55,8 +56,8 @@ is_busy_for(const struct core *c, const struct request *r)
 {
     const struct claim *cl = r->claim;
     const struct lock *l = cl->lock;
-    uint32_t room = lock_is(l, KIND_F_PERMITS) && l->limit > l->held_n ? l->limit - l->held_n : 1;
-    int before = 0, crowd = lock_is(l, KIND_F_PERMITS | KIND_F_SHARED) ? 16 * CROWD : CROWD;
+    uint32_t most = lock_holders_max(l), room = most > l->held_n ? most - l->held_n : 1;
+    int before = 0, crowd = lock_may_be_many(l) ? 16 * CROWD : CROWD;
 
     if (cl->state == CLAIM_TRYING) {
         return false;

@@ -18,6 +18,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/core.h"
 #include "daemon/core/deadlock.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owners.h"
@@ -192,17 +193,16 @@ static void walk(struct core *c, struct trail t, const struct owner *o, int *ste
 static bool
 may_follow(const struct lock *l)
 {
-    return l->held_n > 0 && (!lock_is(l, KIND_F_PERMITS) || l->held_n == 1);
+    return l->held_n > 0 && (!policy(l)->any_makes_room || l->held_n == 1);
 }
 
 /* To whoever has the name elsewhere. */
 static void
 say_way(struct core *c, const struct trail *t, const struct lock *l)
 {
-    bool permits = lock_is(l, KIND_F_PERMITS);
     bool taken = l->queue->taken_until_us != 0;
 
-    if (permits ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
+    if (policy(l)->any_makes_room ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
         say(c, t, BROADCAST_TRAIL);
     }
 }

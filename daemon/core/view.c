@@ -7,6 +7,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/locks.h"
 #include "daemon/core/owner.h"
@@ -97,7 +98,7 @@ lock_view(const struct lock *l, int64_t now_us, struct core_lock_view *v)
 
     *v = (struct core_lock_view){
         .name = lock_name(l), .key = lock_key(l), .kind = l->kind, .state = "idle"};
-    v->limit = lock_is(l, KIND_F_PERMITS) ? l->limit : 0;
+    v->limit = lock_has_limit(l) ? l->limit : 0;
     told = told != NULL ? told : first != NULL ? first : near_in(&l->rest, CLAIM_IN(LOST));
     count_waiters(l, now_us, v);
     if (told != NULL && (told->state != CLAIM_QUARANTINE || told->lost) && told->state != CLAIM_CACHED) {
@@ -248,7 +249,7 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
     struct owner *o = owner_find(c, owner);
 
     if (l != NULL && o != NULL) {
-        cl = lock_is(l, KIND_F_PERMITS) ? claim_newest_held(c, l, o, 0) : claim_find(c, l, o);
+        cl = claim_newest_held(c, l, o, 0);
     }
     if (cl == NULL || !claim_is_held(cl, now_us)) {
         return false;

@@ -20,6 +20,7 @@
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
 #include "daemon/core/dirty.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/leases.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_room.h"
@@ -76,12 +77,11 @@ who_stays(const struct lock *l)
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
-    uint32_t all = lock_is(l, KIND_F_PERMITS) ? l->limit : 1;
-
     if (l->lingers) {
         return true;
     }
-    return l->held_n == all && l->cohort_passes > 1 && c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
+    return l->held_n == lock_holders_max(l) && l->cohort_passes > 1 &&
+           c->now_us - who_stays(l)->since_us < c->conf.handoff_time_us;
 }
 
 /* A run of hand-overs that ends by their number needs no more time. */

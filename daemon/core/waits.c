@@ -5,6 +5,7 @@
 
 #include "daemon/core/claim.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/request.h"
 #include "daemon/core/state.h"
@@ -29,7 +30,7 @@ deadlock_wait_of(const struct owner *o)
 bool
 deadlock_waits_for_holders(const struct lock *l, bool shared)
 {
-    if (l->held_n == 0 || (lock_is(l, KIND_F_PERMITS) && l->held_n < l->limit)) {
+    if (l->held_n < lock_holders_max(l)) {
         return false;
     }
     return !shared || container_of(l->holders.next, struct claim, node)->holds > 0;

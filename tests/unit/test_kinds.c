@@ -1,9 +1,10 @@
 /*
- * test_kinds.c -- the tables of kinds and of value formats.
+ * test_kinds.c -- the tables of kinds and of value formats; that the core answers for each kind as its flags say.
  */
 #include <check.h>
 
 #include "daemon/base/kinds.h"
+#include "daemon/core/kind_policy.h"
 
 START_TEST(kinds_by_name)
 {
@@ -45,6 +46,54 @@ START_TEST(every_kind_is_whole)
 }
 END_TEST
 
+/* Redis's scripts, what clients are told of a kind, and the core must agree on what it is. */
+START_TEST(the_core_answers_as_the_flags_say)
+{
+    for (int i = 0; i < KINDS; i++) {
+        const struct kind_policy *p = &kind_policies[i];
+        unsigned flags = kind_rows[i].flags;
+
+        ck_assert_int_eq(p->holders == HOLDERS_LIMIT, (flags & KIND_F_PERMITS) != 0);
+        ck_assert_int_eq(p->holders == HOLDERS_SHARED, (flags & KIND_F_SHARED) != 0);
+        ck_assert_int_eq(p->reentrant, (flags & KIND_F_REENTRANT) != 0);
+        ck_assert_int_eq(p->expiry_proves, (flags & KIND_F_STAMPED) != 0);
+        ck_assert_int_eq(p->places, (flags & KIND_F_TICKETS) != 0);
+        ck_assert_int_eq(p->handed, (flags & KIND_F_HANDED) != 0);
+    }
+}
+END_TEST
+
+/* Answers that would contradict each other: no algorithm of the core is made for them. */
+START_TEST(answers_that_exclude_each_other)
+{
+    for (int i = 0; i < KINDS; i++) {
+        const struct kind_policy *p = &kind_policies[i];
+
+        ck_assert(!p->claim_each || (p->holders == HOLDERS_LIMIT && !p->reentrant)); /* claim_index.c */
+        ck_assert(p->holders != HOLDERS_LIMIT || p->claim_each); /* each has a token of his own */
+        ck_assert(p->holders == HOLDERS_LIMIT || !p->any_makes_room);
+        ck_assert(!p->two_sorts || p->holders == HOLDERS_SHARED);
+        ck_assert(!p->lingers || (p->handed && p->holders != HOLDERS_LIMIT)); /* it may be free elsewhere */
+        ck_assert(!p->called_apart || p->places);
+        ck_assert(!p->places || !(p->leave_behind || p->handed)); /* Redis says whose turn it is */
+        ck_assert(!p->expiry_proves || !(p->leave_behind || p->handed)); /* one operation at a time */
+    }
+}
+END_TEST
+
+/* All permits are looked at before one is handed over: not of a name that has very many. */
+START_TEST(handed_over_are_few)
+{
+    struct lock l = {.kind = KIND_SEMAPHORE, .limit = HANDOFF_PERMITS};
+
+    ck_assert(lock_is_handed(&l));
+    l.limit++;
+    ck_assert(!lock_is_handed(&l));
+    l.kind = KIND_SIMPLE; /* of others the limit counts for nothing */
+    ck_assert(lock_is_handed(&l) && lock_holders_max(&l) == 1);
+}
+END_TEST
+
 START_TEST(value_formats)
 {
     enum value_format v = VALUE_UUID;
@@ -69,6 +118,9 @@ main(void)
 
     tcase_add_test(tc, kinds_by_name);
     tcase_add_test(tc, every_kind_is_whole);
+    tcase_add_test(tc, the_core_answers_as_the_flags_say);
+    tcase_add_test(tc, answers_that_exclude_each_other);
+    tcase_add_test(tc, handed_over_are_few);
     tcase_add_test(tc, value_formats);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);

@@ -1,0 +1,20 @@
+/*
+ * kind_policy.c -- what each kind of lock answers to the questions of kind_policy.h; what a row does not name is "no".
+ */
+#include "daemon/core/kind_policy.h"
+
+const struct kind_policy kind_policies[KINDS] = {
+    [KIND_REENTRANT] = {.holders = HOLDERS_ONE, .reentrant = true, .leave_behind = true, .handed = true,
+                        .lingers = true},
+    [KIND_SIMPLE] = {.holders = HOLDERS_ONE, .leave_behind = true, .handed = true, .lingers = true},
+    [KIND_COUNTER] = {.holders = HOLDERS_ONE, .expiry_proves = true},
+    [KIND_FAIR] = {.holders = HOLDERS_ONE, .keys_beside = true, .reentrant = true, .places = true,
+                   .called_apart = true},
+    [KIND_RW] = {.holders = HOLDERS_SHARED, .keys_beside = true, .reentrant = true, .two_sorts = true,
+                 .leave_behind = true, .last_frees = true, .handed = true, .lingers = true},
+    /* A permit that is free is for whoever wants it elsewhere: it does not linger. */
+    [KIND_SEMAPHORE] = {.holders = HOLDERS_LIMIT, .any_makes_room = true, .keys_beside = true, .claim_each = true,
+                        .leave_behind = true, .handed = true},
+    /* Each new grant sets Redisson's own token counter, so none is made here. */
+    [KIND_FENCED] = {.holders = HOLDERS_ONE, .reentrant = true, .leave_behind = true},
+};

@@ -1,0 +1,102 @@
+/*
+ * kind_policy.h -- in what the kinds of lock differ for the core, as questions; private to daemon/core.
+ *
+ * Each question stands here once, and each kind answers it in its row of kind_policy.c. An algorithm asks policy(l), or
+ * a predicate below where the lock has a say as well; no other file of the core names a kind or reads its flags (proved
+ * by scripts/arrows). So whoever adds a kind reads this file and writes one row; where the new kind does what no other
+ * does, there is one more question.
+ */
+#ifndef RLOCKD_CORE_KIND_POLICY_H
+#define RLOCKD_CORE_KIND_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/core/bounds.h"
+#include "daemon/core/lock.h"
+
+enum kind_holders {
+    HOLDERS_ONE,
+    HOLDERS_SHARED, /* one, or any number who want it SHARED */
+    HOLDERS_LIMIT,  /* as many as the limit of the lock */
+};
+
+struct kind_policy {
+    /* ---- who may have it ---- */
+    enum kind_holders holders; /* Who may have it at a time? */
+    bool any_makes_room;       /* Who waits while several have it: does he wait for any of them to go, not for all? */
+    bool keys_beside;          /* Has it keys beside its own that say who has it, or whose turn it is? Then a lock with
+                                  the twin of its key (names.c) would share them. A counter of tokens may be shared. */
+
+    /* ---- what its owner has ---- */
+    bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or a token's. */
+    bool reentrant;     /* Does a LOCK of its owner add a hold? Else that LOCK waits until the owner has it no more. */
+    bool two_sorts;     /* Does Redis tell its owner's SHARED holds from the other ones? Then what runs late may meet
+                           holds of the other sort, and must not. */
+    bool expiry_proves; /* Is the expiry in Redis the only proof of whose it is? Then one operation is under way at a
+                           time, and who takes it next must have another expiry. */
+
+    /* ---- whose turn it is ---- */
+    bool places;       /* Does Redis keep a queue, in which who waits has a place? A place outlives attempts, is asked
+                          for while others hold the lock, and is given back like a lock. */
+    bool called_apart; /* Is the next one in Redis's queue called on a channel of his own? */
+    bool leave_behind; /* May an attempt leave behind a release that is under way? A6 of attempts.c. */
+    bool last_frees;   /* Does Redis say who else listens only when the last of several holders gives it back? */
+
+    /* ---- what needs no word to Redis ---- */
+    bool handed;  /* May a hold pass to who waits here? handoff.c; with a limit, see lock_is_handed(). */
+    bool lingers; /* May it stay for who comes here later, where the rule of its name says so? */
+};
+
+/* kind_policy.c; by enum kind */
+extern const struct kind_policy kind_policies[KINDS];
+
+static inline const struct kind_policy *
+policy(const struct lock *l)
+{
+    return &kind_policies[l->kind];
+}
+
+/* Its limit counts: holders come and go beside each other, each with a token of his own. */
+static inline bool
+lock_has_limit(const struct lock *l)
+{
+    return policy(l)->holders == HOLDERS_LIMIT;
+}
+
+/* So many may have it who do not want it SHARED. */
+static inline uint32_t
+lock_holders_max(const struct lock *l)
+{
+    return lock_has_limit(l) ? l->limit : 1;
+}
+
+/* Several may have it at a time. */
+static inline bool
+lock_may_be_many(const struct lock *l)
+{
+    return policy(l)->holders != HOLDERS_ONE;
+}
+
+/* Who wants it so, SHARED or not, may have it beside others who want it so. */
+static inline bool
+lock_has_room_beside(const struct lock *l, bool shared)
+{
+    return lock_has_limit(l) || shared;
+}
+
+/* The lock may pass to the next waiter here while Redis has it as taken; see handoff.c. */
+static inline bool
+lock_is_handed(const struct lock *l)
+{
+    return policy(l)->handed && lock_holders_max(l) <= HANDOFF_PERMITS;
+}
+
+/* ... and stay for who comes, as the rule of its name says. */
+static inline bool
+lock_may_linger(const struct lock *l)
+{
+    return l->linger_us > 0 && policy(l)->lingers;
+}
+
+#endif
