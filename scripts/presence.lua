@@ -50,10 +50,10 @@ local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
 -- Makes all other daemons register, and so learn of this one. A daemon that begins to listen registers too (shard.c),
--- since it missed earlier messages. One trip remains, or as long as all others stand still: if the data is lost
+-- since it missed earlier messages. One trip remains, or as long as all others are cut off: if the data is lost
 -- meanwhile, no grace period waits for a newcomer (or one that was forgotten) that was granted a lock and comes back
--- last. False: the daemon has no right to publish, and `refused` is the error; the others would not learn of it in
--- time, nor it of them.
+-- last. Where they stood still instead, they bring a ? (membership_lost() in membership.c). False: the daemon has no
+-- right to publish, and `refused` is the error; the others would not learn of it in time, nor it of them.
 local woken, refused = false
 local function wake()
     local heard = not woken and pcall('PUBLISH', channel, '')

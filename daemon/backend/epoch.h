@@ -39,7 +39,7 @@ struct epoch {
     char open[48];          /* what rlock:epoch is while Redis grants; "" = not known */
     char now[72];           /* ... and as it was last */
     bool rolled_back;          /* no Redis in that epoch can be reached: one in an older epoch begins a new one */
-    bool members_unknown; /* there may be members unknown here: of the former process, or of a grace period cut off */
+    bool members_unknown; /* there may be others: of the former process, of a grace cut off, or come unheard */
     size_t peers_n;         /* other daemons that may hold locks, as Redis lists them: "<uuid> <grace in ms>" */
     char peer[EPOCH_PEERS_MAX][56];
 };

@@ -133,6 +133,15 @@ has_others(const struct epoch *e)
     return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
 }
 
+static void
+tell_met(struct membership *p)
+{
+    if (p->met != has_others(&p->epoch)) {
+        p->met = !p->met;
+        tell(p, p->met ? SHARD_SHARED : SHARD_ALONE);
+    }
+}
+
 /* Redis has answered on that link to what was sent at sent_us. True: this daemon is registered. */
 static bool
 heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
@@ -146,6 +155,8 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         int64_t until_us = sent_us + EPOCH_FRESH_MS * US_PER_MS;
 
         p->fresh_until_us = until_us > p->fresh_until_us ? until_us : p->fresh_until_us;
+        p->known_us = sent_us > p->known_us ? sent_us : p->known_us;
+        line->heard = true;
     }
     switch (news) {
     case EPOCH_NEW:
@@ -171,10 +182,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         }
         break;
     }
-    if (p->met != has_others(&p->epoch)) {
-        p->met = !p->met;
-        tell(p, p->met ? SHARD_SHARED : SHARD_ALONE);
-    }
+    tell_met(p);
     arm(p);
     return registered;
 }
@@ -236,6 +244,34 @@ void
 membership_hello(struct membership *p, struct redis_link *l)
 {
     (void)say(line_of(p, l));
+}
+
+/*
+ * Of a Redis that hangs: the next registration leaves a beat behind the last one that was answered, and the link is
+ * given up two timeouts later. One beat more is for what is late, and for other links, which are silent for longer.
+ */
+static int64_t
+found_out_us(const struct membership *p)
+{
+    return EPOCH_FRESH_MS * US_PER_MS + 2 * p->conf->timeout_us;
+}
+
+void
+membership_lost(struct membership *p, const struct redis_link *l)
+{
+    struct membership_line *line = line_of(p, l);
+    int64_t now_us = clock_now_us();
+
+    if (!line->heard) {
+        return;
+    }
+    line->heard = false;
+    if (now_us - p->known_us > found_out_us(p)) {
+        p->epoch.members_unknown = true;
+        tell_met(p);
+    } else {
+        p->known_us = now_us;
+    }
 }
 
 void
@@ -321,7 +357,7 @@ void
 membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
                 const struct shard_events *events, const struct link_address *address, const char *channel)
 {
-    *p = (struct membership){.env = env, .events = events, .address = address};
+    *p = (struct membership){.conf = conf, .env = env, .events = events, .address = address};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
@@ -338,7 +374,7 @@ void
 membership_add(struct membership *p, struct redis_link *l)
 {
     assert(p->lines_n < MEMBERSHIP_LINES);
-    p->line[p->lines_n++] = (struct membership_line){p, l, 0};
+    p->line[p->lines_n++] = (struct membership_line){.of = p, .link = l};
     arm(p);
 }
 

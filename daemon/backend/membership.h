@@ -15,14 +15,16 @@ struct membership_line {
     struct membership *of;
     struct redis_link *link;
     unsigned asked; /* answers to come */
+    bool heard;     /* an answer came on this connection */
 };
 
 /* Embedded in its shard, and outlives the shard's links. */
 struct membership {
     struct epoch epoch;
+    const struct backend_conf *conf; /* borrowed, as are these */
     const struct backend_env *env;
     const struct shard_events *events;
-    const struct link_address *address; /* borrowed */
+    const struct link_address *address;
     struct event *timer;
     struct buf text;      /* scratch */
     uint64_t token_floor; /* no token is given below it */
@@ -34,6 +36,7 @@ struct membership {
     bool told; /* the log knows that it is refused */
     bool again; /* the members have to be asked for once more, by a registration that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
+    int64_t known_us;       /* by our clock: since when a member may have come unheard, see membership_lost() */
     int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */
     bool over;              /* that wait has ended, one way or the other */
 };
@@ -48,6 +51,13 @@ void membership_add(struct membership *p, struct redis_link *l);
 
 /* A link is greeting: it is not up before Redis has answered in which epoch it is. */
 void membership_hello(struct membership *p, struct redis_link *l);
+
+/*
+ * The link has gone down. Where this process stood still until then, a daemon may have started meanwhile that it never
+ * heard of: it says in the next epoch that there may be members it does not know. A Redis that dies or hangs is found
+ * out sooner, and costs nothing; links that go down a little later, of the same outage, do not count.
+ */
+void membership_lost(struct membership *p, const struct redis_link *l);
 
 /* An answer on that link suggests another epoch: registers there at once. */
 void membership_ask(struct membership *p, struct redis_link *l);

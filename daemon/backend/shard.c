@@ -201,6 +201,7 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         return;
     }
     if (!link_is_up) {
+        membership_lost(&sh->membership, l);
         shard_move_gathered(sh, index_of(sh, l));
     }
     for (unsigned i = 0; i <= sh->lock_links; i++) {

@@ -27,15 +27,6 @@ class Two(Case):
     def in_grace(self, daemon):
         return daemon.info("redis")["redis_grace"] == "1"
 
-
-class Grace(Two):
-
-    def saved(self):
-        """What Redis has now."""
-        self.r.cmd("SAVE")
-        with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
-            return f.read()
-
     def again(self, data=None):
         """Redis is killed, and comes back with this, or with nothing."""
         self.r.kill()
@@ -48,6 +39,15 @@ class Grace(Two):
         self.r = self.redis(name="again")
         os.rename(self.r.path, os.path.join(self.dir, "redis.sock"))
         self.r.path = os.path.join(self.dir, "redis.sock")
+
+
+class Grace(Two):
+
+    def saved(self):
+        """What Redis has now."""
+        self.r.cmd("SAVE")
+        with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
+            return f.read()
 
     def plain(self, who):
         return self.r.cmd("EVAL", PLAIN, 1, "plain", who, 30000) == "OK"
@@ -183,6 +183,36 @@ class Grace(Two):
         self.assertIsInstance(self.holder.cmd("LOCK", "new"), int)
         self.assertEqual(self.holder.cmd("UNLOCK", "x"), 0)
         self.assertLess(time.monotonic() - began, DEADLINE)
+
+
+class Unheard(Two):
+    conf = "redis: { timeout: 200ms }\n"
+
+    def test_who_came_while_all_others_stood_still(self):
+        """What a daemon that stands still knows of members is old: it does not end a grace period alone."""
+        self.assertEqual(self.b.stop(), 0)
+        until(lambda: self.a.info("redis")["redis_other_daemons"] == "0")
+        self.a.signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        newcomer = self.rlockd(redis=self.r.url, name="c", conf=self.conf)
+        theirs = self.conn(newcomer)
+        token = theirs.cmd("LOCK", "x")
+        self.assertIsInstance(token, int)
+        until(lambda: time.monotonic() > stopped + 4 + 2 * 0.2)  # two beats, two timeouts: membership.c
+        newcomer.signal(signal.SIGSTOP)
+        self.again()
+        self.a.signal(signal.SIGCONT)
+        self.holder.ask("LOCK", "x", "WAIT", "60s")
+        uuid = self.a.info("server")["run_id"]
+        until(lambda: self.r.cmd("HGET", "rlock:absent", uuid) == "0")
+        self.assertTrue(self.in_grace(self.a))
+        self.assertTrue(self.holder.quiet(), "it was granted twice")
+        newcomer.signal(signal.SIGCONT)
+        until(lambda: self.r.cmd("EXISTS", "x"))
+        until(lambda: not self.in_grace(self.a))
+        self.assertTrue(self.holder.quiet())
+        self.assertEqual(theirs.cmd("UNLOCK", "x", "TOKEN", token), 0)
+        self.assertGreater(self.holder.read(), token)
 
 
 class ShortLeases(Two):

@@ -53,6 +53,10 @@ nature_begin(struct world *w)
         w->daemon[d].ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
     }
     w->server.ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
+    if (w->rate[FAULT_UNHEARD] > 0) {
+        w->newcomer = &w->daemon[w->habit.daemons - 1];
+        w->newcomer->back_us = w->now_us + between(w, 3000, 8000) * US_PER_MS;
+    }
 }
 
 /* ---- one fault each; false: not possible just now ---- */
@@ -136,6 +140,26 @@ lose_soon(struct world *w, enum fault why)
     schedule(w, &w->loss, w->now_us + below(w, chance(w, 50000) ? 50 * US_PER_MS : 2 * US_PER_S));
 }
 
+/*
+ * It starts while all others stand still, for longer than a Redis that hangs is waited for (membership.c), and they are
+ * back first. Shorter than that, or behind a link that they saw go down, nobody would know: no other fault is there.
+ */
+static void
+newcomer_comes(struct world *w)
+{
+    int64_t until_us = w->now_us + between(w, 6500, 12000) * US_PER_MS;
+
+    for (int d = 0; d < w->habit.daemons; d++) {
+        if (&w->daemon[d] != w->newcomer) {
+            w->daemon[d].paused_until_us = until_us;
+        }
+    }
+    w->loss_why = FAULT_UNHEARD;
+    w->loss_as = FAULT_RESTART_EMPTY;
+    schedule(w, &w->loss, until_us - 100 * US_PER_MS);
+    last_failure(w, until_us - w->now_us + 10 * US_PER_S);
+}
+
 /* A daemon that may hold locks, and cannot say so before the data is lost once more. */
 static void
 lose_again(struct world *w)
@@ -187,6 +211,9 @@ nature_loses(struct world *w)
     w->loss_old = NULL;
     w->totals->faults[w->loss_why]++;
     trace(w, "nature", "%s: %s", fault_rows[w->loss_why].name, fault_rows[w->loss_as].name);
+    if (w->loss_why == FAULT_UNHEARD) {
+        w->newcomer->no_there_us = w->now_us + between(w, 1000, 8000) * US_PER_MS;
+    }
     lose(w, w->loss_as, old);
     if (old != NULL) {
         sim_redis_free(&old);
@@ -479,6 +506,9 @@ daemon_goes_on(struct daemon *d)
 void
 nature_ticks(struct world *w)
 {
+    if (w->faults_on && w->newcomer != NULL && w->newcomer->life == 0 && w->now_us >= w->newcomer->back_us) {
+        newcomer_comes(w);
+    }
     for (int d = 0; d < w->habit.daemons; d++) {
         daemon_goes_on(&w->daemon[d]);
         write_pages(&w->daemon[d]);

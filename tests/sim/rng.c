@@ -1,6 +1,8 @@
 /*
  * rng.c -- dice, and what a seed decides at its beginning: which faults there are, and how busy everybody is.
  */
+#include <string.h>
+
 #include "tests/sim/sim.h"
 
 const struct fault_row fault_rows[FAULTS] = {
@@ -131,6 +133,12 @@ draw_apart(struct world *w)
     }
     h->monitors = chance(w, 5000) ? (int)between(w, 1, 2) : 0;
     w->rate[FAULT_DENIED] = chance(w, 5000) ? (uint32_t)between(w, 100, 1000) : 0;
+    if (w->options->losses && h->daemons > 1 && chance(w, 5000)) { /* and nothing else: see newcomer_comes() */
+        memset(w->rate, 0, sizeof(w->rate));
+        w->rate[FAULT_UNHEARD] = 100000;
+        w->rng = usual;
+        return;
+    }
     w->rate[FAULT_NO_LINKS] = chance(w, 15000) ? (uint32_t)between(w, 200, 2000) : 0;
     w->rng = usual;
 }

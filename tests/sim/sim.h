@@ -349,6 +349,7 @@ struct world {
     struct sim_redis *loss_old;      /* what will be there after the loss; owned; NULL: nothing */
     enum fault loss_as, loss_why;
     bool loss_behind;                /* the next acquire that takes something */
+    struct daemon *newcomer;         /* starts late, once; NULL: none does */
     struct daemon *returning;        /* whose clients come back after a restart */
     struct daemon *doomed;           /* its session, in an MLOCK, or itself */
     uint64_t doomed_session, doomed_request;

@@ -150,7 +150,7 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
         w->daemon[d].world = w;
         w->daemon[d].index = d;
         w->daemon[d].timer = (struct happening){.type = HAPPENS_CORE, .daemon = &w->daemon[d]};
-        if (d < w->habit.daemons) {
+        if (d < w->habit.daemons && &w->daemon[d] != w->newcomer) {
             daemon_start(&w->daemon[d]);
         }
     }

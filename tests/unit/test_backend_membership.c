@@ -285,19 +285,6 @@ listens(const void *arg)
     return strstr(redis("CLIENT LIST TYPE pubsub"), "name=rlockd") != NULL;
 }
 
-/* The id that Redis has given to one that does not listen. */
-static long long
-some_link(void)
-{
-    const char *list = redis("CLIENT LIST TYPE normal"), *at = strstr(list, " name=rlockd");
-
-    while (at > list && at[-1] != '\n') {
-        at--;
-    }
-    ck_assert(strncmp(at, "id=", 3) == 0);
-    return redis_number(at + 3);
-}
-
 static bool
 has_accepted(const void *n)
 {

@@ -94,4 +94,17 @@ up_as(const char *rules)
     open_up();
 }
 
+/* The id that Redis has given to one that does not listen. */
+static inline long long
+some_link(void)
+{
+    const char *list = redis("CLIENT LIST TYPE normal"), *at = strstr(list, " name=rlockd");
+
+    while (at > list && at[-1] != '\n') {
+        at--;
+    }
+    ck_assert(strncmp(at, "id=", 3) == 0);
+    return redis_number(at + 3);
+}
+
 #endif
