@@ -291,7 +291,7 @@ take_secure(struct redis_link *l, struct slice bytes)
     }
     push_made(l);
     if (state == TLS_FAILED || n < 0) {
-        l->refused = true; /* and it will be again: come back slowly */
+        l->refused = l->state != LINK_UP; /* and it will be again: come back slowly */
         link_fail(l, tls_reason(l->tls));
     }
 }

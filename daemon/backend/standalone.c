@@ -170,11 +170,11 @@ standalone_login(struct backend *b, const struct backend_conf *conf, char error[
 {
     struct standalone *s = self(b);
     struct link_address *now = address_parse(conf->url, NULL, NULL, error);
-    bool elsewhere = now != NULL && strcmp(now->shown, s->address->shown) != 0;
+    bool same = now != NULL && address_is_same(now, s->address);
 
     address_free(now);
-    if (now == NULL || elsewhere) {
-        return now != NULL; /* these are for another Redis, and that takes a restart */
+    if (!same) { /* these are for another URL, of another topology perhaps, and that takes a restart */
+        return true;
     }
     if (!secure(s->address, &conf->tls, s->env.log, error)) {
         return false;

@@ -84,6 +84,20 @@ class Works(Tls):
         self.assertNotIn("s3cret", d.log() + str(d.info("redis")))
         self.assertNotIn("certificates", d.log())
 
+    def test_cut_off_again_and_again(self):
+        """Redis says with TLS that it ends a connection; that is no refusal, which would be 1 s at the least."""
+        self.r = self.redis()
+        d = self.daemon(backoff_max="2s")
+        took = []
+        with self.r.conn() as r:
+            for _ in range(4):
+                was = int(d.info("stats")["redis_connects"])
+                began = time.monotonic()
+                self.assertEqual(r.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), 2)
+                until(lambda: int(d.info("stats")["redis_connects"]) >= was + 2)
+                took.append(time.monotonic() - began)
+        self.assertLess(min(took), 0.9)
+
     def test_by_name_and_by_number(self):
         self.r = self.redis(tls=self.ca.certificate("redis", "DNS:localhost,IP:127.0.0.1,IP:::1"))
         for i, host in enumerate(("localhost", "127.0.0.1", "[::1]")):
@@ -554,6 +568,19 @@ class Reload(Tls):
         self.again(d)
         self.hup(d, "conf reloaded", url="redis://localhost:1", tls_ca_file=None)
         self.again(d)
+
+    def test_another_password_in_the_url_needs_a_restart(self):
+        """... and another topology; until then what the URL stood for when the daemon began stays."""
+        self.r = self.redis(args=["--requirepass", "one"])
+        d = self.daemon(password="one")
+        with self.r.conn() as c:
+            self.assertEqual(c.cmd("AUTH", "one"), "OK")
+            for keys in ({"url": self.r.url.replace("//", "//:one@")}, {"url": "embedded", "tls_ca_file": None}):
+                self.hup(d, "needs a restart key=redis.url", **keys)
+                until(lambda: d.info("redis")["redis_links_up"] == "3")
+                was = int(d.info("stats")["redis_connects"])
+                self.assertEqual(c.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), 2)
+                until(lambda: int(d.info("stats")["redis_connects"]) >= was + 2)
 
 
 class Run(Case):
