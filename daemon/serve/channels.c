@@ -46,6 +46,7 @@ drop_event(struct pubsub *p, struct topic *t)
     if (s != NULL) {
         s->events_kept--;
     }
+    p->engine->events_kept--;
     list_remove(&ev->node);
     free(ev);
     if (list_empty(&t->kept)) {
@@ -70,6 +71,7 @@ channels_tell(struct pubsub *p, struct topic *t, const struct told *told)
     if (s != NULL) {
         s->events_kept++;
     }
+    p->engine->events_kept++;
     list_push_back(&t->kept, &event_keep(told)->node);
 }
 

@@ -79,6 +79,7 @@ struct engine {
     struct list telling;      /* session.write_node: only told something, or held up by their sockets; in their order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
+    uint64_t events_kept;     /* by channels.c, whoever has brought them */
     struct list recheck[2];    /* session.recheck_node: who may have ended unseen: to be looked at next; after that */
     int64_t look_us;          /* the next look */
     uint64_t asks;            /* the session whose input is taken now; 0 = no input is */

@@ -30,14 +30,15 @@ bool pubsub_lags(const struct pubsub *p);
 
 /*
  * So many events that the session's requests have brought are not told to all yet: it hands in nothing more, or who
- * publishes would fill memory faster than others can be told.
+ * publishes would fill memory faster than others can be told. Its events stand behind those of others, for whom it is
+ * not to wait: so it may have many of them, unless channels keep very many in all.
  */
 static inline bool
 pubsub_holds_up(const struct session *s)
 {
-    enum { KEPT_MAX = 16 };
+    enum { KEPT_MAX = 1024, KEPT_SHARE = 16, KEPT_ALL = 16 * 1024 };
 
-    return s->events_kept >= KEPT_MAX;
+    return s->events_kept >= KEPT_MAX || (s->events_kept >= KEPT_SHARE && s->engine->events_kept >= KEPT_ALL);
 }
 
 /* News from the core, to lock:<name> and session:<id>; does nothing quickly when nobody listens. */

@@ -381,7 +381,7 @@ bool
 session_input(struct session *s)
 {
     unsigned budget = engine_was_late(s->engine) ? LATE_SHARE : s->engine->share;
-    bool told = s->stirred;
+    bool told = s->stirred, held;
 
     s->cut_short = false;
     if (has_no_input(s)) {
@@ -394,10 +394,11 @@ session_input(struct session *s)
     if (requests_can_settle(s)) {
         requests_settle(s);
     }
-    budget = pubsub_holds_up(s) ? 0 : run_requests(s, budget);
-    if (budget > 0 && s->readable && !s->buffered && !s->eof && make_room(s)) {
-        receive(s);
-        budget = run_requests(s, budget);
+    held = pubsub_holds_up(s);
+    budget = held ? 0 : run_requests(s, budget);
+    if ((budget > 0 || held) && s->readable && !s->buffered && !s->eof && make_room(s)) {
+        receive(s); /* also of who is held up: it may have ended */
+        budget = held ? 0 : run_requests(s, budget);
         reader_keep(&s->reader);
         if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
             peek_take(s); /* it does not sleep for one answer */

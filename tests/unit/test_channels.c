@@ -7,7 +7,14 @@
 
 #include "daemon/serve/pubsub.h"
 
-enum { MANY = 100, EVENTS = 150, OF_A_TURN = 4096 + 64, HELD_UP = 16 }; /* a turn ends with a visit */
+enum {
+    MANY = 100,
+    EVENTS = 150,
+    OF_A_TURN = 4096 + 64, /* a turn ends with a visit */
+    HELD_UP = 1024,        /* by so many of its own, or by ... */
+    SHARE = 16,            /* ... so many of its own among ... */
+    ALL = 16384            /* ... so many of all */
+};
 
 static uint64_t bringer = 7; /* whose locks the events are about */
 
@@ -145,9 +152,10 @@ START_TEST(all_go_meanwhile)
     for (unsigned i = 1; i <= EVENTS; i++) {
         publish("a", i);
     }
-    ck_assert_uint_gt(publisher.s->events_kept, HELD_UP);
+    ck_assert_uint_gt(publisher.s->events_kept, SHARE);
     leave_all(c);
     ck_assert_uint_eq(publisher.s->events_kept, 0);
+    ck_assert_uint_eq(engine->events_kept, 0);
     ck_assert(!pubsub_lags(engine->pubsub));
     leave(&publisher);
 }
@@ -160,7 +168,7 @@ START_TEST(who_publishes_too_much_waits)
 
     come_all(c);
     bringer = publisher.id;
-    for (unsigned i = 1; i <= 3 * EVENTS; i++) {
+    for (unsigned i = 1; i <= HELD_UP + 3 * EVENTS; i++) {
         publish("a", i);
     }
     say(&publisher, "PING\nPING\n");
@@ -177,6 +185,74 @@ START_TEST(who_publishes_too_much_waits)
     leave(&publisher);
     leave(&other);
     leave_all(c);
+}
+END_TEST
+
+static void
+publish_for(const struct client *c, unsigned events)
+{
+    bringer = c->id;
+    for (unsigned i = 1; i <= events; i++) {
+        publish("a", i);
+    }
+}
+
+/* Until channels keep very many: then a few of its own are enough. */
+START_TEST(who_publishes_little_does_not_wait_for_others)
+{
+    struct client c[MANY], many[ALL / HELD_UP + 1], some = come(), few = come();
+    unsigned turns = 0;
+
+    for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        many[i] = come();
+    }
+    come_all(c);
+    publish_for(&many[0], 2 * HELD_UP);
+    publish_for(&some, 2 * SHARE);
+    say(&some, "PING\n");
+    (void)one_turn();
+    ck_assert_uint_eq(some.s->requests_n, 1);
+    for (unsigned i = 1; i < sizeof(many) / sizeof(many[0]); i++) {
+        publish_for(&many[i], HELD_UP);
+    }
+    publish_for(&few, SHARE / 2);
+    say(&some, "PING\n");
+    say(&few, "PING\n");
+    (void)one_turn();
+    ck_assert_uint_eq(few.s->requests_n, 1);
+    for (; engine->events_kept >= ALL; turns++) {
+        ck_assert_uint_eq(some.s->requests_n, 1);
+        (void)one_turn();
+    }
+    ck_assert_uint_gt(turns, 1);
+    turn();
+    ck_assert_uint_eq(some.s->requests_n, 2);
+    leave_all(c);
+    for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        leave(&many[i]);
+    }
+    leave(&some);
+    leave(&few);
+}
+END_TEST
+
+/* What it holds is free at once, not when all have been told what it has published. */
+START_TEST(who_is_held_up_may_end)
+{
+    struct client c[MANY], publisher = come();
+
+    come_all(c);
+    publish_for(&publisher, 3 * HELD_UP);
+    (void)one_turn();
+    ck_assert_uint_gt(publisher.s->events_kept, HELD_UP);
+    ck_assert_int_eq(shutdown(publisher.fd, SHUT_WR), 0);
+    (void)one_turn();
+    (void)one_turn();
+    ck_assert_ptr_null(session_find(engine, publisher.id));
+    ck_assert_uint_gt(engine->events_kept, HELD_UP);
+    close(publisher.fd);
+    leave_all(c);
+    ck_assert_uint_eq(engine->events_kept, 0);
 }
 END_TEST
 
@@ -235,7 +311,8 @@ int
 main(void)
 {
     const TTest *const tests[] = {a_turn_tells_a_bounded_number, subscribers_come_and_go_meanwhile, all_go_meanwhile,
-                                  who_publishes_too_much_waits, who_asks_has_brought_it,
+                                  who_publishes_too_much_waits, who_publishes_little_does_not_wait_for_others,
+                                  who_is_held_up_may_end, who_asks_has_brought_it,
 #ifdef RLOCKD_TEST_CLOCK
                                   what_is_over_meanwhile_is_not_told,
 #endif
