@@ -1429,7 +1429,7 @@ MUTANTS = [
            "(st.st_mode & S_IROTH) != 0", "false",
            ["unit:test_conf", "redis:test_tls.py Files.test_a_key_that_everyone_may_read"]),
     Mutant("R687", "the certificates of another URL are taken for this one", BACKEND + "standalone.c",
-           "    if (now == NULL || elsewhere) {\n", "    if (now == NULL) {\n",
+           "    if (!same) { /* these", "    if (now == NULL) { /* these",
            ["redis:test_tls.py Reload.test_another_url_needs_a_restart"]),
     Mutant("R688", "why Redis has closed the connection is not read", BACKEND + "link.c",
            "        take_last_words(l);\n", "",
