@@ -267,15 +267,18 @@ refused(const struct run *r, const struct client *c, const struct redisReply *v)
 static struct client *
 open_both(struct run *r, int64_t patience_us, const struct redisReply **v)
 {
-    char channel[40];
+    char channel[40], peer[sizeof(r->peer)];
 
     *v = open_and_ask(r, &r->lock, (const char *const[]){"CLIENT", "ID", NULL}, patience_us);
     if (*v == NULL || (*v)->type != REDIS_REPLY_INTEGER) {
         return &r->lock;
     }
     snprintf(channel, sizeof(channel), "session:%lld", (*v)->integer);
-    client_peer(&r->lock, r->peer);
-    r->addr = r->peer[0] != '\0' ? r->peer : r->addr; /* a name is looked up once: that may take long */
+    client_peer(&r->lock, peer);
+    if (peer[0] != '\0') { /* while the lock is held no name is resolved: that may take long */
+        memcpy(r->peer, peer, sizeof(peer));
+        r->addr = r->peer;
+    }
     *v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
     return *v == NULL || (*v)->type == REDIS_REPLY_ERROR ? &r->ears : NULL;
 }
@@ -295,6 +298,14 @@ hold_open_again(struct run *r)
     const struct redisReply *v;
     struct client *failed = open_both(r, AGAIN_PATIENCE_US, &v);
 
+    /* A daemon that does not answer where it was may have begun at another address, which its name resolves to. */
+    if (failed != NULL && v == NULL && r->addr == r->peer) {
+        client_close(&r->lock);
+        client_close(&r->ears);
+        r->addr = r->want->at.addr;
+        failed = open_both(r, AGAIN_PATIENCE_US, &v);
+        r->addr = r->peer;
+    }
     if (failed == NULL) {
         return NULL;
     }

@@ -55,7 +55,10 @@ void hold_set_grace(struct run *r);
 /* Both connections, and the ears on the lock's session. 0 = fine, else what to end with. */
 int hold_open_both(struct run *r);
 
-/* The same anew while the lock is waited for, soon. NULL = fine, else why not; lives until they are closed. */
+/*
+ * The same anew while the lock is waited for, soon; but to resolve a name takes as long as it takes. NULL = fine, else
+ * why not; lives until they are closed.
+ */
 const char *hold_open_again(struct run *r);
 
 /* LOCK as the command line wants it, and so much more (ends with NULL). False: the connection is over. */

@@ -170,7 +170,7 @@ wait_cut(struct run *r, struct waiting *w, const char *why)
         return wait_over(r, w);
     }
     if (!w->again) {
-        run_say(r, "connection lost, waiting goes on", w->why);
+        run_say(r, "waiting goes on", w->why);
     }
     w->again = true;
     client_close(&r->lock);

@@ -26,7 +26,7 @@ def grant(lease_ms, token):
 
 
 class Daemon(threading.Thread):
-    """Looks like rlockd, and says what the test wants.
+    """Looks like rlockd, and says what the test wants, at a path or at (host, port).
 
     answers: for a word what it is answered: bytes, or a list of them, one for each time it is said. None closes the
     connection, b"" says nothing.
@@ -36,7 +36,7 @@ class Daemon(threading.Thread):
         super().__init__(daemon=True)
         self.answers = {word: list(a) if isinstance(a, list) else a for word, a in {**USUAL, **answers}.items()}
         self.said, self.links, self.heard = [], {}, threading.Condition()
-        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener = socket.socket(socket.AF_UNIX if isinstance(path, str) else socket.AF_INET)
         self.listener.bind(path)
         self.listener.listen(4)
         self.start()
@@ -177,7 +177,7 @@ class Before(Bad):
 
     GONE = "the daemon closed the connection"
 
-    def waits_on(self, status, why, *options, again="connection lost, waiting goes on: " + GONE, **answers):
+    def waits_on(self, status, why, *options, again="waiting goes on: " + GONE, **answers):
         mark = os.path.join(self.dir, "ran")
         got, err = self.rlock("run", "x", *options, "--", "touch", mark, **answers)
         self.assertEqual((got, err), (status, "rlock: x: %s\nrlock: x: %s\n" % (again, why)))
@@ -200,7 +200,7 @@ class Before(Bad):
         self.assertEqual((len(locks), [w[7:] for w in locks]), (6, [["ONCE"]] * 6))
         self.assertEqual(len({tuple(w) for w in locks}), 1)
         self.waits_on(64, "refused: ERR syntax error", LOCK=[None, b"-ERR syntax error\r\n"])
-        self.waits_on(75, "busy", again="connection lost, waiting goes on: DRAINING it ends",
+        self.waits_on(75, "busy", again="waiting goes on: DRAINING it ends",
                       LOCK=[b"-DRAINING it ends\r\n", b"$-1\r\n"])
         self.waits_on(75, "busy", CLIENT=[b":7\r\n", b"-ERR max number of clients reached\r\n", b":7\r\n"],
                       LOCK=[None, b"$-1\r\n"])
@@ -209,6 +209,47 @@ class Before(Bad):
         for word in (b"NOAUTH", b"WRONGPASS", b"NOPERM"):
             self.waits_on(69, "while waiting: %s no" % word.decode(), LOCK=None,
                           CLIENT=[b":7\r\n", b"-%s no\r\n" % word])
+
+    def test_the_daemon_begins_at_another_address(self):
+        """The name is resolved again where the address that it stood for does not answer."""
+        source = """#include <dlfcn.h>
+                    #include <netdb.h>
+                    #include <stdio.h>
+                    #include <string.h>
+                    int getaddrinfo(const char *host, const char *port, const struct addrinfo *want,
+                                    struct addrinfo **all)
+                    {
+                        int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+                            dlsym(RTLD_NEXT, "getaddrinfo");
+                        char now[40] = "";
+                        FILE *f = strcmp(host, "rlockd.example") == 0 ? fopen("%s", "r") : NULL;
+
+                        if (f != NULL) {
+                            fscanf(f, "%%39s", now);
+                            fclose(f);
+                        }
+                        return real(f != NULL ? now : host, port, want, all);
+                    }
+                    """
+        where, lib, port = os.path.join(self.dir, "where"), os.path.join(self.dir, "where.so"), harness.free_port()
+        subprocess.run(["cc", "-w", "-D_GNU_SOURCE", "-x", "c", "-shared", "-fPIC", "-o", lib, "-", "-ldl"],
+                       input=(source % where).encode(), check=True)
+
+        def daemon(host, **answers):
+            with open(where, "w") as f:
+                f.write(host)
+            d = Daemon((host, port), answers)
+            self.addCleanup(d.close)
+            return d
+
+        def move(d):
+            d.close()
+            daemon("127.0.0.2", LOCK=[None, b"$-1\r\n"])
+
+        daemon("127.0.0.1", LOCK=move)
+        self.assertEqual(self.rlock("run", "x", "--", "true", path="tcp:rlockd.example:%d" % port,
+                                    env={"LD_PRELOAD": lib}),
+                         (75, "rlock: x: waiting goes on: %s\nrlock: x: busy\n" % self.GONE))
 
     def test_what_is_left_of_the_wait(self):
         self.waits_on(75, "busy", "-w", "60s", LOCK=[None, b"$-1\r\n"])
