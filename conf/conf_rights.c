@@ -119,7 +119,7 @@ conf_warn_of_semaphores(const struct conf *cf)
 
     buf_init(&key, 0);
     conf_key_of(rest, stand_in, &key);
-    any = !key.failed && key.n == stand_in.n;
+    any = key.n == stand_in.n;
     buf_fini(&key);
     return rest->kind == KIND_SEMAPHORE && any
                ? "any number in Redis, also an application's, is taken for the permits of a semaphore: give this kind "

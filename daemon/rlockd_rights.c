@@ -134,9 +134,7 @@ rights_test(const struct conf *cf)
     ok = read_files(cf, a);
     if (ok && conf_key_rights(cf, &patterns, remote_waiters)) {
         buf_add(&patterns, "", 1);
-        if (!patterns.failed) {
-            ask_about(a, patterns.p, remote_waiters);
-        }
+        ask_about(a, patterns.p, remote_waiters);
     }
     buf_fini(&patterns);
     address_free(a);

@@ -249,7 +249,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
     freelist_give(l->env->freelist, s, sizeof(*s));
 }
 
-/* What Redis has said. */
+/* Takes bytes that Redis has sent, and every reply that they complete. */
 static void
 take_bytes(struct redis_link *l, struct slice bytes)
 {

@@ -55,7 +55,7 @@ names_free(struct names **n)
     }
 }
 
-/* What the files say now. Not under questions that are on their way. */
+/* Reads the files of the system again. No question may be on its way. */
 static void
 read_again(struct evdns_base *dns)
 {

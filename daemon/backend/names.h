@@ -12,7 +12,7 @@ struct event_base;
 struct names;
 struct lookup;
 
-/* What those share who ask. */
+/* All who ask share one resolver. */
 struct names *names_new(struct event_base *base);
 void names_free(struct names **n);
 

@@ -32,7 +32,7 @@ struct shard_events {
     void *ctx;
 };
 
-/* conf and env are borrowed for the shard's life, address is taken over (freed with it, also on failure). */
+/* conf and env are borrowed for the shard's life, address is taken over (freed with it). */
 struct shard *shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
                          struct shard_events events);
 void shard_close(struct shard **sh);

@@ -126,12 +126,6 @@ standalone_open(const struct backend_conf *conf, const struct backend_env *env, 
     s->env = *env;
     s->env.freelist = &s->freelist;
     s->shard = shard_open(a, &s->conf, &s->env, (struct shard_events){on_done, on_life, on_heard, on_seen, s});
-    if (s->shard == NULL) {
-        freelist_clear(&s->freelist);
-        free(s);
-        snprintf(error, 160, "no resolver for the name of its host");
-        return NULL;
-    }
     return &s->head;
 }
 

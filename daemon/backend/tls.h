@@ -50,13 +50,13 @@ enum tls_state {
 /* Bytes came from the socket: the handshake goes on. They are borrowed until tls_read() has no more of them. */
 enum tls_state tls_take(struct tls_session *s, struct slice bytes);
 
-/* What Redis has said: more than 0 bytes; 0: no more has come; less: it has failed. */
+/* Reads what Redis has said. Returns how many bytes; 0: no more has come; less: the session has failed. */
 ssize_t tls_read(struct tls_session *s, char *p, size_t room);
 
 /* Says something to Redis; the session is OPEN. False: it has failed. */
 bool tls_write(struct tls_session *s, struct slice bytes);
 
-/* What must leave by the socket; tls_sent() when it has. */
+/* Shows the bytes that must leave by the socket; tls_sent() when they have left. */
 struct slice tls_out(struct tls_session *s);
 void tls_sent(struct tls_session *s);
 

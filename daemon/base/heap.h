@@ -36,7 +36,7 @@ struct heap {
 void heap_init(struct heap *h);
 void heap_fini(struct heap *h);
 
-/* Inserts or moves. A heap of more than HEAP_MAX nodes is one for which there is no memory. */
+/* Inserts or moves the node. More than HEAP_MAX nodes end the process, as memory that runs out does. */
 void heap_set(struct heap *h, struct heap_node *n, int64_t at_us);
 
 /* Harmless when the node is not in the heap. */

@@ -293,7 +293,7 @@ drain_begin(struct core *c)
     }
 }
 
-/* Of a domain. */
+/* Handles an event of one domain. */
 static void
 domain_event(struct core *c, const struct core_event *ev)
 {

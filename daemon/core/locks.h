@@ -19,8 +19,8 @@ struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t 
 struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
 struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
 struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
-struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec); /* NULL: no
-                         memory; number: of lock_find_number() */
+/* number: of lock_find_number() */
+struct lock *lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec);
 void lock_delete(struct core *c, struct lock *l); /* nothing of it is used any more */
 
 /* locks.c */

@@ -134,27 +134,6 @@ lock_alloc(struct core *c, struct slice name, struct slice key)
     return l;
 }
 
-/* Where it is found. */
-static void
-index_add(struct core *c, struct lock *l, uint64_t number)
-{
-    struct slice key = lock_key(l);
-
-    map_add(&c->by_name, &l->by_name, number);
-    if (l->has_key) {
-        map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, key.p, key.n));
-    }
-}
-
-static void
-index_remove(struct core *c, struct lock *l)
-{
-    map_remove(&c->by_name, &l->by_name);
-    if (l->has_key) {
-        map_remove(&c->by_key, lock_key_node(l));
-    }
-}
-
 struct lock *
 lock_new(struct core *c, struct slice name, uint64_t number, const struct core_spec *spec)
 {
@@ -169,7 +148,10 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
     list_init(&l->holders);
     list_init(&l->rest);
     l->queue = &c->empty_queue;
-    index_add(c, l, number);
+    map_add(&c->by_name, &l->by_name, number);
+    if (l->has_key) {
+        map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, spec->key.p, spec->key.n));
+    }
     list_push_back(&lock_domain(c, l)->locks, &l->all);
     c->locks_n++;
     return l;
@@ -178,7 +160,10 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
 void
 lock_delete(struct core *c, struct lock *l)
 {
-    index_remove(c, l);
+    map_remove(&c->by_name, &l->by_name);
+    if (l->has_key) {
+        map_remove(&c->by_key, lock_key_node(l));
+    }
     list_remove(&l->all);
     c->locks_n--;
     lock_give(c, l);

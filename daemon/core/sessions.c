@@ -74,7 +74,7 @@ owner_ends(struct core *c, struct owner *o)
     return false;
 }
 
-/* Nobody came back for it. */
+/* The owner grace is over, and nobody came back. */
 void
 owner_timer(struct core *c, struct owner *o)
 {
@@ -82,8 +82,8 @@ owner_timer(struct core *c, struct owner *o)
 }
 
 /*
- * What the session has itself is given back at once, though requests for named owners are still to come: they are of an
- * owner that has nothing. Without memory for that one it stays as it is until the session ends.
+ * The locks of the session's own owner are given back at once, though requests of the session are still to come: they
+ * are of another owner, which has nothing.
  */
 static void
 owner_let_go(struct core *c, struct owner *o)
@@ -96,9 +96,6 @@ owner_let_go(struct core *c, struct owner *o)
         return;
     }
     next = owner_new(c, ++c->serial);
-    if (next == NULL) {
-        return;
-    }
     next->session = p->id;
     next->unheard = true;
     user_own(next, p->user);
@@ -209,7 +206,7 @@ core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
     }
 }
 
-/* Requests of its own owner that have arrived are still done. */
+/* Nobody hears the answers any more. Requests of the session's own owner that have arrived are still done. */
 void
 core_session_unheard(struct core *c, struct core_session *p)
 {

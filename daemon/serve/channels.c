@@ -36,7 +36,7 @@ tell_some(struct pubsub *p, struct topic *t, const struct told *told, unsigned m
     }
 }
 
-/* It is told to all, or nobody is left to hear it. */
+/* Frees the oldest event: all have been told, or nobody is left to hear it. */
 static void
 drop_event(struct pubsub *p, struct topic *t)
 {

@@ -72,7 +72,7 @@ size_t outbox_memory(const struct outbox *box);
 
 /*
  * A claim: outbox_begin() before its bytes are written, outbox_rely() for each grant, outbox_end() when the last byte
- * is there. Memory that runs out leaves bytes.failed. A grant with claim 0 is none. losses: env.losses now.
+ * is there. A grant with claim 0 is none. losses: env.losses now.
  */
 struct outbox_claim {
     uint32_t first; /* mark */

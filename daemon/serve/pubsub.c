@@ -272,9 +272,6 @@ tell_channel(struct pubsub *p, const struct core_publish *news)
                         e->asks != 0 ? e->asks : news->session};
     struct topic *t = find_topic(p, told.channel, false);
 
-    if (p->channel.failed || p->payload.failed) {
-        return;
-    }
     if (t != NULL) {
         channels_tell(p, t, &told);
     }

@@ -83,7 +83,7 @@ may_enter(const struct session *s)
     return false;
 }
 
-/* The parts of a new session that may fail, in order; session_open() undoes them. */
+/* False: the system does not watch one more socket. session_open() frees what there is. */
 static bool
 enrol(struct session *s)
 {

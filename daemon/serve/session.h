@@ -129,10 +129,10 @@ uint64_t session_newest(const struct engine *e); /* the last id that came; 0 = n
 /* Gives the session its turns soon: to hand something in, and to write. */
 void session_wake(struct session *s);
 
-/* It has a turn to write soon, behind those who have an answer. */
+/* Gives the session a turn to write soon, behind those who have an answer. */
 void session_wake_told(struct session *s);
 
-/* Its process has ended: what was asked before is done, nobody hears the answers, and it ends. */
+/* The process of the session has ended: what was asked before is done, nobody hears the answers, and it ends. */
 void session_orphan(struct session *s);
 
 /* The peer can hear nothing any more. Some of what it has asked is still done: an UNLOCK may be among it. */

@@ -87,7 +87,7 @@ session_write(struct session *s)
         return false;
     }
     if (s->out.bytes.failed) {
-        session_close(s, CLOSE_MEMORY);
+        session_close(s, CLOSE_SYSTEM);
         return false;
     }
     if (s->out.bytes.n == 0) {
@@ -103,7 +103,7 @@ session_write(struct session *s)
         shift(s);
     }
     if ((s->out.bytes.n > 0 || s->write_ev != NULL) && !want_writable(s, s->out.bytes.n > 0)) {
-        session_close(s, CLOSE_MEMORY);
+        session_close(s, CLOSE_SYSTEM);
         return false;
     }
     if (n > 0 && s->peeked > 0) {

@@ -135,7 +135,7 @@ deal(struct engine *e)
     e->share = e->share < SHARE_MIN ? SHARE_MIN : e->share > SHARE_MAX ? SHARE_MAX : e->share;
 }
 
-/* Also what this turn has begun behind the turns of listings and patterns. */
+/* The next turn must come at once, also for what this turn has begun behind the turns of listings and patterns. */
 static bool
 has_more(const struct engine *e)
 {
@@ -256,8 +256,8 @@ wrote(struct output *o, struct session *s, bool more)
 }
 
 /*
- * To those who have something to write, also those whose input is put off, for so long as a turn has for it. Each
- * sends once.
+ * Sessions that have something to write send once, also those whose input is put off, for so long as a turn has for
+ * writing.
  */
 static void
 write_all(struct engine *e)
@@ -289,8 +289,8 @@ engine_reap(struct engine *e)
 }
 
 /*
- * Those who have more than a turn takes wait for each other, and nobody for them: also while answers of the last turn
- * are still to leave, they are heard in every other turn only.
+ * Sessions with more input than a turn takes wait for each other, and nobody waits for them: also while answers of the
+ * last turn are still to leave, they are heard in every other turn only.
  */
 static void
 listen_to_rest(struct engine *e)
@@ -302,8 +302,8 @@ listen_to_rest(struct engine *e)
 }
 
 /*
- * Three passes. Input first: of those who come, then of those who have more than a turn takes. Then Redis is given its
- * work, and only then, while Redis has it, the replies are written.
+ * A turn has three passes. Input comes first: of those who come, then of those who have more than a turn takes. Then
+ * Redis is given its work, and only then, while Redis has it, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)

@@ -12,7 +12,7 @@
 
 #include "proto/reader.h"
 
-/* Of who hears nothing: nothing would come of it. */
+/* True: the request would change nothing, for its session hears no answers. */
 bool unheard_is_idle(const struct words *w);
 
 #endif
