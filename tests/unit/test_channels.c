@@ -16,7 +16,7 @@ enum {
     ALL = 16384            /* ... so many of all */
 };
 
-static uint64_t bringer = 7; /* whose locks the events are about */
+static uint64_t bringer; /* whose locks the events are about */
 
 static void
 publish(const char *name, uint64_t token)
@@ -31,6 +31,7 @@ static void
 come_all(struct client *c)
 {
     stop_the_clock();
+    bringer = UINT64_MAX; /* nobody's */
     for (int i = 0; i < MANY; i++) {
         c[i] = come();
         ck_assert_int_eq(pubsub_subscribe(engine->pubsub, c[i].s, SLICE_LIT("lock:a"), false), 1);
