@@ -1358,7 +1358,7 @@ MUTANTS = [
            "            cl = container_of(l->holders.next, struct claim, node);\n        }\n",
            ["sim:--seed 1 --seeds 2"]),
     Mutant("R661", "a named owner's locks go with its last session", CORE + "owners.c",
-           "after_us(c->now_us, o->grace_us)", "c->now_us", ["sim:--seed 20 --seeds 1"]),
+           "after_us(c->now_us, o->grace_us)", "c->now_us", ["sim:--seed 1 --seeds 200"]),
     Mutant("R614", "a drain does not say what Redis is still to free", "daemon/serve/drain.c",
            "    if ((v->token == 0 && !freeing) ||", "    if (v->token == 0 || freeing ||",
            ["redis:test_daemon.py Signals"]),
