@@ -23,10 +23,11 @@ enum kind_holders {
 
 struct kind_policy {
     /* ---- who may have it ---- */
-    enum kind_holders holders; /* Who may have it at a time? */
-    bool any_makes_room;       /* Who waits while several have it: does he wait for any of them to go, not for all? */
-    bool keys_beside;          /* Has it keys beside its own that say who has it, or whose turn it is? Then a lock with
-                                  the twin of its key (names.c) would share them. A counter of tokens may be shared. */
+    enum kind_holders holders; /* How many owners may hold the lock at a time? */
+    bool any_makes_room;       /* Does a waiter wait for the end of any one of several holders, not of all? */
+    bool keys_beside;          /* Has the lock keys beside its own that say who holds it, or whose turn it is? Then a
+                                  lock with the twin of its key (names.c) would share them. A counter of tokens may
+                                  be shared. */
 
     /* ---- what its owner has ---- */
     bool claim_each;    /* Does each LOCK take a claim of its own? Then an UNLOCK means the newest, or a token's. */
@@ -39,13 +40,13 @@ struct kind_policy {
     /* ---- whose turn it is ---- */
     bool places;       /* Does Redis keep a queue, in which who waits has a place? A place outlives attempts, is asked
                           for while others hold the lock, and is given back like a lock. */
-    bool called_apart; /* Is the next one in Redis's queue called on a channel of his own? */
+    bool called_apart; /* Is the next owner in Redis's queue called on a channel of its own? */
     bool leave_behind; /* May an attempt leave behind a release that is under way? A6 of attempts.c. */
     bool last_frees;   /* Does Redis say who else listens only when the last of several holders gives it back? */
 
     /* ---- what needs no word to Redis ---- */
     bool handed;  /* May a hold pass to who waits here? handoff.c; with a limit, see lock_is_handed(). */
-    bool lingers; /* May it stay for who comes here later, where the rule of its name says so? */
+    bool lingers; /* May a hold stay for an owner that comes here later, where the rule of the name says so? */
 };
 
 /* kind_policy.c; by enum kind */
@@ -57,21 +58,21 @@ policy(const struct lock *l)
     return &kind_policies[l->kind];
 }
 
-/* Its limit counts: holders come and go beside each other, each with a token of his own. */
+/* The limit counts: holders come and go beside each other, each with a token of its own. */
 static inline bool
 lock_has_limit(const struct lock *l)
 {
     return policy(l)->holders == HOLDERS_LIMIT;
 }
 
-/* So many may have it who do not want it SHARED. */
+/* The number of owners that may hold the lock at a time without SHARED. */
 static inline uint32_t
 lock_holders_max(const struct lock *l)
 {
     return lock_has_limit(l) ? l->limit : 1;
 }
 
-/* Several may have it at a time. */
+/* Several owners may hold the lock at a time. */
 static inline bool
 lock_may_be_many(const struct lock *l)
 {
