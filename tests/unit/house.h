@@ -245,6 +245,14 @@ turn(void)
     ck_abort_msg("the loop spins");
 }
 
+/* One turn, and no more. */
+static inline bool
+one_turn(void)
+{
+    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    return engine_turn_end(engine);
+}
+
 /* Until nothing moves any more, Redis included. */
 static inline void
 settle(void)
@@ -325,6 +333,24 @@ hear(const struct client *c, struct buf *b)
         buf_adds(b, "<end>");
     }
     buf_add(b, "", 1);
+}
+
+/* How many events of grants to owner `o` there are to hear; their tokens go on from *token. */
+static inline unsigned
+hear_events(const struct client *c, uint64_t *token)
+{
+    struct buf b;
+    char *at, want[64];
+    unsigned n = 0;
+
+    buf_init(&b, 0);
+    hear(c, &b);
+    for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
+        snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
+        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
+    }
+    buf_fini(&b);
+    return n;
 }
 
 static inline void

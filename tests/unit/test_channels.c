@@ -47,31 +47,6 @@ leave_all(struct client *c)
     }
 }
 
-static bool
-one_turn(void)
-{
-    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    return engine_turn_end(engine);
-}
-
-/* How many events there are to hear; their tokens go on from *token. */
-static unsigned
-hear_events(const struct client *c, uint64_t *token)
-{
-    struct buf b;
-    char *at, want[64];
-    unsigned n = 0;
-
-    buf_init(&b, 0);
-    hear(c, &b);
-    for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
-        snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
-        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
-    }
-    buf_fini(&b);
-    return n;
-}
-
 /* Also the channel with few subscribers does not wait for the one with many. */
 START_TEST(a_turn_tells_a_bounded_number)
 {

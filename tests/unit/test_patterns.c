@@ -35,31 +35,6 @@ publish(uint64_t token)
     pubsub_news(engine->pubsub, &news);
 }
 
-static bool
-one_turn(void)
-{
-    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    return engine_turn_end(engine);
-}
-
-/* How many events there are to hear; their tokens go on from *token. */
-static int
-hear_events(const struct client *c, uint64_t *token)
-{
-    struct buf b;
-    char *at, want[64];
-    int n = 0;
-
-    buf_init(&b, 0);
-    hear(c, &b);
-    for (at = b.p; (at = strstr(at, "granted ")) != NULL; at++, n++) {
-        snprintf(want, sizeof(want), "granted %llu o\r\n", (unsigned long long)++*token);
-        ck_assert_msg(strncmp(at, want, strlen(want)) == 0, "heard %.30s, want %s", at, want);
-    }
-    buf_fini(&b);
-    return n;
-}
-
 START_TEST(who_has_one_is_not_late_for_who_has_a_thousand)
 {
     struct client slow = come(), quick = come();

@@ -405,15 +405,10 @@ START_TEST(who_reads_a_long_answer_fast_sends_once_in_a_turn)
 END_TEST
 
 #ifdef RLOCKD_TEST_CLOCK
-/* Requests that take long end the turn's input soon: everybody else may hand in one then. */
-static bool
-one_turn(void)
-{
-    event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    return engine_turn_end(engine);
-}
-
-/* When the turn is late, who was not reached is the first one in the next turn. */
+/*
+ * Requests that take long end the turn's input soon: everybody else may hand in one then. When the turn is late, the
+ * session that was not reached is the first one in the next turn.
+ */
 START_TEST(slow_requests_make_a_short_turn)
 {
     struct client slow = come(), other = come();
