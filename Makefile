@@ -34,10 +34,10 @@ UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/tes
 # Tests are compiled five times, and have little to do by themselves.
 QUICKLY := -O0 -U_FORTIFY_SOURCE -include tests/unit/points.h
 SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-IN_TEST  = $(MAKE) B=build/test TEST_CLOCK=1 WERROR=-Werror
-IN_ASAN  = $(MAKE) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"
-IN_CLANG = $(MAKE) B=build/clang CC=clang WERROR=-Werror CFLAGS="-O0 -g"
-# For a build that a check needs on the way: as many jobs as processors, unless the caller has said how many.
+IN_TEST  = $(MAKE) $(ALL_CPUS) B=build/test TEST_CLOCK=1 WERROR=-Werror
+IN_ASAN  = $(MAKE) $(ALL_CPUS) B=build/asan TEST_CLOCK=1 CFLAGS="$(SAN)"
+IN_CLANG = $(MAKE) $(ALL_CPUS) B=build/clang CC=clang WERROR=-Werror CFLAGS="-O0 -g"
+# For a build on the way: as many jobs as processors, unless the caller has said how many. (A recipe needs a + for it.)
 ALL_CPUS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # One line for each room that something is compiled in; `make V=1` shows the commands instead, `make -s` nothing.
@@ -75,14 +75,14 @@ $(B)/tests/unit/%.o: tests/unit/%.c
 $(B)/tests/unit/%: $(B)/tests/unit/%.o $(B)/librlockd.a
 	$(Q)$(LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECKLIBS)
 
-run: ## install what is missing, build, and serve with a private Redis until ^C; TOPOLOGY=tls: one that speaks TLS
+run: ## install what is missing, build, and serve with a private Redis until ^C; TOPOLOGY=tls, sentinel or quorum
 	@scripts/setup build
 	@$(MAKE) --no-print-directory all
 	@scripts/run $(TOPOLOGY)
 
-check: ## everything: install what is missing, build with every warning an error, run every test
+check: ## install what is missing, build with every warning an error, run every test; ALL=1: and every mutant
 	@scripts/setup test
-	@scripts/check
+	@scripts/check $(if $(ALL),all)
 
 tests: all $(UNIT) ## build the daemon and its unit tests in B
 objects: all $(UNIT:=.o)
@@ -92,16 +92,16 @@ unit: $(UNIT) ## run the unit tests of B
 	@scripts/check-unit $(UNIT)
 
 test: ## build/test: the daemon with a clock that tests can move, and the unit tests
-	@$(IN_TEST) tests
+	+@$(IN_TEST) tests
 
 test-unit: test
-	@$(IN_TEST) unit
+	+@$(IN_TEST) unit
 
 asan-build:
-	@$(IN_ASAN) tests
+	+@$(IN_ASAN) tests
 
 asan-unit: asan-build
-	@$(IN_ASAN) unit
+	+@$(IN_ASAN) unit
 
 asan: asan-unit ## unit tests and wire scripts under AddressSanitizer and UBSan (build/asan)
 	@/usr/bin/python3 tests/wire/run.py --build build/asan
@@ -110,7 +110,7 @@ valgrind: test ## unit tests and a short run of the daemon under valgrind
 	@scripts/check-valgrind build/test
 
 clang: ## build with clang, warnings are errors
-	@$(IN_CLANG) objects
+	+@$(IN_CLANG) objects
 
 wire: test ## the wire scripts alone
 	@/usr/bin/python3 tests/wire/run.py --build build/test

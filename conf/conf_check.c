@@ -7,12 +7,17 @@
 #include "conf/conf_keys.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "daemon/base/units.h"
 
 #define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, with its NUL */
+
+/* Of sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
+enum { SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 16 };
+enum { QUORUM_NODES_MIN = 3, QUORUM_NODES_MAX = 9 };
 
 #define NOT_A_CHAR UINT32_C(0xffffffff)
 
@@ -39,7 +44,7 @@ next_char(struct slice *s)
     return good && v >= least[more] && v <= 0x10ffff && (v & 0xfffff800) != 0xd800 ? v : NOT_A_CHAR;
 }
 
-/* What is refused can neither be seen nor be written back as YAML. */
+/* Refuses bytes that can neither be seen nor be written back as YAML. */
 bool
 conf_check_printable(struct slice text, struct buf *why)
 {
@@ -215,15 +220,137 @@ check_redis_url(struct slice text, struct buf *why)
     return check_host_port(text, 1, why);
 }
 
+/* HOST:PORT,HOST:PORT/MASTER[?db=N] */
+static bool
+check_sentinel_url(struct slice text, struct buf *why)
+{
+    struct slice master, query, one;
+    const char *comma;
+    size_t n = 0;
+
+    if (split_last(text, '?', &text, &query)) {
+        if (!skip(&query, "db=")) {
+            buf_adds(why, "takes nothing but ?db=N behind the master");
+            return false;
+        }
+        if (!check_db(query, why)) {
+            return false;
+        }
+    }
+    if (!split_last(text, '/', &text, &master) || master.n == 0) {
+        buf_adds(why, "must end in /MASTER, the name that the sentinels know it by");
+        return false;
+    }
+    if (master.n > SENTINEL_MASTER_MAX || memchr(master.p, ' ', master.n) != NULL) {
+        buf_printf(why, "has a master that cannot be one: at most %d bytes, no blank", SENTINEL_MASTER_MAX);
+        return false;
+    }
+    do {
+        comma = memchr(text.p, ',', text.n);
+        one = (struct slice){text.p, comma != NULL ? (size_t)(comma - text.p) : text.n};
+        if (!check_host_port(one, 1, why)) {
+            return false;
+        }
+        text = (struct slice){text.p + one.n + (comma != NULL), text.n - one.n - (comma != NULL)};
+    } while (comma != NULL && ++n < SENTINELS_LISTED_MAX);
+    if (comma != NULL) {
+        buf_printf(why, "names more than %d sentinels", SENTINELS_LISTED_MAX);
+    }
+    return comma == NULL;
+}
+
+static bool
+check_one_url(struct slice text, struct buf *why)
+{
+    if (memchr(text.p, '@', text.n) != NULL) {
+        buf_adds(why, "takes no user and password: redis.user and redis.password are those of all nodes");
+        return false;
+    }
+    if (skip(&text, "unix:")) {
+        return check_unix_url(text, why);
+    }
+    if (skip(&text, "redis://") || skip(&text, "rediss://")) {
+        return check_redis_url(text, why);
+    }
+    buf_adds(why, "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH");
+    return false;
+}
+
+/* URL,URL,URL: each once, for a node that is named twice would vote twice. */
+static bool
+check_quorum_url(struct slice text, struct buf *why)
+{
+    struct slice one[QUORUM_NODES_MAX];
+    size_t n = 0;
+
+    for (bool more = true; more; n++) {
+        const char *comma = memchr(text.p, ',', text.n);
+
+        more = comma != NULL;
+        if (n == QUORUM_NODES_MAX) {
+            buf_printf(why, "names more than %d nodes", QUORUM_NODES_MAX);
+            return false;
+        }
+        one[n] = (struct slice){text.p, more ? (size_t)(comma - text.p) : text.n};
+        text = (struct slice){text.p + one[n].n + more, text.n - one[n].n - more};
+        if (!check_one_url(one[n], why)) {
+            return false;
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (slice_eq(one[i], one[n])) {
+                buf_adds(why, "names a node twice");
+                return false;
+            }
+        }
+    }
+    if (n < QUORUM_NODES_MIN) {
+        buf_printf(why, "needs at least %d nodes: of fewer none may fail", QUORUM_NODES_MIN);
+    }
+    return n >= QUORUM_NODES_MIN;
+}
+
+/* HOST:PORT,HOST:PORT */
+static bool
+check_cluster_url(struct slice text, struct buf *why)
+{
+    const char *comma;
+    size_t n = 0;
+
+    do {
+        struct slice one;
+
+        comma = text.n > 0 ? memchr(text.p, ',', text.n) : NULL;
+        one = (struct slice){text.p, comma != NULL ? (size_t)(comma - text.p) : text.n};
+        if (!check_host_port(one, 1, why)) {
+            return false;
+        }
+        text = (struct slice){text.p + one.n + (comma != NULL), text.n - one.n - (comma != NULL)};
+    } while (comma != NULL && ++n < CLUSTER_LISTED_MAX);
+    if (comma != NULL) {
+        buf_printf(why, "names more than %d nodes", CLUSTER_LISTED_MAX);
+    }
+    return comma == NULL;
+}
+
+/* Until losses of data are tested, builds for tests alone may use a cluster, and are told to. */
+static bool
+may_use_cluster(void)
+{
+#ifdef RLOCKD_TEST_CLOCK
+    return getenv("RLOCKD_UNSAFE_CLUSTER") != NULL;
+#else
+    return false;
+#endif
+}
+
 bool
 conf_check_url(struct slice text, struct buf *why)
 {
     static const struct {
         const char *scheme, *sentence;
     } later[] = {
-        {"sentinel:", "sentinel: is not built yet: this rlockd speaks to one Redis"},
         {"cluster:", "cluster: is not built yet: this rlockd speaks to one Redis"},
-        {"quorum:", "quorum: is not built yet: this rlockd speaks to one Redis"},
+        {"cluster+tls:", "cluster+tls: is not built yet: this rlockd speaks to one Redis"},
     };
 
     if (slice_eq(text, SLICE_LIT("embedded"))) {
@@ -235,13 +362,23 @@ conf_check_url(struct slice text, struct buf *why)
     if (skip(&text, "redis://") || skip(&text, "rediss://")) {
         return check_redis_url(text, why);
     }
+    if (skip(&text, "sentinel:") || skip(&text, "sentinel+tls:")) {
+        return check_sentinel_url(text, why);
+    }
+    if (skip(&text, "quorum:")) {
+        return check_quorum_url(text, why);
+    }
+    if (may_use_cluster() && (skip(&text, "cluster:") || skip(&text, "cluster+tls:"))) {
+        return check_cluster_url(text, why);
+    }
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
         if (skip(&text, later[i].scheme)) {
             buf_adds(why, later[i].sentence);
             return false;
         }
     }
-    buf_adds(why, "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N] or embedded");
+    buf_adds(why, "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N], embedded, "
+                  "sentinel:host:port,.../MASTER[?db=N] or quorum:URL,URL,URL");
     return false;
 }
 

@@ -100,7 +100,7 @@ is_one_name(const struct entry *en)
     return en->literal.n == en->match.n;
 }
 
-/* What comparing so many bytes costs, in steps. */
+/* The cost of comparing n bytes, in steps. */
 static size_t
 cost(size_t bytes)
 {

@@ -72,7 +72,7 @@ extern const size_t conf_keys_n;
 /* The row, or NULL. */
 const struct conf_key *conf_key_find(const char *section, struct slice name);
 
-/* Does it own a field of struct conf? Not so: sections, `match`, and what is only SHORT for another key. */
+/* Does the key own a field of struct conf? Sections, `match`, and a key that is SHORT for another do not. */
 bool conf_key_in_conf(const struct conf_key *k);
 
 /* The key that names a file with the value of this secret; NULL for all other keys. */

@@ -96,7 +96,7 @@ read_all(int fd, char *p, size_t max, size_t *n, struct buf *why)
     return true;
 }
 
-/* The open file and what it is, or -1 with a sentence in `why`. */
+/* The open file and its status, or -1 with a sentence in `why`. */
 static int
 open_file(const char *path, struct stat *st, struct buf *why)
 {
@@ -254,7 +254,7 @@ check_pairs(struct loader *ld)
     }
 }
 
-/* Who names certificates wants TLS: a URL without it would send the password to whoever listens on the way. */
+/* Certificates without TLS in the URL are refused: the password would go to any listener on the way. */
 static void
 check_tls(struct loader *ld)
 {
@@ -263,14 +263,64 @@ check_tls(struct loader *ld)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         const struct conf_key *k = conf_key_find("redis", slice_of(keys[i]));
 
-        if (text_at(ld, k)[0] != '\0' && strncmp(ld->cf->redis_url, "rediss:", 7) != 0) {
+        if (text_at(ld, k)[0] != '\0' && strncmp(ld->cf->redis_url, "rediss:", 7) != 0 &&
+            strncmp(ld->cf->redis_url, "quorum:rediss:", 14) != 0 &&
+            strncmp(ld->cf->redis_url, "sentinel+tls:", 13) != 0 &&
+            strncmp(ld->cf->redis_url, "cluster+tls:", 12) != 0) {
             loader_complain(ld, ld->seen[k - conf_keys],
                             "redis.%s: redis.url does not begin with rediss://: there would be no TLS", k->name);
         }
     }
 }
 
-/* Protected mode: where it is left, and what is wrong, names the first address that other hosts may reach. */
+/* Why a quorum cannot have the locks of a rule; NULL: it can. */
+static const char *
+not_for_quorum(const struct conf_locks *locks)
+{
+    if (locks->kind != KIND_REENTRANT && locks->kind != KIND_SIMPLE) {
+        return kind_rows[locks->kind].name;
+    }
+    return locks->replicas > 0 ? "replicas" : NULL;
+}
+
+/* The first of `locks` and the rules that a quorum cannot have. True: there is one, and `why` names it. */
+static bool
+find_bad_kind(const struct conf *cf, struct buf *why)
+{
+    const char *bad = not_for_quorum(&cf->locks);
+    size_t i = 0;
+
+    if (strncmp(cf->redis_url, "quorum:", 7) != 0) {
+        return false;
+    }
+    buf_printf(why, "a quorum has the kinds reentrant and simple, without replicas, and ");
+    if (bad != NULL) {
+        buf_printf(why, "locks says %s", bad);
+        return true;
+    }
+    while (i < cf->rules_n && (bad = not_for_quorum(&cf->rules[i].locks)) == NULL) {
+        i++;
+    }
+    if (bad != NULL) {
+        buf_printf(why, "rules.%zu (%s) says %s", i, cf->rules[i].match != NULL ? cf->rules[i].match : "", bad);
+    }
+    return bad != NULL;
+}
+
+static void
+check_kinds(struct loader *ld)
+{
+    struct buf why;
+
+    buf_init(&why, 0);
+    if (find_bad_kind(ld->cf, &why)) {
+        loader_complain(ld, ld->seen[conf_key_find("redis", SLICE_LIT("url")) - conf_keys], "redis.url: %.*s",
+                        (int)why.n, why.p);
+    }
+    buf_fini(&why);
+}
+
+/* Protected mode: where it is violated, the error names the first address that other hosts may reach. */
 static const char *
 find_open_address(const struct conf *cf)
 {
@@ -325,7 +375,17 @@ override_all(struct loader *ld, const struct conf_overrides *over, struct buf *e
         buf_printf(errors, "--listen: " OPEN_ADDRESS "\n", find_open_address(ld->cf));
     }
     if (over->redis_url != NULL) {
+        size_t begin = errors->n;
+
         override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), over->redis_url, errors);
+        if (errors->n == begin) {
+            buf_adds(errors, "--redis: ");
+            if (find_bad_kind(ld->cf, errors)) {
+                buf_adds(errors, "\n");
+            } else {
+                errors->n = begin;
+            }
+        }
     }
     if (over->log_level != NULL) {
         override(ld, "--log-level", conf_key_find("log", SLICE_LIT("level")), over->log_level, errors);
@@ -348,6 +408,7 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
     check_pairs(&ld);
     if (over == NULL || over->redis_url == NULL) {
         check_tls(&ld);
+        check_kinds(&ld);
     }
     if (over == NULL || over->listen.n == 0) {
         check_open_addresses(&ld);

@@ -35,7 +35,7 @@ struct loader {
 /* A complaint about a place. */
 void loader_complain(struct loader *ld, struct place at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* What was appended to ld->texts since `begin` is one. */
+/* A complaint of the text that was appended to ld->texts since `begin`. */
 void loader_complain_since(struct loader *ld, struct place at, size_t begin);
 
 /* Reads n bytes of YAML into ld->cf (conf_yaml.c). Whatever is wrong has become a complaint. */

@@ -1,8 +1,8 @@
 /*
- * conf_rights.c -- the keys that the rules can give to names, as Redis's ACL would say it.
+ * conf_rights.c -- the keys that rules can give to names, as patterns of Redis's ACL.
  *
- * What a client may reach in Redis is what names can be mapped to. If that is less than any key, rlockd's user needs no
- * more; who has configured no prefix has said that any key may be a lock's.
+ * Clients reach the keys that names can have; if these are not all keys, rlockd's user needs no others. A configuration
+ * without a prefix says that any key may be a lock's.
  */
 #include "conf/conf.h"
 

@@ -1,11 +1,9 @@
 /*
- * conf_yaml.c -- YAML against the table of keys.
+ * conf_yaml.c -- YAML against the table of keys; the only file that knows libyaml.
  *
- * The only file that knows libyaml. The text is looked at twice: as events, to refuse what a document no
- * longer shows (aliases, anchors, tags, a second document), then as a document, whose nodes know their
- * places. The walk goes down as far as the table does, however deep the text is.
- *
- * Rules are read last, wherever they stand: they begin as copies of `locks`.
+ * The text is parsed twice: as events, to refuse what a document does not show any more (aliases, anchors, tags, a
+ * second document), then as a document, whose nodes have their places. The walk goes as deep as the table, however deep
+ * the text. Rules are read last, wherever they stand: they begin as copies of `locks`.
  */
 #include "conf/conf_loader.h"
 
@@ -34,7 +32,7 @@ struct scope {
 };
 
 static struct place
-ticket_of(yaml_mark_t mark)
+place_of(yaml_mark_t mark)
 {
     return (struct place){mark.line + 1, mark.column + 1};
 }
@@ -68,7 +66,7 @@ static void
 complain_of_syntax(struct loader *ld, const yaml_parser_t *parser, const char *p, size_t n)
 {
     const char *problem = parser->problem;
-    struct place at = ticket_of(parser->problem_mark);
+    struct place at = place_of(parser->problem_mark);
     const struct place end = {SIZE_MAX, 0};
     size_t begin = ld->texts.n, index;
 
@@ -83,7 +81,7 @@ complain_of_syntax(struct loader *ld, const yaml_parser_t *parser, const char *p
     walk_text(p, n, n, at, &index);
     buf_adds(&ld->texts, problem);
     if (parser->context != NULL) {
-        struct place from = ticket_of(parser->context_mark);
+        struct place from = place_of(parser->context_mark);
 
         buf_printf(&ld->texts, " (%s", parser->context);
         if (from.line != at.line || from.col != at.col) {
@@ -108,7 +106,7 @@ parser_begin(yaml_parser_t *parser, const char *p, size_t n)
 static void
 look_at_event(struct loader *ld, const yaml_event_t *ev, unsigned *documents)
 {
-    struct place at = ticket_of(ev->start_mark);
+    struct place at = place_of(ev->start_mark);
     const yaml_char_t *anchor = NULL, *tag = NULL;
 
     switch (ev->type) {
@@ -310,7 +308,7 @@ complain_of_type(const struct scope *sc, const struct conf_key *k, const yaml_no
     name_key(sc, k);
     buf_adds(&sc->ld->texts, is_null(node) ? "has no value; it takes " : "takes ");
     conf_key_expects(k, &sc->ld->texts);
-    loader_complain_since(sc->ld, ticket_of(node->start_mark), begin);
+    loader_complain_since(sc->ld, place_of(node->start_mark), begin);
 }
 
 static void
@@ -323,11 +321,11 @@ set_key(const struct scope *sc, const struct conf_key *k, const yaml_node_t *nod
 
     name_key(sc, k);
     if (!conf_key_set(k, conf_key_field(k, sc->ld->cf, sc->rule), text, &sc->ld->texts)) {
-        loader_complain_since(sc->ld, ticket_of(node->start_mark), begin);
+        loader_complain_since(sc->ld, place_of(node->start_mark), begin);
     } else if (secret && (sc->ld->mode & S_IROTH) != 0) {
         buf_printf(&sc->ld->texts, "a password in a file that everyone may read (mode %04o): chmod o-r %s",
                    (unsigned)sc->ld->mode & 07777, sc->ld->path);
-        loader_complain_since(sc->ld, ticket_of(node->start_mark), begin);
+        loader_complain_since(sc->ld, place_of(node->start_mark), begin);
     } else {
         sc->ld->texts.n = begin;
     }
@@ -385,7 +383,7 @@ read_mapping(const struct scope *sc, const yaml_node_t *node)
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(sc->doc, pair->key);
         const yaml_node_t *value = yaml_document_get_node(sc->doc, pair->value);
-        struct place at = ticket_of(key->start_mark);
+        struct place at = place_of(key->start_mark);
         const struct conf_key *k;
         struct slice name;
 
@@ -411,7 +409,7 @@ read_rule(const struct scope *top, struct place *seen, size_t index, const yaml_
     struct conf_rule *rule = &ld->cf->rules[index];
     struct scope sc = {ld, top->doc, "rules", rule, index, seen};
     const struct conf_key *match = conf_key_find("rules", SLICE_LIT("match"));
-    struct place at = ticket_of(node->start_mark);
+    struct place at = place_of(node->start_mark);
 
     for (size_t i = 0; i < conf_keys_n; i++) {
         const struct conf_key *k = &conf_keys[i];
@@ -459,7 +457,7 @@ read_rules(const struct scope *top, const yaml_node_t *rules)
     struct place *seen = mem_alloc(conf_keys_n * sizeof(*seen));
 
     if (n > RULES_MAX) {
-        loader_complain(ld, ticket_of(rules->start_mark), "rules: %zu of them; at most %d are taken", n, RULES_MAX);
+        loader_complain(ld, place_of(rules->start_mark), "rules: %zu of them; at most %d are taken", n, RULES_MAX);
         n = 0;
     }
     ld->cf->rules = mem_zalloc(n * sizeof(*ld->cf->rules));
@@ -480,7 +478,7 @@ read_document(struct loader *ld, yaml_document_t *doc)
         return; /* an empty file: the defaults */
     }
     if (root->type != YAML_MAPPING_NODE) {
-        loader_complain(ld, ticket_of(root->start_mark), "a configuration is a mapping of keys to values");
+        loader_complain(ld, place_of(root->start_mark), "a configuration is a mapping of keys to values");
         return;
     }
     read_mapping(&top, root);

@@ -39,6 +39,8 @@ static const char usage[] =
     "      the locks the daemon knows\n"
     "  rlock tree [GLOB]\n"
     "      who waits for whom, root holders first\n"
+    "  rlock redis\n"
+    "      the servers of Redis that the daemon knows, and why nothing is granted there\n"
     "  rlock ping\n"
     "      is it there?\n"
     "  rlock help\n"
@@ -60,7 +62,7 @@ misused(const char *why)
 static int
 misused_verb(const char *verb)
 {
-    static const char *const verbs[] = {"run", "ls", "tree", "ping", "help"};
+    static const char *const verbs[] = {"run", "ls", "tree", "redis", "ping", "help"};
     char why[160];
 
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
@@ -70,9 +72,9 @@ misused_verb(const char *verb)
         }
     }
     if (*verb == '\0') {
-        return misused("what shall be done? run, ls, tree, ping or help");
+        return misused("what shall be done? run, ls, tree, redis, ping or help");
     }
-    snprintf(why, sizeof(why), "there is no verb '%.40s': run, ls, tree, ping or help", verb);
+    snprintf(why, sizeof(why), "there is no verb '%.40s': run, ls, tree, redis, ping or help", verb);
     return misused(why);
 }
 
@@ -206,6 +208,63 @@ tree(const struct rlock_at *at, const char *glob)
     return v != NULL ? 0 : RLOCK_UNREACHABLE;
 }
 
+/* A line of INFO: what stands behind "key:", or of "a=1,b=2" behind "b=". Empty where it does not stand there. */
+static struct slice
+value_in(struct slice line, const char *key, char end)
+{
+    size_t n = strlen(key);
+    const char *at = memmem(line.p, line.n, key, n), *stop;
+
+    if (at == NULL) {
+        return (struct slice){"", 0};
+    }
+    at += n;
+    stop = memchr(at, end, (size_t)(line.p + line.n - at));
+    return (struct slice){at, (size_t)((stop != NULL ? stop : line.p + line.n) - at)};
+}
+
+static void
+print_server(struct slice line)
+{
+    struct slice role = value_in(line, "role=", ','), address = value_in(line, "address=", ',');
+    struct slice state = value_in(line, "state=", ','), rtt = value_in(line, "rtt_us=", ',');
+    struct slice epoch = value_in(line, "epoch=", ','), votes = value_in(line, "votes=", ',');
+    struct slice rounds = value_in(line, "second_rounds=", ',');
+
+    printf("%-8.*s  %-36.*s  %-20.*s  %7.*s  %-16.*s", (int)role.n, role.p, (int)address.n, address.p, (int)state.n,
+           state.p, (int)rtt.n, rtt.p, (int)epoch.n, epoch.p);
+    if (votes.n > 0) {
+        printf("  votes %.*s, written back %.*s", (int)votes.n, votes.p, (int)rounds.n, rounds.p);
+    }
+    printf("\n");
+}
+
+static int
+redis(const struct rlock_at *at)
+{
+    struct client c;
+    const struct redisReply *v = ask_once(&c, at, (const char *const[]){"INFO", "redis", NULL});
+    struct slice rest = v != NULL ? reply_text(v) : (struct slice){"", 0};
+
+    if (v != NULL) {
+        printf("%-8s  %-36s  %-20s  %7s  %s\n", "ROLE", "ADDRESS", "STATE", "RTT us", "EPOCH");
+    }
+    while (rest.n > 0) {
+        struct slice line = value_in(rest, "", '\n'), refusal = value_in(line, "redis_refusal:", '\r');
+
+        rest = (struct slice){rest.p + line.n, rest.n - line.n};
+        rest = (struct slice){rest.p + (rest.n > 0), rest.n - (rest.n > 0)};
+        line.n -= line.n > 0 && line.p[line.n - 1] == '\r';
+        if (refusal.n > 0) {
+            fprintf(stderr, "rlock: nothing is granted: %.*s\n", (int)refusal.n, refusal.p);
+        } else if (memmem(line.p, line.n, ":role=", 6) != NULL) {
+            print_server(line);
+        }
+    }
+    client_close(&c);
+    return v != NULL ? 0 : RLOCK_UNREACHABLE;
+}
+
 /* As people write it: a plain number is seconds here, as for flock(1) and sleep(1); on the wire it is milliseconds. */
 static bool
 take_duration(const char *text, int64_t *us)
@@ -240,7 +299,7 @@ take_wait(struct rlock_run *r, const char *text)
     return true;
 }
 
-/* One option of run. NULL: taken, else what is wrong with it. */
+/* One option of run. NULL: accepted, else the error. */
 static const char *
 run_option(int opt, struct rlock_run *r)
 {
@@ -382,6 +441,9 @@ main(int argc, char **argv)
     }
     if (strcmp(verb, "tree") == 0 && argc <= 2) {
         return tree(&at, argc == 2 ? argv[1] : NULL);
+    }
+    if (strcmp(verb, "redis") == 0 && argc == 1) {
+        return redis(&at);
     }
     if (strcmp(verb, "ping") == 0 && argc == 1) {
         return ping(&at);

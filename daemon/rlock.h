@@ -35,15 +35,15 @@ struct rlock_run {
     bool shared;
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */
-    const char *owner;     /* who locks; drawn by rlock_run() */
+    const char *owner;     /* the owner; drawn by rlock_run() */
     char *title;           /* the words of the command line, which ps shows; the strings above may point there */
     size_t title_bytes;
 };
 
 #define RLOCK_OWNER_BYTES 120
 /*
- * A user's signal on its way from the guard down to the inner process: a number of its own, for the inner process gets
- * what is sent to the process group as well, and signals of one number merge. Of that it hears nothing.
+ * A user's signal on its way from the guard to the inner process: a number of its own, because the inner process also
+ * gets (and ignores) signals to the process group, and signals of one number merge.
  */
 #define RLOCK_RELAYED(sig) (SIGRTMIN + (sig))
 #define RLOCK_GUARD_DIED RLOCK_RELAYED(0) /* the process above has died: the command must end */
@@ -54,7 +54,7 @@ int rlock_run(const struct rlock_run *r);
 /* The inner process of that: both sets of rlock_signals() are blocked, the command gets `mask`. */
 int rlock_inner(const struct rlock_run *r, const sigset_t *mask);
 
-/* The signals that the guard hears and relays to the command, and those that the other two hear. Both have CHLD. */
+/* The signals that the guard relays to the command, and those that the other two processes handle. Both have CHLD. */
 void rlock_signals(sigset_t *users, sigset_t *relayed);
 
 #endif

@@ -25,7 +25,7 @@
 
 #define SEND_US (5 * US_PER_S)
 #define REPLY_BYTES_MAX (256u << 20)
-#define ITEMS_MAX (1 << 22) /* of one array: hiredis makes room for what is announced */
+#define ITEMS_MAX (1 << 22) /* of one array: hiredis allocates as many as are announced */
 #define CHUNK_BYTES 65536
 #define WORDS_MAX 20 /* of a request; hold_send_lock() has the most */
 
@@ -52,7 +52,7 @@ not_rlockds(struct client *c)
     return false;
 }
 
-/* Waits until the socket can do what is asked; false with `error` when the deadline passes first. */
+/* Waits until the socket is ready for that; false with `error` when the deadline passes first. */
 static bool
 wait_for(struct client *c, short what, int64_t deadline_us)
 {

@@ -18,7 +18,7 @@ struct client {
     struct redisReader *reader;     /* owned */
     redisReplyObjectFunctions make; /* the reader's own, and a bound */
     struct redisReply *reply;       /* owned: the one handed out last */
-    size_t unread;                  /* bytes of what is no whole reply yet */
+    size_t unread;                  /* bytes of a reply that is not whole yet */
     char error[192];                /* why the last call failed */
 };
 
@@ -34,13 +34,13 @@ void client_init(struct client *c);
 bool client_open(struct client *c, const char *addr, const char *password, int64_t patience_us);
 void client_close(struct client *c);
 
-/* "tcp:ADDRESS:PORT" of who is connected, by numbers; "" for a Unix socket. */
+/* "tcp:ADDRESS:PORT" of the peer, by numbers; "" for a Unix socket. */
 void client_peer(const struct client *c, char out[80]);
 
 /* Sends one request; words end with NULL. */
 bool client_send(struct client *c, const char *const *words);
 
-/* Reads once, what there is or what comes next. False at the end of the connection or on an error. */
+/* Reads once. False at the end of the connection or on an error. */
 bool client_fill(struct client *c);
 
 /* The next whole reply among the bytes that are here; *out lives until the next client_ call. */

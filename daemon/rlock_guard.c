@@ -26,7 +26,7 @@
 
 #define UNLOCK_US (1 * US_PER_S)
 
-/* A unique owner id that cannot be guessed: whoever knows it can unlock. */
+/* A unique owner id that cannot be guessed: with the id anybody can unlock. */
 static bool
 draw_owner(char owner[RLOCK_OWNER_BYTES])
 {

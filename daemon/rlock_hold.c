@@ -1,13 +1,13 @@
 /*
- * rlock_hold.c -- the lock that `rlock run` holds, and what is known of it.
+ * rlock_hold.c -- the lock that `rlock run` holds, and its state.
  *
- * Two connections: `lock` holds, `ears` is subscribed to what happens to the session of `lock`
- * (or, when that is not the one that was granted it, to the name). All waiting is one poll: both
- * connections, signals (blocked, read from a signalfd) and the next deadline.
+ * Two connections: `lock` holds, `ears` is subscribed to the events of the session of `lock` (or, when another session
+ * was granted it, of the name). All waiting is one poll: both connections, signals (blocked, read from a signalfd) and
+ * the next deadline.
  *
- * The holder is a named owner that nobody else knows, and keeps the lock for GRACE after its connections, whatever
- * became of them: so a connection that is cut (the daemon is restarted or killed, or CLIENT KILL) is opened anew, and
- * the command goes on if the daemon confirms the same grant.
+ * The holder is a named owner with a secret id, and keeps the lock for GRACE after its connections have ended: so after
+ * a cut (the daemon is restarted or killed, or CLIENT KILL) it reconnects, and the command goes on if the daemon
+ * confirms the same grant.
  */
 #include "daemon/rlock_hold.h"
 
@@ -22,7 +22,7 @@
 
 #define ANSWER_US (5 * US_PER_S)
 #define CONNECT_US (5 * US_PER_S)
-#define COME_BACK_US (10 * US_PER_S)       /* so long a cut connection is tried to be had again */
+#define COME_BACK_US (10 * US_PER_S)       /* the longest time for connecting again after a cut */
 #define AGAIN_US (100 * US_PER_MS)         /* ... so often */
 #define AGAIN_PATIENCE_US (300 * US_PER_MS)
 #define CHANNEL_BYTES 5000                 /* a name, and some */
@@ -75,8 +75,9 @@ hold_lose_soon(struct run *r, const char *why)
     hold_lose(r, why, sooner(hold_ours_until_us(r), clock_now_us() + r->want->kill_after_us));
 }
 
-void
-hold_cut(struct run *r, const char *why)
+/* The connection has ended: the lock has not, yet. */
+static void
+cut(struct run *r, const char *why)
 {
     if (!r->cut && !r->lost) {
         snprintf(r->why, sizeof(r->why), "%s", why);
@@ -160,7 +161,7 @@ hold_ask(struct run *r)
     r->beat_us = NEVER;
     if (!hold_send_lock(r, r->cut ? (const char *const[]){"WAIT", "2s", "ONCE", NULL}
                              : (const char *const[]){"NOWAIT", "ONCE", NULL})) {
-        hold_cut(r, r->lock.error);
+        cut(r, r->lock.error);
     }
 }
 
@@ -228,7 +229,7 @@ hold_listen_to(struct run *r, struct client *c)
     enum client_result got = CLIENT_MORE;
 
     if (!client_fill(c)) {
-        hold_cut(r, c->error);
+        cut(r, c->error);
         return;
     }
     while (!r->lost && (got = client_next(c, &v)) == CLIENT_READY) {
@@ -323,7 +324,7 @@ hold_come_back(struct run *r)
     v = open_and_ask(r, &r->ears, (const char *const[]){"SUBSCRIBE", channel, NULL}, patience_us);
     if (v == NULL || v->type == REDIS_REPLY_ERROR ||
         !client_open(&r->lock, r->addr, r->want->at.password, patience_us)) {
-        hold_cut(r, "");
+        cut(r, "");
         return;
     }
     r->retry_us = NEVER;
@@ -339,7 +340,7 @@ await_answer(struct run *r)
     if (v != NULL) {
         answered(r, v);
     } else {
-        hold_cut(r, r->lock.error);
+        cut(r, r->lock.error);
     }
 }
 
@@ -377,7 +378,7 @@ send_unlock(struct run *r)
     return v;
 }
 
-/* What was lost may have been granted to us again while we came back; a daemon that is stuck is not waited for. */
+/* A lost lock may have been granted to us again while we reconnected; a daemon that is stuck is not waited for. */
 static void
 give_back_what_was_lost(struct run *r)
 {

@@ -23,13 +23,13 @@ struct run {
     int64_t until_us;   /* the lock is ours until then; NEVER while the daemon drains */
     int64_t beat_us;    /* when to ask again how long; NEVER while an answer is due */
     int64_t asked_us;   /* when that was asked */
-    int64_t told_us;    /* the lock is ours until then, as the daemon has told last */
+    int64_t told_us;    /* the deadline, as the daemon has told it last */
 
-    bool is_unix;       /* the end of the other side is heard at once */
+    bool is_unix;       /* the end of the other side is seen at once */
     bool cut;           /* no connection, or none that has confirmed the lock */
-    int64_t grace_us;   /* what is ours stays ours for so long without a connection */
+    int64_t grace_us;   /* the time for which the lock stays ours without a connection */
     int64_t alive_us;   /* when there was one last */
-    int64_t retry_us;   /* cut: when to connect again; NEVER while that one is asked */
+    int64_t retry_us;   /* cut: when to connect again; NEVER while connecting */
     char grace[24];     /* the same as LOCK takes it */
     const char *addr;   /* where to connect */
     char peer[80];      /* that address, without a name in it */
@@ -49,7 +49,7 @@ sooner(int64_t a_us, int64_t b_us)
 
 void run_say(const struct run *r, const char *what, const char *detail);
 
-/* How long what is ours must stay ours without us: to come back, and else to end the command. */
+/* How long the lock must stay ours without us: to reconnect, or else to end the command. */
 void hold_set_grace(struct run *r);
 
 /* Both connections, and the ears on the lock's session. 0 = fine, else what to end with. */
@@ -68,35 +68,32 @@ bool hold_send_lock(struct run *r, const char *const *more);
 int hold_first_answer(struct run *r, const struct redisReply *v);
 
 /*
- * We end while we wait, or were answered null: no ticket of ours stays in the queue, and what was granted to us
- * meanwhile is given back.
+ * Ends while it waits, or was answered null: no ticket stays in the queue, and a grant that has come meanwhile is
+ * released.
  */
 void hold_give_up(struct run *r);
 
 /* Reads a connection and handles every whole reply on it. */
 void hold_listen_to(struct run *r, struct client *c);
 
-/* Nobody else has the lock before this, whatever the daemon does: the child must be dead by then. */
+/* No other owner has the lock before this, whatever the daemon does: the child must be dead by then. */
 int64_t hold_ours_until_us(const struct run *r);
 
-/* When the child is told to end. */
+/* When the child gets TERM. */
 int64_t hold_warn_us(const struct run *r);
 
 /* The lock is gone, or about to be: the child must end, at the latest at kill_us. */
 void hold_lose(struct run *r, const char *why, int64_t kill_at_us);
 
-/* The daemon, or the way to it, may have lost the lock; nobody else has it before hold_ours_until_us(). */
+/* The daemon, or the way to it, may have lost the lock; no other owner has it before hold_ours_until_us(). */
 void hold_lose_soon(struct run *r, const char *why);
-
-/* The connection has ended: the lock has not, yet. */
-void hold_cut(struct run *r, const char *why);
 
 /* Cut: one attempt to be connected again, and the question whether the lock is still ours. */
 void hold_come_back(struct run *r);
 
 /*
- * Asks for what we hold again (ONCE: it is not counted): the answer says how long it is ours. A daemon that has just
- * begun needs a moment until it knows: so that one is given time.
+ * Asks again for the lock that we hold (ONCE: it is not counted); the reply says until when it is ours. A daemon that
+ * has just started needs a moment until it knows: it gets time.
  */
 void hold_ask(struct run *r);
 

@@ -61,7 +61,7 @@ take_signals(struct run *r)
     return told;
 }
 
-/* Polls until the next deadline. The bits of what is readable: 1 signals, 2 lock, 4 ears. */
+/* Polls until the next deadline. Returns bits for what is readable: 1 signals, 2 lock, 4 ears. */
 static unsigned
 wait_some(struct run *r, int64_t deadline_us)
 {
@@ -194,7 +194,7 @@ says(const char *answer, const char *const *word)
     return false;
 }
 
-/* Without a connection: 0, or what to end with. Who is not let in now will not be let in by another attempt. */
+/* Without a connection: 0, or the exit status. A refusal that another attempt would get again ends the run. */
 static int
 wait_retry(struct run *r, struct waiting *w)
 {
@@ -230,7 +230,7 @@ is_passing(const struct waiting *w, const struct redisReply *v)
 
 #define GOES_ON (-1)
 
-/* Reads what is there. GOES_ON; 0 = granted; else what to end with. */
+/* Reads once. GOES_ON; 0 = granted; else the exit status. */
 static int
 wait_read(struct run *r, struct waiting *w, unsigned ready)
 {
@@ -308,8 +308,8 @@ await_lock(struct run *r)
 }
 
 /*
- * The lease of a grant runs from a moment that only the daemon knows, and the grant may have waited to be read. If the
- * lock was asked for long ago, that is no use as a bound: asked again, it is ours until so long after we asked.
+ * The lease of a grant runs from a moment that only the daemon knows, and the grant may have waited to be read. Long
+ * after the LOCK was sent, its reply is no useful bound: ask again, and count from the second request.
  */
 static int
 confirm(struct run *r)
@@ -323,7 +323,7 @@ confirm(struct run *r)
     return r->lost ? RLOCK_LOST : 0;
 }
 
-/* Waits for what comes next, and handles it. */
+/* Waits for the next event, and handles it. */
 static void
 turn(struct run *r)
 {
@@ -343,7 +343,7 @@ turn(struct run *r)
     }
 }
 
-/* We were stopped for who knows how long: the command goes on only if the lock is still ours. */
+/* After a stop of unknown length (SIGSTOP) the command goes on only if the lock is still ours. */
 static void
 after_pause(struct run *r)
 {
@@ -359,8 +359,8 @@ after_pause(struct run *r)
 }
 
 /*
- * What is left of a command that was told to end has as long as that had, unless the guard or the keeper dies; then it
- * is killed, and only then unlocked.
+ * Children that outlive a terminated command get as much time as it had, unless the guard or the keeper dies; then they
+ * are killed, and only then the lock is released.
  */
 static void
 end_rest(struct run *r)

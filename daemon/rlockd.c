@@ -18,6 +18,7 @@
 #include "conf/conf.h"
 #include "conf/conf_keys.h"
 #include "daemon/backend/embedded.h"
+#include "daemon/backend/names.h"
 #include "daemon/backend/tls.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -31,8 +32,8 @@
 #include "daemon/rlockd_sockets.h"
 #include "daemon/version.h"
 
-#define GRACE_US (5 * US_PER_S)       /* so long the start waits for Redis before it says READY */
-#define LAST_WORDS_US (500 * US_PER_MS) /* so long the end waits for releases to leave */
+#define GRACE_US (5 * US_PER_S)       /* the longest wait for Redis before READY */
+#define LAST_WORDS_US (500 * US_PER_MS) /* the longest wait for releases to leave */
 
 /* ---- the process ---- */
 
@@ -52,7 +53,7 @@ struct process {
     struct notify notify;
     enum phase phase;
     bool time_up;           /* the timer has fired */
-    bool left;              /* Redis has heard our good-bye */
+    bool left;              /* we have left the membership in Redis */
     bool failed;            /* the exit status says so */
     bool again;             /* there is work for another turn at once */
     bool ready;             /* systemd knows */
@@ -127,7 +128,7 @@ log_error(void *ctx, struct slice line)
     log_event(&p->log, LOG_ERROR, "conf", "error", "text", LOG_B(line), NULL);
 }
 
-/* The first load. 0, or the status to end with: what is wrong on the command line is a usage error. */
+/* The first load. 0, or the exit status: an error on the command line is a usage error. */
 static int
 load_conf(struct process *p)
 {
@@ -205,7 +206,7 @@ reload(struct process *p)
 
 /* ---- the way out ---- */
 
-/* Everything that is held is given back; the loop runs on until Redis has heard, or for a moment. */
+/* Releases all holds; the loop runs until Redis has answered, or for a moment. */
 static void
 end_now(struct process *p)
 {
@@ -264,8 +265,8 @@ on_signal(evutil_socket_t number, short what, void *arg)
 }
 
 /*
- * Redis has heard all that there was to say, good-bye last. What named owners hold stays theirs until its lease runs
- * out: then there is no good-bye, and other daemons wait for us if Redis loses data meanwhile.
+ * Redis has answered everything, the good-bye last. Locks of named owners stay until their lease ends: then there is no
+ * good-bye, and other daemons wait for this one if Redis loses data meanwhile.
  */
 static bool
 all_said(struct process *p)
@@ -313,7 +314,7 @@ fatal(struct process *p, const char *what, const char *error)
     return false;
 }
 
-#define SESSIONS_UNASKED 20000 /* the default of limits.sessions: who did not ask for so many is not warned */
+#define SESSIONS_UNASKED 20000 /* the default of limits.sessions: a smaller number of files is no reason to warn */
 
 static void
 log_kinds(struct process *p)
@@ -372,7 +373,7 @@ start_loop(struct process *p)
     return true;
 }
 
-/* Nobody asked for the default addresses by name: one of them is enough to serve. */
+/* The default addresses were not asked for by name: one of them is enough to serve. */
 static bool
 is_asked(const struct process *p)
 {
@@ -430,6 +431,7 @@ take_down(struct process *p)
     }
     notify_stop(&p->notify);
     if (p->base != NULL) {
+        names_turns(p->base);
         event_base_free(p->base);
     }
     conf_free(&p->conf);
@@ -493,9 +495,9 @@ warn_of_collisions(const struct process *p)
 }
 
 /*
- * Large blocks (long answers, tables that grow) are mappings of their own, which go back to the kernel when they are
- * freed. Without this the allocator raises the limit to the largest block that was ever freed, and what was once the
- * peak stays ours.
+ * Large blocks (long replies, tables that grow) get mappings of their own, which go back to the kernel when they are
+ * freed. Without this the allocator raises its limit to the largest block that was ever freed, and memory stays at its
+ * peak.
  */
 static void
 keep_no_peak(void)

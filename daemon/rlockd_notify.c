@@ -1,5 +1,5 @@
 /*
- * rlockd_notify.c -- what systemd hears of us: READY, STATUS, WATCHDOG, RELOADING, STOPPING.
+ * rlockd_notify.c -- messages to systemd: READY, STATUS, WATCHDOG, RELOADING, STOPPING.
  */
 #include "daemon/rlockd_notify.h"
 

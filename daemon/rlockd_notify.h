@@ -1,5 +1,5 @@
 /*
- * rlockd_notify.h -- what systemd hears of us. All of it does nothing when nobody listens.
+ * rlockd_notify.h -- messages to systemd. Without NOTIFY_SOCKET all of it does nothing.
  */
 #ifndef RLOCKD_NOTIFY_H
 #define RLOCKD_NOTIFY_H
@@ -7,10 +7,10 @@
 #include "daemon/serve/engine.h"
 
 struct notify {
-    struct event *tick; /* owned; NULL when nobody listens */
-    bool due;           /* the tick has come: told after the turn */
+    struct event *tick; /* owned; NULL: no NOTIFY_SOCKET */
+    bool due;           /* the tick has come: sent after the turn */
     bool watchdog;      /* systemd wants to hear that we live */
-    char status[160];   /* told last */
+    char status[160];   /* sent last */
 };
 
 void notify_start(struct notify *n, struct event_base *base);

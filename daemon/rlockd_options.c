@@ -1,5 +1,5 @@
 /*
- * rlockd_options.c -- the command line of rlockd. What the words mean is checked by conf; here only their shape is.
+ * rlockd_options.c -- the command line of rlockd: its form only; conf checks the values.
  */
 #include "daemon/rlockd_options.h"
 
@@ -20,6 +20,8 @@ static const char usage_text[] =
     "  -T, --print          print the effective configuration, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
     "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
+    "                       sentinel[+tls]:host:port,host:port/MASTER[?db=N],\n"
+    "                       quorum:URL,URL,URL: a majority of these,\n"
     "                       or embedded: a private Redis that ends with us\n"
     "      --log-level L    error, warn, info or debug\n"
     "      --sample-config  print a configuration with every key explained, end\n"
@@ -65,7 +67,7 @@ take_url(struct options *o, char *arg)
     struct slice password = conf_url_password(slice_of(arg));
 
     if (password.n == 0 || strlen(arg) >= sizeof(o->redis_url)) {
-        return arg; /* too long for a URL: that is told when the configuration is read */
+        return arg; /* too long for a URL: reading the configuration will refuse it */
     }
     strcpy(o->redis_url, arg);
     memset(arg + (password.p - arg), 'x', password.n);

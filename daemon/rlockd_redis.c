@@ -1,5 +1,5 @@
 /*
- * rlockd_redis.c -- where the embedded Redis lives, what the log says of it, and that it is there again when it ends.
+ * rlockd_redis.c -- the embedded Redis: its directory, its log lines, and its restart when it ends.
  */
 #include "daemon/rlockd_redis.h"
 
@@ -47,7 +47,7 @@ choose_run_dir(const struct conf *cf, char dir[256])
 }
 
 /*
- * Its name there: of our own Unix socket, so that daemons with different sockets have different ones in one directory,
+ * The name of the Redis's socket: after our own Unix socket, so that daemons in one directory have different ones,
  * and the next daemon at the same socket is refused while the Redis of the one before it still runs.
  */
 static void
@@ -94,7 +94,7 @@ own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, cha
     return true;
 }
 
-/* What was held is not in the new one: the backend sees to that. */
+/* The new one has no locks: the backend reclaims them. */
 bool
 own_redis_again(struct embedded *e, const struct log *log)
 {

@@ -10,6 +10,7 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/names.h"
 #include "daemon/backend/rights.h"
+#include "daemon/backend/sentinel_url.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
@@ -31,7 +32,7 @@ on_hello(void *ctx, struct redis_link *l)
     rights_ask(&((struct asking *)ctx)->rights, l);
 }
 
-/* It is up once all that was asked is answered; else Redis does not want us, or is away. */
+/* The link is up once all that was asked is answered; down: Redis refuses us, or is away. */
 static void
 on_state(void *ctx, struct redis_link *l, bool up)
 {
@@ -112,9 +113,28 @@ ask_about(struct link_address *address, const char *patterns, const char *remote
     }
     rights_fini(&a.rights);
     if (a.env.base != NULL) {
+        names_turns(a.env.base);
         event_base_free(a.env.base);
     }
     freelist_clear(&a.freelist);
+}
+
+/* Where the master is, is not asked: of a URL of sentinels it is the files that are tested. */
+static bool
+test_files(const struct conf *cf)
+{
+    struct sentinel_url url;
+    char error[160];
+    struct link_address *a;
+    bool ok;
+
+    if (!sentinel_url_parse(cf->redis_url, &url, error)) {
+        return true; /* embedded, or a form whose error the start will report */
+    }
+    a = address_unknown("sentinel", NULL, NULL, 0, url.secure);
+    ok = read_files(cf, a);
+    address_free(a);
+    return ok;
 }
 
 bool
@@ -128,7 +148,7 @@ rights_test(const struct conf *cf)
     bool ok = true;
 
     if (a == NULL) {
-        return true; /* embedded, or it will be told when it is needed */
+        return test_files(cf);
     }
     buf_init(&patterns, 0);
     ok = read_files(cf, a);

@@ -1,8 +1,8 @@
 /*
- * rlockd_sockets.c -- the sockets that rlockd serves at.
+ * rlockd_sockets.c -- the sockets of rlockd.
  *
- * In two steps: a daemon that does not get its addresses ends before it has touched anything that a running one uses
- * (its Redis, its state directory), and one that gets them calls nobody in before it can serve.
+ * In two steps: a daemon that does not get its addresses ends before it has touched anything of a running one (its
+ * Redis, its state directory), and one that gets them accepts no connection before it can serve.
  */
 #include "daemon/rlockd_sockets.h"
 
@@ -16,7 +16,7 @@
 
 /* Takes a socket that systemd passed under that name. */
 static bool
-restore(struct sockets *s, int fd, const char *name, char error[160])
+adopt(struct sockets *s, int fd, const char *name, char error[160])
 {
     if (strcmp(name, "http") == 0 && !s->has_http) {
         s->has_http = listening_adopt(&s->http_on, fd, error);
@@ -48,7 +48,7 @@ take_passed(struct sockets *s, char error[160])
         if (!ok || s->on_n == OPTIONS_LISTEN_MAX) {
             close(fd);
         } else {
-            ok = restore(s, fd, names[i], error);
+            ok = adopt(s, fd, names[i], error);
         }
         free(names[i]);
     }

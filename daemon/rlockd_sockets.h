@@ -33,12 +33,12 @@ bool sockets_open(struct sockets *s, const struct conf *cf, bool asked, const st
 /* Protected mode: may clients be called in there, by that configuration? False with a message in `error`. */
 bool sockets_allowed(const struct sockets *s, const struct conf *cf, char error[160]);
 
-/* Calls in those who wait. False with a message in `error`. */
+/* Accepts waiting connections. False with a message in `error`. */
 bool sockets_serve(struct sockets *s, struct engine *e, char error[160]);
 
 /*
- * For a drain: who calls at a socket of systemd waits for the next process. Sockets of our own go on until the end, for
- * those who look, and for named owners who come back to unlock.
+ * For a drain: connections to a socket of systemd wait for the next process. Our own sockets accept until the end, for
+ * clients that look, and for named owners that come back to unlock.
  */
 void sockets_leave_calls(struct sockets *s);
 

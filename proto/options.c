@@ -292,7 +292,7 @@ find_option(enum command_id cmd, struct slice word)
     return NULL;
 }
 
-/* What others call it: Redis, its lock libraries, and people who guess. */
+/* Other names for it: of Redis, of its lock libraries, and guesses. */
 static const struct {
     const char *word, *ours;
 } elsewhere[] = {

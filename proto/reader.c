@@ -1,29 +1,27 @@
 /*
- * reader.c -- bytes in, requests out.
+ * reader.c -- bytes in, requests out. Owns the bytes that came and are not consumed.
  *
- * Owns the bytes that came and are not consumed. Refuses to wait, to read by
- * itself and to guess: once framing is lost it answers BAD for ever and takes
- * no more bytes. What a verb or an option means is not its business.
- *
- *     in.p       at              scanned             in.n
- *      | consumed | this request    | not looked at   |
- *
- * R1  at <= scanned <= in.n. Text line: no LF in [at, scanned). RESP: scanned is
- *     where the next header or, with bulk_left >= 0, the next word starts.
- * R2  Each call looks at new bytes only (and again at one header, at most
- *     HEADER_BYTES_MAX), so any chunking costs linear time.
- * R3  Whether a request is READY or BAD depends on its bytes, not on where the
- *     chunks ended: a length that is too big is found out by counting what is
- *     there, never by what happens to be missing.
- * R4  After MORE with nothing pending no memory is held.
- *
- * READY with no words is used inside for what is skipped: blank lines and empty arrays.
+ * Refuses to read by itself, and to guess: once framing is lost it answers BAD for ever. READY without words stands,
+ * inside this file, for what is skipped: blank lines and empty arrays. R1 to R4 below.
  */
 #include "proto/reader.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+/*
+ *     in.p       at              scanned             in.n
+ *      | consumed | this request    | not looked at   |
+ *
+ * R1  at <= scanned <= in.n. Text line: no LF in [at, scanned). RESP: the next header or, with bulk_left >= 0, the next
+ *     word starts at scanned.
+ * R2  Each call looks at new bytes only, and again at one header of at most HEADER_BYTES_MAX: linear time for any
+ *     chunks.
+ * R3  Whether a request is READY or BAD depends on its bytes, not on where chunks ended: a length that is too big is
+ *     found by counting what is there, never by what is missing.
+ * R4  After MORE with nothing pending no memory is held.
+ */
 
 /* "<type><up to 20 characters>\r\n" fits with room to spare. */
 #define HEADER_BYTES_MAX 32
@@ -61,7 +59,7 @@ reader_pending(const struct reader *r)
     return r->in.n - r->at;
 }
 
-/* Drops what is consumed. */
+/* Drops the consumed bytes. */
 static void
 compact(struct reader *r)
 {
@@ -77,7 +75,7 @@ reader_feed(struct reader *r, const void *p, size_t n)
     if (r->error != NULL) {
         return;
     }
-    /* Only when the move is paid for by what was consumed, so that it stays linear. */
+    /* Only when the consumed bytes pay for the move, so that it stays linear. */
     if (r->at >= r->in.n - r->at) {
         compact(r);
     }
@@ -261,7 +259,7 @@ parse_number(const char *p, size_t n, int64_t *out)
     return true;
 }
 
-/* What is wrong with a kind of header. */
+/* The error of a kind of header. */
 struct header_errors {
     const char *too_big, *invalid;
 };

@@ -24,7 +24,7 @@ struct reader_limits {
 };
 
 struct reader {
-    struct buf in;               /* what came and is not consumed yet */
+    struct buf in;               /* bytes that came and are not consumed yet */
     bool lent;                   /* ... in memory that is not ours */
     size_t at;                   /* start of the current request in `in` */
     size_t scanned;              /* looked at so far, so that 1 byte at a time stays linear */
@@ -57,8 +57,8 @@ void reader_fini(struct reader *r);
 void reader_feed(struct reader *r, const void *p, size_t n);
 
 /*
- * The same without a copy, between requests: reads in p itself, and may change what is there. Before p is used again
- * reader_keep() copies what is not consumed. It does nothing when nothing is lent.
+ * The same without a copy, between requests: reads in p itself, and may change its bytes. Before p is used again,
+ * reader_keep() copies the bytes that are not consumed. It does nothing when nothing is lent.
  */
 void reader_lend(struct reader *r, char *p, size_t n);
 void reader_keep(struct reader *r);

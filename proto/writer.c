@@ -1,10 +1,8 @@
 /*
  * writer.c -- values out, as RESP2 or RESP3.
  *
- * Owns nothing: it appends to a buf. Refuses nothing: what cannot be appended
- * leaves the buf failed, and its owner looks once at the end. Invariant: every
- * line that is made of text somebody else chose is escaped, so no name can
- * break framing.
+ * Owns nothing: it appends to a buf. Past the buf's `max` nothing is appended, and the buf is `failed`, which its owner
+ * checks once, at the end. Invariant: text that a client chose is escaped in every line, so no name breaks the framing.
  */
 #include "proto/writer.h"
 

@@ -26,7 +26,9 @@
 --
 -- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
 -- given it up; past the guard it does nothing.
--- floor: the highest token that the daemon has seen.
+-- floor: the highest token that the daemon has seen. On a quorum, where nodes have clocks of their own, it begins with
+-- a = instead: acquire, clear: the token that is proposed, in place of the time; renew: a ceiling, and the clock is
+-- raised if our key is there.
 -- room: so many tokens behind each that is given now are given to no other owner of that name: for hand-offs inside the
 -- daemon. None, while the clock is ahead of time: else many such calls would carry it ahead for as long as they go on,
 -- and tokens would fall when everything is lost that knows of them. By more than 10 s: then it was time that went back.
@@ -81,7 +83,7 @@ local function sound(reply)
     return reply
 end
 
--- Wakes remote waiters; returns how many subscribers heard it. Where an ACL forbids PUBLISH, the lock is freed all the
+-- Wakes remote waiters; returns the number of subscribers. Where an ACL forbids PUBLISH, the lock is freed all the
 -- same. The number is all that Redisson reads: 0 wakes one waiter of each client, 1 all of them; of a semaphore it is
 -- what is free.
 local function wake(channel, number)
@@ -137,25 +139,36 @@ end
 
 -- The next token: above every token of this Redis and all that the daemon has seen, and not below the time. The clock
 -- is set to the last one that this call may give, as long as time goes on: one write for all its names.
+local base
 local function token()
     if not last then
-        kept = now + #KEYS - 3 + room
+        base = tonumber(ARGV[2]:match('^=(.*)') or now)
+        kept = base + #KEYS - 3 + room
         local was = pcall('GETSET', KEYS[1], text(kept))
         last = tonumber(was) or 0
         if not (last >= 0 and last < 2 ^ 53) then
             last = 0 -- not written by us
         end
-        last = math.max(last, tonumber(ARGV[2]))
-        if last >= now or type(was) == 'table' then -- at once: a name behind this one may end the script
-            if room > 0 and last - now > 1000 and last - now < 1e7 then
+        last = math.max(last, tonumber(ARGV[2]) or 0)
+        if last >= base or type(was) == 'table' then -- at once: a name behind this one may end the script
+            if room > 0 and last - base > 1000 and last - base < 1e7 then
                 room, no_room = 0, true
             end
             kept = last + #KEYS - 2 + room
             pcall('SET', KEYS[1], text(kept))
         end
     end
-    last = last < now and now or last + 1
+    last = last < base and base or last + 1
     return last
+end
+
+-- Raises the clock to the ceiling, behind what proves that our key is there: once in a call, to the largest of all.
+local raised
+local function raise()
+    local ceiling = not raised and ARGV[2]:match('^=(.*)')
+    if ceiling then
+        raised = (tonumber(pcall('GET', KEYS[1])) or 0) >= tonumber(ceiling) or sound(pcall('SET', KEYS[1], ceiling))
+    end
 end
 
 -- Moves the expiry of our key to `lease` ms from now unless it is later already; always a write, and says when it is.

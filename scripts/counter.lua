@@ -1,17 +1,16 @@
 -- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
--- A counter with an expiry is all there is to see: a limit on requests looks the same. So only what the rules declare
--- is ever taken from others.
+-- Redis shows only a counter with an expiry; a rate limit looks the same. So only a name that the rules declare is ever
+-- taken from others.
 --
--- The value names no owner, so the proof of ownership is the expiry (the column `stamp`) as the winner set it, to the
--- millisecond. No other owner sets it, so whoever knows it holds the lock. An acquire whose reply was lost does not
--- know it, and finds the lock taken until it expires. And a release that runs twice must not find the next holder under
--- the same expiry: so a holder gives the lock back 5 ms after the expiry was set at the soonest; and a release without
--- an answer is not sent again before that expiry is over (core/operations.c), for a LEASE of another length may end
--- with it.
+-- The value names no owner, so the proof of ownership is the expiry (column `stamp`) as the winner set it, to the
+-- millisecond: no other owner sets it. An acquire whose reply was lost does not know it, and finds the lock taken until
+-- it expires. A release that runs twice must not find the next holder under the same expiry: so a holder releases at
+-- the earliest 5 ms after the expiry was set; and a release without an answer is not repeated before that expiry is
+-- over (core/operations.c), because a LEASE of another length may end with it.
 --
--- A case that is left lies in the kind: Redis has lost a lock, another owner was granted it with a LEASE of another
--- length, and that ends in the same milliseconds by chance. Then the reclaim of the lost one finds its expiry. With
+-- One case is left, and lies in the kind: Redis loses a lock, another owner is granted it with a LEASE of another
+-- length, and that ends, by chance, in the same milliseconds. Then the reclaim of the lost lock finds its expiry. With
 -- leases of one length it cannot: a later grant ends later.
 
 local function is_lock(key, pttl, _, declared)

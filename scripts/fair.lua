@@ -1,32 +1,32 @@
--- fair.lua -- Redisson's FairLock: the hash of its RLock, and in front of it a queue, first come, first served.
+-- fair.lua -- Redisson's FairLock: the hash of its RLock, and a queue before it, first come, first served.
 --
--- The queue is a list of owners, and a sorted set that says for each until when (ms) its place is good; both have names
--- that are made from the lock's. Who is first may take the lock when it is free, others may not. A head whose time is
--- over is dropped by whoever comes by. Here all times are Redis's; Redisson's clients write theirs.
+-- The queue is a list of owners, and a sorted set with the expiry (ms) of each one's ticket; both names are made from
+-- the lock's. The head may take a free lock, others may not. Any caller drops an expired head. Daemons use Redis's
+-- clock; Redisson's clients write their own.
 --
--- * How long a place is good: `lease` ms (four minutes at most), kept up by renewals, and WAIT more for every stranger
---   in front. A Redisson client that is granted the lock takes its wait (300000, unless it was told otherwise) off
---   every score behind it; daemons take off nothing. So ours never run out because strangers were served, and those of
---   a daemon that has died run out together. A stranger is who has no MARK: the uuids of daemons end in it. At the
---   head there is no stranger in front any more, and no place is good for more than its lease.
--- * How many strangers are in front is told by the scores themselves, as WAIT is longer than any place is good: nobody
---   has to go through the queue.
--- * A stranger's own wait is its score minus the score before it (the expiry of the lock, when it came first): Redisson
---   counts on from whoever is last, so from the allowance of ours, too. Strangers that have died must not stand for
---   that. So when a place of ours moves, the strangers right behind it, up to the next place of a daemon, move with it
---   (in a renewal), or close up (where it leaves); and a holder that leaves takes off what its lease has left. So a
---   dead one at the head of a free lock stands for its own wait. CALLED at least: one that is alive has been called.
--- * A head without a score has no place, and is dropped: Redisson's clients too know by the sorted set alone whether
---   they wait, and put themselves at the end if it does not have them. But they never drop it, and would wait for ever.
--- * Who asks is alive: its own entry is never dropped by its own request.
--- * Who of those that wait at one daemon is first there, the daemon knows: where another place of its own is first here
---   (a replica that was promoted may bring back one that was given up), its turn has come, and the two places change.
---   Each is good for as long as before: one that nobody asks for any more must run out, however often others go before.
--- * Both keys live a day longer than the place that was taken or renewed last: if all who wait die and nobody ever asks
---   for the lock again, they do go away, and later than any client counts on them. Who leaves last takes them along.
--- * List or sorted set of another type, or with something else in them than names of owners (first and last are looked
---   at): there is no queue, nothing is written there, and nobody gets a place. It is a lock as before, without an
---   order; Redisson's clients can not use it at all then.
+-- * The life of a ticket: `lease` ms (four minutes at most), extended by renewals, and WAIT more for every stranger in
+--   front. A stranger is an owner without MARK, in which the uuids of daemons end. A Redisson client that is granted
+--   the lock subtracts its wait (300000 by default) from every score behind it; daemons subtract nothing. So our
+--   tickets never expire because strangers were served, and those of a dead daemon expire together. The head has no
+--   stranger in front, so no ticket of a head lives longer than its lease.
+-- * The scores give the number of strangers in front, because WAIT is longer than the life of any ticket: no script
+--   walks the queue.
+-- * The wait of a stranger is its score minus the score before it (the expiry of the lock, if it was first): Redisson
+--   adds to the score of the last one, so to our allowance as well. Dead strangers must not stand for that. So when a
+--   ticket of ours moves, the strangers right behind it, up to the next ticket of a daemon, move along (renewal), or
+--   close up (release); and a holder that releases subtracts the rest of its lease. So a dead stranger at the head of a
+--   free lock stands for its own wait, and for CALLED at least: one that is alive has been called.
+-- * A head without a score has no ticket, and is dropped: Redisson's clients, too, know by the sorted set alone whether
+--   they wait, and enqueue anew if it lacks them. But they never drop such a head, and would wait for ever.
+-- * A caller is alive: its own entry is never dropped by its own request.
+-- * The order of waiters at one daemon is that daemon's: if another ticket of the same daemon is the head (a promoted
+--   replica may restore a released one), the caller's turn has come, and the two tickets change places. Each keeps its
+--   expiry: an abandoned ticket must expire, however often others pass it.
+-- * Both keys live a day longer than the ticket that was taken or renewed last: if all waiters die, and the lock is
+--   never asked for again, the keys expire, later than any client relies on them. The last one to leave deletes them.
+-- * If the list or the sorted set is of another type, or contains something else than owners (first and last are
+--   checked), there is no queue: nothing is written there, and no ticket is given. The lock works without an order;
+--   Redisson's clients cannot use it at all then.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_renew = renew
@@ -34,8 +34,8 @@ local plain_release = release
 local plain_clear = clear
 local GOOD_MOST, WAIT, DAY, CALLED = 240000, 300000, 86400000, 1000
 local STALE_MOST = 1000 -- heads dropped at a time; what is left of them keeps others waiting until somebody asks again
-local CLOSE_MOST = 1000 -- strangers behind a place that move with it; of those behind them the first one's wait is lost
-local CALLS_MOST = 8    -- strangers in front that are called, while nobody hears that
+local CLOSE_MOST = 1000 -- strangers behind a ticket that move along; of those behind them the first wait is lost
+local CALLS_MOST = 8    -- strangers in front that are called, while none of them is subscribed
 
 local function queue_of(key)
     return prefixed('redisson_lock_queue', key), prefixed('redisson_lock_timeout', key)
@@ -68,7 +68,7 @@ local function is_stranger(name)
     return name:sub(25, 37) ~= MARK
 end
 
--- Moves the strangers from this index on by so many ms, up to the next place of a daemon. Not the first write of a
+-- Moves the strangers from this index on by so many ms, up to the next ticket of a daemon. Not the first write of a
 -- call: a full Redis would refuse it.
 local function shift(list, set, at, by)
     local first = by ~= 0 and call('LINDEX', list, at)
@@ -121,7 +121,7 @@ local function in_front(score)
     return math.floor(math.max((tonumber(score) - now_ms) / WAIT, 0))
 end
 
--- Keeps a place that is there: never less than it was, but for strangers that are in front no more (`over` are dead).
+-- Keeps an existing ticket: never shorter than it was, but for strangers that have left the front (`over` are dead).
 local function keep(list, set, owner, till, at, over, score)
     if at > over or score <= now_ms + GOOD_MOST then
         till = math.max(till + (at > over and WAIT * in_front(score) or 0), score)
@@ -133,7 +133,7 @@ local function keep(list, set, owner, till, at, over, score)
     return till
 end
 
--- Keeps the owner's place, or puts it at the end; until when it is good, or nil when it has none: no queue, or no room.
+-- Keeps the owner's ticket, or enqueues it; its expiry, or nil when it has none: no queue, or no room.
 local function stand(list, set, owner, lease, over)
     local score = sound(pcall('ZSCORE', set, owner))
     local at = score ~= nil and sound(pcall('LPOS', list, owner))
@@ -165,7 +165,7 @@ local function stand(list, set, owner, lease, over)
     return till
 end
 
--- By how much strangers behind this place close up when it goes: the first one then has its own wait behind who is in
+-- By how much strangers behind this ticket close up when it goes: the first one then has its own wait behind what is in
 -- front of it, or from when the lock is free again (`free`, ms).
 local function gap(list, set, at, score, free)
     local behind = call('LINDEX', list, at + 1)
@@ -188,13 +188,13 @@ local function leave(list, set, owner, free)
     return scored or listed and listed > 0
 end
 
--- Where the owner stands, if it has a whole place and the head is of the same daemon; else false.
+-- The index of the owner, if it has a whole ticket and the head is of the same daemon; else false.
 local function behind_ours(list, set, head, owner)
     local at = head:sub(1, 36) == owner:sub(1, 36) and sound(pcall('LPOS', list, owner))
     return at and sound(pcall('ZSCORE', set, owner)) and at
 end
 
--- One of ours takes its turn at the head, where another of its daemon stands: that one has the other's place now.
+-- The caller takes its turn at the head in place of another owner of its daemon, which gets the caller's ticket.
 local function swap(list, set, at, over, owner, head, score)
     local mine = tonumber(call('ZSCORE', set, owner))
     local till = now_ms + math.max(score - now_ms, 0) % WAIT + WAIT * in_front(mine)
@@ -248,7 +248,7 @@ local function sooner(list, set, free, left)
     end
 end
 
--- Of the place, or of the hold.
+-- Of the ticket, or of the hold.
 local function renew(key, owner, lease, exact, place, channel)
     if place ~= '1' then
         local left = exact == '1' and call('PTTL', key)
@@ -263,7 +263,7 @@ local function renew(key, owner, lease, exact, place, channel)
     local head, over = head_of(list, set, owner)
     local whole = head and sound(pcall('LPOS', list, owner)) and sound(pcall('ZSCORE', set, owner))
     local till = whole and stand(list, set, owner, lease, #over)
-    if not till then -- half a place is none; its owner asks for another
+    if not till then -- half a ticket is none; its owner asks for another
         leave(list, set, owner, now_ms)
     end
     drop(key, list, set, over, head, channel)

@@ -4,29 +4,47 @@
 -- from an old snapshot, is flushed, or a replica that lacks the last writes becomes master. Then a new epoch begins,
 -- with a grace period: nothing is granted (see common.lua) until all members that may hold a lock have reclaimed
 -- theirs, or have lost what they could not reclaim. That takes at most the longest lease that one of them renews: each
--- registers its own (`grace`, in ms), is told those of the others, and brings them to a Redis that has lost them.
+-- registers its own (`grace`, in ms), is told those of the others, and brings their names to a Redis that has lost
+-- them. What a run costs does not depend on the number of members, but where an epoch begins.
 --
---   KEYS   rlock:clock, rlock:epoch, rlock:daemons, rlock:absent
---   ARGV   uuid, nonce, former nonces, epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1), floor,
---          leaving (0, 1), stranded (0, 1), a channel that every daemon listens to once it knows an epoch, then "<uuid>
---          <grace>" of other members that may hold locks, as this daemon was told; ? = there are members that it does
---          not know; !<ms> = the grace period of the epoch known was to last so long, and was not over when last heard
+--   KEYS   rlock:clock, rlock:epoch, rlock:members, rlock:until, rlock:changes, rlock:left, rlock:awaited
+--   ARGV   1 uuid, nonce, former nonces, 4 epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1),
+--          9 floor, leaving (0, 1), stranded (0, 1), 12 a channel that every daemon listens to once it knows an epoch
+--          13 the version since which the daemon knows all changes (0: it knows none), the one up to which it has heard
+--          them, and how many changes the reply may have at most
+--          16 the epoch of the list of other members that may hold locks, the version up to which it has all of them
+--          (0: it may not), the highest version of a member in it, how many are in it, 1: there are members that it
+--          does not know, the longest grace of the daemon and of those in the list, how long the grace period of the
+--          epoch known was to last if it was not over when last heard, else ""
+--          23 part of the list: 0 none, 1 more follows, 2 the last; then the uuids of that part
 --   reply  { TIME in us, status, epoch, end of its grace period in ms (0 = none), what rlock:epoch is outside of the
---          grace period, "<uuid> <grace>" of the other members }
+--          grace period, version of the members, version up to which changes are told (0 = none were asked for, or it
+--          is a grace period),
+--          1: what is told begins anew, the list: 0 = it is not needed, 1 = ask again soon, 2 = bring it; then changes:
+--          "<uuid> <grace> <version>" of a member, "<uuid> - <version>" of one that left or was forgotten }
+--   message on the channel: empty: an epoch or the end of its grace period; "+<uuid> <grace> <version>": a newcomer
 --
 -- rlock:epoch    "<number> <origin>", in a grace period "<number> <origin> <until>". The number is the time in us at
 --                which the epoch began, so it rises. The origin stands for the process and the line of replication that
 --                the data belongs to: one of them changes whenever the data may not be what it was. (The line also
 --                changes when the first replica joins: then the grace period ends when all members have registered.)
--- rlock:daemons  uuid -> "<nonce> <ms of the last registration> <grace>". The nonce is the process's own. Of two with
---                one uuid the later one is refused, unless it names the other as its predecessor. A missing grace
---                counts as that of the daemon that runs the script.
--- rlock:absent   in a grace period: uuid -> 1 = awaited, 0 = it has reclaimed its locks, 2 = it has left; # -> how many
---                have to be at 0, as so many listened when the epoch began; ? -> 1: a restarted daemon knows that there
---                were members, but not which, 0: a daemon that does know has come. When nothing is awaited any more,
---                the grace period is over. ^ -> the epoch before, whose grace period goes on in this one, because the
---                data still lists whom it awaited. If it does not, the awaited are unknown (?), and the grace period
---                lasts at least as long as that one.
+-- rlock:members  uuid -> "<nonce> <grace>". The nonce is the process's own. Of two with one uuid the later one is
+--                refused, unless it names the other as its predecessor.
+-- rlock:until    uuid -> until when (ms) it may hold locks: see window(). Then it is forgotten, and never before.
+-- rlock:changes  uuid -> version of its last change; > -> version of the last change of all, < -> the one before which
+--                changes are not known any more. Versions are times in us, so they rise though the key was lost.
+-- rlock:left     uuid -> version at which it left or was forgotten, of the last LEFT_MOST ones
+-- rlock:awaited  in a grace period: uuid -> one of the numbers below. # -> minus how many have to be back, as so many
+--                listened when the epoch began; ? -> AWAITED: a restarted daemon knows that there were members, but not
+--                which, KNOWN: a daemon that does know has come; strict -> AWAITED. When nothing is awaited any more,
+--                the grace period is over. ^ -> minus the epoch before, whose grace period goes on in this one, because
+--                the data still lists whom it awaited. If it does not, the awaited are unknown (?), and the grace
+--                period lasts at least as long as that one. =<epoch> -> up to which version lists of that epoch
+--                were brought that had all members; ! -> when the next daemon is asked for its list, in ms.
+--
+-- Lists: a daemon from another epoch holds the grace period until its list has been heard, in parts, or is covered:
+-- one of the same epoch was heard that had all members up to the last one in it, but those that had left or could not
+-- hold anything any more. Of 1,000 daemons that return one brings its list, while the others are asked to come again.
 --
 -- Stranded: the epoch that the daemon knows is later than that of the data, and it cannot reach any Redis in that
 -- epoch: a failover back to an older master. All that was granted in the later epoch is lost here, so a new one begins.
@@ -36,41 +54,30 @@
 -- the data it had before. Their leases are over when Redis has been up for one grace period and was not flushed since.
 -- Data with an epoch is another case: the uptime of a promoted replica says nothing about its data.
 local OK, TWIN = 1, 2
-local HEAD = 5 -- elements of the reply before the other members
 local FAR = 2 ^ 52 -- us: the year 2112
-local DAY, MOST = 86400000, 256 -- members in a reply, and members that are kept though they are silent
+local DAY, MOST, LEFT_MOST, FORGET_MOST, ASKED_MS = 86400000, 10000, 1000, 16, 20
+-- Scores in rlock:awaited, of what is awaited from AWAITED to below LEFT: a member that others name; one from another
+-- epoch whose list is to come, which knows all members (WHOLE) or not; one whose list has been heard.
+local BACK, AWAITED, PARTIAL, WHOLE, HEARD, LEFT, KNOWN = 0, 1, 1.25, 1.5, 1.75, 2, 3
 local call, pcall = redis.call, redis.pcall
-local clock, epoch_key, daemons, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local clock, epoch_key, members, ends, changes, left, awaited = unpack(KEYS)
 local uuid, nonce, former, known, reclaimed = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local grace, beat, strict, floor, leaving = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), ARGV[10]
-local stranded, channel, PEERS = ARGV[11], ARGV[12], 13
+local stranded, channel = ARGV[11], ARGV[12]
+local since, cursor, page = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
+local from, list_whole, list_last = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
+local list_n, unknown, list_grace, lasts, part, PEERS = tonumber(ARGV[19]), ARGV[20], ARGV[21], ARGV[22], ARGV[23], 24
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
--- Makes all other daemons register, and so learn of this one. A daemon that begins to listen registers too (shard.c),
--- since it missed earlier messages. One trip remains, or as long as all others are cut off: if the data is lost
--- meanwhile, no grace period waits for a newcomer (or one that was forgotten) that was granted a lock and comes back
--- last. Where they stood still instead, they bring a ? (membership_lost() in membership.c). False: the daemon has no
--- right to publish, and `refused` is the error; the others would not learn of it in time, nor it of them.
-local woken, refused = false
-local function wake()
-    local heard = not woken and pcall('PUBLISH', channel, '')
-    refused = type(heard) == 'table' and heard or refused
-    woken = not refused
-    return woken
-end
-
--- How many daemons listen. Subscribers by a pattern do not count.
-local function listening()
-    local heard = pcall('PUBSUB', 'NUMSUB', channel)
-    refused = heard.err and heard or refused
-    return tonumber(heard[2])
-end
-
 local function text(number)
     return string.format('%.0f', number)
+end
+
+local function score(key, who)
+    return tonumber(call('ZSCORE', key, who) or nil)
 end
 
 -- Without it an old snapshot, or a replica, cannot be told from the data that was there before.
@@ -93,10 +100,10 @@ local origin = redis.sha1hex(process .. line):sub(1, 16)
 call('PERSIST', epoch_key)
 
 -- A key of ours that has another type was not made by us: delete it.
-for key, type in pairs({[epoch_key] = 'string', [daemons] = 'hash', [absent] = 'hash'}) do
-    local is = call('TYPE', key).ok
+for i, type in ipairs({'string', 'hash', 'zset', 'zset', 'zset', 'zset'}) do
+    local is = call('TYPE', KEYS[i + 1]).ok
     if is ~= 'none' and is ~= type then
-        call('DEL', key)
+        call('DEL', KEYS[i + 1])
     end
 end
 
@@ -105,40 +112,75 @@ local function lasting(said)
     return math.min(tonumber(said) or grace, DAY)
 end
 
--- The members: uuid -> ms of its last registration; and the latest of all. met: the others know the caller already.
-local there, lasts, latest, kept, met = {}, {}, 0, 0, false
-local all = call('HGETALL', daemons)
-for i = 1, #all, 2 do
-    local was, seen, its = all[i + 1]:match('^(%x+) (%d+) ?(%d*)$')
-    seen = tonumber(seen or 0)
-    if all[i] == uuid then
-        met = seen > now_ms - 3 * beat - lasting(its)
-        local is_new = seen > now_ms - 3 * beat and seen <= now_ms + beat
-        if was ~= nonce and not former:find(was or '', 1, true) and is_new then
-            return {now, TWIN, 0, 0, ''}
-        end
-    else
-        there[all[i]] = math.min(seen, now_ms) -- clocks are set back, too
-        lasts[all[i]] = lasting(its)
-        latest = math.max(latest, there[all[i]])
-    end
-end
-
 -- A daemon may hold a lock for so long after its last registration: it takes and renews locks for two beats behind that
 -- (membership.h); the third is for a clock that is slower than Redis's, and for commands that run late.
-local function window(who)
-    return 3 * beat + lasts[who]
+local function window(said)
+    return 3 * beat + lasting(said)
 end
 
--- Forget members whose last registration is far older than the latest of all, and silent ones where there are too many.
--- A member that registers is never forgotten.
-for who, seen in pairs(there) do
-    if #who ~= 36 or seen < latest - 10 * window(who) or kept >= MOST and seen < latest - 3 * beat then
-        call('HDEL', daemons, who)
-        there[who] = nil
-    else
-        kept = kept + 1
+-- The members are in three keys. Where somebody has removed one of them, all register anew, and are told of anew.
+local count, version, first = call('HLEN', members), score(changes, '>') or 0, score(changes, '<') or 0
+if call('ZCARD', ends) ~= count or call('ZCARD', changes) ~= (count > 0 and count + 2 or version > 0 and 2 or 0)
+    or version >= FAR or first > version or version > 0 and first <= 0 then
+    call('DEL', members, ends, changes, left)
+    count, version, first = 0, 0, 0
+end
+
+-- The version of a change that is made now.
+local function next_version()
+    return math.max(version + 1, now)
+end
+local function change()
+    if version == 0 then
+        first = now
+        call('ZADD', changes, text(first), '<')
     end
+    version = next_version()
+    call('ZADD', changes, text(version), '>')
+    return text(version)
+end
+
+local function forget(who)
+    call('HDEL', members, who)
+    call('ZREM', ends, who)
+    call('ZREM', changes, who)
+    call('ZADD', left, change(), who)
+    if call('ZCARD', left) > LEFT_MOST then
+        local oldest = call('ZRANGE', left, 0, 0, 'WITHSCORES')
+        call('ZREM', left, oldest[1])
+        first = math.max(first, tonumber(oldest[2]))
+        call('ZADD', changes, text(first), '<')
+    end
+end
+
+-- met: the others know the caller already, by the grace that it registered.
+local was, its = (call('HGET', members, uuid) or ''):match('^(%x+) (%d+)$')
+local ends_at = score(ends, uuid) or 0
+local met = was and ends_at > now_ms
+if met and was ~= nonce and not former:find(was, 1, true) then
+    local seen = ends_at - window(its)
+    if seen > now_ms - 3 * beat and seen <= now_ms + beat then
+        return {now, TWIN, 0, 0, '', 0, 0, 0, 0}
+    end
+end
+if not was and count >= MOST and leaving ~= '1' then
+    return redis.error_reply('ERR ' .. MOST .. ' daemons are registered at this Redis, and it takes no more')
+end
+
+-- False: the daemon has no right to publish, and `refused` is the error; the others would not learn of it in time, nor
+-- it of them.
+local refused
+local function say(what)
+    local heard = pcall('PUBLISH', channel, what)
+    refused = type(heard) == 'table' and heard or refused
+    return not refused
+end
+
+-- How many daemons listen. Subscribers by a pattern do not count.
+local function listening()
+    local heard = pcall('PUBSUB', 'NUMSUB', channel)
+    refused = heard.err and heard or refused
+    return tonumber(heard[2])
 end
 
 local word = call('GET', epoch_key)
@@ -153,47 +195,68 @@ end
 if known >= FAR then
     known = 1
 end
+local begins = number == 0 or of ~= origin or (stranded == '1' and number < known)
 
-if not met and till == 0 and not wake() then -- in a grace period the next heartbeat is soon enough
-    return refused
+-- All who listen hear of a newcomer, or of a longer grace, before it is answered, so before it is granted anything.
+-- Who begins to listen asks (shard.c), since it missed earlier messages. One trip remains, or as long as all others are
+-- cut off: if the data is lost meanwhile, no grace period waits for a newcomer (or one that was forgotten) that was
+-- granted a lock and comes back last. Where they stood still instead, they say so (membership_lost() in membership.c).
+-- In a grace period there is no need: whoever has not heard its end knows that it does not know all members, and with
+-- its end a daemon is told all of them, or knows that it was not.
+if not begins and till == 0 and leaving ~= '1' and not (met and lasting(its) >= lasting(grace)) then
+    if not say('+' .. uuid .. ' ' .. text(lasting(grace)) .. ' ' .. text(next_version())) then
+        return refused
+    end
 end
 
 local function is_waited_for(who)
-    call('HSETNX', absent, who, '1')
+    call('ZADD', awaited, 'NX', AWAITED, who)
 end
 
-if number == 0 or of ~= origin or (stranded == '1' and number < known) then
+if begins then
     local empty, began, longest, wanted = number == 0, now_ms, grace, 0
-    local listeners = wake() and listening()
+    local listeners = say('') and listening()
     if refused then
         return refused
     end
     if till > 0 then -- lost again in a grace period: its awaited may still hold locks, its returned hold some again
-        local of_all = call('HGETALL', absent)
+        local of_all = call('ZRANGE', awaited, 0, -1, 'WITHSCORES')
         for i = 1, #of_all, 2 do
-            if #of_all[i] == 36 and of_all[i + 1] == '0' then
-                call('HSET', absent, of_all[i], '1')
+            local is = tonumber(of_all[i + 1])
+            if #of_all[i] == 36 and is < LEFT and is ~= AWAITED then
+                call('ZADD', awaited, AWAITED, of_all[i])
             end
         end
+        call('ZREM', awaited, '!')
         if #of_all > 0 then
-            call('HSET', absent, '^', text(number))
+            call('ZADD', awaited, text(-number), '^')
         end
-        wanted = tonumber(call('HGET', absent, '#')) or 0
+        wanted = -(score(awaited, '#') or 0)
         longest = math.max(longest, math.min(till - math.floor(number / 1000), DAY)) -- by the clock that wrote it
     else
-        call('DEL', absent)
+        call('DEL', awaited)
     end
     if not empty then -- an old snapshot, or a replica: await the members of that time
-        for who, seen in pairs(there) do
-            if seen > latest - window(who) then
+        local all, of_all, latest = call('ZRANGE', ends, 0, -1, 'WITHSCORES'), call('HGETALL', members), 0
+        local said = {}
+        for i = 1, #of_all, 2 do
+            said[of_all[i]] = of_all[i + 1]:match(' (%d+)$')
+        end
+        for i = 1, #all, 2 do -- clocks are set back, too
+            all[i + 1] = math.min(tonumber(all[i + 1]) - window(said[all[i]]), now_ms)
+            latest = math.max(latest, all[i] == uuid and 0 or all[i + 1])
+        end
+        for i = 1, #all, 2 do
+            local who, seen = all[i], all[i + 1]
+            if who ~= uuid and #who == 36 and seen > latest - window(said[who]) then
                 is_waited_for(who)
-                longest = math.max(longest, lasts[who])
+                longest = math.max(longest, lasting(said[who]))
             end
         end
     end
     -- A listener may hold locks, and neither it nor the others may know of the loss yet. So many have to come back.
     if listeners > wanted then
-        call('HSET', absent, '#', listeners)
+        call('ZADD', awaited, -listeners, '#')
     end
     if strict == '1' and known == 0 then
         is_waited_for('strict')
@@ -214,65 +277,135 @@ if number == 0 or of ~= origin or (stranded == '1' and number < known) then
     call('SET', epoch_key, text(number) .. ' ' .. origin .. (till > 0 and ' ' .. text(till) or ''))
 end
 
-if till > 0 then
-    if known ~= 0 and known ~= number then -- from another epoch: it may hold locks, as may the members there
-        local whole, longest = true, grace
-        is_waited_for(uuid)
+-- A daemon from another epoch may hold locks, as may the members there: its first word in this one.
+local function returns()
+    local goes_on = over or score(awaited, '^') == -known
+    local whole = unknown == '0' and (lasts == '' or over) -- in a grace period not all that are awaited are known
+    local longest = math.max(grace, lasting(list_grace))
+    if unknown == '1' or lasts ~= '' and not goes_on then
+        is_waited_for('?')
+    end
+    if lasts ~= '' and not goes_on then
+        longest = math.max(longest, lasting(lasts))
+    end
+    if whole and list_n == 0 then
+        call('ZADD', awaited, KNOWN, '?')
+    end
+    longest = math.min(now_ms, math.floor(number / 1000)) + longest -- the number may be above the time it began
+    if longest > till then
+        till = longest
+        call('SET', epoch_key, text(number) .. ' ' .. origin .. ' ' .. text(till))
+    end
+    return list_n == 0 and HEARD or whole and WHOLE or PARTIAL
+end
+
+-- What is known of its list now; and whether it is to bring it.
+local function hears(mark)
+    local list = '=' .. text(from)
+    if mark == WHOLE and list_last > 0 and list_last <= (score(awaited, list) or 0) then
+        return HEARD, 0
+    end
+    if part ~= '0' and known == number then
         for i = PEERS, #ARGV do
-            local before = ARGV[i]:match('^!(%d+)$')
-            local who = before and '?' or ARGV[i]:sub(1, 36)
-            if not (before and over) then
-                whole = whole and who ~= '?' -- a daemon from a grace period does not know all that were awaited
-            end
-            if not before or not over and call('HGET', absent, '^') ~= text(known) then
-                is_waited_for(who)
-                longest = math.max(longest, lasting(before or ARGV[i]:match(' (%d+)$')))
+            is_waited_for(ARGV[i])
+        end
+        if part == '2' and mark == WHOLE then
+            call('ZADD', awaited, KNOWN, '?')
+            if list_whole > (score(awaited, list) or 0) then
+                call('ZADD', awaited, text(list_whole), list)
             end
         end
-        if whole then
-            call('HSET', absent, '?', '0')
+        if part == '2' then
+            return HEARD, 0
         end
-        longest = math.min(now_ms, math.floor(number / 1000)) + longest -- the number may be above the time it began
-        if longest > till then
-            till = longest
-            call('SET', epoch_key, text(number) .. ' ' .. origin .. ' ' .. text(till))
-        end
-    end
-    if (reclaimed == number or leaving == '1') and call('HEXISTS', absent, uuid) == 1 then
-        call('HSET', absent, uuid, leaving == '1' and '2' or '0')
-    end
-    local of_all, waits, back, wanted = call('HGETALL', absent), false, 0, 0
-    for i = 1, #of_all, 2 do
-        local who, is = of_all[i], of_all[i + 1]
-        if who == '#' then
-            wanted = tonumber(is) or 0
-        elseif who ~= '^' then
-            waits = waits or is == '1'
-            back = back + (#who == 36 and is ~= '1' and 1 or 0)
-        end
-    end
-    waits = waits or back < wanted
-    if waits and now_ms < till then
-        call('PEXPIRE', absent, DAY)
     else
-        till = 0
+        local asked_ms = score(awaited, '!') or 0
+        if now_ms < asked_ms and asked_ms <= now_ms + ASKED_MS and leaving ~= '1' then
+            return mark, 1
+        end
+    end
+    call('ZADD', awaited, text(now_ms + ASKED_MS), '!')
+    return mark, 2
+end
+
+local bring = 0
+if till > 0 then
+    local is = score(awaited, uuid)
+    local mark = is
+    -- A process that comes after one whose list was to come does not bring that.
+    local first_word = not is or is == AWAITED or (is == PARTIAL or is == WHOLE) and was ~= nonce
+    if known ~= 0 and known ~= number and first_word then
+        mark = returns()
+    end
+    if (mark == PARTIAL or mark == WHOLE) and from ~= 0 and from ~= number then
+        mark, bring = hears(mark)
+    end
+    if mark and mark ~= PARTIAL and mark ~= WHOLE and (reclaimed == number or leaving == '1') then
+        mark = leaving == '1' and LEFT or BACK
+    end
+    if mark ~= is then
+        call('ZADD', awaited, mark, uuid)
+    end
+    local waits = call('ZCOUNT', awaited, AWAITED, '(' .. LEFT) > 0
+    local back = call('ZCOUNT', awaited, BACK, BACK) + call('ZCOUNT', awaited, LEFT, LEFT)
+    waits = waits or back < -(score(awaited, '#') or 0)
+    if waits and now_ms < till then
+        call('PEXPIRE', awaited, DAY)
+    else
+        till, bring = 0, 0
         call('SET', epoch_key, text(number) .. ' ' .. origin)
-        call('DEL', absent)
+        call('DEL', awaited)
+        say('')
     end
 end
 
 if floor > (tonumber(pcall('GET', clock)) or 0) then -- no token is given twice, whatever was lost
     call('SET', clock, text(floor))
 end
-if leaving == '1' then
-    call('HDEL', daemons, uuid)
-else
-    call('HSET', daemons, uuid, nonce .. ' ' .. text(now_ms) .. ' ' .. text(grace))
-end
-local reply = {now, OK, number, till, text(number) .. ' ' .. origin}
-for who, seen in pairs(there) do
-    if seen > now_ms - window(who) and #reply < HEAD + MOST then
-        reply[#reply + 1] = who .. ' ' .. text(lasts[who])
+if leaving ~= '1' then
+    local value = nonce .. ' ' .. text(grace)
+    if not met or lasting(its) ~= lasting(grace) then
+        call('ZADD', changes, change(), uuid)
+        call('ZREM', left, uuid)
     end
+    if was ~= nonce or its ~= text(grace) then
+        call('HSET', members, uuid, value)
+    end
+    call('ZADD', ends, text(now_ms + window(grace)), uuid)
+elseif was then
+    forget(uuid)
+end
+for _, who in ipairs(call('ZRANGEBYSCORE', ends, '-inf', '(' .. text(now_ms), 'LIMIT', 0, FORGET_MOST)) do
+    forget(who)
+end
+
+local reply = {now, OK, number, till, text(number) .. ' ' .. origin, version, 0, 0, bring}
+if page > 0 and till == 0 then
+    local upto, anew = version, since == 0 or since < first or since > version
+    if anew then
+        cursor = 0
+    end
+    if cursor < version then
+        local after, told = '(' .. text(cursor), {}
+        local all = call('ZRANGEBYSCORE', changes, after, '+inf', 'WITHSCORES', 'LIMIT', 0, page)
+        upto = #all == 2 * page and tonumber(all[#all]) or upto
+        local gone = call('ZRANGEBYSCORE', left, after, text(upto), 'WITHSCORES', 'LIMIT', 0, page)
+        upto = #gone == 2 * page and tonumber(gone[#gone]) or upto
+        for i = 1, #all, 2 do
+            if #all[i] == 36 and all[i] ~= uuid and tonumber(all[i + 1]) <= upto then
+                told[#told + 1] = i
+            end
+        end
+        for _, i in ipairs(told) do
+            local said = (call('HGET', members, all[i]) or ''):match(' (%d+)$')
+            reply[#reply + 1] = all[i] .. ' ' .. text(lasting(said)) .. ' ' .. text(tonumber(all[i + 1]))
+        end
+        for i = 1, #gone, 2 do
+            if gone[i] ~= uuid then
+                reply[#reply + 1] = gone[i] .. ' - ' .. text(tonumber(gone[i + 1]))
+            end
+        end
+    end
+    reply[7], reply[8] = upto, anew and 1 or 0
 end
 return reply

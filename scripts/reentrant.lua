@@ -67,13 +67,14 @@ local function renew(key, owner, lease, exact)
         sound(has)
         return GONE
     end
+    raise()
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 
 -- In a wide call nearly all are as they were, and move: what Lua does for a name between two commands is a tenth of it.
 local function renew_many(lease, exact)
     local pcall, KEYS, ARGV = pcall, KEYS, ARGV
-    if exact == '1' then
+    if exact == '1' or ARGV[2]:byte() == 61 then -- =
         return 3
     end
     aim(lease)
@@ -88,7 +89,7 @@ local function renew_many(lease, exact)
 end
 
 -- HDEL drops the key with its only field, and can not take anybody else's.
-local woken -- by release_many: the name is free, and so many subscribers have heard it
+local woken -- by release_many: the name is free, and so many subscribers were told
 local function release(key, owner, lease, holds, channel)
     if holds ~= '0' then
         if sound(pcall('HEXISTS', key, owner)) ~= 1 then
@@ -112,7 +113,7 @@ local function release(key, owner, lease, holds, channel)
     return OK, heard
 end
 
--- Mostly nobody listens.
+-- Mostly there is no subscriber.
 local function release_many(_, holds)
     if holds ~= '0' then
         return 3

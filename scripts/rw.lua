@@ -1,15 +1,15 @@
--- rw.lua -- Redisson's ReadWriteLock: a hash that says who reads (owner -> holds) or who writes (owner:write -> holds),
--- and with `mode` which of the two it is.
+-- rw.lua -- Redisson's ReadWriteLock: a hash of readers (owner -> holds) or one writer (owner:write -> holds); `mode`
+-- says which of the two.
 --
--- Counts are set, never incremented. Whoever writes may read besides, and goes on reading when it gives up writing; who
--- reads can not come to write. A hash without `mode` is another kind of lock (Redisson's RLock): foreign. So is one
--- with a field that is none of these, or without an expiry: an application may have a `mode` as well.
+-- Counts are set, never incremented. A writer may read as well, and goes on reading when it gives up writing; a reader
+-- cannot become a writer. A hash without `mode` is another kind of lock (Redisson's RLock): foreign. So is one with any
+-- other field, or without an expiry: an application may have a `mode` as well.
 --
--- All who read share the expiry of the hash. So that those who leave know how long the others need it, each read hold
--- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson goes by them too.
--- * Of each owner those of the first MOST holds are kept; they are renewed together, so the first lives longest.
--- * What is in them nobody reads, so that their type does not matter; the names are the owner's.
--- * Where more than MOST read, or more than MOST keys were to be asked, the expiry stays as it is when one leaves.
+-- All readers share the expiry of the hash. To show a leaving reader how long the others need it, each hold of a reader
+-- has a key of its own, owner:rwlock_timeout:1, :2, ..., that lives as long as its lease. Redisson relies on them, too.
+-- * Each owner has keys for its first MOST holds; they are renewed together, so the first lives longest.
+-- * Their values are never read, so their type does not matter; the names are the owner's.
+-- * With more than MOST readers, or more than MOST keys to ask, the expiry stays as it is when one leaves.
 local MOST = 256
 local SOME = 16 -- words of a hash that others read; who joins them looks at no more
 

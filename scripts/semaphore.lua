@@ -1,21 +1,20 @@
--- semaphore.lua -- Redisson's PermitExpirableSemaphore: a number that says how many permits are free, and a sorted set
--- of those that are taken: 16 bytes that only their owner knows -> until when it has it, in ms.
+-- semaphore.lua -- Redisson's PermitExpirableSemaphore: the number of free permits, and a sorted set of the taken ones:
+-- 16 bytes that only their owner knows -> expiry in ms.
 --
--- How many there are in all:
--- * The number has no expiry: Redisson's trySetPermits has made it, and it counts. But `limit` is never exceeded by us.
--- * It has one: we have made it. Then there are `limit`, and who knows another limit corrects it. Number and set live
---   as long as the longest lease that was asked for, are renewed with the permits, and go with the last of them; but
---   not while somebody listens who may need the number (Redisson's clients do, ours make it).
--- Permits whose time is over are taken back by whoever asks for one. The owner of such a one may still renew it, if
--- nobody has; it is gone when it is given back.
--- The number that is published is what is free, as Redisson does, if there is any: its clients wake so many.
--- No number, or a set of another type or with other members than permits: foreign.
+-- How many permits there are in all:
+-- * The number has no expiry: Redisson's trySetPermits has made it, and it counts. But rlockd never exceeds `limit`.
+-- * It has one: rlockd has made it. Then there are `limit`, and a caller with another limit corrects it. Number and set
+--   live as long as the longest lease, are renewed with the permits, and go with the last of them; but not while there
+--   is a subscriber that may need the number (Redisson's clients do, ours make it).
+-- Any caller that asks for a permit takes back the expired ones. Their owner may still renew one that is not taken
+-- again; a released one is gone. The number of free permits is published, if there are any, as Redisson does: its
+-- clients wake as many. No number, or a set of another type or with other members than permits: foreign.
 --
--- A number alone may be anything, such as a stock of goods; Redisson's before the first permit is no other. It is a
--- semaphore's when
--- * a permit is taken beside it: the set proves it. So number and set, where they have an expiry, have the same one; or
--- * the operator's rules declare it (`declared`); that a client says KIND is no proof; or
--- * we have left it: then there is a mark, {name}:rlockd, which ends when it does.
+-- A number alone may be anything, such as a stock of goods; Redisson's before the first permit looks the same. It is a
+-- semaphore's if
+-- * a permit is taken: the set proves it. So number and set, where they have an expiry, have the same one; or
+-- * the operator's rules declare it (`declared`); KIND of a client is no proof; or
+-- * rlockd has left it: then there is a mark, {name}:rlockd, which expires with it.
 local NEVER = 922337203685477 -- what Redisson writes for a permit without a lease
 local MOST = 256              -- permits taken back at a time
 

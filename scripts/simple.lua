@@ -31,6 +31,7 @@ local function renew(key, value, lease, exact)
         sound(has)
         return GONE
     end
+    raise()
     return OK, 0, lengthen(key, lease, exact == '1' and -2 or nil)
 end
 

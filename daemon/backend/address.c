@@ -6,11 +6,12 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "daemon/base/memory.h"
 #include "daemon/base/units.h"
 
-/* Wipes what is forgotten. */
+/* Wipes a secret before it is freed. */
 static void
 forget(char **secret)
 {
@@ -59,7 +60,7 @@ address_login(struct link_address *a, const char *user, const char *password)
     a->password = password != NULL ? mem_text(slice_of(password)) : NULL;
     if (!a->url_user) {
         forget(&a->user);
-        a->user = password != NULL && user != NULL ? mem_text(slice_of(user)) : NULL; /* without one nobody logs in */
+        a->user = password != NULL && user != NULL ? mem_text(slice_of(user)) : NULL; /* a user needs a password */
     }
 }
 
@@ -184,6 +185,41 @@ address_parse(const char *url, const char *user, const char *password, char erro
     snprintf(error, 160, "not a Redis URL: expected unix:PATH[?db=N] or redis[s]://[user:password@]host:port[/db]");
     address_free(a);
     return NULL;
+}
+
+struct link_address *
+address_unknown(const char *shown, const char *user, const char *password, int db, bool secure)
+{
+    struct link_address *a = mem_zalloc(sizeof(*a));
+
+    a->db = db;
+    a->secure = secure;
+    snprintf(a->shown, sizeof(a->shown), "%s", shown);
+    address_login(a, user, password);
+    return a;
+}
+
+void
+address_show(char out[160], bool secure, const char *host, int port)
+{
+    bool v6 = strchr(host, ':') != NULL;
+
+    snprintf(out, 160, "%s://%s%s%s:%d", secure ? "rediss" : "redis", v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+void
+address_move(struct link_address *a, const char *host, int port)
+{
+    free(a->host);
+    a->host = mem_text(slice_of(host));
+    a->port = port;
+    address_show(a->shown, a->secure, host, port);
+}
+
+bool
+address_names(const struct link_address *a, const char *host, int port)
+{
+    return a->host != NULL && a->port == port && strcasecmp(a->host, host) == 0;
 }
 
 bool

@@ -26,6 +26,21 @@ void address_login(struct link_address *a, const char *user, const char *passwor
 bool address_secure(struct link_address *a, const struct tls_files *files, char error[TLS_ERROR_ROOM],
                     char warning[TLS_ERROR_ROOM]);
 
+/*
+ * An address that names no server yet, for address_move(). `shown` is for people until it does; user and password as
+ * for address_parse(). The caller owns it.
+ */
+struct link_address *address_unknown(const char *shown, const char *user, const char *password, int db, bool secure);
+
+/* Another server, with the same login, database and TLS: for connections from now on (link_retarget()). */
+void address_move(struct link_address *a, const char *host, int port);
+
+/* How people are shown an address by TCP. */
+void address_show(char out[160], bool secure, const char *host, int port);
+
+/* Whether it names that server; of host names the text counts. */
+bool address_names(const struct link_address *a, const char *host, int port);
+
 /* Wipes the password; ends the tls. */
 void address_free(struct link_address *a);
 

@@ -1,7 +1,7 @@
 /*
  * backend.h -- Redis, as the core sees it: operations in, events out (DONE, HINT, SUBSCRIBED, PROBED and others).
  *
- * A backend is a topology (standalone; later sentinel, cluster, quorum): it finds the shard of a key and hands the verb
+ * A backend is a topology (standalone, sentinel; later cluster, quorum): it finds the shard of a key and hands the verb
  * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation
  * ends in exactly one DONE, whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN
  * if it may have run, DOWN if it has not and will not.
@@ -13,26 +13,12 @@
 #include <stdint.h>
 
 #include "daemon/backend/backend_env.h"
-
-/* For INFO redis and the ready line. */
-struct backend_status {
-    bool up;              /* a link can serve; `links_away` says which are not there */
-    char address[160];
-    char version[32], run_id[48], role[16], maxmemory_policy[32];
-    int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
-    int64_t rtt_us;       /* of the last command */
-    unsigned links, links_up;
-    char links_away[40];  /* the jobs that have lost a link: of "locks,renewals,subscriptions"; "" = none */
-    uint64_t in_flight, queued, watched;
-    char last_error[320]; /* "" = none */
-    uint64_t epoch;       /* of its data; 0 = not known */
-    bool grace;           /* a grace period: only former holders are granted their locks */
-    size_t daemons;       /* other members */
-};
+#include "daemon/backend/backend_status.h"
 
 /* The functions of a topology. The verbs below have the same names; what each does is said there. */
 struct backend_ops {
-    const char *schemes; /* which URLs are its: what they begin with, separated by blanks */
+    const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
+    uint32_t domains;    /* sets of data that are lost, and asserted anew, by themselves (core_conf); 0 = one */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
@@ -40,12 +26,17 @@ struct backend_ops {
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t grace_us);
     bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
-    void (*reclaimed)(struct backend *b, uint64_t epoch);
+    void (*reclaimed)(struct backend *b, uint16_t domain, uint64_t epoch);
     void (*leave)(struct backend *b);
     void (*flush)(struct backend *b);
     bool (*idle)(const struct backend *b);
     void (*status)(const struct backend *b, struct backend_status *out);
+    size_t (*nodes)(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
     void (*close)(struct backend *b);
+    /* NULL, where there is one domain, and nothing that is said of a key by itself. */
+    uint16_t (*domain)(const struct backend *b, struct slice key);
+    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
+    void (*refusal)(const struct backend *b, struct slice key, char why[160]);
 };
 
 /* The head of every topology's own record. */
@@ -110,11 +101,42 @@ backend_login(struct backend *b, const struct backend_conf *conf, char error[160
     return b->ops->login(b, conf, error);
 }
 
-/* All that is held here has been reclaimed in that epoch (RECLAIM of the core). */
+/* All that is held here of the domain has been reclaimed in that epoch (RECLAIM of the core). */
 static inline void
-backend_reclaimed(struct backend *b, uint64_t epoch)
+backend_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {
-    b->ops->reclaimed(b, epoch);
+    b->ops->reclaimed(b, domain, epoch);
+}
+
+/* How many domains there are, for core_conf. */
+static inline uint32_t
+backend_domains(const struct backend *b)
+{
+    return b->ops->domains;
+}
+
+/* The domain of a key. */
+static inline uint16_t
+backend_domain(const struct backend *b, struct slice key)
+{
+    return b->ops->domain != NULL ? b->ops->domain(b, key) : 0;
+}
+
+/* Whether a name of that kind with this key can be locked there; else why not. */
+static inline bool
+backend_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+{
+    return b->ops->takes == NULL || b->ops->takes(b, kind, key, why);
+}
+
+/* Why nothing is granted for that key, though the backend is up; "" = for no reason of the key's own. */
+static inline void
+backend_refusal(const struct backend *b, struct slice key, char why[160])
+{
+    why[0] = '\0';
+    if (b->ops->refusal != NULL) {
+        b->ops->refusal(b, key, why);
+    }
 }
 
 /* Leaves the membership, when nothing is held any more. Not idle until Redis has answered. */
@@ -124,7 +146,7 @@ backend_leave(struct backend *b)
     b->ops->leave(b);
 }
 
-/* The turn is over: what was gathered goes out, unless it is little and a call is under way before it; see call.h. */
+/* The end of a turn: gathered operations leave, unless they are few and a call is in flight before them; see call.h. */
 static inline void
 backend_flush(struct backend *b)
 {
@@ -142,6 +164,13 @@ static inline void
 backend_status(const struct backend *b, struct backend_status *out)
 {
     b->ops->status(b, out);
+}
+
+/* The servers that it knows, the first BACKEND_NODES_MAX of them; how many these are. */
+static inline size_t
+backend_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
+{
+    return b->ops->nodes(b, out);
 }
 
 /* Ends all links; posts nothing more. */

@@ -100,7 +100,7 @@ item_new(struct freelist *s, const struct core_op *op)
 {
     struct item *it = freelist_take(s, sizeof(*it) + op->key.n);
 
-    it->op = *op;
+    *it = (struct item){.op = *op};
     memcpy(it + 1, op->key.p, op->key.n);
     it->op.key.p = (char *)(it + 1);
     list_init(&it->node);
@@ -223,12 +223,11 @@ token_room(const struct call *c)
     return room;
 }
 
-/* Every token that was given here so far is at most this. */
+/* Every token that was given here so far, and elsewhere (floor), is at most this. */
 static uint64_t
-token_floor(const struct call *c)
+token_floor(const struct call *c, uint64_t floor)
 {
     struct list *pos, *nxt;
-    uint64_t floor = 0;
 
     list_for_each_safe(pos, nxt, &c->items)
     {
@@ -239,7 +238,22 @@ token_floor(const struct call *c)
     return floor;
 }
 
-/* What a command is made of besides what is there already: where each word ends in the text. */
+/*
+ * What scripts/common.lua calls floor. A node of a quorum is told which token is proposed, or the ceiling of a renewal,
+ * where there is one.
+ */
+static void
+put_floor(const struct call *c, const struct call_sender *sender, struct buf *text)
+{
+    uint64_t floor = token_floor(c, sender->floor);
+
+    if (sender->proposes && floor != 0) {
+        buf_adds(text, "=");
+    }
+    buf_add_u64(text, floor);
+}
+
+/* The derived words of a command: where each of them ends in the text. */
 struct made {
     const struct call_sender *sender;
     struct buf *text;
@@ -310,19 +324,21 @@ call_words(const struct call *c, const struct call_sender *sender, struct buf *t
     made.text = text;
     made.n = 0;
     words[n++] = c->whole ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA");
-    words[n++] = c->whole ? slice_of(s->text) : slice_of(sender->sha);
-    buf_add_u64(text, c->n + 2);
+    words[n++] = c->whole ? slice_of(sender->text) : slice_of(sender->sha);
+    buf_add_u64(text, c->n + (c->one_key ? 0 : 2));
     end_word(&made);
-    n++; /* the number of keys, first of what is made up */
-    words[n++] = SLICE_LIT(CALL_CLOCK_KEY);
-    words[n++] = SLICE_LIT(CALL_EPOCH_KEY);
+    n++; /* the number of keys, the first derived word */
+    if (!c->one_key) {
+        words[n++] = sender->keys.clock;
+        words[n++] = sender->keys.epoch;
+    }
     list_for_each_safe(pos, nxt, &c->items)
     {
         words[n++] = container_of(pos, struct item, node)->op.key;
     }
     buf_add_i64(text, c->guard_us == 0 ? 0 : c->guard_us + sender->offset_us);
     end_word(&made);
-    buf_add_u64(text, token_floor(c));
+    put_floor(c, sender, text);
     end_word(&made);
     buf_add_slice(text, sender->epoch);
     end_word(&made);
@@ -445,7 +461,7 @@ call_outcome(const struct call *c, const struct reply *r, struct call_ticket *at
     if (++at->in_row == row.n) {
         *at = (struct call_ticket){.row = at->row + 1};
     }
-    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* the key is gone, whoever held it */
+    if (answer == ANSWER_GRACE && c->verb == VERB_CLEAR) { /* the key is deleted, for any holder */
         answer = ANSWER_GONE;
     }
     switch (answer) {
@@ -493,7 +509,7 @@ static const struct {
     {"ASK ", CORE_DOWN, false},        {"CROSSSLOT ", CORE_DOWN, false},   {"OOM ", CORE_FULL, false},
 };
 
-/* Of what was refused inside a script Redis 6 says first where: "@user_script: 12: -READONLY ...". */
+/* Redis 6 begins an error inside a script with its place: "@user_script: 12: -READONLY ...". */
 static struct slice
 without_line(struct slice text)
 {
@@ -526,6 +542,19 @@ call_error(struct slice text, bool *drop_link)
         }
     }
     return CORE_UNKNOWN;
+}
+
+bool
+call_is_elsewhere(struct slice error)
+{
+    static const char *const words[] = {"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN "};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (error.n >= strlen(words[i]) && memcmp(error.p, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * deferred.c -- two lists and one event.
+ * deferred.c -- two lists, and the event that answers what is on them.
  */
 #include "daemon/backend/deferred.h"
 

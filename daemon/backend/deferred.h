@@ -1,7 +1,7 @@
 /*
- * deferred.h -- operations (DOWN) and questions known at once not to run: they are answered in a later turn.
+ * deferred.h -- operations and questions that are known at once not to run (no link is up): answered in a later turn.
  *
- * That takes no memory: an item or a question lies here itself.
+ * They need no memory: each lies on a list by its own record.
  */
 #ifndef RLOCKD_BACKEND_DEFERRED_H
 #define RLOCKD_BACKEND_DEFERRED_H

@@ -1,6 +1,6 @@
 /*
- * denied.c -- tables of tags (halves of keyed hashes): of keys accepted, keys refused, and keys of calls that ended in
- * the middle.
+ * denied.c -- tables of tags (halves of keyed hashes) of keys: accepted ones, refused ones, and those of calls that
+ * ended in the middle.
  */
 #include "daemon/backend/denied.h"
 

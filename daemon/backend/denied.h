@@ -1,17 +1,14 @@
 /*
  * denied.h -- keys that Redis's ACL forbids: which operations must not share a script call with others (a batch).
  *
- * Redis refuses a whole script call (NOPERM) if the ACL forbids one of its keys. Nothing has run then, and each name is
- * sent again in a call of its own. During the suspicion that follows (DENIED_US) only keys that Redis has accepted
- * since are batched; all others are sent alone. So a client that asks for forbidden keys costs one call for each of
- * them, and delays nobody else's batch.
+ * Redis refuses a whole call (NOPERM) if the ACL forbids one of its keys; nothing has run then, and each name is sent
+ * again in a call of its own. For DENIED_US after a refusal only keys that Redis has accepted since are batched: a
+ * client that asks for forbidden keys costs one call for each of them, and delays no other client's batch.
  *
- * The ACL may also forbid a key that the script derives from the lock's (the queue of kind fair, for instance). The
- * script ends in the middle, and any name of the call may have been executed. All of them are sent alone until the
- * suspicion ends, even if one is accepted meanwhile: a release may need fewer keys than an attempt.
- *
- * No link, no clock. A key and its kind are represented by a keyed hash in tables of fixed size; a key whose entry was
- * overwritten by another is sent alone once more.
+ * If the ACL forbids a key that the script derives (the queue of kind fair), the script ends in the middle, and any
+ * name of the call may have run. All of them are then sent alone until DENIED_US is over, even if one is accepted
+ * meanwhile: a release may need fewer keys than an attempt. Keys stand as keyed hashes in tables of fixed size; no
+ * link, no clock.
  */
 #ifndef RLOCKD_BACKEND_DENIED_H
 #define RLOCKD_BACKEND_DENIED_H
@@ -32,13 +29,13 @@ struct denied {
 /* Redis has refused a call (NOPERM): the suspicion begins, or goes on. */
 void denied_begin(struct denied *d, int64_t now_us);
 
-/* This key may be the forbidden one: it was in the refused call, perhaps alone. */
+/* The key may be the forbidden one: it was in the refused call, perhaps alone. */
 void denied_key(struct denied *d, uint64_t hash);
 
-/* This key was in a call whose script the ACL ended in the middle: sent alone until the suspicion ends. */
+/* The key was in a call whose script the ACL ended in the middle: sent alone until the suspicion ends. */
 void denied_inside(struct denied *d, uint64_t hash);
 
-/* Redis has accepted this key. */
+/* Redis has accepted the key. */
 void denied_pass(struct denied *d, uint64_t hash);
 
 static inline bool

@@ -1,7 +1,7 @@
 /*
  * embedded.c -- a private redis-server as a child.
  *
- * Its socket is replaced and removed only by the process that has locked RUN_DIR/NAME.sock.lock.
+ * The socket of the Redis is replaced and removed only by the process that has locked RUN_DIR/NAME.sock.lock.
  */
 #include "daemon/backend/embedded.h"
 
@@ -28,7 +28,7 @@
 #define AGAIN_MAX 5              /* starts in a row of a server that does not stay */
 #define READY_US (2 * US_PER_S)  /* a start waits no longer until the server listens */
 #define READY_POLL_MS 5
-#define STAYS_US (10 * US_PER_S) /* what has run so long stays */
+#define STAYS_US (10 * US_PER_S) /* after running this long it counts as stable */
 
 struct embedded {
     pid_t pid;
@@ -40,7 +40,7 @@ struct embedded {
     char url[PATH_MAX + NAME_MAX + 16];
 };
 
-/* In the child. What goes wrong is an errno on the pipe; a pipe that closes unwritten means: it runs. */
+/* In the child. A failure is an errno on the pipe; a pipe that closes unwritten means success. */
 static void
 become_redis(const struct embedded *e, pid_t parent, int report)
 {

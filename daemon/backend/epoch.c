@@ -12,167 +12,287 @@
 #include "daemon/base/clock.h"
 
 enum { ANSWER_OK = 1, ANSWER_DUPLICATE_UUID };
-enum { HEAD = 5, UUID_BYTES = 36 }; /* what the answer has before the other daemons */
+/* Of an answer; behind its head are the changes of members. */
+enum { AT_TIME, AT_STATUS, AT_NUMBER, AT_UNTIL, AT_OPEN, AT_VERSION, AT_UPTO, AT_ANEW, AT_BRING, HEAD };
+
+/* The numbers behind the nonces, and behind the channel. */
+enum { MADE_MAX = 24 };
+
+/* Texts that are made one behind the other; only when all are made they do not move any more. */
+struct made {
+    struct buf *text;
+    size_t end[MADE_MAX];
+    int n;
+};
+
+static void
+put(struct made *m, int64_t number)
+{
+    buf_printf(m->text, "%" PRId64, number);
+    m->end[m->n++] = m->text->n;
+}
+
+static void
+put_nonces(struct made *m, const struct epoch *e)
+{
+    buf_printf(m->text, "%016" PRIx64, e->nonce);
+    m->end[m->n++] = m->text->n;
+    for (size_t i = 0; i < EPOCH_FORMERS; i++) {
+        buf_printf(m->text, "%s%016" PRIx64, i > 0 ? " " : "", e->former[i]);
+    }
+    m->end[m->n++] = m->text->n;
+}
+
+static int64_t
+at_least(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What this daemon knows of other members. */
+static void
+put_list(struct made *m, const struct epoch *e, const struct peers *peers)
+{
+    bool whole = e->until_ms == 0 && !e->members_unknown;
+    int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
+
+    put(m, (int64_t)(e->from != 0 ? e->from : e->number));
+    put(m, (int64_t)(e->from != 0 ? e->from_whole : whole ? e->since : 0));
+    put(m, (int64_t)peers->last);
+    put(m, (int64_t)peers_count(peers));
+    put(m, e->members_unknown);
+    put(m, at_least(peers_longest_ms(peers), e->grace_us / US_PER_MS));
+    if (e->until_ms != 0) { /* how long: its end is by the clock of a Redis that may be another one now */
+        buf_printf(m->text, "%" PRId64, at_least(lasts_ms, 0));
+    }
+    m->end[m->n++] = m->text->n;
+}
 
 int
-epoch_words(const struct epoch *e, uint64_t token_floor, struct buf *text, struct slice *words)
+epoch_words(const struct epoch *e, const struct peers *peers, const struct epoch_ask *ask, struct buf *text,
+            struct slice *words)
 {
-    static const char *const fixed[] = {"4", CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:daemons", "rlock:absent"};
-    const int64_t number[] = {(int64_t)e->number,       (int64_t)e->reclaimed,
-                              e->grace_us / US_PER_MS,  EPOCH_BEAT_MS,
-                              e->strict,                (int64_t)token_floor,
-                              e->leaving,               e->rolled_back};
-    size_t ends[16], at = 0;
-    int n = 0, made = 0, first;
+    static const char *const fixed[] = {"7", CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:members", "rlock:until",
+                                        "rlock:changes", "rlock:left", "rlock:awaited"};
+    struct made m = {.text = text};
+    size_t at = 0;
+    int n = 0, channel_at;
 
-    words[n++] = SLICE_LIT("EVAL");
-    words[n++] = slice_of(call_other_text(OTHER_PRESENCE));
+    buf_clear(text, SIZE_MAX);
+    put_nonces(&m, e);
+    put(&m, (int64_t)e->number);
+    put(&m, (int64_t)e->reclaimed);
+    put(&m, e->grace_us / US_PER_MS);
+    put(&m, EPOCH_BEAT_MS);
+    put(&m, e->strict);
+    put(&m, (int64_t)ask->token_floor);
+    put(&m, e->leaving);
+    put(&m, e->rolled_back);
+    channel_at = m.n;
+    put(&m, (int64_t)e->since);
+    put(&m, (int64_t)e->cursor);
+    put(&m, ask->changes ? EPOCH_PAGE : 0);
+    put_list(&m, e, peers);
+    put(&m, ask->part.p == NULL ? 0 : ask->last ? 2 : 1);
+    assert(m.n <= MADE_MAX);
+    words[n++] = ask->sha != NULL ? SLICE_LIT("EVALSHA") : SLICE_LIT("EVAL");
+    words[n++] = slice_of(ask->sha != NULL ? ask->sha : call_other_text(OTHER_PRESENCE));
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         words[n++] = slice_of(fixed[i]);
     }
     words[n++] = slice_of(e->uuid);
-    first = n;
-    buf_clear(text, SIZE_MAX);
-    buf_printf(text, "%016" PRIx64, e->nonce);
-    ends[made++] = text->n;
-    for (size_t i = 0; i < EPOCH_FORMERS; i++) {
-        buf_printf(text, "%s%016" PRIx64, i > 0 ? " " : "", e->former[i]);
+    for (int i = 0; i < m.n; i++) {
+        if (i == channel_at) {
+            words[n++] = slice_of(e->channel);
+        }
+        words[n++] = (struct slice){text->p + at, m.end[i] - at};
+        at = m.end[i];
     }
-    ends[made++] = text->n;
-    for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++) {
-        buf_printf(text, "%" PRId64, number[i]);
-        ends[made++] = text->n;
-    }
-    if (e->until_ms != 0) { /* how long: its end is by the clock of a Redis that may be another one now */
-        int64_t lasts_ms = e->until_ms - (int64_t)(e->number / US_PER_MS);
-
-        buf_printf(text, "!%" PRId64, lasts_ms > 0 ? lasts_ms : 0);
-    }
-    for (int i = 0; i < made; i++) { /* only now does the text not move any more */
-        words[first + i] = (struct slice){text->p + at, ends[i] - at};
-        at = ends[i];
-    }
-    n += made;
-    words[n++] = slice_of(e->channel);
-    if (e->members_unknown) {
-        words[n++] = SLICE_LIT("?");
-    }
-    if (e->until_ms != 0) {
-        words[n++] = (struct slice){text->p + at, text->n - at}; /* what is left of it */
-    }
-    for (size_t i = 0; i < e->peers_n; i++) {
-        words[n++] = slice_of(e->peer[i]);
+    for (size_t i = 0; i + PEERS_UUID_BYTES <= ask->part.n; i += PEERS_UUID_BYTES) {
+        words[n++] = (struct slice){ask->part.p + i, PEERS_UUID_BYTES};
     }
     assert(n <= EPOCH_WORDS_MAX);
     return n;
 }
 
-/* "<uuid>" or "<uuid> <number>", and room for it. */
+/* ---- changes of members ---- */
+
+struct change {
+    struct slice uuid;
+    int64_t lease_ms;
+    uint64_t version;
+    bool gone;
+};
+
+/* A number below EPOCH_FAR with nothing around it. */
 static bool
-is_peer(struct slice text)
+take_number(const char *p, size_t n, uint64_t *number)
 {
-    if (text.n == UUID_BYTES) {
-        return true;
-    }
-    if (text.n < UUID_BYTES + 2 || text.n >= sizeof(((struct epoch *)0)->peer[0]) || text.p[UUID_BYTES] != ' ') {
-        return false;
-    }
-    for (size_t i = UUID_BYTES + 1; i < text.n; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9') {
+    *number = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] < '0' || p[i] > '9' || *number >= EPOCH_FAR) {
             return false;
         }
+        *number = *number * 10 + (uint64_t)(p[i] - '0');
     }
+    return n > 0 && *number < EPOCH_FAR;
+}
+
+/* "<uuid> <grace> <version>", or - for the grace of one that left. */
+static bool
+take_change(struct slice text, struct change *c)
+{
+    size_t at = PEERS_UUID_BYTES + 1, n = 0;
+    uint64_t lease_ms = 0;
+
+    if (text.n <= at || text.p[PEERS_UUID_BYTES] != ' ') {
+        return false;
+    }
+    while (at + n < text.n && text.p[at + n] != ' ') {
+        n++;
+    }
+    *c = (struct change){.uuid = {text.p, PEERS_UUID_BYTES}, .gone = n == 1 && text.p[at] == '-'};
+    if (at + n >= text.n || !(c->gone || take_number(text.p + at, n, &lease_ms)) ||
+        !take_number(text.p + at + n + 1, text.n - at - n - 1, &c->version)) {
+        return false;
+    }
+    c->lease_ms = (int64_t)lease_ms;
     return true;
 }
 
-/* Head of integers but for the word; other daemons behind it. */
+/* Head of integers but for the word, none of them below 0; changes behind it. */
 static bool
 is_shaped(const struct reply *r)
 {
+    struct change c;
+
     if (r->type != REPLY_ARRAY || r->count < HEAD) {
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        enum reply_type wanted = i < HEAD - 1 ? REPLY_INT : REPLY_TEXT;
+        enum reply_type wanted = i < HEAD && i != AT_OPEN ? REPLY_INT : REPLY_TEXT;
 
-        if (r->item[i]->type != wanted || (i >= HEAD && !is_peer(r->item[i]->text))) {
+        if (r->item[i]->type != wanted || (i >= HEAD && !take_change(r->item[i]->text, &c)) ||
+            (wanted == REPLY_INT && r->item[i]->n < 0)) {
             return false;
         }
     }
-    return r->item[HEAD - 1]->text.n < sizeof(((struct epoch *)0)->open);
-}
-
-/* Its index in peer[], or the one that it would get. */
-static size_t
-ticket_of(const struct epoch *e, struct slice peer)
-{
-    size_t i = 0;
-
-    while (i < e->peers_n && memcmp(e->peer[i], peer.p, UUID_BYTES) != 0) {
-        i++;
-    }
-    return i;
+    return r->item[AT_BRING]->n <= EPOCH_BRING_NOW && r->item[AT_OPEN]->text.n < sizeof(((struct epoch *)0)->open);
 }
 
 /*
- * The members that Redis knows. In a grace period those known before are kept: they may hold locks, have not come back
- * yet, and Redis may lose its data once more before they do. And members_unknown stays set (by a grace period that the
- * next loss cut off, for instance): Redis then lists only those that have come back.
+ * Outside of a grace period. In one nobody is asked for: those that were known before may hold locks, have not come
+ * back yet, and Redis may lose its data once more before they do. With its end the members are told from the beginning.
  */
 static void
-take_peers(struct epoch *e, const struct reply *r)
+take_changes(struct epoch *e, struct peers *peers, const struct reply *r)
 {
-    if (e->until_ms == 0) {
-        e->members_unknown = false;
-        e->peers_n = 0;
+    uint64_t version = (uint64_t)r->item[AT_VERSION]->n, upto = (uint64_t)r->item[AT_UPTO]->n;
+    bool anew = r->item[AT_ANEW]->n != 0;
+    struct change c;
+
+    if (upto == 0 || (e->since == 0 && !anew)) {
+        return; /* not asked for, or of what is known no more */
+    }
+    if (anew) {
+        peers_begin(peers);
+        e->since = version;
+        e->anew = true;
     }
     for (size_t i = HEAD; i < r->count; i++) {
-        struct slice peer = r->item[i]->text;
-        size_t at = ticket_of(e, peer);
-
-        if (at < EPOCH_PEERS_MAX) {
-            memcpy(e->peer[at], peer.p, peer.n);
-            e->peer[at][peer.n] = '\0';
-            e->peers_n = at == e->peers_n ? at + 1 : e->peers_n;
+        (void)take_change(r->item[i]->text, &c);
+        if (c.gone) {
+            peers_remove(peers, c.uuid, c.version);
+        } else {
+            peers_put(peers, c.uuid, c.lease_ms, c.version);
         }
+    }
+    e->cursor = upto;
+    e->complete = upto >= version;
+    if (e->complete) {
+        if (e->anew) {
+            peers_end(peers, version);
+        }
+        e->anew = false;
+        e->since = upto;
     }
 }
 
+/* A member that is not told of was heard of when it came (epoch_newcomer()), if all changes before had been told. */
+static void
+take_members(struct epoch *e, struct peers *peers, const struct reply *r)
+{
+    e->complete = false;
+    if (e->until_ms == 0) {
+        take_changes(e, peers, r);
+        e->members_unknown = peers->overflow || (e->complete ? false : e->members_unknown || !epoch_is_current(e));
+    }
+}
+
+void
+epoch_newcomer(const struct epoch *e, struct peers *peers, struct slice text)
+{
+    struct change c;
+
+    if (take_change(text, &c) && !c.gone && !slice_eq(c.uuid, slice_of(e->uuid)) && c.version > e->cursor) {
+        peers_put(peers, c.uuid, c.lease_ms, c.version);
+    }
+}
+
+/* ---- answers ---- */
+
+/* What is known of members is of the epoch before. */
+static void
+begin(struct epoch *e)
+{
+    bool grace = e->until_ms != 0;
+
+    e->from = e->number;
+    e->from_whole = grace || e->members_unknown ? 0 : e->since;
+    /*
+     * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is no
+     * exception. Another one may have registered, and locked, when this one stood still or was cut off before the first
+     * loss, and have reclaimed its locks behind the answer that listed nobody. Where Redis has restarted again, all
+     * links are new, nobody listens, and who comes first would end the grace period alone.
+     */
+    e->members_unknown = e->members_unknown || grace;
+}
+
 enum epoch_news
-epoch_answer(struct epoch *e, const struct reply *r)
+epoch_answer(struct epoch *e, struct peers *peers, const struct reply *r)
 {
     enum epoch_news news = EPOCH_SAME;
     uint64_t number;
-    bool grace = e->until_ms != 0;
 
     if (!is_shaped(r)) {
         return EPOCH_BROKEN;
     }
-    number = (uint64_t)r->item[2]->n;
-    if (r->item[1]->n == ANSWER_DUPLICATE_UUID) {
+    number = (uint64_t)r->item[AT_NUMBER]->n;
+    if (r->item[AT_STATUS]->n == ANSWER_DUPLICATE_UUID) {
         return EPOCH_DUPLICATE_UUID;
-    } else if (r->item[1]->n != ANSWER_OK || r->item[2]->n <= 0 || r->item[3]->n < 0) {
+    } else if (r->item[AT_STATUS]->n != ANSWER_OK || number == 0) {
         return EPOCH_BROKEN;
     } else if (number < e->number && e->number < EPOCH_FAR) {
         return EPOCH_OLD;
     }
     if (number != e->number) {
-        /*
-         * Only the Redis of that epoch knew for which daemons its grace period was. A daemon that has met no other is
-         * no exception. Another one may have registered, and locked, when this one stood still or was cut off before
-         * the first loss, and have reclaimed its locks behind the answer that listed nobody. Where Redis has restarted
-         * again, all links are new, nobody listens, and who comes first would end the grace period alone.
-         */
-        e->members_unknown = e->members_unknown || grace;
+        begin(e);
         news = EPOCH_NEW;
-    } else if (grace && r->item[3]->n == 0) {
+    } else if (e->until_ms != 0 && r->item[AT_UNTIL]->n == 0) {
         news = EPOCH_OVER;
+    }
+    if (news != EPOCH_SAME || r->item[AT_UNTIL]->n != 0) {
+        e->since = e->cursor = 0;
+        e->anew = false;
     }
     e->number = number;
     e->rolled_back = false;
-    e->until_ms = r->item[3]->n;
-    snprintf(e->open, sizeof(e->open), "%s", r->item[HEAD - 1]->text.p);
+    e->until_ms = r->item[AT_UNTIL]->n;
+    e->left_ms = e->until_ms == 0 ? 0 : at_least(e->until_ms - r->item[AT_TIME]->n / US_PER_MS, 0);
+    e->bring = (enum epoch_bring)r->item[AT_BRING]->n;
+    e->from = e->bring == EPOCH_BRING_NOTHING ? 0 : e->from;
+    snprintf(e->open, sizeof(e->open), "%s", r->item[AT_OPEN]->text.p);
     snprintf(e->now, sizeof(e->now), e->until_ms != 0 ? "%s %" PRId64 : "%s", e->open, e->until_ms);
-    take_peers(e, r);
+    take_members(e, peers, r);
     return news;
 }

@@ -1,5 +1,5 @@
 /*
- * inspect.h -- asks Redis what it has under a key: scripts/look.lua.
+ * inspect.h -- LOCKINFO's question to Redis about a key: scripts/look.lua.
  */
 #ifndef RLOCKD_BACKEND_INSPECT_H
 #define RLOCKD_BACKEND_INSPECT_H

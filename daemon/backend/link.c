@@ -1,16 +1,14 @@
 /*
- * link.c -- one connection to Redis: how it begins and ends, what goes out, what comes in, and how long each may take.
- * With reply.c the only file that knows hiredis, used as a reader. The greeting is link_greet.c, TLS is tls.h,
- * and link_look.c says what a link is at.
+ * link.c -- one connection to Redis: its begin and end, its output and input, and the deadlines of both. The greeting
+ * is link_greet.c, TLS is tls.h, questions about a link are link_look.c. Only link.c and reply.c know hiredis (its
+ * reader).
  *
  *   DOWN --timer--> CONNECTING --> GREETING --> UP      the handshake of TLS is part of CONNECTING
  *     ^________________|______________|_________|   error, end, silence
- *
- * I1  Replies come in the order of commands: the first reply belongs to the oldest command in `sent`.
- * I2  A command is told UNKNOWN at its deadline, but stays in `sent` to swallow the reply that may still come.
- * I3  Nothing is sent unless the link is GREETING or UP, so nothing ever waits for a connection.
- * I4  What is sent leaves at once, or at link_uncork(): `out` is empty at the end of a turn.
- * I5  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never under a caller's feet.
+ * I1  Replies come in the order of commands: a reply belongs to the oldest command in `sent`.
+ * I2  A command without a reply is UNKNOWN at its deadline, but stays in `sent` to take the reply that may still come.
+ * I3  Commands are sent while the link is GREETING or UP, and never wait for a connection. `out` is empty after a turn.
+ * I4  The link is dropped inside its own callbacks or by link_fail()'s deferred event, never inside a caller of link_.
  */
 #include "daemon/backend/link.h"
 
@@ -113,6 +111,10 @@ drop(struct redis_link *l, const char *reason)
     if (was_up && clock_now_us() - l->since_us >= l->conf->backoff_max_us) {
         l->backoff_us = 0; /* it was good for a while; being let in alone proves nothing */
     }
+    if (l->moved) { /* what went wrong at the server before says nothing about this one */
+        l->moved = l->refused = false;
+        l->backoff_us = 0;
+    }
     next_backoff(l);
     link_enter(l, LINK_DOWN);
     hang_up(l);
@@ -142,9 +144,26 @@ link_fail(struct redis_link *l, const char *reason)
     }
 }
 
+void
+link_retarget(struct redis_link *l)
+{
+    addresses_clear(&l->addresses);
+    l->addresses.turn = 0;
+    if (l->state == LINK_DOWN) {
+        l->refused = false;
+        l->backoff_us = 0;
+        next_backoff(l);
+        link_enter(l, LINK_DOWN);
+        link_arm(l);
+    } else {
+        l->moved = true;
+        link_fail(l, LINK_MOVED);
+    }
+}
+
 /* ---- sending ---- */
 
-/* What TLS has to say leaves as well: the handshake, and what it has made of our commands. */
+/* The output of TLS leaves as well: its handshake, and the encrypted commands. */
 static void
 push_made(struct redis_link *l)
 {
@@ -200,6 +219,7 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
     s = freelist_take(l->env->freelist, sizeof(*s));
     s->fn = fn;
     s->arg = arg;
+    s->ends = l->subscriber && slice_is(word[0], "SUNSUBSCRIBE");
     assert(words <= LINK_WORDS_MAX);
     (void)writer_request(&l->out, (size_t)words, word); /* which has no most */
     l->env->metrics->redis_calls++;
@@ -217,12 +237,22 @@ link_send(struct redis_link *l, int words, const struct slice *word, link_reply_
 
 /* ---- receiving ---- */
 
-/* What comes unasked; everything else answers a command, and SUBSCRIBE of one channel has one answer. */
+/* A published message; every other reply answers a command, and SUBSCRIBE of one channel has one answer. */
 static bool
 is_message(const struct reply *r)
 {
     return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
-           slice_is(r->item[0]->text, "message") && r->item[1]->type == REPLY_TEXT;
+           (slice_is(r->item[0]->text, "message") || slice_is(r->item[0]->text, "smessage")) &&
+           r->item[1]->type == REPLY_TEXT;
+}
+
+/* A node of a cluster ends a subscription by itself, in the words of an answer: the slot is another node's now. */
+static bool
+is_end(const struct redis_link *l, const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == 3 && r->item[0]->type == REPLY_TEXT &&
+           slice_is(r->item[0]->text, "sunsubscribe") && r->item[1]->type == REPLY_TEXT &&
+           (list_empty(&l->sent) || !container_of(l->sent.next, struct sent, node)->ends);
 }
 
 static void
@@ -230,7 +260,7 @@ take_reply(struct redis_link *l, const struct reply *reply)
 {
     struct sent *s;
 
-    if (l->subscriber && is_message(reply)) {
+    if (l->subscriber && (is_message(reply) || is_end(l, reply))) {
         l->owner.message(l->owner.ctx, reply->item[1]->text, reply->item[2]);
         return;
     }
@@ -338,7 +368,7 @@ take_last_words(struct redis_link *l)
     }
 }
 
-/* Why there is no connection any more, with what it may mean where TLS could be the reason. */
+/* Why the connection has ended, with what it may mean where TLS could be the reason. */
 static void
 drop_ended(struct redis_link *l, const char *reason)
 {
@@ -441,7 +471,9 @@ connect_now(struct redis_link *l)
     link_enter(l, LINK_CONNECTING);
     l->reader = reply_reader_new(l->env->freelist);
     l->partial = 0;
-    if (a->path == NULL) {
+    if (a->path == NULL && a->host == NULL) {
+        drop(l, a->unknown[0] != '\0' ? a->unknown : "no server is known");
+    } else if (a->path == NULL) {
         q = names_ask(l->names, a->host, a->port, &l->addresses, on_found, l);
         l->lookup = q;
     } else if (strlen(a->path) >= sizeof(sun.sun_path)) {
@@ -457,7 +489,7 @@ connect_now(struct redis_link *l)
 
 /* ---- deadlines ---- */
 
-/* Commands past their deadline are UNKNOWN; true: the link has been silent for so long that it is given up. */
+/* Commands past their deadline are UNKNOWN; true: the link was silent for too long and is dropped. */
 static bool
 expire(struct redis_link *l, int64_t now_us)
 {

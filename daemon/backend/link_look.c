@@ -1,5 +1,5 @@
 /*
- * link_look.c -- what a link is at, and when it is due; nothing here changes it.
+ * link_look.c -- the state and the deadlines of a link, for reading alone.
  */
 #include "daemon/backend/link_private.h"
 
@@ -81,4 +81,10 @@ int64_t
 link_rtt_us(const struct redis_link *l)
 {
     return l->rtt_us;
+}
+
+const struct tls_session *
+link_tls(const struct redis_link *l)
+{
+    return l->tls;
 }

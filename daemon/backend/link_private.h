@@ -22,9 +22,10 @@ enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_UP };
 
 struct sent {
     struct list node;    /* link.sent */
-    link_reply_fn *fn;   /* NULL: a command of the link itself, or told UNKNOWN already */
+    link_reply_fn *fn;   /* NULL: a command of the link itself, or already UNKNOWN */
     void *arg;
     int64_t sent_us;
+    bool ends;           /* a subscription of a slot */
 };
 
 struct redis_link {
@@ -48,11 +49,12 @@ struct redis_link {
     size_t sent_n;
     int64_t since_us;        /* of this state */
     int64_t heard_us;        /* last bytes from Redis */
-    bool silent;             /* something went unanswered, and nothing was heard since */
+    bool silent;             /* a command has passed its deadline, and no byte came since */
     int64_t pinged_us;       /* an idle PING is out since; 0 = none */
     int64_t backoff_us;
     int64_t rtt_us;
     bool refused;            /* the greeting was refused: come back slowly */
+    bool moved;              /* the connection is to a server that is not the address's any more */
     char failing[TEXT_ERROR_ROOM];      /* why it is dropped when no caller is inside it; "" = it is not */
     char last_error[TEXT_ERROR_ROOM];
 };

@@ -1,11 +1,11 @@
 /*
- * listen.c -- which watches listen to which sources.
+ * listen.c -- which watches have parts in which sources.
  *
- * I1  A source is in its table iff a watch has a part in it or an answer about it is still to come.
- * I2  WATCHING is due when a part stops waiting, no other part of its watch waits, and one of them is heard: so also
- *     after every reconnect, and what Redis refuses is not waited for. DEAF is due when its channel is not heard then,
- *     or is heard no more.
- * I3  An event is noted on its watch and told later, when no caller walks a table.
+ * I1  A source is in its table iff a watch has a part in it, or an answer about it is still to come.
+ * I2  SUBSCRIBED is due when a part stops waiting, no other part of its watch waits, and one of them is subscribed: so
+ *     also after every reconnect, and a part that Redis refuses is not waited for. UNSUBSCRIBED is due when the channel
+ *     of the watch is not subscribed then, or any more.
+ * I3  An event is noted on its watch and posted later, when no caller walks a table.
  */
 #include "daemon/backend/listen.h"
 
@@ -69,7 +69,7 @@ source_free(struct source *src)
     return true;
 }
 
-/* ---- what is to be posted ---- */
+/* ---- events to be posted ---- */
 
 static void
 make_due(struct listen *in, struct watch *wa)

@@ -1,7 +1,7 @@
 /*
  * listen.h -- watches and their sources: a watch has a part in each of its sources, a source the parts of its watches.
  *
- * Tables and states, nothing of Redis: watch.c asks Redis and says here what it answered.
+ * Tables and states, nothing of Redis: watch.c asks Redis, and reports its answers here.
  */
 #ifndef RLOCKD_BACKEND_LISTEN_H
 #define RLOCKD_BACKEND_LISTEN_H
@@ -70,16 +70,16 @@ struct source *source_find(const struct listen *in, enum source_type type, struc
 /* Frees it when no watch has a part in it and no answer is to come; says whether. */
 bool source_free(struct source *src);
 
-/* It moved: a HINT is due to all its watches. */
+/* The source has moved: a HINT is due to all its watches. */
 void source_hint(struct source *src);
 
-/* Its parts that waited are heard. */
+/* The parts of the source that waited are heard. */
 void source_heard(struct source *src);
 
-/* Its parts wait (again): what may have moved meanwhile is not known. */
+/* The parts of the source wait (again): what may have moved meanwhile is not known. */
 void source_unheard(struct source *src);
 
-/* Redis does not want it to be heard: its parts are not waited for. */
+/* Redis refuses the subscription: its parts are not waited for. */
 void source_refused(struct source *src);
 
 /* Some part of it waits. */
@@ -98,7 +98,7 @@ struct source *watch_leave(struct watch *wa, int i);
 /* All its parts were taken away. */
 void watch_free(struct listen *in, struct watch *wa);
 
-/* Tells what is due. Not from inside a backend_ call, nor while a caller walks the tables: they may change. */
+/* Posts the due events. Not from inside a backend_ call, nor while a caller walks the tables: they may change. */
 void listen_post(struct listen *in);
 
 #endif

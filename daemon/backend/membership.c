@@ -1,17 +1,20 @@
 /*
- * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and more often in a grace period.
+ * membership.c -- runs presence.lua in each greeting, at each beat (EPOCH_BEAT_MS), and when there is something to say.
+ *
+ * What a thousand daemons would do at once they do within SPREAD_MS: to report, to ask for members, to bring a list.
  */
 #include "daemon/backend/membership.h"
 
 #include <assert.h>
 #include <event2/event.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/text.h"
 #include "daemon/base/clock.h"
 
-enum { GRACE_BEAT_MS = 50 };
+enum { SOON_MS = 50, SPREAD_MS = 300 };
 
 /* Where it is said when no link is in question: the last one that answers, else one that is up, else the last one. */
 static struct membership_line *
@@ -30,11 +33,59 @@ last_of(struct membership *p)
     return last;
 }
 
+/* Of n daemons one comes each ms, on average, but in SPREAD_MS all do. */
+static int64_t
+spread_ms(const struct membership *p)
+{
+    size_t others = peers_count(&p->peers);
+
+    return arc4random_uniform((uint32_t)(others < SPREAD_MS ? others : SPREAD_MS) + 1);
+}
+
+static bool
+brings(const struct membership *p)
+{
+    return p->list.uuids.n > 0;
+}
+
+static bool
+is_asked(const struct membership *p)
+{
+    bool asked = false;
+
+    for (unsigned i = 0; i < p->lines_n; i++) {
+        asked = asked || p->line[i].asked > 0;
+    }
+    return asked;
+}
+
+/* There is more to say, or to hear, than at the next beat. */
+static bool
+is_wanted(const struct membership *p)
+{
+    const struct epoch *e = &p->epoch;
+
+    return p->report || (e->number != 0 && e->until_ms == 0 && !epoch_is_current(e));
+}
+
 static void
 arm(struct membership *p)
 {
-    int ms = p->epoch.until_ms != 0 || p->again ? GRACE_BEAT_MS : EPOCH_BEAT_MS;
+    const struct epoch *e = &p->epoch;
+    int64_t ms = EPOCH_BEAT_MS, spread = spread_ms(p), end_ms = e->left_ms + 1 + spread;
 
+    if (e->until_ms != 0 && end_ms < ms) { /* nobody else may be there to find out that it is over */
+        ms = end_ms;
+    }
+    if (e->bring != EPOCH_BRING_NOTHING && !brings(p)) {
+        ms = SOON_MS + spread;
+    }
+    if (is_wanted(p)) { /* behind what is on its way, the answer to which arms again */
+        ms = p->flapping || is_asked(p) || !link_up(last_of(p)->link) ? SOON_MS : spread;
+    }
+    if (p->again) {
+        ms = SOON_MS;
+    }
     event_add(p->timer, &(struct timeval){ms / 1000, ms % 1000 * 1000});
 }
 
@@ -71,7 +122,9 @@ refused(struct membership_line *line, const char *what, const char *reason)
     struct membership *p = line->of;
 
     if (!p->told) {
-        log_event(p->env->log, LOG_ERROR, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
+        enum log_level level = text_error_passes(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
+
+        log_event(p->env->log, level, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
                   "uuid", LOG_S(p->epoch.uuid), NULL);
     }
     p->told = true;
@@ -94,10 +147,11 @@ begins(struct membership *p, bool first)
 {
     if (!first || p->epoch.until_ms != 0) {
         log_event(p->env->log, LOG_WARN, "redis", first ? "grace" : "data may be lost", "address",
-                  LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others", LOG_N(p->epoch.peers_n), NULL);
+                  LOG_S(p->address->shown), "epoch", LOG_N(p->epoch.number), "others",
+                  LOG_N(peers_count(&p->peers)), NULL);
     }
     p->env->metrics->epochs += !first;
-    p->flapping = clock_now_us() - p->begun_us < GRACE_BEAT_MS * US_PER_MS;
+    p->flapping = clock_now_us() - p->begun_us < SOON_MS * US_PER_MS;
     p->begun_us = clock_now_us();
     tell(p, SHARD_NEW);
 }
@@ -128,15 +182,15 @@ is_of_the_moment(const struct membership_line *line, const struct reply *r)
 
 /* Other daemons may hold locks: known members, or, until a grace period is over, unknown ones. */
 static bool
-has_others(const struct epoch *e)
+has_others(const struct membership *p)
 {
-    return e->members_unknown || e->peers_n > 0 || e->until_ms != 0;
+    return p->epoch.members_unknown || peers_count(&p->peers) > 0 || p->epoch.until_ms != 0;
 }
 
 static void
 tell_met(struct membership *p)
 {
-    if (p->met != has_others(&p->epoch)) {
+    if (p->met != has_others(p)) {
         p->met = !p->met;
         tell(p, p->met ? SHARD_SHARED : SHARD_ALONE);
     }
@@ -148,14 +202,16 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
 {
     struct membership *p = line->of;
     bool first = p->epoch.number == 0;
-    enum epoch_news news = epoch_answer(&p->epoch, r);
+    enum epoch_news news = epoch_answer(&p->epoch, &p->peers, r);
     bool registered = news == EPOCH_NEW || news == EPOCH_OVER || news == EPOCH_SAME;
 
     if (registered) {
         int64_t until_us = sent_us + EPOCH_FRESH_MS * US_PER_MS;
 
         p->fresh_until_us = until_us > p->fresh_until_us ? until_us : p->fresh_until_us;
-        p->known_us = sent_us > p->known_us ? sent_us : p->known_us;
+        if (p->epoch.complete || p->epoch.until_ms != 0) {
+            p->known_us = sent_us > p->known_us ? sent_us : p->known_us;
+        }
         line->heard = true;
     }
     switch (news) {
@@ -183,30 +239,73 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         break;
     }
     tell_met(p);
-    arm(p);
     return registered;
 }
 
-static bool
-is_asked(const struct membership *p)
-{
-    bool asked = false;
+static void on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+static void on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
 
-    for (unsigned i = 0; i < p->lines_n; i++) {
-        asked = asked || p->line[i].asked > 0;
+/* Says it by the script's digest, where the link is up: a greeting brings the script. */
+static bool
+say(struct membership_line *line, bool part, bool whole)
+{
+    struct membership *p = line->of;
+    struct slice word[EPOCH_WORDS_MAX];
+    struct epoch_ask ask = {.sha = whole || !link_up(line->link) ? NULL : p->sha, .token_floor = p->token_floor,
+                            .changes = !is_asked(p)};
+    int words;
+
+    if (part) {
+        ask.part = (struct slice){p->list.uuids.p + p->list.at, p->list.n};
+        ask.last = p->list.at + p->list.n == p->list.uuids.n;
     }
-    return asked;
+    words = epoch_words(&p->epoch, &p->peers, &ask, &p->text, word);
+    if (!link_send(line->link, words, word, part ? on_part : on_answer, line)) {
+        return false;
+    }
+    p->again = p->report = false;
+    line->asked++;
+    return true;
+}
+
+/* The part that begins there. */
+static void
+bring(struct membership_line *line, size_t at, bool whole)
+{
+    struct membership *p = line->of;
+    size_t rest = p->list.uuids.n - at, most = (size_t)EPOCH_PART * PEERS_UUID_BYTES;
+
+    p->list.at = at;
+    p->list.n = rest < most ? rest : most;
+    if (!say(line, true, whole)) {
+        buf_clear(&p->list.uuids, 0);
+    }
 }
 
 static void
-on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+begin_list(struct membership_line *line)
 {
-    struct membership_line *line = arg;
     struct membership *p = line->of;
-    bool again = p->again, registered;
 
-    line->asked--;
-    registered = result == LINK_ANSWERED && heard(line, r, sent_us);
+    if (p->epoch.bring == EPOCH_BRING_NOW && p->epoch.from != 0 && !brings(p)) {
+        peers_print(&p->peers, &p->list.uuids);
+        if (brings(p)) {
+            bring(line, 0, false);
+        }
+    }
+}
+
+static void
+answered(struct membership_line *line, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct membership *p = line->of;
+    uint64_t epoch = p->epoch.number;
+    bool again = p->again;
+    bool registered = result == LINK_ANSWERED && heard(line, r, sent_us);
+
+    if (p->epoch.number != epoch) {
+        buf_clear(&p->list.uuids, 0);
+    }
     if (again && !p->flapping) {
         membership_beat(p);
     }
@@ -214,19 +313,45 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
     p->over = p->awaited_us != 0 && !is_asked(p) && !(registered && sent_us < p->awaited_us);
 }
 
-static bool
-say(struct membership_line *line)
+static void
+on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
+    struct membership_line *line = arg;
     struct membership *p = line->of;
-    struct slice word[EPOCH_WORDS_MAX];
-    int words = epoch_words(&p->epoch, p->token_floor, &p->text, word);
 
-    if (!link_send(line->link, words, word, on_answer, line)) {
-        return false;
+    line->asked--;
+    if (result == LINK_ANSWERED && call_is_noscript(r) && say(line, false, true)) {
+        return;
     }
-    p->again = false;
-    line->asked++;
-    return true;
+    answered(line, result, r, sent_us);
+    begin_list(line);
+    arm(p);
+}
+
+/* Of part of the list: the next one follows, unless that was all that Redis wanted. */
+static void
+on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct membership_line *line = arg;
+    struct membership *p = line->of;
+
+    line->asked--;
+    if (result == LINK_ANSWERED && call_is_noscript(r) && brings(p)) {
+        bring(line, p->list.at, true);
+    } else {
+        answered(line, result, r, sent_us);
+        if (brings(p)) {
+            size_t next = p->list.at + p->list.n;
+
+            if (result == LINK_ANSWERED && r->type == REPLY_ARRAY && p->epoch.bring == EPOCH_BRING_NOW &&
+                next < p->list.uuids.n) {
+                bring(line, next, false);
+            } else {
+                buf_clear(&p->list.uuids, 0);
+            }
+        }
+    }
+    arm(p);
 }
 
 static struct membership_line *
@@ -243,7 +368,7 @@ line_of(struct membership *p, const struct redis_link *l)
 void
 membership_hello(struct membership *p, struct redis_link *l)
 {
-    (void)say(line_of(p, l));
+    (void)say(line_of(p, l), false, true);
 }
 
 /*
@@ -280,7 +405,7 @@ membership_ask(struct membership *p, struct redis_link *l)
     struct membership_line *line = line_of(p, l);
 
     if (line->asked == 0 && link_up(l)) {
-        (void)say(line);
+        (void)say(line, false, false);
     }
 }
 
@@ -330,11 +455,22 @@ membership_dirty(struct membership *p)
 }
 
 void
+membership_newcomer(struct membership *p, struct slice text)
+{
+    epoch_newcomer(&p->epoch, &p->peers, text);
+    tell_met(p);
+}
+
+void
 membership_reclaimed(struct membership *p, uint64_t epoch)
 {
     p->epoch.reclaimed = epoch;
-    if (p->epoch.until_ms != 0 && !p->flapping) { /* else each answer could bring the next epoch, and so on */
-        membership_beat(p);
+    if (p->epoch.until_ms != 0) {
+        p->report = true;
+        if (!p->flapping && peers_count(&p->peers) == 0) { /* else each answer could bring the next epoch, and so on */
+            membership_beat(p);
+        }
+        arm(p);
     }
 }
 
@@ -343,7 +479,7 @@ membership_leave(struct membership *p)
 {
     p->epoch.leaving = true;
     if (link_up(last_of(p)->link)) {
-        (void)say(last_of(p)); /* also behind a heartbeat on its way, which does not tell it */
+        (void)say(last_of(p), false, false); /* also behind a heartbeat on its way, which does not tell it */
     }
 }
 
@@ -353,20 +489,26 @@ membership_busy(const struct membership *p)
     return p->epoch.leaving && is_asked(p);
 }
 
+/* ---- begin and end ---- */
+
 void
 membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
                 const struct shard_events *events, const struct link_address *address, const char *channel)
 {
-    *p = (struct membership){.conf = conf, .env = env, .events = events, .address = address};
+    *p = (struct membership){
+        .head = {&membership_one_domain}, .conf = conf, .env = env, .events = events, .address = address};
     memcpy(p->epoch.uuid, env->uuid, sizeof(p->epoch.uuid));
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
-    p->epoch.number = env->epoch;
-    p->epoch.members_unknown = p->met = env->epoch != 0 && env->others;
+    p->epoch.number = env->epoch != NULL ? env->epoch(env->ctx, 0) : 0;
+    p->epoch.members_unknown = p->met = p->epoch.number != 0 && env->others;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);
     buf_init(&p->text, 0);
+    buf_init(&p->list.uuids, 0);
+    peers_init(&p->peers, &env->secret);
+    sha1_hex(slice_of(call_other_text(OTHER_PRESENCE)), p->sha);
     p->timer = event_new(env->base, -1, 0, on_beat, p);
 }
 
@@ -385,4 +527,6 @@ membership_fini(struct membership *p)
         event_free(p->timer);
     }
     buf_fini(&p->text);
+    buf_fini(&p->list.uuids);
+    peers_fini(&p->peers);
 }

@@ -4,7 +4,9 @@
 #ifndef RLOCKD_BACKEND_MEMBERSHIP_H
 #define RLOCKD_BACKEND_MEMBERSHIP_H
 
+#include "daemon/backend/continuity.h"
 #include "daemon/backend/epoch.h"
+#include "daemon/backend/sha1.h"
 #include "daemon/backend/shard.h"
 #include "daemon/base/buf.h"
 
@@ -18,9 +20,19 @@ struct membership_line {
     bool heard;     /* an answer came on this connection */
 };
 
+/* A list of members that is brought to a Redis that has lost it, part by part: the next one behind an answer. */
+struct membership_list {
+    struct buf uuids; /* one behind the other; empty: none is on its way */
+    size_t at, n;     /* the part that is on its way */
+};
+
 /* Embedded in its shard, and outlives the shard's links. */
 struct membership {
+    struct continuity head; /* first */
     struct epoch epoch;
+    struct peers peers;
+    struct membership_list list;
+    char sha[SHA1_HEX_BYTES + 1]; /* of the script */
     const struct backend_conf *conf; /* borrowed, as are these */
     const struct backend_env *env;
     const struct shard_events *events;
@@ -35,11 +47,15 @@ struct membership {
     bool flapping;      /* ... right after the one before: a Redis that drops even the last registration */
     bool told; /* the log knows that it is refused */
     bool again; /* the members have to be asked for once more, by a registration that has not left yet */
+    bool report; /* that all is reclaimed has to be said, by one that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
     int64_t known_us;       /* by our clock: since when a member may have come unheard, see membership_lost() */
     int64_t awaited_us;     /* since when calls wait for it to be fresh, see membership_pending(); 0 = none do */
     bool over;              /* that wait has ended, one way or the other */
 };
+
+/* What a shard asks of its head: membership_domain.c. */
+extern const struct continuity_ops membership_one_domain;
 
 /* env, conf, events and address are borrowed; channel: see epoch.h. */
 void membership_init(struct membership *p, const struct backend_conf *conf, const struct backend_env *env,
@@ -81,10 +97,18 @@ membership_fresh(const struct membership *p, int64_t now_us)
 }
 
 /*
- * It is not fresh, and the next one is on its way: sent now, if none was. False: it is fresh; or none can be sent; or
- * what was on its way has come to nothing (an error, no answer in time, one that took too long), which is told once.
+ * True: the last beat is old, and the next one is on its way (sent now, if none was). False: it is fresh; or none can
+ * be sent; or what was on its way has come to nothing (an error, no answer in time, one that took too long), which is
+ * told once.
  */
 bool membership_pending(struct membership *p);
+
+/* Nothing waits for a registration, and none is needed: membership_pending() has nothing to do. */
+static inline bool
+membership_is_calm(const struct membership *p, int64_t now_us)
+{
+    return !p->over && p->awaited_us == 0 && membership_fresh(p, now_us);
+}
 
 /* Registers now, on the link that heartbeats go by. */
 void membership_beat(struct membership *p);
@@ -95,7 +119,10 @@ void membership_beat(struct membership *p);
  */
 void membership_dirty(struct membership *p);
 
-/* All that is held here has been reclaimed in that epoch. */
+/* A message behind its "+": a daemon that registers for the first time, and may take locks from now on. */
+void membership_newcomer(struct membership *p, struct slice text);
+
+/* All that is held here has been reclaimed in that epoch: said soon, but not by all daemons at once. */
 void membership_reclaimed(struct membership *p, uint64_t epoch);
 
 /* Leaves; if that gets lost, the worst is one grace period for the others. */

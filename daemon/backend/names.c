@@ -1,8 +1,8 @@
 /*
  * names.c -- libevent's resolver, and turns among the addresses of a host.
  *
- * A host whose first address does not answer must not stay unreachable: who has tried all of the time that there was
- * with one address begins with the next one the next time.
+ * A host whose first address does not answer must stay reachable: after an attempt that spent all its time on one
+ * address, the next attempt begins with the next address.
  */
 #include "daemon/backend/names.h"
 
@@ -17,11 +17,13 @@
 #include "daemon/base/memory.h"
 
 #define RESOLV_CONF "/etc/resolv.conf"
-#define SKEW_S "0.3" /* so long the answer for IPv6 is waited for when there is one for IPv4, and the other way round */
+#define SKEW_S "0.3" /* the longest wait for the answer for IPv6 when there is one for IPv4, and the other way round */
 
 struct names {
+    struct event_base *base;
     struct evdns_base *dns; /* owned */
-    unsigned asking;
+    unsigned asking;        /* lookups that libevent has not answered, cancelled ones as well */
+    bool closed;            /* names_free() was called: it ends with the last of them */
 };
 
 struct lookup {
@@ -30,7 +32,7 @@ struct lookup {
     struct addresses *to;
     names_found_fn *fn; /* NULL: cancelled */
     void *ctx;
-    bool told;
+    bool answered;
 };
 
 struct names *
@@ -42,16 +44,38 @@ names_new(struct event_base *base)
     if (n->dns == NULL) {
         mem_exhausted(sizeof(*n));
     }
+    n->base = base;
     return n;
 }
 
-void
-names_free(struct names **n)
+static void
+on_end(evutil_socket_t fd, short what, void *arg)
 {
-    if (*n != NULL) {
-        evdns_base_free((*n)->dns, 1);
-        free(*n);
-        *n = NULL;
+    struct names *n = arg;
+
+    (void)fd;
+    (void)what;
+    evdns_base_free(n->dns, 1);
+    free(n);
+}
+
+void
+names_free(struct names **np)
+{
+    struct names *n = *np;
+
+    *np = NULL;
+    if (n != NULL && n->asking > 0) {
+        n->closed = true;
+    } else if (n != NULL) {
+        on_end(-1, 0, n);
+    }
+}
+
+void
+names_turns(struct event_base *base)
+{
+    for (int turns = 0; turns < 8 && event_base_loop(base, EVLOOP_NONBLOCK) == 0; turns++) {
     }
 }
 
@@ -70,7 +94,6 @@ read_again(struct evdns_base *dns)
 static void
 take(struct addresses *to, struct evutil_addrinfo *found)
 {
-    addresses_clear(to);
     to->found = found;
     for (; found != NULL; found = found->ai_next) {
         to->n++;
@@ -78,25 +101,39 @@ take(struct addresses *to, struct evutil_addrinfo *found)
     to->left = to->n;
 }
 
+/* A lookup is over. libevent reads the resolver until it has returned from its answer, also to a cancelled lookup. */
+static void
+end_lookup(struct lookup *q)
+{
+    const struct timeval at_once = {0, 0};
+    struct names *n = q->names;
+
+    free(q);
+    n->asking--;
+    if (n->closed && n->asking == 0) {
+        (void)event_base_once(n->base, -1, EV_TIMEOUT, on_end, n, &at_once);
+    }
+}
+
 static void
 on_answer(int error, struct evutil_addrinfo *found, void *arg)
 {
     struct lookup *q = arg;
 
-    q->told = true;
+    q->answered = true;
     if (q->fn == NULL) {
         if (found != NULL) {
             evutil_freeaddrinfo(found);
         }
     } else {
+        addresses_clear(q->to); /* those of the lookup before, also where this one has failed */
         if (error == 0) {
             take(q->to, found);
         }
         q->fn(q->ctx, error == 0 ? NULL : evutil_gai_strerror(error));
     }
     if (q->request != NULL) { /* else names_ask() has still to see it */
-        q->names->asking--;
-        free(q);
+        end_lookup(q);
     }
 }
 
@@ -110,6 +147,7 @@ names_ask(struct names *n, const char *host, int port, struct addresses *to, nam
     snprintf(service, sizeof(service), "%d", port);
     hints.ai_flags = EVUTIL_AI_NUMERICHOST;
     if (evutil_getaddrinfo(host, service, &hints, &number) == 0) {
+        addresses_clear(to);
         take(to, number);
         fn(ctx, NULL);
         return NULL;
@@ -121,7 +159,7 @@ names_ask(struct names *n, const char *host, int port, struct addresses *to, nam
     q = mem_zalloc(sizeof(*q));
     *q = (struct lookup){.names = n, .to = to, .fn = fn, .ctx = ctx};
     q->request = evdns_getaddrinfo(n->dns, host, service, &hints, on_answer, q);
-    if (q->told) {
+    if (q->answered) {
         free(q);
         return NULL;
     }

@@ -1,7 +1,7 @@
 /*
- * names.h -- the addresses of a host, asked for without stopping the loop, and which of them is tried next.
+ * names.h -- the addresses of a host, looked up without stopping the loop, and which of them is tried next.
  *
- * Each question reads /etc/hosts and /etc/resolv.conf anew, so what changes there counts from the next connection on.
+ * Each lookup reads /etc/hosts and /etc/resolv.conf anew, so a change there applies from the next connection on.
  */
 #ifndef RLOCKD_BACKEND_NAMES_H
 #define RLOCKD_BACKEND_NAMES_H
@@ -12,9 +12,12 @@ struct event_base;
 struct names;
 struct lookup;
 
-/* All who ask share one resolver. */
+/* One resolver for all lookups of its user. Behind names_free() it outlives pending lookups: names_turns(). */
 struct names *names_new(struct event_base *base);
 void names_free(struct names **n);
+
+/* Turns of a loop in which nothing else happens any more, until the resolvers that were freed have ended. */
+void names_turns(struct event_base *base);
 
 /* The addresses of a host, IPv6 and IPv4, and whose turn it is. All zero: none. */
 struct addresses {
@@ -24,14 +27,14 @@ struct addresses {
     unsigned left; /* not tried yet */
 };
 
-/* Told once of what was found, `error` NULL; or of nothing, and why. It may be told before names_ask() returns. */
+/* Called once: `error` NULL, or why no address was found. It may be called before names_ask() returns. */
 typedef void names_found_fn(void *ctx, const char *error);
 
-/* Asks for a host, which may be a number. NULL: it was told already. */
+/* Looks up a host, which may be a number. NULL: fn was called already. */
 struct lookup *names_ask(struct names *n, const char *host, int port, struct addresses *to, names_found_fn *fn,
                          void *ctx);
 
-/* Nothing will be told. */
+/* fn will not be called. */
 void names_cancel(struct lookup **q);
 
 /* The next one to try; NULL: each has been tried. */

@@ -1,11 +1,9 @@
 /*
  * offset.c -- Redis's clock against ours.
  *
- * Whatever the delays were, TIME was read between sending and hearing; so the
- * offset lies in [time - heard, time - sent]. Intervals are intersected; an
- * old one is widened by what two clocks may drift apart (500 ppm). An empty
- * intersection means that one of the clocks was set, or slept: then only the
- * new interval counts.
+ * Redis read TIME between our sending and our receiving, so the offset lies in [time - received, time - sent].
+ * Intervals are intersected; an old one is widened by the drift of two clocks (500 ppm). An empty intersection means
+ * that one of the clocks was set, or slept: then only the new interval counts.
  */
 #include "daemon/backend/offset.h"
 

@@ -9,8 +9,8 @@
 struct bufferevent;
 
 /*
- * On a socket that is connected. Bytes keep their order, whatever was pushed before. An error of the socket is not told
- * here but by the bufferevent's own event, in a later turn.
+ * On a connected socket. Bytes keep their order, whatever was pushed before. Errors of the socket come by the
+ * bufferevent's own event, in a later turn.
  */
 void push_bytes(struct bufferevent *bev, const char *p, size_t n);
 

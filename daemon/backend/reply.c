@@ -1,11 +1,10 @@
 /*
  * reply.c -- hiredis' reader, taught to build struct reply within limits.
  *
- * A broken or hostile Redis can announce anything: a reply with too many items is an error of the reader, which ends
- * the link. Room is made for items that came, not for those that were announced: nested arrays of thousands cost it a
- * few bytes each.
+ * A broken or hostile Redis can announce anything: too many items are an error of the reader, which ends the link.
+ * Memory is allocated for items that came, not for announced ones: nested arrays of thousands cost a few bytes each.
  *
- * What scripts answer is an array of numbers: these have cells, one record for several of them.
+ * A script answers by an array of numbers: these have cells, one record for several of them.
  */
 #include "daemon/backend/reply.h"
 
@@ -90,7 +89,7 @@ cell_of(struct reply *array)
     return r;
 }
 
-/* Makes room for item i; what is not there yet is NULL. */
+/* Makes room for item i; missing items are NULL. */
 static void
 reserve(struct reply *r, size_t i)
 {
@@ -223,6 +222,6 @@ void
 reply_reader_feed(struct redisReader *reader, const char *p, size_t n)
 {
     if (redisReaderFeed(reader, p, n) != REDIS_OK) {
-        mem_exhausted(n); /* after an error nobody feeds it */
+        mem_exhausted(n); /* after an error the reader gets no more bytes */
     }
 }

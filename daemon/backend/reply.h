@@ -20,10 +20,10 @@ struct reply {
     struct reply **item; /* ARRAY: count replies, none NULL */
     struct cells *cells; /* ARRAY: where those of its items lie that are no text; owned */
     bool in_cell;        /* it lies there, and goes with the array */
-    struct freelist *freelist; /* borrowed: where it, and what is its own, comes from and goes; NULL in a cell */
+    struct freelist *freelist; /* borrowed: the freelist of this reply and its items; NULL in a cell */
 };
 
-/* Of one text, what is beyond is cut; in one array. */
+/* The longest text, of which the rest is cut; the most items of an array. */
 enum { REPLY_BULK_BYTES_MAX = 1024 * 1024, REPLY_ITEMS_MAX = 4096 };
 
 struct redisReader;
@@ -35,7 +35,7 @@ struct freelist;
  */
 struct redisReader *reply_reader_new(struct freelist *s);
 
-/* What has come. Not after an error. */
+/* Bytes from Redis. Not after an error. */
 void reply_reader_feed(struct redisReader *reader, const char *p, size_t n);
 
 /* Frees a reply (struct reply, as hiredis hands it around). NULL is fine. */

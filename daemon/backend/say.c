@@ -9,10 +9,14 @@
 
 void
 say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
-         const struct link_address *address)
+         const struct link_address *address, bool sharded)
 {
-    *s = (struct say){.env = env, .events = events, .address = address};
-    snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
+    *s = (struct say){.env = env, .events = events, .address = address, .sharded = sharded};
+    if (events->channel != NULL) {
+        snprintf(s->channel, sizeof(s->channel), "%s", events->channel);
+    } else {
+        snprintf(s->channel, sizeof(s->channel), "rlock:deadlock:%d", address->db);
+    }
 }
 
 /*
@@ -33,8 +37,8 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
         s->heeds(s->ctx);
     } else if (text_error_passes(r->text)) {
         link_fail(s->sub, r->text.p);
-    } else if (!s->told) {
-        s->told = true;
+    } else if (!s->logged) {
+        s->logged = true;
         log_event(s->env->log, LOG_WARN, "redis", "deadlocks across daemons not seen", "address",
                   LOG_S(s->address->shown), "channel", LOG_S(s->channel), "error",
                   LOG_S(text_error(text, r->text, s->address->user)), NULL);
@@ -44,7 +48,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 void
 say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx)
 {
-    struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
+    struct slice word[2] = {s->sharded ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
     s->sub = sub;
     s->heeds = heeds;
@@ -55,7 +59,7 @@ say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void
 void
 say_send(const struct say *s, struct redis_link *l, struct slice what)
 {
-    struct slice word[3] = {SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
+    struct slice word[3] = {s->sharded ? SLICE_LIT("SPUBLISH") : SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
 
     if (link_up(l) && what.n <= SAY_BYTES_MAX) {
         (void)link_send(l, 3, word, NULL, NULL);
@@ -70,7 +74,7 @@ say_heard(const struct say *s, struct slice channel, const struct reply *what)
     if (!slice_eq(channel, slice_of(s->channel))) {
         return false;
     }
-    if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= SAY_BYTES_MAX) {
+    if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= SAY_BYTES_MAX && what->text.p[0] != '+') {
         ev.heard = what->text;
         s->events->heard(s->events->ctx, &ev);
     }

@@ -21,12 +21,13 @@ struct say {
     void (*heeds)(void *ctx); /* see say_listen() */
     void *ctx;
     char channel[32];
-    bool told; /* the log knows that Redis refuses it */
+    bool sharded; /* by SPUBLISH, on the channel of the events */
+    bool logged; /* the refusal is in the log */
 };
 
 /* All are borrowed for its life. */
 void say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
-              const struct link_address *address);
+              const struct link_address *address, bool sharded);
 
 /* The subscriber link is up (again). heeds(ctx): from now on all broadcasts are received; before, perhaps not. */
 void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx);
@@ -34,7 +35,7 @@ void say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx),
 /* Nothing happens when it cannot be sent. */
 void say_send(const struct say *s, struct redis_link *l, struct slice what);
 
-/* A message: told as RECEIVED if it came on our channel; else false. */
+/* A message: posted as RECEIVED if it is on our channel and none of presence.lua (empty, or with a +); else false. */
 bool say_heard(const struct say *s, struct slice channel, const struct reply *what);
 
 #endif

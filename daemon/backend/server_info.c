@@ -64,7 +64,7 @@ server_info_ask(struct server_info *h, struct redis_link *l)
     word[1] = SLICE_LIT("LOAD");
     for (int verb = 0; verb < VERBS; verb++) {
         for (int kind = 0; kind < KINDS; kind++) {
-            word[2] = slice_of(call_script_text((enum call_verb)verb, (enum kind)kind));
+            word[2] = slice_of(script_forms_text(h->forms, (enum call_verb)verb, (enum kind)kind, false));
             (void)link_send(l, 3, word, on_loaded, h->sha[verb][kind]);
         }
     }

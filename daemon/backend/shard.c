@@ -1,12 +1,10 @@
 /*
- * shard.c -- one set of data in Redis: its links, their greeting, its clock, the log of links up and lost. What it is
- * asked for is in shard_calls.c.
+ * shard.c -- one set of data in Redis: its links, their greeting, its clock, the log of links up and lost. Operations
+ * are in shard_calls.c.
  *
- * Links: [0, lock_links) for acquire, release and break; then one for
- * renewals, never behind a queue of attempts; then one for subscriptions.
- * Each of the former serves for another that is away: shard_route.c. What is
- * neither (LOCKINFO, reads for tracking, broadcasts, waiter polls) goes
- * along on 0.
+ * Links: [0, lock_links) for acquire, release and break; then one for renewals, never behind a queue of attempts; then
+ * one for subscriptions; and where a rule asks for them one for replicas (replicas.h). A link of locks or renewals
+ * replaces another that is down: shard_route.c. LOCKINFO, reads for tracking, broadcasts and waiter polls go by link 0.
  */
 #include "daemon/backend/shard.h"
 
@@ -21,6 +19,13 @@
 #include "daemon/backend/shard_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
+
+/* Whether the shard's own membership answers for its data. */
+static bool
+registers(const struct shard *sh)
+{
+    return sh->data == &sh->membership.head;
+}
 
 static struct redis_link *
 sub_link(const struct shard *sh)
@@ -62,10 +67,32 @@ shard_look(struct shard *sh, uint64_t id, struct slice key)
     }
 }
 
+bool
+shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    struct redis_link *l = any_link(sh);
+
+    return link_up(l) && link_send(l, words, word, fn, arg);
+}
+
+void
+shard_grant_until(struct shard *sh, int64_t until_us)
+{
+    sh->grant_until_us = until_us;
+    shard_gather_waiting(sh);
+}
+
+bool
+shard_waits(const struct shard *sh)
+{
+    return !list_empty(&sh->waiting);
+}
+
 void
 shard_configure(struct shard *sh, int64_t grace_us)
 {
-    if (grace_us > sh->membership.epoch.grace_us) { /* never less: what is held goes on being renewed as it was taken */
+    /* Never less: what is held goes on being renewed as it was taken. */
+    if (registers(sh) && grace_us > sh->membership.epoch.grace_us) {
         sh->membership.epoch.grace_us = grace_us;
     }
 }
@@ -73,13 +100,17 @@ shard_configure(struct shard *sh, int64_t grace_us)
 void
 shard_reclaimed(struct shard *sh, uint64_t epoch)
 {
-    membership_reclaimed(&sh->membership, epoch);
+    if (registers(sh)) {
+        membership_reclaimed(&sh->membership, epoch);
+    }
 }
 
 void
 shard_leave(struct shard *sh)
 {
-    membership_leave(&sh->membership);
+    if (registers(sh)) {
+        membership_leave(&sh->membership);
+    }
 }
 
 /* ---- greeting ---- */
@@ -103,12 +134,19 @@ on_hello(void *ctx, struct redis_link *l)
     struct shard *sh = ctx;
     struct slice word = SLICE_LIT("TIME");
 
+    if (sh->events.greet != NULL) {
+        sh->events.greet(sh->events.ctx, l);
+    }
     if (l == sub_link(sh)) {
         watches_hello(sh->watches);
         return;
     }
+    if (l == sh->replicas.link) {
+        replicas_hello(&sh->replicas);
+        return;
+    }
     (void)link_send(l, 1, &word, on_time, sh);
-    membership_hello(&sh->membership, l);
+    continuity_hello(sh->data, l);
     server_info_ask(&sh->hello, l);
     rights_ask(&sh->rights, l);
     sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may have changed */
@@ -118,7 +156,11 @@ on_hello(void *ctx, struct redis_link *l)
 static void
 on_listening(void *ctx)
 {
-    membership_dirty(&((struct shard *)ctx)->membership);
+    struct shard *sh = ctx;
+
+    if (registers(sh)) {
+        membership_dirty(&sh->membership);
+    }
 }
 
 static unsigned
@@ -136,7 +178,9 @@ index_of(const struct shard *sh, const struct redis_link *l)
 static const char *
 job_of(const struct shard *sh, unsigned i)
 {
-    return i < sh->lock_links ? "locks" : i == sh->lock_links ? "renewals" : "subscriptions";
+    static const char *const behind[] = {"renewals", "subscriptions", "replicas"};
+
+    return i < sh->lock_links ? "locks" : behind[i - sh->lock_links];
 }
 
 /* True: this reason was not logged since all links were up. */
@@ -157,6 +201,13 @@ is_new_cause(struct shard *sh, const char *reason)
     return false;
 }
 
+/* For the log: the server that the link was at, which is not the address's any more when the link has left it. */
+static const char *
+server_of(const struct shard *sh, const struct redis_link *l)
+{
+    return !link_up(l) && strcmp(link_last_error(l), LINK_MOVED) == 0 ? sh->left : sh->address->shown;
+}
+
 /* Logs a link of several, as the others may hide that it is down: each cause once, and its end. */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool said)
@@ -167,11 +218,11 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sai
 
     if (!link_is_up && is_new_cause(sh, link_last_error(l)) && !said) {
         sh->link_logged |= 1u << i;
-        log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(sh->address->shown), "link",
+        log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
     } else if (link_is_up && logged) {
         sh->link_logged &= ~(1u << i);
-        log_event(sh->env->log, LOG_INFO, "redis", "link up", "address", LOG_S(sh->address->shown), "link",
+        log_event(sh->env->log, LOG_INFO, "redis", "link up", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), NULL);
     }
     while (all < sh->links_n && link_up(sh->link[all])) {
@@ -180,6 +231,23 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sai
     if (all == sh->links_n) {
         memset(sh->cause, 0, sizeof(sh->cause));
     }
+}
+
+static void
+hear_broadcasts(struct shard *sh)
+{
+    if (sh->talks && !sh->listens && link_up(sub_link(sh))) {
+        sh->listens = true;
+        say_listen(&sh->say, sub_link(sh), on_listening, sh);
+    }
+}
+
+void
+shard_talks(struct shard *sh, bool talks)
+{
+    sh->listens = sh->listens && talks; /* where the slot has left, the server has ended the subscription */
+    sh->talks = talks;
+    hear_broadcasts(sh);
 }
 
 static void
@@ -192,31 +260,31 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
         watches_link(sh->watches, l, link_is_up);
     }
     sh->listens = sh->listens && (link_is_up || l != sub_link(sh));
-    if (!sh->listens && link_up(sub_link(sh)) && sh->membership.epoch.number != 0) { /* not sooner: see presence.lua */
-        sh->listens = true;
-        say_listen(&sh->say, sub_link(sh), on_listening, sh);
-    }
-    if (l == sub_link(sh)) {
-        log_link(sh, l, link_is_up, false);
+    sh->talks = sh->talks || (registers(sh) && sh->membership.epoch.number != 0); /* not sooner: see presence.lua */
+    hear_broadcasts(sh);
+    if (l == sub_link(sh) || l == sh->replicas.link) {
+        if (link_is_up || sh->up) { /* of a server that is down the links of locks tell, once for all links */
+            log_link(sh, l, link_is_up, false);
+        }
         return;
     }
     if (!link_is_up) {
-        membership_lost(&sh->membership, l);
+        continuity_lost(sh->data, l);
         shard_move_gathered(sh, index_of(sh, l));
     }
     for (unsigned i = 0; i <= sh->lock_links; i++) {
         up = up || link_up(sh->link[i]);
     }
-    log_link(sh, l, link_is_up, up != sh->up || (!up && !sh->told));
+    log_link(sh, l, link_is_up, up != sh->up || (!up && !sh->logged));
     if (up != sh->up) {
         sh->up = up;
-        sh->told = true;
+        sh->logged = true;
         log_event(sh->env->log, up ? LOG_INFO : LOG_WARN, "redis", up ? "up" : "lost", "address",
-                  LOG_S(sh->address->shown), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
+                  LOG_S(server_of(sh, l)), up ? NULL : "reason", LOG_S(link_last_error(l)), NULL);
         sh->events.life(sh->events.ctx, up ? SHARD_UP : SHARD_DOWN, 0);
-    } else if (!up && !link_is_up && !sh->told) {
-        sh->told = true; /* once; INFO redis has the latest reason */
-        log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(sh->address->shown), "reason",
+    } else if (!up && !link_is_up && !sh->logged) {
+        sh->logged = true; /* once; INFO redis has the latest reason */
+        log_event(sh->env->log, LOG_WARN, "redis", "unreachable", "address", LOG_S(server_of(sh, l)), "reason",
                   LOG_S(link_last_error(l)), NULL);
     }
 }
@@ -226,20 +294,60 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 {
     struct shard *sh = ctx;
 
-    if (!say_heard(&sh->say, channel, what)) {
+    if (what->type == REPLY_INT && slice_eq(channel, slice_of(sh->say.channel))) {
+        sh->listens = false; /* the slot of broadcasts has left; the topology says where they are to be heard */
+    } else if (!say_heard(&sh->say, channel, what)) {
         watches_heard(sh->watches, channel, what);
-    } else if (what->type == REPLY_TEXT && what->text.n == 0) {
-        membership_dirty(&sh->membership); /* a daemon has joined, or a new epoch has begun */
+    } else if (what->type == REPLY_TEXT && registers(sh)) {
+        if (what->text.n == 0) {
+            membership_dirty(&sh->membership); /* a new epoch has begun, or its grace period is over */
+        } else if (what->text.p[0] == '+') {
+            membership_newcomer(&sh->membership, (struct slice){what->text.p + 1, what->text.n - 1});
+        }
     }
 }
 
 /* ---- begin and end ---- */
+
+/*
+ * First the address, then the links, all of them before anything else happens: none reads on from the server before,
+ * and none connects to it again. The epoch that is known stays: the greeting of the new server is held against it.
+ */
+void
+shard_retarget(struct shard *sh, const char *host, int port)
+{
+    memcpy(sh->left, sh->address->shown, sizeof(sh->left));
+    address_move(sh->address, host, port);
+    for (unsigned i = 0; i < sh->links_n; i++) {
+        link_retarget(sh->link[i]);
+    }
+}
+
+static struct redis_link *
+open_link(struct shard *sh, bool subscriber)
+{
+    struct link_owner owner = {on_hello, on_state, on_message, sh};
+    struct redis_link *l = link_open(sh->address, sh->conf, sh->env, sh->names, subscriber, owner);
+
+    sh->link[sh->links_n++] = l;
+    return l;
+}
+
+bool
+shard_asks_replicas(struct shard *sh)
+{
+    if (sh->replicas.link == NULL) {
+        sh->replicas.link = open_link(sh, false);
+    }
+    return link_up(sh->replicas.link);
+}
 
 struct shard *
 shard_open(struct link_address *address, const struct backend_conf *conf, const struct backend_env *env,
            struct shard_events events)
 {
     struct shard *sh = mem_zalloc(sizeof(*sh));
+    bool sharded = events.forms != NULL && events.forms->sharded;
     unsigned links = conf->links < 1 ? 1 : conf->links > LINKS_MAX ? LINKS_MAX : conf->links;
 
     sh->address = address;
@@ -247,10 +355,13 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->env = env;
     sh->events = events;
     sh->lock_links = links;
+    sh->grant_until_us = CORE_FOREVER;
+    list_init(&sh->waiting);
     shard_route_init(sh);
     sh->hello.env = env;
     sh->hello.shown = address->shown;
-    say_init(&sh->say, env, &sh->events, address);
+    sh->hello.forms = events.forms;
+    say_init(&sh->say, env, &sh->events, address, sharded);
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
@@ -261,17 +372,22 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->names = address->path == NULL ? names_new(env->base) : NULL;
     rights_init(&sh->rights, conf, env, address);
     deferred_init(&sh->down, env, &sh->events);
-    membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel);
-    for (sh->links_n = 0; sh->links_n < links + 2; sh->links_n++) {
-        struct link_owner owner = {on_hello, on_state, on_message, sh};
+    sh->data = events.data;
+    if (sh->data == NULL) {
+        membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel);
+        sh->data = &sh->membership.head;
+    }
+    replicas_init(&sh->replicas, conf, env, &sh->events, sh->data, address);
+    while (sh->links_n <= links) {
+        struct redis_link *l = open_link(sh, false);
 
-        sh->link[sh->links_n] = link_open(address, conf, env, sh->names, sh->links_n == links + 1, owner);
-        if (sh->links_n <= links) {
-            membership_add(&sh->membership, sh->link[sh->links_n]);
+        if (registers(sh)) {
+            membership_add(&sh->membership, l);
         }
     }
+    (void)open_link(sh, true);
     /* No link says anything before we return. */
-    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]);
+    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0], sharded);
     return sh;
 }
 
@@ -284,12 +400,15 @@ shard_close(struct shard **shp)
         return;
     }
     shard_drop_gathered(sh);
-    for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
+    for (unsigned i = 0; i < sh->links_n; i++) {
         link_close(&sh->link[i], shard_forget);
     }
+    replicas_fini(&sh->replicas);
     deferred_fini(&sh->down);
     names_free(&sh->names);
-    membership_fini(&sh->membership);
+    if (registers(sh)) {
+        membership_fini(&sh->membership);
+    }
     watches_free(&sh->watches);
     waiter_poll_fini(&sh->waiter_poll);
     rights_fini(&sh->rights);
@@ -300,10 +419,26 @@ shard_close(struct shard **shp)
     *shp = NULL;
 }
 
+static void
+tls_status(const struct shard *sh, struct backend_status *out)
+{
+    const struct tls_session *s = link_tls(any_link(sh));
+    struct tls_view view = {.version = ""};
+
+    if (s != NULL) {
+        tls_look(s, &view);
+    }
+    snprintf(out->tls_version, sizeof(out->tls_version), "%s", view.version);
+    snprintf(out->tls_cipher, sizeof(out->tls_cipher), "%s", view.cipher);
+    out->tls_peer_expires_s = view.peer.expires_s;
+    out->tls_own_expires_s = sh->address->tls != NULL ? tls_own(sh->address->tls).expires_s : 0;
+}
+
 bool
 shard_idle(const struct shard *sh)
 {
-    return sh->batched == 0 && sh->flying == 0 && deferred_idle(&sh->down) && !membership_busy(&sh->membership);
+    return sh->batched == 0 && sh->flying == 0 && !shard_waits(sh) && deferred_idle(&sh->down) &&
+           replicas_idle(&sh->replicas) && (!registers(sh) || !membership_busy(&sh->membership));
 }
 
 void
@@ -313,11 +448,12 @@ shard_status(const struct shard *sh, struct backend_status *out)
         .up = sh->up, .links = sh->links_n, .queued = sh->batched, .watched = watches_count(sh->watches)};
     snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
     server_info_status(&sh->hello, out);
+    tls_status(sh, out);
     out->offset_us = offset_guess(&sh->offset);
     out->rtt_us = link_rtt_us(sh->link[0]);
     out->epoch = sh->membership.epoch.number;
     out->grace = sh->membership.epoch.until_ms != 0;
-    out->daemons = sh->membership.epoch.peers_n;
+    out->daemons = peers_count(&sh->membership.peers);
     for (unsigned i = 0; i < sh->links_n; i++) {
         out->links_up += link_up(sh->link[i]);
         out->in_flight += link_in_flight(sh->link[i]);
@@ -330,4 +466,28 @@ shard_status(const struct shard *sh, struct backend_status *out)
             snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", job_of(sh, i));
         }
     }
+}
+
+bool
+shard_clock_offset(const struct shard *sh, int64_t *us)
+{
+    *us = offset_guess(&sh->offset);
+    return sh->offset.at_us != 0;
+}
+
+int64_t
+shard_longest_us(const struct shard *sh)
+{
+    int64_t ours_us = sh->membership.epoch.grace_us, us = peers_longest_ms(&sh->membership.peers) * US_PER_MS;
+
+    return us > ours_us ? us : ours_us;
+}
+
+void
+shard_node(const struct shard *sh, struct backend_node *out)
+{
+    *out = (struct backend_node){.rtt_us = link_rtt_us(sh->link[0]), .epoch = sh->membership.epoch.number};
+    snprintf(out->role, sizeof(out->role), "%s", sh->hello.role);
+    snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
+    snprintf(out->state, sizeof(out->state), "%s", sh->up ? "up" : "down");
 }

@@ -9,18 +9,22 @@
 #include "daemon/backend/backend.h"
 #include "daemon/backend/link.h"
 
+struct continuity;
+struct item;
+struct script_forms;
 struct shard;
 
 /* Events in the life of a shard; some have a number with them. */
 enum shard_life {
     SHARD_UP,         /* a link can serve */
     SHARD_DOWN,       /* none can any more */
-    SHARD_NEW,        /* the epoch that begins, or the first one that is heard of: what is held has to be asserted */
+    SHARD_NEW,        /* the epoch that begins, or the first known one: held locks have to be reclaimed */
     SHARD_GRANTING,   /* the epoch whose grace period is over */
     SHARD_CLOCK_JUMP, /* its clock was set, or stood still; or ours */
-    SHARD_CLOCK_BACK, /* by so many us was its clock set back, seen from ours, besides what was told before */
+    SHARD_CLOCK_BACK, /* its clock was set back by n us, seen from ours, besides earlier reports */
     SHARD_SHARED,     /* other daemons may hold locks there */
     SHARD_ALONE,      /* none does any more */
+    SHARD_ASTRAY,     /* what was to be heard of the slot with that number is at another node */
 };
 
 /* Calls of a shard to the topology above it: from the loop, never from inside a shard_ call. */
@@ -30,6 +34,21 @@ struct shard_events {
     void (*heard)(void *ctx, const struct core_event *ev); /* of a watch, a waiter poll, or from another daemon */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen); /* what a shard_look() asked for */
     void *ctx;
+    /* A link greets, also the one of subscriptions: what must be answered besides before it is up. NULL: nothing. */
+    void (*greet)(void *ctx, struct redis_link *l);
+    /* The continuity of the data, in place of the shard's own membership; borrowed. NULL: that membership. */
+    struct continuity *data;
+    /*
+     * A node of a cluster does not run a call: MOVED, ASK, TRYAGAIN, CLUSTERDOWN. Each of its items is handed over, to
+     * go elsewhere (shard_take()) or to be ended. NULL: they are DOWN.
+     */
+    void (*elsewhere)(void *ctx, struct item *it, struct slice error);
+    /*
+     * Of the scripts, borrowed; NULL: the plain ones. Where they are sharded, channels are those of slots, too. Then
+     * `channel` is that of broadcasts, which are heard where shard_talks() says so; borrowed.
+     */
+    const struct script_forms *forms;
+    const char *channel;
 };
 
 /* conf and env are borrowed for the shard's life, address is taken over (freed with it). */
@@ -37,9 +56,33 @@ struct shard *shard_open(struct link_address *address, const struct backend_conf
                          struct shard_events events);
 void shard_close(struct shard **sh);
 
+/*
+ * The data is at another server from now on: all links leave the old one at once, its answers do not count any more,
+ * and commands in flight are UNKNOWN. Each greeting asks whether the new server still has the data, as after a restart
+ * (membership.h).
+ */
+void shard_retarget(struct shard *sh, const char *host, int port);
+
+/*
+ * From that time on nothing is granted, and an ACQUIRE waits for the next call of this function; 0: it is DOWN.
+ * Renewals and releases go on. CORE_FOREVER at first. The caller calls again soon, when shard_waits() at the latest.
+ */
+void shard_grant_until(struct shard *sh, int64_t until_us);
+bool shard_waits(const struct shard *sh);
+
+/* Sends a question that needs no order, by a link that is up; false: there is none. */
+bool shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg);
+
 void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_type verb);
+/* Takes an item over, from wherever it stands, as if it had been asked for here. */
+void shard_take(struct shard *sh, struct item *it);
+
 void shard_look(struct shard *sh, uint64_t id, struct slice key);
 void shard_say(struct shard *sh, struct slice what);
+
+/* Of a topology with a continuity of its own: whether broadcasts are heard here, from now on. */
+void shard_talks(struct shard *sh, bool talks);
+
 void shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p);
 void shard_configure(struct shard *sh, int64_t grace_us);
 void shard_reclaimed(struct shard *sh, uint64_t epoch);
@@ -47,5 +90,12 @@ void shard_leave(struct shard *sh);
 void shard_flush(struct shard *sh);
 bool shard_idle(const struct shard *sh);
 void shard_status(const struct shard *sh, struct backend_status *out);
+void shard_node(const struct shard *sh, struct backend_node *out); /* its server */
+
+/* Its clock minus ours, as a guess; false: nothing is known of it. */
+bool shard_clock_offset(const struct shard *sh, int64_t *us);
+
+/* The longest lease that a member there renews, as far as is known. */
+int64_t shard_longest_us(const struct shard *sh);
 
 #endif

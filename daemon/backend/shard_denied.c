@@ -44,7 +44,7 @@ shard_accepted(struct shard *sh, const struct call *c)
 bool
 shard_denied(struct shard *sh, const struct call *c)
 {
-    bool again = c->n > 1 && !c->reclaim && c->epoch == sh->membership.epoch.number;
+    bool again = c->n > 1 && !c->reclaim && c->epoch == continuity_epoch(sh->data, c->domain);
 
     denied_begin(&sh->denied, clock_now_us());
     if (!again) {

@@ -5,6 +5,7 @@
 #define RLOCKD_BACKEND_SHARD_PRIVATE_H
 
 #include "daemon/backend/call.h"
+#include "daemon/backend/certificates.h"
 #include "daemon/backend/denied.h"
 #include "daemon/backend/deferred.h"
 #include "daemon/backend/server_info.h"
@@ -12,6 +13,7 @@
 #include "daemon/backend/offset.h"
 #include "daemon/backend/membership.h"
 #include "daemon/backend/waiter_poll.h"
+#include "daemon/backend/replicas.h"
 #include "daemon/backend/rights.h"
 #include "daemon/backend/say.h"
 #include "daemon/backend/watch.h"
@@ -24,11 +26,12 @@ enum { BATCH_RECLAIM, BATCH_VERB, BATCH_ALONE = BATCH_VERB + VERBS, BATCHES };
 
 struct shard {
     struct link_address *address; /* owned */
+    char left[160]; /* the server before, as people are shown it: shard_retarget() */
     const struct backend_conf *conf;
     const struct backend_env *env;
     struct shard_events events;
     unsigned lock_links, links_n;
-    struct redis_link *link[LINKS_MAX + 2];
+    struct redis_link *link[LINKS_MAX + 3]; /* shard.c says which is for what */
     unsigned at[LINKS_MAX]; /* the current link of the names of each home: shard_route.c */
     struct list batch[LINKS_MAX + 2][BATCHES][KINDS]; /* item.node */
     unsigned calls[LINKS_MAX + 1]; /* I5 */
@@ -39,10 +42,13 @@ struct shard {
     unsigned renewed;               /* the kind behind the one whose renewals left last */
     struct server_info hello;
     struct rights rights;
-    struct membership membership;
+    struct certificates certificates;
+    struct continuity *data;      /* what is asked about the data: the membership, or the topology's own; borrowed */
+    struct membership membership; /* unused where the topology has its own */
+    struct replicas replicas;
     struct say say;
     struct waiter_poller waiter_poll;
-    bool listens; /* to broadcasts */
+    bool talks, listens; /* broadcasts are to be heard here; they are */
     struct buf text; /* scratch of call_words() */
     struct watches *watches;
     struct offset offset;
@@ -50,7 +56,9 @@ struct shard {
     int64_t back_told_us; /* ... of which the core knows */
     struct deferred down;
     struct names *names; /* owned; NULL: the address is a path */
-    bool up, told; /* told: the log knows of the state */
+    bool up, logged; /* logged: the state is in the log */
+    int64_t grant_until_us; /* shard_grant_until() ... */
+    struct list waiting;    /* ... item.node of acquisitions that wait for its next call */
     uint32_t cause[CAUSES_MAX]; /* hashes of reasons that were logged since all links were up; 0 = none */
     uint32_t link_logged;       /* a bit for each link that the log knows to be down */
 };
@@ -61,6 +69,9 @@ void shard_learn(struct shard *sh, int64_t sent_us, int64_t time_us);
 /* The link is closing with this in flight. */
 void shard_forget(link_reply_fn *fn, void *arg);
 
+/* The link on which replicas are asked is up; it is made for the first name that has a rule with `replicas`. */
+bool shard_asks_replicas(struct shard *sh);
+
 void shard_route_init(struct shard *sh);
 unsigned shard_home_of(const struct shard *sh, struct slice key);
 
@@ -70,7 +81,7 @@ unsigned shard_renew_link(const struct shard *sh, unsigned home);
 /* The link is gone: its names go by others that are up. False: none left, for there is none. */
 bool shard_route_leave(struct shard *sh, unsigned link);
 
-/* The names of that home go by another link, and may go home when nothing is in flight on that one any more. */
+/* The names of that home leave by another link, and may return when nothing is in flight on that one any more. */
 bool shard_may_return(const struct shard *sh, unsigned home);
 
 /* ... there are such names on that link. */
@@ -79,7 +90,19 @@ bool shard_is_fenced(const struct shard *sh, unsigned link);
 /* The link is gone: what had gathered for it leaves by others; where none is up, it is DOWN. */
 void shard_move_gathered(struct shard *sh, unsigned link);
 
-/* Nothing that has gathered is ever told of. */
+/* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
+void shard_gather_again(struct shard *sh, unsigned link);
+
+/* Sends the call; false: the link takes nothing, or I6, and nothing was sent. */
+bool shard_call_send(struct shard *sh, struct call *c);
+
+/* The call is in flight from now on. */
+void shard_take_off(struct shard *sh, const struct call *c);
+
+/* The acquisitions that waited for shard_grant_until() gather, or wait on, or are DOWN. */
+void shard_gather_waiting(struct shard *sh);
+
+/* Gathered and waiting items get no outcome. */
 void shard_drop_gathered(struct shard *sh);
 
 /* Whether the operation must not share a call with others: shard_denied.c. */
@@ -88,10 +111,10 @@ bool shard_goes_alone(struct shard *sh, const struct core_op *op, enum call_verb
 /* Redis has run the call. */
 void shard_accepted(struct shard *sh, const struct call *c);
 
-/* Its ACL has refused the call as a whole. True: the names go again, each alone. */
+/* Redis's ACL has refused the call as a whole. True: the names go again, each alone. */
 bool shard_denied(struct shard *sh, const struct call *c);
 
-/* Its ACL has ended the script in the middle, at a key that the script made: each name may have run. */
+/* Redis's ACL has ended the script in the middle, at a key that the script made: each name may have run. */
 void shard_denied_inside(struct shard *sh, struct call *c);
 
 void shard_log_refusal(const struct shard *sh, const struct call *c, struct slice error);

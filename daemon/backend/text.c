@@ -1,5 +1,5 @@
 /*
- * text.c -- what Redis says in words, for people.
+ * text.c -- texts of Redis: quoting, fields of INFO, kinds of errors.
  */
 #include "daemon/backend/text.h"
 

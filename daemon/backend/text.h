@@ -1,5 +1,5 @@
 /*
- * text.h -- what Redis says in words, for people.
+ * text.h -- texts of Redis, for people and for comparison.
  */
 #ifndef RLOCKD_BACKEND_TEXT_H
 #define RLOCKD_BACKEND_TEXT_H

@@ -1,9 +1,9 @@
 /*
- * tls.c -- what the files of the configuration come to: whom we trust, and who we are.
+ * tls.c -- the files of the configuration as OpenSSL's context: trusted certificates, and our own.
  *
- * Nothing here turns verification off. Who has a certificate that nobody signed names it as ca_file; who reaches Redis
- * by another name than its certificate has says so in server_name: both still prove who answers, before a password
- * leaves.
+ * Verification cannot be turned off. For a certificate that no authority has signed, the configuration names it as
+ * ca_file; for a Redis that is reached by another name than its certificate has, it names that one as server_name. Both
+ * still prove the identity of Redis before a password leaves.
  */
 #include "daemon/backend/tls_private.h"
 
@@ -68,6 +68,21 @@ tls_print_time(const ASN1_TIME *at, char out[40])
     }
 }
 
+/* 0: it cannot be read. */
+static int64_t
+time_s(const ASN1_TIME *at)
+{
+    struct tm tm;
+
+    return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+struct tls_validity
+tls_validity(const X509 *x)
+{
+    return (struct tls_validity){time_s(X509_get0_notBefore(x)), time_s(X509_get0_notAfter(x))};
+}
+
 static bool
 resolve(const char *name, char path[PATH_MAX], const char *key, char error[TLS_ERROR_ROOM])
 {
@@ -108,7 +123,7 @@ tls_use_memory(void)
     CRYPTO_set_mem_functions(crypto_alloc, crypto_realloc, crypto_free);
 }
 
-/* ---- whom we trust ---- */
+/* ---- trusted certificates ---- */
 
 /* All that are trusted have expired: no certificate can be good. */
 static void
@@ -155,9 +170,9 @@ trust(struct tls *t, const char *ca_file, char error[TLS_ERROR_ROOM], char warni
     return true;
 }
 
-/* ---- who we are ---- */
+/* ---- our certificate ---- */
 
-/* Nobody is asked for a passphrase: a daemon has no terminal. */
+/* No passphrase is asked for: a daemon has no terminal. */
 static int
 no_passphrase(char *buf, int size, int rwflag, void *arg)
 {
@@ -257,6 +272,21 @@ tls_open(const struct tls_files *files, char error[TLS_ERROR_ROOM], char warning
     (void)SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
     if (!trust(t, files->ca_file, error, warning) || !identify(t, files, error, warning)) {
         tls_close(&t);
+    }
+    return t;
+}
+
+struct tls_validity
+tls_own(const struct tls *t)
+{
+    return t->has_cert ? tls_validity(SSL_CTX_get0_certificate(t->ctx)) : (struct tls_validity){0, 0};
+}
+
+struct tls *
+tls_share(struct tls *t)
+{
+    if (t != NULL) {
+        t->users++;
     }
     return t;
 }

@@ -1,14 +1,15 @@
 /*
  * tls.h -- TLS to Redis as bytes in and bytes out: no socket and no loop, so a link keeps its one write path.
  *
- * A `tls` is what the files of the configuration come to; a `tls_session` is one connection's. The certificate of
- * Redis is always verified, its name too. TLS 1.2 or later. Texts are for people, and hold no secret.
+ * A `tls` stands for the files of the configuration, a `tls_session` for one connection. The certificate of Redis and
+ * the name in it are always verified. TLS 1.2 or later. Texts are for people, and contain no secret.
  */
 #ifndef RLOCKD_BACKEND_TLS_H
 #define RLOCKD_BACKEND_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/base/slice.h"
@@ -29,15 +30,18 @@ struct tls_session;
 void tls_use_memory(void);
 
 /*
- * Reads the files. NULL with a sentence in `error`; `warning` has one, or "", on what was read and will not do: a
- * certificate of ours that has expired.
+ * Reads the files. NULL with a sentence in `error`; `warning` gets one, or "", about a file that was read and does not
+ * serve: an expired certificate of ours.
  */
 struct tls *tls_open(const struct tls_files *files, char error[TLS_ERROR_ROOM], char warning[TLS_ERROR_ROOM]);
+
+/* Another owner of the same: each closes it. NULL is fine. */
+struct tls *tls_share(struct tls *t);
 
 /* Sessions that have begun go on. */
 void tls_close(struct tls **t);
 
-/* A connection to `host` (borrowed) has been made: the first bytes wait in tls_out(). */
+/* A connection to `host` has been made: the first bytes wait in tls_out(). */
 struct tls_session *tls_begin(struct tls *t, const char *host);
 void tls_end(struct tls_session **s);
 
@@ -59,6 +63,22 @@ bool tls_write(struct tls_session *s, struct slice bytes);
 /* Shows the bytes that must leave by the socket; tls_sent() when they have left. */
 struct slice tls_out(struct tls_session *s);
 void tls_sent(struct tls_session *s);
+
+/* For how long a certificate is valid, in s of the wall clock; 0 = there is none. */
+struct tls_validity {
+    int64_t begins_s, expires_s;
+};
+
+/* A session, for people; "" = not known. */
+struct tls_view {
+    char version[16], cipher[40];
+    struct tls_validity peer; /* the certificate of Redis */
+};
+
+void tls_look(const struct tls_session *s, struct tls_view *out);
+
+/* Our own certificate. */
+struct tls_validity tls_own(const struct tls *t);
 
 /* Why it has failed, "" when it has not. */
 const char *tls_reason(const struct tls_session *s);

@@ -1,5 +1,5 @@
 /*
- * tls_private.h -- what the files of TLS share; only tls.c and tls_session.c see it.
+ * tls_private.h -- shared by the files of TLS; only tls.c and tls_session.c see it.
  */
 #ifndef RLOCKD_BACKEND_TLS_PRIVATE_H
 #define RLOCKD_BACKEND_TLS_PRIVATE_H
@@ -9,7 +9,7 @@
 #include "daemon/backend/tls.h"
 
 struct tls {
-    unsigned users;    /* who opened it, and the sessions */
+    unsigned users;    /* owners (tls_open(), tls_share()), and sessions */
     SSL_CTX *ctx;      /* owned */
     BIO_METHOD *bytes; /* owned: how OpenSSL gets at the bytes of a session */
     char *server_name; /* owned; NULL = the host */
@@ -19,6 +19,8 @@ struct tls {
 
 /* How OpenSSL reads and writes: tls_session.c. */
 BIO_METHOD *tls_bytes(void);
+
+struct tls_validity tls_validity(const X509 *x);
 
 /* "2026-11-23 21:05:11 UTC" */
 void tls_print_time(const ASN1_TIME *at, char out[40]);

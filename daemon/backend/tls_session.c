@@ -1,8 +1,8 @@
 /*
- * tls_session.c -- one connection's TLS, between two buffers in memory.
+ * tls_session.c -- the TLS of one connection, between two buffers in memory.
  *
- * OpenSSL reads where tls_take() points and writes what tls_out() shows; so a write of ours never waits, and all that
- * it came to can leave at once. A refusal of the certificate is worded where OpenSSL meets it.
+ * OpenSSL reads the bytes of tls_take(), and writes those of tls_out(): so a write never waits, and all its output can
+ * leave at once. A refused certificate is put into words where OpenSSL meets it.
  */
 #include "daemon/backend/tls_private.h"
 
@@ -22,8 +22,8 @@ enum { OUT_KEEP_BYTES = 64 * 1024 };
 struct tls_session {
     struct tls *tls;  /* owned, as one of its users */
     SSL *ssl;         /* owned */
-    const char *name; /* borrowed: what the certificate must be for */
-    struct slice in;  /* borrowed: what came, and was not read */
+    char *name; /* owned: what the certificate must be for */
+    struct slice in;  /* borrowed: bytes from the socket that were not read */
     struct buf out;   /* what must leave */
     enum tls_state state;
     char reason[TLS_REASON_ROOM];
@@ -69,7 +69,7 @@ on_bio_control(BIO *bio, int what, long number, void *p)
 BIO_METHOD *
 tls_bytes(void)
 {
-    BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rlockd");
+    BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "rlockd");
 
     if (m == NULL) {
         mem_exhausted(sizeof(struct tls_session));
@@ -240,7 +240,7 @@ word_error(struct tls_session *s, unsigned long e)
     snprintf(s->reason, sizeof(s->reason), "%s", why);
 }
 
-/* After a call of OpenSSL that did not do what it was asked for. True: it only needs more bytes. */
+/* After a failed call of OpenSSL. True: it only needs more bytes. */
 static bool
 needs_more(struct tls_session *s, int result)
 {
@@ -284,7 +284,7 @@ tls_begin(struct tls *t, const char *host)
     buf_init(&s->out, 0);
     s->tls = t;
     t->users++;
-    s->name = t->server_name != NULL ? t->server_name : host;
+    s->name = mem_text(slice_of(t->server_name != NULL ? t->server_name : host)); /* the address may move meanwhile */
     s->ssl = SSL_new(t->ctx);
     bytes = BIO_new(t->bytes);
     if (s->ssl == NULL || bytes == NULL || !expect(s)) {
@@ -307,6 +307,7 @@ tls_end(struct tls_session **s)
         SSL_free((*s)->ssl);
         tls_close(&(*s)->tls);
         buf_fini(&(*s)->out);
+        free((*s)->name);
         free(*s);
         *s = NULL;
     }
@@ -378,6 +379,20 @@ void
 tls_sent(struct tls_session *s)
 {
     buf_clear(&s->out, OUT_KEEP_BYTES);
+}
+
+void
+tls_look(const struct tls_session *s, struct tls_view *out)
+{
+    X509 *x = s->state == TLS_OPEN ? SSL_get1_peer_certificate(s->ssl) : NULL;
+
+    *out = (struct tls_view){.version = ""};
+    if (x != NULL) {
+        snprintf(out->version, sizeof(out->version), "%s", SSL_get_version(s->ssl));
+        snprintf(out->cipher, sizeof(out->cipher), "%s", SSL_get_cipher_name(s->ssl));
+        out->peer = tls_validity(x);
+        X509_free(x);
+    }
 }
 
 const char *

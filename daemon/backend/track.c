@@ -34,7 +34,7 @@ struct track {
     int64_t sub_id;     /* of the subscriber's connection; 0 = not known */
     unsigned enabling;  /* CLIENT TRACKINGs in flight: the last one's answer counts */
     bool cached;        /* the last CLIENT CACHING was taken: so the read behind it is tracked */
-    bool told;          /* the log knows of the refusal */
+    bool logged;        /* the refusal is in the log */
     struct event *again;
 };
 
@@ -60,8 +60,8 @@ tell(struct track *t, struct slice error)
 {
     char text[TEXT_ERROR_ROOM];
 
-    if (!t->told) {
-        t->told = true;
+    if (!t->logged) {
+        t->logged = true;
         log_event(t->env->log, LOG_WARN, "redis", "not tracking", "address", LOG_S(t->address->shown), "error",
                   LOG_S(text_error(text, error, t->address->user)), NULL);
     }

@@ -17,7 +17,7 @@ struct track;
 
 /* Called from the loop. */
 struct track_owner {
-    void (*ready)(void *ctx);   /* arm what is not armed: it can be done now, or may be worth another try */
+    void (*ready)(void *ctx);   /* arm what is not armed: it is possible now, or worth another try */
     void (*refused)(void *ctx); /* Redis refuses: nothing will be armed until a link has been replaced */
     void *ctx;
 };
@@ -46,8 +46,8 @@ void track_lost(struct track *t);
 bool track_refused(const struct track *t);
 
 /*
- * Reads the key; false: not now, and ready() will come. Else fn is called as by link_send(), and hands what it was
- * given to track_answer(). Two reads of one key may be in flight.
+ * Reads the key; false: not now, and ready() will be called. Else fn is called as by link_send(), and hands the answer
+ * to track_answer(). Two reads of one key may be in flight.
  */
 bool track_arm(struct track *t, struct slice key, link_reply_fn *fn, void *arg);
 enum track_answer track_answer(struct track *t, enum link_result result, const struct reply *r);

@@ -1,10 +1,9 @@
 /*
- * value.h -- the values of `simple` locks and the permits of `semaphore`s: unguessable, and the same again for the same
+ * value.h -- the values of `simple` locks and the permits of `semaphore`s: unguessable, and always the same for one
  * claim.
  *
- * A claim that asks twice (because a reply was lost) must find itself, so its
- * value is not drawn but derived: two keyed hashes of the claim's id and its redis_owner. Without the
- * key it can no more be guessed than a random one.
+ * A claim that asks twice (because a reply was lost) must find itself, so its value is not random but derived: two
+ * keyed hashes of the claim's id and its redis_owner. Without the key it is as hard to guess as a random one.
  */
 #ifndef RLOCKD_BACKEND_VALUE_H
 #define RLOCKD_BACKEND_VALUE_H

@@ -1,8 +1,8 @@
 /*
  * waiter_poll.c -- PUBSUB NUMSUB, and its answer.
  *
- * The core asks about once in a millisecond while locks stay with it, and does without an answer: so nothing is queued,
- * tried again or kept here. One at a time is in flight; the link's own deadline ends it.
+ * The core asks about once in a millisecond while locks stay with it, and can do without an answer: so no question is
+ * queued, repeated or kept. One at a time is in flight; the link's own deadline ends it.
  */
 #include "daemon/backend/waiter_poll.h"
 
@@ -45,8 +45,8 @@ on_refused(struct waiter_poller *p, struct slice error)
     char text[TEXT_ERROR_ROOM];
 
     p->refused = true;
-    if (!p->told) {
-        p->told = true;
+    if (!p->logged) {
+        p->logged = true;
         log_event(p->env->log, LOG_WARN, "redis", "waiters elsewhere not seen", "address", LOG_S(p->address->shown),
                   "error", LOG_S(text_error(text, error, p->address->user)), NULL);
     }

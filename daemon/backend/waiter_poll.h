@@ -1,5 +1,5 @@
 /*
- * waiter_poll.h -- asks Redis how many listen on the channels of some names: PUBSUB NUMSUB.
+ * waiter_poll.h -- PUBSUB NUMSUB: the number of subscribers of the channels of some names.
  */
 #ifndef RLOCKD_BACKEND_WAITER_POLL_H
 #define RLOCKD_BACKEND_WAITER_POLL_H
@@ -13,10 +13,10 @@ struct waiter_poller {
     const struct shard_events *events;
     const struct link_address *address;
     struct buf channels; /* scratch */
-    uint64_t op;         /* in flight, about so many names; 0 = none */
+    uint64_t op;         /* the names in flight; 0 = none */
     size_t n;
     bool refused;        /* Redis does not let us: nothing is asked any more on this connection */
-    bool told;           /* ... and the log knows */
+    bool logged;         /* ... and is in the log */
 };
 
 /* All are borrowed for its life. */
@@ -24,7 +24,7 @@ void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, co
                       const struct link_address *address);
 void waiter_poll_fini(struct waiter_poller *p);
 
-/* Ends in one PROBED, if Redis answers what it should; nothing happens when it cannot be sent. */
+/* Ends in one PROBED, if Redis answers; nothing happens when it cannot be sent. */
 void waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct core_waiter_poll *what);
 
 /* The answer about n names: for each its channel, and a number. False: it is none. */

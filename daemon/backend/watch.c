@@ -1,10 +1,10 @@
 /*
- * watch.c -- asks Redis for what is listened to: SUBSCRIBE for a channel, a tracked read for a key.
+ * watch.c -- asks Redis for the sources of watches: SUBSCRIBE for a channel, a tracked read for a key.
  *
- * I1  A part is heard when all that was asked about its source has been answered, the last time with yes, and no link
- *     was lost since: from then on nothing that moves there is missed.
- * I2  The HINT for a key comes when the key has been read again, so that the attempt it causes, on whatever link, is
- *     made with the alarm armed.
+ * I1  A part is subscribed when all questions about its source are answered, the last one with success, and no link was
+ *     lost since: from then on no change of the source is missed.
+ * I2  The HINT for a key comes when the key has been read again, so that the attempt it causes, on any link, is made
+ *     with the alarm armed.
  * I3  Nothing is posted from inside watches_add() and watches_remove().
  */
 #include "daemon/backend/watch.h"
@@ -14,6 +14,7 @@
 
 #include "daemon/backend/call.h"
 #include "daemon/backend/listen.h"
+#include "daemon/backend/slot.h"
 #include "daemon/backend/text.h"
 #include "daemon/backend/track.h"
 #include "daemon/base/memory.h"
@@ -22,12 +23,21 @@ struct watches {
     const struct backend_env *env;
     const struct link_address *address;
     struct redis_link *sub;
+    bool sharded;
+    const struct shard_events *events;
     struct track *track;
     struct listen in; /* sources point back to us as its owner */
-    bool told; /* the log knows of a channel that is refused */
+    bool logged; /* a refused channel is in the log */
 };
 
 /* ---- channels ---- */
+
+/* The slot of the channel is another node's: the topology moves its watches when it knows of which. */
+static void
+is_elsewhere(const struct watches *w, struct slice channel)
+{
+    w->events->life(w->events->ctx, SHARD_ASTRAY, slot_of(channel));
+}
 
 /* A refusal is one channel's alone; what is of the moment, and silence, are better tried again with all of them. */
 static void
@@ -40,12 +50,17 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 
     (void)sent_us;
     src->asked--;
+    if (refused && call_is_elsewhere(r->text)) {
+        is_elsewhere(w, source_name(src));
+        (void)source_free(src);
+        return;
+    }
     if (result != LINK_ANSWERED) {
         link_fail(w->sub, "no answer");
     } else if (refused && text_error_passes(r->text)) {
         link_fail(w->sub, r->text.p);
-    } else if (refused && !w->told) {
-        w->told = true;
+    } else if (refused && !w->logged) {
+        w->logged = true;
         log_event(w->env->log, LOG_WARN, "redis", "not subscribed", "address", LOG_S(w->address->shown), "channel",
                   LOG_B(source_name(src)), "error", LOG_S(text_error(text, r->text, w->address->user)), NULL);
     }
@@ -64,10 +79,13 @@ static void
 send_channel(struct source *src, bool on)
 {
     struct watches *w = src->in->owner;
-    struct slice word[2] = {on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE"), source_name(src)};
+    struct slice word[2] = {on ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUNSUBSCRIBE"), source_name(src)};
 
     if (!link_up(w->sub)) {
         return; /* the reconnect does it */
+    }
+    if (!w->sharded) {
+        word[0] = on ? SLICE_LIT("SUBSCRIBE") : SLICE_LIT("UNSUBSCRIBE");
     }
     (void)link_send(w->sub, 2, word, on ? on_subscribed : NULL, src);
     src->asked += on;
@@ -239,7 +257,7 @@ watches_add(struct watches *w, const struct core_op *op)
     watches_remove(w, op->lock);
     wa = watch_new(&w->in, op->lock);
     join(w, wa, op);
-    for (int i = 0; i < PARTS_MAX; i++) { /* also what is heard already: the answer is what the new part waits for */
+    for (int i = 0; i < PARTS_MAX; i++) { /* also subscribed channels: the new part waits for the answer */
         struct source *src = wa->part[i].source;
 
         if (src != NULL && src->type == SOURCE_CHANNEL) {
@@ -313,7 +331,10 @@ watches_heard(struct watches *w, struct slice channel, const struct reply *what)
         keys_moved(w, what);
     } else {
         src = source_find(&w->in, SOURCE_CHANNEL, channel);
-        if (src != NULL) {
+        if (src != NULL && what->type == REPLY_INT) {
+            source_unheard(src);
+            is_elsewhere(w, channel);
+        } else if (src != NULL) {
             source_hint(src);
         }
     }
@@ -330,13 +351,15 @@ watches_count(const struct watches *w)
 
 struct watches *
 watches_new(const struct backend_env *env, const struct shard_events *events, const struct link_address *address,
-            struct redis_link *sub, struct redis_link *reader)
+            struct redis_link *sub, struct redis_link *reader, bool sharded)
 {
     struct watches *w = mem_zalloc(sizeof(*w));
 
     w->env = env;
     w->address = address;
     w->sub = sub;
+    w->sharded = sharded;
+    w->events = events;
     listen_init(&w->in, env, events, w);
     w->track = track_new(env, address, sub, reader, (struct track_owner){on_ready, on_refused, w});
     return w;

@@ -1,5 +1,5 @@
 /*
- * watch.h -- what the locks that wait want to hear of: channels, and keys whose holders publish nothing.
+ * watch.h -- wake-ups for waiting locks: channels, and keys whose holders publish nothing.
  */
 #ifndef RLOCKD_BACKEND_WATCH_H
 #define RLOCKD_BACKEND_WATCH_H
@@ -10,10 +10,11 @@ struct watches;
 
 /*
  * env, events, address and the links are borrowed for its life: `sub` is where messages come, `reader` reads the keys
- * that are tracked.
+ * that are tracked. sharded: channels are those of slots, by SSUBSCRIBE.
  */
 struct watches *watches_new(const struct backend_env *env, const struct shard_events *events,
-                            const struct link_address *address, struct redis_link *sub, struct redis_link *reader);
+                            const struct link_address *address, struct redis_link *sub, struct redis_link *reader,
+                            bool sharded);
 
 /* The links are closed already. */
 void watches_free(struct watches **w);
@@ -28,10 +29,10 @@ void watches_hello(struct watches *w);
 /* Link l has come up (then everything is asked for again), or is down. */
 void watches_link(struct watches *w, const struct redis_link *l, bool up);
 
-/* A message: its locks get a HINT. */
+/* A message: its locks get a HINT. An integer: the channel is not heard here any more. */
 void watches_heard(struct watches *w, struct slice channel, const struct reply *what);
 
-/* Channels heard. */
+/* Subscribed channels. */
 size_t watches_count(const struct watches *w);
 
 #endif

@@ -212,7 +212,7 @@ buf_add_escaped(struct buf *b, struct slice s)
     }
 }
 
-/* What is used, but for the first n bytes, moves to where the block begins. */
+/* Moves the used bytes, without the first n, to the begin of the block. */
 static void
 move_back(struct buf *b, size_t n)
 {

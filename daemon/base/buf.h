@@ -43,16 +43,16 @@ void buf_add_escaped(struct buf *b, struct slice s);
 /* Makes room for n more bytes and returns where they go (then add to b->n); NULL: past max. */
 char *buf_space(struct buf *b, size_t n);
 
-/* Drops the first n bytes. What is left moves, but only when no more is left than was dropped since it moved last. */
+/* Drops the first n bytes. The rest moves only when it is no more than was dropped since the last move. */
 void buf_drop(struct buf *b, size_t n);
 
-/* Forgets what is behind the first n bytes, and that there was no room for more. */
+/* Cuts to the first n bytes, and clears `failed`. */
 void buf_cut(struct buf *b, size_t n);
 
 /* Empties it; keeps the memory when `keep` is at least the room, else frees it. Clears `failed`. */
 void buf_clear(struct buf *b, size_t keep);
 
-/* The memory behind it, as malloc() knows it. */
+/* The block, as malloc() knows it. */
 static inline void *
 buf_block(const struct buf *b)
 {

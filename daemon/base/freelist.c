@@ -1,11 +1,9 @@
 /*
- * freelist.c -- one list of records for each class of sizes, the one that was given last in front: it is in the cache.
+ * freelist.c -- one list of records for each class of sizes, the latest one first: it is in the cache.
  *
- * Class c has records of 16 c + 8 bytes, of which malloc has no room left over; but for the smallest ones.
- *
- * What all classes share is for bursts. malloc would split what a burst gives back for smaller records that stay, and
- * the rests serve nobody: of a million locks that were taken in one go that was 13 bytes each.
- *
+ * Class c has records of 16 c + 8 bytes, which fill malloc's blocks, except for the smallest ones. The shared part is
+ * for bursts: malloc would split the blocks of a burst for smaller records that stay, and the remains serve no one: 13
+ * bytes for each of a million locks that were taken in one go.
  * F1  freelist.shared is the sum of what the classes keep above FREELIST_KEPT records each.
  */
 #include "daemon/base/freelist.h"

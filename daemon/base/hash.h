@@ -16,7 +16,7 @@ struct hash_key {
 /* SipHash-1-3 of n bytes. */
 uint64_t hash_bytes(const struct hash_key *key, const void *p, size_t n);
 
-/* Ids are our own and count up: nobody can choose colliding ones. */
+/* Ids are our own and count up: no client can choose colliding ones. */
 static inline unsigned
 hash_id(uint64_t id)
 {

@@ -17,7 +17,7 @@ enum { HEAP_MAX = 1 << 27 }; /* nodes */
 /* When it is due stands in the array, see heap_at(), and not here as well: a million records have one of these. */
 struct heap_node {
     uint32_t pos : 28; /* 1-based place in the array; 0 = not in the heap */
-    uint32_t what : 4; /* of use to who owns the record: the heap does not look at it */
+    uint32_t what : 4; /* for the owner of the record: the heap ignores it */
 };
 
 /* The array has all that the order depends on, so that no record is looked at to find the place of another. */
@@ -45,7 +45,7 @@ void heap_remove(struct heap *h, struct heap_node *n);
 /* The earliest node, or NULL. */
 struct heap_node *heap_min(const struct heap *h);
 
-/* When that one is due; INT64_MAX: there is none. */
+/* The deadline of the first record; INT64_MAX: there is none. */
 static inline int64_t
 heap_min_at(const struct heap *h)
 {

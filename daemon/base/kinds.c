@@ -47,14 +47,3 @@ value_format_shape(enum value_format f)
     return values[f].shape;
 }
 
-bool
-value_format_parse(struct slice word, enum value_format *out)
-{
-    for (int v = 0; v < VALUES; v++) {
-        if (slice_is(word, values[v].name)) {
-            *out = (enum value_format)v;
-            return true;
-        }
-    }
-    return false;
-}

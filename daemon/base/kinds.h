@@ -12,11 +12,11 @@
 enum {
     KIND_F_REENTRANT = 1 << 0, /* the same owner may lock again; holds are counted */
     KIND_F_STAMPED = 1 << 1,   /* only its expiry proves whose it is: one operation at a time, see core_op.stamp */
-    KIND_F_TICKETS = 1 << 2,    /* who waits has a place in a queue in Redis, kept alive and given back like a lock */
+    KIND_F_TICKETS = 1 << 2,    /* waiters have a ticket in Redis, renewed and released like a lock */
     KIND_F_SHARED = 1 << 3,    /* may be locked SHARED: many of these at a time, but none beside an exclusive one */
     KIND_F_PERMITS = 1 << 4,   /* up to a limit of holders; every LOCK takes another permit, also of the same owner */
     KIND_F_STRING = 1 << 6,    /* its key in Redis is a string; else a hash */
-    KIND_F_HANDED = 1 << 5,    /* a hold may pass to who waits here while Redis has it, see core/handoff.c */
+    KIND_F_HANDED = 1 << 5,    /* a hold may pass to a local waiter while Redis has it, see core/handoff.c */
 };
 
 enum kind {
@@ -55,8 +55,6 @@ bool kind_parse(struct slice word, enum kind *out);
 /* What every value of that format looks like, as a pattern of Lua. */
 const char *value_format_shape(enum value_format f);
 
-/* The name of a value format, and back. */
 const char *value_format_name(enum value_format f);
-bool value_format_parse(struct slice word, enum value_format *out);
 
 #endif

@@ -2,10 +2,9 @@
  * log.c -- one event, one line, one write(2).
  *
  * The line is built in a fixed buffer, so logging never fails for want of memory. A text value is cut at
- * VALUE_BYTES_MAX; a pair that does not fit into the line any more is left out whole and the line ends in
- * "...". Whatever a client sent stands inside quotes with \xHH escapes: no byte of it can end the value, the
- * pair or the line. What a client can provoke it can provoke often: a sort of line that comes too often is counted
- * instead of written, and the count is told.
+ * VALUE_BYTES_MAX; a pair that does not fit is left out whole, and the line ends in "...". Bytes of clients stand in
+ * quotes with \xHH escapes: none can end the value, the pair or the line. Clients can provoke lines at any rate: of a
+ * sort that comes too often, lines are counted instead of written, and the count is reported.
  */
 #include "daemon/base/log.h"
 
@@ -140,18 +139,6 @@ log_init(struct log *lg)
     lg->priorities = getenv("JOURNAL_STREAM") != NULL;
     lg->fd = STDERR_FILENO;
     lg->cap = NULL;
-}
-
-bool
-log_level_parse(struct slice word, enum log_level *out)
-{
-    for (int i = 0; i < LOG_LEVELS; i++) {
-        if (slice_is(word, levels[i].name)) {
-            *out = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
 }
 
 const char *

@@ -15,14 +15,14 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_LEVELS };
 
-/* Lines of one level, room and event: so many at once, and one more for each second. Debug lines are not counted. */
+/* Lines of one level, room and event: a burst, and then one in each second. Debug lines are not counted. */
 enum { LOG_BURST = 200, LOG_SORTS_MAX = 64 };
 
 struct log_sort {
     enum log_level level;
     const char *room, *event; /* literals */
     int64_t paid_us;          /* each line pays a second; it may be LOG_BURST of them ahead of the clock */
-    uint64_t left_out;        /* lines, not told yet */
+    uint64_t left_out;        /* lines that were left out, and not reported yet */
 };
 
 struct log_cap {
@@ -42,7 +42,6 @@ struct log {
 /* Level info, stderr; priorities when JOURNAL_STREAM is in the environment. */
 void log_init(struct log *lg);
 
-bool log_level_parse(struct slice word, enum log_level *out);
 const char *log_level_name(enum log_level level);
 
 /*
@@ -63,8 +62,8 @@ struct log_value {
 void log_event(const struct log *lg, enum log_level level, const char *room, const char *event, ...);
 
 /*
- * Tells what was left out and not told by a line of its sort since: `level room event left_out=N`. Once a sort may
- * speak again; `all`: at once, for the end. Cheap when there is nothing to tell.
+ * Reports lines that were left out, and that no later line of their sort has reported: `level room event left_out=N`.
+ * Once a line of the sort may be written again; `all`: at once, for the end. Cheap when there is nothing to report.
  */
 void log_left_out(const struct log *lg, bool all);
 

@@ -1,11 +1,11 @@
 /*
  * map.h -- intrusive hash table of records by a number of 64 bits.
  *
- * The number is an id of our own, or a keyed hash of a name (hash.h): nobody outside can choose many that fall
- * together. Several records may have the same one (of two names once in 2^64); who looks for a name compares it.
+ * The number is an id of our own, or a keyed hash of a name (hash.h): clients cannot choose colliding ones. Several
+ * records may have the same number (two names: once in 2^64), so a search by name compares names.
  *
- * A record pays 16 bytes, its number among them, and 8 in the table, for there are as many chains as there have been
- * records at a time. The map owns only that array; nodes live in their records.
+ * A record pays 16 bytes, with its number, and 8 in the table, which has as many chains as there were records at a
+ * time. The map owns only that array; nodes live in their records.
  */
 #ifndef RLOCKD_BASE_MAP_H
 #define RLOCKD_BASE_MAP_H

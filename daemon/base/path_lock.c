@@ -1,8 +1,8 @@
 /*
  * path_lock.c -- flock() on a file that may be removed.
  *
- * A lock on a file that another process has removed meanwhile excludes nobody: after flock() the path must still lead
- * to the locked file, else the file that is there now is locked instead. Only the owner removes the file.
+ * A lock on a removed file excludes no other process: after flock() the path must still lead to the locked file, else
+ * the file that is there now is locked instead. Only the owner removes the file.
  */
 #include "daemon/base/path_lock.h"
 
@@ -31,7 +31,7 @@ fail(int fd, char error[160])
     return FAILED;
 }
 
-/* Somebody else has the lock: says who, as far as the file tells. */
+/* Another process has the lock: names it, as far as the file says. */
 static enum taken
 fail_taken(int fd, char error[160])
 {

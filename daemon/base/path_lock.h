@@ -1,8 +1,8 @@
 /*
  * path_lock.h -- a lock file: one process at a time owns what it stands for.
  *
- * The lock is an flock(): the kernel drops it when the process ends, however it ends, so a file that a killed process
- * left behind locks nobody out. The file holds the owner's pid, for people only.
+ * The lock is an flock(): the kernel drops it when the process ends, however it ends, so the file of a killed process
+ * locks no other one out. The file contains the owner's pid, for people only.
  */
 #ifndef RLOCKD_BASE_PATH_LOCK_H
 #define RLOCKD_BASE_PATH_LOCK_H

@@ -1,6 +1,6 @@
 /*
- * spin.c -- an average of quiet spells that forgets half of what it was with every other one, and is capped so that one
- * long night does not count for more than a few misses.
+ * spin.c -- an average of quiet spells. Each new one counts for half, and is capped, so that one long night counts for
+ * no more than a few misses.
  */
 #include "daemon/base/spin.h"
 

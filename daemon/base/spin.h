@@ -1,8 +1,8 @@
 /*
- * spin.h -- whether to look again at once instead of going to sleep.
+ * spin.h -- whether to poll once more instead of going to sleep.
  *
- * Waking a process costs about 50 us. Where something comes in again and again after less than that, looking for it for
- * a while buys latency with processor time. Adaptive: where nothing came in time lately, nobody waits for it awake.
+ * Waking a process costs about 50 us. Where input arrives again and again after less than that, polling buys latency
+ * with processor time. Adaptive: where nothing came in time lately, nothing is polled.
  */
 #ifndef RLOCKD_BASE_SPIN_H
 #define RLOCKD_BASE_SPIN_H

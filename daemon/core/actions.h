@@ -18,7 +18,8 @@ enum core_action_type {
     CORE_EXTEND,
     CORE_RELEASE,
     CORE_BREAK_KEY,
-    CORE_WATCH, /* no DONE: WATCHING when confirmed, then HINTs, and DEAFs and more WATCHINGs, until UNWATCH */
+    CORE_WATCH, /* no DONE: SUBSCRIBED when it is confirmed, UNSUBSCRIBED when it is not any more, and HINTs, until
+                   UNWATCH */
     CORE_UNWATCH,
     CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: PROBED when it is known */
     CORE_REPLY,
@@ -27,14 +28,14 @@ enum core_action_type {
     CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_KEEP_OWNER, /* remember this of a named owner: no session uses it any more, and it has claims */
     CORE_FORGET_OWNER, /* a session uses it again, or it has ended */
-    CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as HEARD. May get lost */
+    CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as RECEIVED. May get lost */
     CORE_RECLAIMED, /* what is held in the domain is in this epoch, or is lost: this daemon needs no grace there */
 };
 
 /* A verb for the backend. */
 struct core_op {
     uint64_t op;      /* serial of this operation */
-    uint64_t lock;    /* id of the name's queue here: for what is heard of it. 0: nobody waits */
+    uint64_t lock;    /* id of the name's queue here: for HINT and the like. 0: it has no queue */
     uint64_t claim;   /* id of the owner's claim on it; in DONE */
     struct slice key; /* in Redis */
     enum kind kind;
@@ -57,6 +58,7 @@ struct core_op {
                            expiry, so that one that runs late takes nothing away; a shortening one is guarded */
     int64_t lease_us;   /* ACQUIRE, EXTEND, RELEASE with holds left */
     uint64_t token_floor; /* every token given here so far is at most this */
+    uint32_t replicas;    /* ACQUIRE: so many must acknowledge it before it is OK; 0 = none is asked */
     uint32_t room;        /* ACQUIRE: so many tokens behind the one it brings are for this name here */
     int64_t expiry_ms;      /* last stamp of this claim, 0 = none */
 };
@@ -77,7 +79,7 @@ struct core_action {
     uint16_t domain;          /* RECLAIMED: its number */
     union {
         struct core_op op; /* ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH */
-        struct core_waiter_poll waiter_poll; /* PROBE */
+        struct core_waiter_poll waiter_poll; /* WAITER_POLL */
         struct core_reply reply;
         struct core_publish publish;
         struct slice say;     /* SAY */

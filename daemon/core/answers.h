@@ -31,6 +31,7 @@ enum core_answer {
     CORE_DRAINING,
     CORE_UNAVAILABLE,
     CORE_REDIS_FULL,
+    CORE_FEW_REPLICAS, /* it was given back: replicas, replicas_wanted */
     CORE_FORBIDDEN,   /* Redis's ACL keeps the daemon from the key */
     CORE_ANSWERS
 };
@@ -57,6 +58,8 @@ struct core_reply {
     int64_t waited_us; /* GRANTED */
     struct core_grant relies; /* GRANTED, LEFT: the answer says that it is held; of parts each by itself */
     bool ms;           /* LEFT: of a RENEW */
+    uint32_t replicas;        /* GRANTED, FEW_REPLICAS: so many have acknowledged the grant ... */
+    uint32_t replicas_wanted; /* ... of so many, by the rule; 0 = none was asked */
     bool full;
     /*
      * MLOCK GRANTED, MUNLOCK, MRENEW: one for each name, in the order they were asked for. MUNLOCK and MRENEW always
@@ -87,5 +90,7 @@ struct core_publish {
     struct core_grant relies; /* GRANTED, WANTED, JEOPARDY: the event says that it is held */
     const char *reason;      /* LOST: static text */
 };
+
+#define CORE_LEASE_OVER "lease over" /* the reason where the client had set the lease itself (LEASE, PX) */
 
 #endif

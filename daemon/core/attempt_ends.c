@@ -22,7 +22,16 @@ lock_attempt_succeeded(struct lock *l)
     l->queue->retry_us = l->queue->yield_until_us;
 }
 
-/* TAKEN, UNKNOWN, DOWN, FULL, or OK too late: when to try again, and what those who cannot wait are told. */
+/* Why an attempt had no answer. */
+static enum core_answer
+failure_of(enum core_outcome outcome)
+{
+    return outcome == CORE_FULL           ? CORE_REDIS_FULL
+           : outcome == CORE_UNREPLICATED ? CORE_FEW_REPLICAS
+                                          : CORE_UNAVAILABLE;
+}
+
+/* Any outcome but an OK in time: when to try again, and what those who cannot wait are told. */
 void
 lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
 {
@@ -42,7 +51,7 @@ lock_attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
         /* Redis drops a key when its millisecond is over. */
         retry_us = q->again ? q->yield_until_us : after_us(c->now_us, poll_us + US_PER_MS);
     } else {
-        q->last_failure = d->outcome == CORE_FULL ? CORE_REDIS_FULL : CORE_UNAVAILABLE;
+        q->last_failure = failure_of(d->outcome);
         q->failed_n += !paused && q->failed_n < BACKOFF_TIMES;
         retry_us = paused ? q->retry_us : after_us(c->now_us, backoff_us(q->failed_n));
     }
@@ -99,7 +108,7 @@ lock_released(struct core *c, struct lock *l, const struct core_done *d)
         c->metrics->handoff_yields++;
         c->metrics->handoff_late += c->now_us - l->cohort_since_us > c->conf.handoff_time_us + YIELD_US;
         l->cohort_passes = 0;
-        queue_open(c, l); /* also where nobody waits here: who comes in a moment would be faster than they are */
+        queue_open(c, l); /* also without waiters here: a LOCK that comes in a moment would be faster than they are */
         l->queue->yield_until_us = l->queue->retry_us = after_us(c->now_us, YIELD_US);
     }
 }

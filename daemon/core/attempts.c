@@ -1,29 +1,32 @@
 /*
- * attempts.c -- when Redis is asked for a name, for how many of those who wait here, and what an answer means for the
+ * attempts.c -- when Redis is asked for a name, for how many of the waiters here, and what an answer means for the
  * others.
  *
- * Who wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Those who can have it
- * beside each other (readers, and who wants a permit) ask together, all at the head of the queue who may, in one turn
- * of the loop: so their attempts leave as names of one call.
+ * A claim that wants a name alone asks alone: Redis sees one asker per daemon, however many wait here. Claims that can
+ * hold it beside each other (readers, permits) ask together: all at the head of the queue that may, in one turn of the
+ * loop, so that their attempts leave as names of one call.
  *
- * A1  Who asks together are the first in the queue whom somebody waits for, in its order, and in that order Redis does
- *     it. Who comes later, or has room only later, does not ask before all of them are answered: else Redis could give
- *     him what it has just refused to somebody before him.
- * A2  Nobody asks beside who asks for an exclusive hold, or for a place; and nobody behind one who waits for that.
+ * A1  Those that ask together are the first claims in the queue that have requests, in its order, and Redis runs their
+ *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of them are
+ *     answered: otherwise Redis could give it what it has just refused to a claim before it.
+ * A2  Nothing asks beside an attempt for an exclusive hold, or for a place; and nothing behind a claim that waits for
+ *     one.
  * A3  Several ask only while nothing speaks against it: after an attempt that failed it is one, the first in the queue;
- *     when that one gets in, the rest follow.
+ *     when that one is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
- * A5  An outcome is that of its own claim: who waits in another one that is TRYING is told nothing before its own is
- *     there. What it says of the name goes for all: of several that failed together the earliest retry counts, the
- *     pause grows once, and what moved while any of them was under way (queue.again) has the first one ask again at
- *     once. A grant behind a failure says that there is room again.
- * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one trip does
- *     for both. Redis decides as ever, so nothing is believed of a release before it is answered; if it did not run,
- *     the attempt is TAKEN or unanswered, like any other, and its end has the first one ask again. But not when our run
- *     is over (handoff.max, handoff.time), or somebody is known to wait elsewhere (waiter_polls.c): then Redis says
- *     first whether he still does; and who is let in as the run ends is the last of it. Nor where Redis has a queue of
- *     its own, or knows an owner by the time alone.
+ * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING are told nothing
+ *     before its own outcome is there. What it says of the name goes for all: of several that failed together the
+ *     earliest retry counts, the pause grows once, and a hint while any of them was under way (queue.again) has the
+ *     first one ask again at once. A grant after a failure says that there is room again.
+ * A6  An attempt may leave behind releases of the name that are under way: the link keeps their order, so one round
+ *     trip does for both. Redis decides as ever, so a release counts only when it is answered; if it did not run, the
+ *     attempt is TAKEN or unanswered like any other, and its end has the first one ask again. Not so at the end of a
+ *     cohort (handoff.max, handoff.time), or with known remote waiters (waiter_polls.c): then Redis first says whether
+ *     they still wait, and the claim that is let in as the cohort ends is the last one of it. Nor where Redis has a
+ *     queue of its own, or knows an owner by the time alone.
+ * A7  A claim whose grant too few replicas had is the first in the queue again when that grant is given back. Until
+ *     then nothing asks: otherwise others would overtake it while it cannot ask itself.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -109,6 +112,10 @@ try_queue(struct core *c, struct lock *l)
     struct queue *q = l->queue;
     struct list *pos, *nxt;
 
+    l->shortfall = l->shortfall && l->releasing_n > 0;
+    if (l->shortfall) { /* A7 */
+        return;
+    }
     list_for_each_safe(pos, nxt, &q->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
@@ -121,7 +128,7 @@ try_queue(struct core *c, struct lock *l)
             return;
         }
         if (q->retry_us > c->now_us) {
-            timer_set(c, &q->timer, q->retry_us);
+            timer_set(&c->timers, &q->timer, q->retry_us);
             return;
         }
         if (q->trying_n == 0) {
@@ -133,7 +140,7 @@ try_queue(struct core *c, struct lock *l)
 }
 
 /*
- * Goes on with those who wait, of whom `next` is the first (NULL: nobody does). Who needs a place in Redis's queue asks
+ * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a place in Redis asks
  * first and at once: that is no question of who holds the lock.
  */
 void
@@ -142,7 +149,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     struct queue *q = l->queue;
     struct claim *ticketless = q->trying_n == 0 ? first_ticketless(l) : NULL, *taken;
 
-    timer_set(c, &q->timer, CORE_FOREVER);
+    timer_set(&c->timers, &q->timer, CORE_FOREVER);
     if (next != NULL) {
         lock_releases_sooner(c, l);
     }
@@ -157,7 +164,7 @@ lock_try(struct core *c, struct lock *l, struct claim *next)
     if (ticketless == NULL) {
         try_queue(c, l);
     } else if (q->retry_us > c->now_us && q->last_failure != CORE_NOT_GRANTED) {
-        timer_set(c, &q->timer, q->retry_us);
+        timer_set(&c->timers, &q->timer, q->retry_us);
     } else {
         bool due = q->retry_us <= c->now_us;
 

@@ -32,7 +32,7 @@ lock_break(struct core *c, struct request *r)
 
     lock_linger_ends(c, l);
     list_push_back(&l->queue->breaks, &r->claim_node);
-    timer_set(c, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
+    timer_set(&c->timers, &r->timer, after_us(c->now_us, 2 * c->conf.op_timeout_us));
     if (l->queue->break_op != 0) {
         return; /* the one in flight answers for this one too */
     }
@@ -50,7 +50,7 @@ lock_break(struct core *c, struct request *r)
 }
 
 /*
- * It was broken, or may have been, or may yet be: then others have later tokens, so the run of hand-overs is over. And
+ * The lock was broken, or may have been, or may yet be: others have later tokens, so the run of hand-overs is over. And
  * what Redis has granted to one of ours meanwhile may be gone before we read of it.
  */
 void
@@ -102,7 +102,7 @@ lock_break_done(struct core *c, struct lock *l, const struct core_done *d)
     lock_wake(c, l);
 }
 
-/* They are in front: those who were granted it since came behind them. */
+/* The next holder from before the BREAK loses the lock; these are in front, for later ones came behind them. */
 bool
 lock_loses(struct core *c, struct lock *l)
 {

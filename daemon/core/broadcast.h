@@ -25,7 +25,7 @@ enum broadcast_type {
     BROADCAST_TRAIL = 'W',     /* trail.c: a trail, on its way; */
     BROADCAST_VERDICT = 'V', /* ... a cycle */
     BROADCAST_BROKEN = 'B',  /* breaks.c: a name was broken */
-    BROADCAST_WANTED = 'N',  /* attempt_ends.c: somebody needs what may only linger */
+    BROADCAST_WANTED = 'N',  /* attempt_ends.c: a lock is wanted that another daemon may only be caching */
     /* 'K' is serve/keymap.c's */
 };
 
@@ -35,7 +35,7 @@ void broadcast_begin(struct core *c, enum broadcast_type what);
 void broadcast_word(struct core *c, struct slice word);
 void broadcast_number(struct core *c, uint64_t number);
 void broadcast_send(struct core *c); /* nothing is said if it was too much */
-/* all of it: who says it, name and key */
+/* whole message: the daemon, name and key */
 void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
 bool received_word(struct slice *text, struct slice *word); /* takes it off the text; false: there is none */
 bool received_number(struct slice *text, uint64_t *number);

@@ -6,7 +6,7 @@
  * so does one that is kept for the owner; a grant that an attempt in flight brings is given back (acquire_ok()).
  * UNLOCK and RENEW stay.
  *
- * It runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
+ * CANCEL runs when it arrives: in its owner's order it would stand behind the very wait it is to end. So of the owner's
  * requests no more than CANCEL_MOST are looked at; an owner that has more of them is refused, and nothing is done.
  */
 #include "daemon/core/bounds.h"
@@ -68,7 +68,7 @@ cancel(struct core *c, struct request *r)
     multilocks_go_on(c);
 }
 
-/* Those in the owner's order, the one that runs among them. */
+/* Ends the requests in the owner's order, the one that runs among them. */
 static int64_t
 cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
 {
@@ -94,26 +94,7 @@ cancel_in_order(struct core *c, const struct owner *o, const struct lock *l)
     return n;
 }
 
-/* LOCKs beside that order: repetitions (ONCE) that joined a wait. None is of an MLOCK. */
-static int64_t
-cancel_joined(struct core *c, struct claim *cl)
-{
-    struct list *pos, *nxt;
-    int64_t n = 0;
-
-    list_for_each_safe(pos, nxt, &cl->requests)
-    {
-        struct request *r = container_of(pos, struct request, claim_node);
-
-        if (r->verb == CORE_LOCK) {
-            cancel(c, r);
-            n++;
-        }
-    }
-    claim_leaves_queue(c, cl);
-    return n;
-}
-
+/* Repetitions (ONCE) that joined a wait take its place in the order one after the other: see request_settle(). */
 static int64_t
 cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 {
@@ -123,7 +104,7 @@ cancel_all(struct core *c, const struct lock *l, const struct owner *o)
 
     pair_begin(&p, l, o);
     while ((cl = pair_next(&p)) != NULL) {
-        n += cancel_joined(c, cl); /* only this one may go to another list */
+        claim_leaves_queue(c, cl); /* only this one may go to another list */
     }
     return n;
 }

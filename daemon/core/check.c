@@ -31,7 +31,7 @@ check_home(const struct list *home, unsigned states)
     }
 }
 
-/* What core keeps count of, counted. */
+/* The counters of struct core, counted anew. */
 struct tally {
     uint64_t locks, keyed, queues, claims, fronts, held, doubts, session_owners, lost, turns;
     uint32_t waiting, blocked, flying[WINDOWS];
@@ -63,7 +63,7 @@ check_claim(const struct core *c, const struct claim *cl, int64_t now_us, struct
         assert(armed && heap_at(&c->timers, &cl->timer.node) <= cl->hold.deadline_us); /* I3 */
         assert(now_us < cl->hold.deadline_us || sliced); /* I2 */
         assert(!cl->owner->ending || ends); /* I17 */
-        assert(cl->turn_n == cl->lock->turn || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* O2 of rounds.c */
+        assert(cl->review_n == cl->lock->reviews_n || lock_has_round(c, cl->lock, ROUND_REVIEW)); /* R2 of rounds.c */
         assert(cl->token != 0 && claim_holds(cl) > 0);
         break;
     case CLAIM_CACHED:
@@ -172,7 +172,7 @@ check_timing_out(const struct queue *q)
     }
 }
 
-/* I15. Who has none of its own has core.nobody, see check_empty_queue(). */
+/* I15. A lock without a queue of its own has core.empty_queue, see check_empty_queue(). */
 static void
 check_queue(const struct lock *l)
 {
@@ -285,7 +285,7 @@ check_search(const struct list *waits)
     }
 }
 
-/* What sessions count one by one, their users count together; a session that has gone has left its user. */
+/* The counters of a user are the sums of those of its sessions; a session that has gone has left its user. */
 static void
 check_users(const struct core *c)
 {
@@ -383,7 +383,7 @@ core_check(const struct core *c, int64_t now_us)
     for (int i = 0; i < WINDOWS; i++) {
         assert(t.flying[i] == c->window[i].n);
     }
-    assert(t.turns == c->turns_n);
+    assert(t.turns == c->windowed_n);
     assert(!windows_open(c) || c->conf.slice != 0); /* I14, I17 */
     /* P1 of waiter_polls.c */
     assert(c->waiter_poll.timer.node.pos != 0 ||

@@ -40,7 +40,8 @@ enum {
 enum {
     ROOM_BITS = 11,  /* see claim.room ... */
     FAILED_BITS = 3, /* ... and claim.failed_n */
-    TURN_BITS = 3,
+    REVIEWS_BITS = 3,
+    REPLICA_BITS = 4, /* CORE_REPLICAS_MAX */
 };
 
 /* Operations without an answer that may still run, until uncertain.until_us; see claim_add_straggler(). */
@@ -54,8 +55,8 @@ enum {
 };
 
 /*
- * What may yet run in Redis, or has run unheard: all that stands between what we know of a claim and what may be said
- * or done about it. claim_may() asks; see uncertain.h.
+ * The doubts about a claim: operations that may still run, or have run without an answer. They limit what may be said
+ * or done about the claim: claim_may() in uncertain.h answers that.
  */
 struct uncertain {
     int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */
@@ -90,7 +91,8 @@ struct claim {
     enum renewal { RENEWAL_NONE, RENEWAL_WAITS, RENEWAL_SENT } renewal : 2; /* of the lease or place, beside `op`;
                                WAITS: in the queue of a window, for whichever operation comes next: window.c */
     enum record_rank { RECORD_UNRANKED, RECORD_WAITING, RECORD_TICKET } record_rank : 2; /* see record_order */
-    unsigned turn_n : TURN_BITS; /* lock.turn, as of when it was reviewed last */
+    unsigned review_n : REVIEWS_BITS; /* lock.reviews_n at its last review */
+    unsigned replicas : REPLICA_BITS; /* HELD, CACHED: so many are known to have what Redis has of it */
     bool op_asked : 1;      /* it is done for the first of the requests, see claim_op_request() */
     bool op_shared : 1;     /* of the shared holds */
     bool op_ticket : 1;      /* asks for a place, too */
@@ -112,7 +114,7 @@ struct claim {
                                    TICKET_MAX_US at most */
     };
     union {
-        struct heap_node turn; /* RENEWAL_WAITS: window.waiting; turn.what: of which window_sort */
+        struct heap_node window_node; /* RENEWAL_WAITS: window.waiting; window_node.what: of which window_sort */
         struct list lost_node; /* LOST: owner.lost */
         struct {
             uint64_t renew_op;      /* RENEWAL_SENT: the operation */

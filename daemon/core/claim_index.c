@@ -382,7 +382,7 @@ stands_for(const struct claim *cl, uint64_t token)
     return cl->token == token && cl->state != CLAIM_QUEUED && cl->state != CLAIM_TRYING;
 }
 
-/* Whoever holds the name by it, or held it and does not know of the loss yet. */
+/* The claim that holds the name by this token, or held it and does not know of the loss yet. */
 struct claim *
 claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
 {

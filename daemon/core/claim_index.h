@@ -60,8 +60,8 @@ struct claim *claim_wanted(const struct core *c, const struct lock *l, const str
 struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
 
 /*
- * What several may hold has its claims found by their tokens: a node that lies in front of the record. Its number is
- * the token; without one, the claim's id, so that the table has room for each.
+ * Claims of a lock with several holders are found by their tokens: by a node that lies in front of the record. Its
+ * number is the token; without one, the claim's id, so that the table has room for each.
  */
 static inline struct map_node *
 claim_token_node(struct claim *cl)

@@ -69,7 +69,8 @@ claim_new(struct core *c, struct lock *l, struct owner *o)
 {
     struct claim *cl = claim_alloc(c, l);
 
-    *cl = (struct claim){.lock = l, .owner = o, .redis_owner = o->redis_owner, .state = CLAIM_IDLE, .turn_n = l->turn};
+    *cl = (struct claim){
+        .lock = l, .owner = o, .redis_owner = o->redis_owner, .state = CLAIM_IDLE, .review_n = l->reviews_n};
     timer_init(&cl->timer, TIMER_CLAIM);
     claim_index(c, cl);
     list_init(&cl->node);
@@ -103,8 +104,8 @@ count_lost(struct core *c, struct claim *cl, int by)
 }
 
 /*
- * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may linger;
- * who had it last counts it, so that it does not count for him.
+ * A claim that is asked for, held, or being freed, counts in its lock; the last two in all. Of a lock one may be
+ * CACHED; its last owner counts it in cached_n, and so not among the locks that it has.
  */
 static void
 count(struct core *c, struct claim *cl, int by)
@@ -128,6 +129,15 @@ count(struct core *c, struct claim *cl, int by)
     }
 }
 
+/* The claim leaves the list that it is on. */
+static void
+leave_rounds(struct core *c, const struct claim *cl)
+{
+    if (cl->lock->rounded) {
+        rounds_leave(c, cl);
+    }
+}
+
 void
 claim_free(struct core *c, struct claim *cl)
 {
@@ -135,7 +145,7 @@ claim_free(struct core *c, struct claim *cl)
     claim_forget(c, cl);
     count(c, cl, -1);
     claim_unindex(c, cl);
-    rounds_leave(c, cl);
+    leave_rounds(c, cl);
     list_remove(&cl->node);
     list_remove(&cl->owner_node);
     claim_renew_over(c, cl);
@@ -143,7 +153,7 @@ claim_free(struct core *c, struct claim *cl)
     user_count_claim(cl->owner, -1);
     cl->owner->grace_us = --cl->owner->claims_n > 0 ? cl->owner->grace_us : 0;
     owner_wake(c, cl->owner);
-    timer_fini(c, &cl->timer);
+    timer_fini(&c->timers, &cl->timer);
     claim_give(c, cl);
 }
 
@@ -162,7 +172,7 @@ claim_refer(struct core *c, struct claim *cl, int by)
 
     cl->refs += (uint32_t)by;
     if (is_free(cl) != was_free) {
-        rounds_leave(c, cl);
+        leave_rounds(c, cl);
         list_remove(&cl->node);
         if (was_free) {
             list_push_back(&cl->lock->rest, &cl->node);
@@ -220,7 +230,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     if (home == from && to != CLAIM_IDLE) {
         return;
     }
-    rounds_leave(c, cl);
+    leave_rounds(c, cl);
     looks_pass(c, cl);
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
@@ -232,7 +242,9 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     list_insert_before(pos, &cl->node);
 }
 
-/* It has to take its place in Redis's queue anew, behind all others; so here too, or they would wait for each other. */
+/*
+ * The claim takes its place in Redis's queue anew, behind all others; so here too, or they would wait for each other.
+ */
 void
 claim_put_last(struct core *c, struct claim *cl)
 {
@@ -240,7 +252,7 @@ claim_put_last(struct core *c, struct claim *cl)
 
     assert(cl->state == CLAIM_QUEUED && policy(l)->places);
     cl->place.ticket = ++c->serial;
-    rounds_leave(c, cl);
+    leave_rounds(c, cl);
     looks_pass(c, cl);
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
@@ -248,7 +260,7 @@ claim_put_last(struct core *c, struct claim *cl)
     lock_wake(c, l);
 }
 
-/* It has a place in Redis's queue now, the last one there: here it goes before those that have none. */
+/* The claim has the last place in Redis's queue now: here it goes before those that have none. */
 void
 claim_put_by_ticket(struct core *c, struct claim *cl)
 {
@@ -328,8 +340,10 @@ claim_arm(struct core *c, struct claim *cl)
     case CLAIM_STATES:
         break;
     }
-    timer_set(c, &cl->timer, at_us);
-    claim_keep(c, cl); /* whatever changes in a claim ends here */
+    timer_set(&c->timers, &cl->timer, at_us);
+    if (c->conf.keeps) {
+        claim_keep(c, cl); /* whatever changes in a claim ends here */
+    }
 }
 
 bool

@@ -15,8 +15,8 @@ struct core_conf {
     int64_t max_poll_us;     /* a waiter asks Redis at least that often, whatever PTTL says */
     int64_t deadlock_us;     /* a wait older than that asks other daemons about deadlocks; 0 = never */
     char daemon[40];         /* this daemon's uuid, as other daemons know it */
-    int64_t handoff_time_us; /* while others wait elsewhere, at most so long ... */
-    uint32_t handoff_max;    /* ... and so many grants in a row here */
+    int64_t handoff_time_us; /* in a row here while there are remote waiters: for so long ... */
+    uint32_t handoff_max;    /* ... and so many grants */
     uint32_t waiters_max;    /* LOCKs that want to wait, in all */
     uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
@@ -31,15 +31,18 @@ struct core_conf {
     bool keeps;              /* KEEP and FORGET are wanted: there is a place that outlives this process */
 };
 
+#define CORE_REPLICAS_MAX 15 /* more are not counted */
+
 /* The settings of a name, by the rules and the request's own options. */
 struct core_spec {
     enum kind kind;
     enum kind rule_kind;  /* what the rules say, where the request says another one; KINDS: not known */
     enum value_format value;
     uint32_t limit;       /* kinds with permits: so many holders at a time, 1.. */
+    uint32_t replicas;    /* so many replicas of Redis must acknowledge a grant, 0 .. CORE_REPLICAS_MAX */
     int64_t linger_us;    /* a lock that nobody here waits for stays with this daemon for so long; 0 = not at all */
     bool foreign_wait;    /* a key of another kind is waited for like one that is taken, instead of WRONG_KIND */
-    bool tracking;        /* who else holds it publishes nothing: WATCH by client-side caching */
+    bool tracking;        /* holders elsewhere publish nothing when they release it: WATCH by client-side caching */
     enum wakes wakes;     /* waiters of another library that a release wakes as well */
     uint16_t domain;      /* number of the domain that the key is in; with one Redis 0 */
     bool declared;        /* the rules say that kind; else the request alone does, which proves nothing of a key */

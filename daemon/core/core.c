@@ -6,37 +6,37 @@
  *
  * The invariants of the whole core; core_check() (check.c) asserts each:
  *
- * I1  Who holds a name: one claim; or, of a kind with shared holds, one exclusive claim or any number that are shared;
- *     or, of a kind with permits, as many as the limit was when they were granted.
- * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): nobody is told
- *     then that it is held.
+ * I1  A name has one holder; or, of a kind with shared holds, one exclusive holder or any number of shared ones; or, of
+ *     a kind with permits, as many as the limit was when they were granted. Each holder is a claim.
+ * I2  HELD implies now < deadline when a step ends; or its timer is due and waits for its slice (I17): until then no
+ *     reply says that it is held.
  * I3  No claim is forgotten: QUEUED has a request or a place timer; TRYING has an operation in flight; HELD has its
  *     deadline armed; CACHED has its end armed; RELEASING has an operation in flight or a retry armed; QUARANTINE has
  *     its timer armed.
- * I4  A lock somebody waits for has an attempt in flight, a retry armed, or is held or being freed here.
+ * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being freed here.
  * I5  Of a name one attempt is in flight, or several for holds that can be beside each other (attempts.c); and none
- *     while those who hold it or are freeing it here are in the way; but for the one that takes a place in Redis's
- *     queue (kinds with places).
+ *     while holders or releases here are in the way; but for the attempt that takes a place in Redis's queue (kinds
+ *     with places).
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
  * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
  * I8  An acquire without an answer, or a place in Redis's queue, is asked for again by the same owner, or released; its
  *     owner is never taken to hold.
  * I9  Requests of one owner begin in order of arrival; which of them run side by side, order.c says.
- * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. What is left
- *     over stands in core.jobs, or is due in the heap, and core_next_us() says so.
- * I11 Who has a place in Redis's queue stands before those that have none, in the order in which they took them; so the
- *     first one here is the first of ours there.
- * I12 Doubt is for claims that are HELD, and each has an operation in flight or its timer armed.
- * I13 What is kept of a claim for the process after us is what it is now, and there before Redis can be asked for it.
- * I14 Of each sort of window.c no more than window_size() are in flight, and a claim waits for its turn only while as
- *     many are.
- * I15 A lock has a queue of its own while somebody may wait, or is asked about elsewhere (waiter_polls.c), and no
- *     longer; core.nobody, which all others have, stays as it was made.
- * I16 Of a lock at most one claim is CACHED, and lock.lingers says so. An operation that was not taken has ended as
- *     DOWN.
+ * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and freed are empty. Work that is
+ *     left stands in core.jobs, or is due in the heap, and core_next_us() says so.
+ * I11 Claims with a place in Redis's queue stand before those without, in the order in which they took the places; so
+ *     the first one here is the first of ours there.
+ * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
+ *     flight or its timer armed.
+ * I13 The record of a claim (records.c) equals the claim, and was kept before Redis can be asked for the claim.
+ * I14 Of each sort of window.c no more than window_size() operations are in flight, and a claim waits for its turn only
+ *     while as many are.
+ * I15 A lock has a queue of its own while requests may wait, or Redis is asked for remote waiters (waiter_polls.c), and
+ *     no longer; core.empty_queue, which all others have, stays as it was made.
+ * I16 Of a lock at most one claim is CACHED, and lock.lingers says so.
  * I17 Without a bound (core_conf.slice 0) a step leaves nothing: no job, and no timer that is due. With one, an event
- *     sees the records it is about as if there were none: claim_meet(), lock_meet(). An owner that has ended takes no
- *     request, and is granted nothing; what it holds meanwhile its job gives back.
+ *     sees the records it is about as if there were no jobs: claim_meet(), lock_meet(). An owner that has ended takes
+ *     no request and is granted nothing; until its job comes to a claim, the claim is held for nobody.
  * I18 One key in Redis is one lock: no two records have the same key, or share auxiliary keys. A lock that is held
  *     keeps the kind and the key under which it was taken, whatever the rules say meanwhile.
  * I19 A search for deadlocks that goes on over several steps has a slice in each CORE_TIME; until it is done
@@ -156,7 +156,7 @@ core_free(struct core **cp)
     while (!list_empty(&c->dirty_owners)) {
         owner_advance(c, container_of(c->dirty_owners.next, struct owner, work));
     }
-    timer_fini(c, &c->waiter_poll.timer);
+    timer_fini(&c->timers, &c->waiter_poll.timer);
     windows_fini(c);
     heap_fini(&c->timers);
     map_fini(&c->sessions);
@@ -231,7 +231,7 @@ watch_event(struct core *c, const struct core_event *ev)
     struct queue *q = queue_find(c, ev->lock);
 
     if (q == NULL) {
-        return; /* nobody waits any more */
+        return; /* the last waiter has gone */
     }
     if (ev->type == CORE_UNSUBSCRIBED) {
         q->watch = q->watch == WATCH_ON ? WATCH_ASKED : q->watch;
@@ -383,7 +383,7 @@ core_step(struct core *c, int64_t now_us, const struct core_event *ev)
     if (now_us > c->now_us) {
         c->now_us = now_us; /* the clock never steps back; if it seems to, time stands still */
     }
-    /* What is over is over before anything new is looked at, however long we slept. */
+    /* Leases that have ended are ended before anything new is looked at, however long the process slept. */
     catch_up(c);
     dispatch(c, ev);
     work_go_on(c);
@@ -403,10 +403,22 @@ core_sent(struct core *c)
     slice_begin(c);
 }
 
+/* The next slice of the search for deadlocks; CORE_FOREVER: there is nothing to search for. */
+static int64_t
+search_next_us(const struct core *c)
+{
+    const struct search *s = &c->search;
+
+    if (s->phase != SEARCH_NONE || !list_empty(&s->asks)) {
+        return c->now_us;
+    }
+    return list_empty(&s->waits) ? CORE_FOREVER : later(s->rest_until_us, c->now_us);
+}
+
 int64_t
 core_next_us(const struct core *c)
 {
     int64_t at_us = !list_empty(&c->jobs) || windows_open(c) ? c->now_us : heap_min_at(&c->timers);
 
-    return earlier(at_us, deadlock_next_us(c));
+    return earlier(at_us, search_next_us(c));
 }

@@ -10,7 +10,7 @@
  * daemon, a virtual one in tests). Slices in events and actions are borrowed
  * for the call. Ids (sessions, claims, queues, operations) are never used twice.
  *
- * Memory: a request allocates what its whole life needs when it arrives; no later step allocates.
+ * Memory: a failed allocation ends the process (daemon/base/memory.h); core_conf bounds what clients can make it need.
  */
 
 /*
@@ -99,7 +99,7 @@ enum core_standing {
     CORE_ENDED,       /* given back, or its owner has been told of the loss */
 };
 
-/* What has become of a grant; until_us: STANDS: its deadline as it is now. */
+/* The state of a grant. until_us: STANDS: its deadline as it is now. */
 enum core_standing core_standing(const struct core *c, const struct core_grant *g, int64_t now_us, int64_t *until_us);
 
 /* Asserts every invariant; slow, for tests. */

@@ -1,10 +1,10 @@
 /*
  * deadlock.c -- waits inside this daemon that could never end: found when they begin, or a little later.
  *
- * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners.
- * Who waits for a name needs every holder to give it back; one of them that waits for who asks, itself or by others, is
- * enough to make it hopeless. With one holder that is a plain cycle, and with several readers too. Who waits for a
- * permit needs only one of them: that is hopeless when every holder is stuck, so it is judged by a daemon that has all.
+ * The graph (graph.c): an owner waits for one name at a time (order.c, O1), and a name is held by owners. A waiter
+ * needs every holder of the name to give it back; one of them that waits for who asks, itself or by others, is enough
+ * to make it hopeless. With one holder that is a plain cycle, and with several readers too. A waiter for a permit
+ * needs only one of them: the wait is hopeless when every holder is stuck, so it is judged by a daemon that has all.
  * Cycles over several daemons are found by trail.c.
  *
  * When a wait begins it is looked whether it closes a cycle: mostly a walk along a short chain, and it is answered in
@@ -112,7 +112,7 @@ static void
 search_begin(struct core *c, struct search *s)
 {
     graph_begin(c, &c->graph[GRAPH_JOB], GRAPH_JOB);
-    list_move_all(&s->roots, &s->waits); /* who comes later may be seen too early: the next search is theirs */
+    list_move_all(&s->roots, &s->waits); /* later waits may be seen too early: the next search is theirs */
     s->began_us = c->now_us;
     s->phase = SEARCH_GROW;
 }
@@ -168,7 +168,7 @@ lasts(struct core *c, struct graph *g, size_t first, size_t at, size_t n)
     return true;
 }
 
-/* The path from `first` on is a cycle: who began to wait last is the victim, for it has closed it. */
+/* The path from `first` on is a cycle: the owner that began to wait last is the victim, for it has closed it. */
 static void
 answer_last(struct core *c, struct graph *g, size_t first)
 {
@@ -268,7 +268,7 @@ holds_something(const struct owner *o)
     return false;
 }
 
-/* Nobody waits for who holds nothing. */
+/* No owner waits for one that holds nothing. */
 static void
 ask(struct core *c, struct request *r)
 {
@@ -299,15 +299,4 @@ deadlock_work(struct core *c)
         ask(c, r); /* may be the end of it, and of others */
     }
     work(c);
-}
-
-int64_t
-deadlock_next_us(const struct core *c)
-{
-    const struct search *s = &c->search;
-
-    if (s->phase != SEARCH_NONE || !list_empty(&s->asks)) {
-        return c->now_us;
-    }
-    return list_empty(&s->waits) ? CORE_FOREVER : later(s->rest_until_us, c->now_us);
 }

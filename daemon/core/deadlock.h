@@ -31,7 +31,6 @@ void search_init(struct search *s);
 bool deadlock_begins(struct core *c, struct request *r); /* true: answered, r has gone */
 void deadlock_ask(struct core *c, struct request *r);    /* it has become old: the others are asked, too */
 void deadlock_work(struct core *c);                      /* a slice of what was put off */
-int64_t deadlock_next_us(const struct core *c);          /* the next slice; CORE_FOREVER: nothing was */
 
 /* trail.c */
 void trail_begin(struct core *c, struct request *r); /* the other daemons are asked */

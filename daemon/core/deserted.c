@@ -28,7 +28,8 @@ has_room_for_ticket(const struct core *c, const struct lock *l)
 }
 
 /*
- * Nobody asks for it any more. A named owner keeps its place for a while; what else Redis may have of it goes at once.
+ * The last request of the claim has gone. A named owner keeps its place for a while; all else that Redis may have of
+ * the claim goes at once.
  */
 void
 claim_deserted(struct core *c, struct claim *cl, bool for_good)

@@ -18,7 +18,7 @@ struct lock;
 
 enum { DOMAINS_MAX = 1 << 16 }; /* lock.domain has 16 bits */
 
-/* What the locks of a domain are reviewed for. */
+/* The reasons for which the locks of a domain are reviewed. */
 struct review {
     unsigned number;   /* of the last one; locks have it when WALK_REVIEW has been there */
     unsigned begun_n;  /* since none stood */

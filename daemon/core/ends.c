@@ -29,7 +29,7 @@ claim_over(struct core *c, struct claim *cl)
 {
     bool broken = claim_is_broken(cl);
 
-    claim_lose(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : "lease over", broken);
+    claim_lose(c, cl, broken ? "broken" : cl->watchdog ? "not renewed in time" : CORE_LEASE_OVER, broken);
 }
 
 /*
@@ -74,7 +74,7 @@ drop_silent(struct core *c, struct claim *cl)
     return others;
 }
 
-/* Its owner must stop believing in it. in_redis: Redis no longer has it, so there is nothing to give back. */
+/* The claim is lost, and its owner is to be told. in_redis: Redis no longer has it, so nothing is to be given back. */
 void
 claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_redis)
 {
@@ -198,7 +198,7 @@ claim_forget_loss(struct core *c, struct claim *cl)
     }
 }
 
-/* Its owner knows now. Of several permits that it lost it is told once; and told once is told. */
+/* The owner knows of the loss now. Of several lost permits an owner is told once. */
 void
 claim_told_lost(struct core *c, struct claim *cl)
 {

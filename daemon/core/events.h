@@ -14,7 +14,7 @@
 
 #define CORE_FOREVER INT64_MAX
 #define CORE_MANY_MAX 64 /* names in one MLOCK */
-#define CORE_WAITER_POLL_MAX 128 /* names in one PROBE */
+#define CORE_WAITER_POLL_MAX 128 /* names in one WAITER_POLL */
 
 enum core_event_type {
     CORE_LOCK,
@@ -28,7 +28,7 @@ enum core_event_type {
     CORE_USE,      /* the session uses the owner, if that is there, and asks for nothing: there is no answer */
     CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits */
     CORE_EOF,      /* the session sends nothing more: nothing of it may go on waiting */
-    CORE_UNHEARD,  /* nobody hears the session any more: its own owner keeps nothing when it asks for nothing */
+    CORE_UNHEARD,  /* no answer reaches the session any more: its own owner keeps nothing once its requests are done */
     CORE_GONE,     /* the session has ended */
     CORE_TOLD_LOST, /* the owner of this grant has been told that it is lost */
     CORE_UNTOLD,   /* this grant cannot be told any more: the hold that it counted is taken back. If that was the only
@@ -36,11 +36,11 @@ enum core_event_type {
     CORE_DONE,     /* an operation has an outcome */
     CORE_HINT,     /* something moved on a watched name */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
-    CORE_UNSUBSCRIBED, /* until WATCHING comes (again), Redis does not count us among those who listen to the name */
+    CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among those who listen to the name */
     CORE_PROBED,   /* how many listen, see core_waiters_polled */
     CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is asserted anew; ends in one RECLAIMED */
-    CORE_GRACE_OVER, /* Redis grants again there: who waits tries now */
+    CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held there is confirmed by Redis before it is said again */
     CORE_CLOCK_BACK, /* Redis's clock was set back: guards that were made before are as much later */
     CORE_RESTORE,    /* before the first session: what the process before us has left; see core_restored */
@@ -68,13 +68,14 @@ struct core_request {
 
 enum core_outcome {
     CORE_OK,
-    CORE_TAKEN,   /* somebody else holds it: pttl_us */
+    CORE_TAKEN,   /* held elsewhere: pttl_us */
     CORE_GONE_IN_REDIS, /* renew, release: it is not ours (any more) */
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
     CORE_DOWN,    /* has not run and will not; ask again later */
     CORE_FOREIGN, /* the key is of another kind */
     CORE_DENIED,  /* Redis's ACL keeps the daemon from the key: has not run and will not */
     CORE_FULL,    /* Redis is out of memory; nothing was written */
+    CORE_UNREPLICATED, /* acquire: has run, but too few replicas have acknowledged it in time */
     CORE_GRACE,   /* Redis has lost data, holders are asserting their locks: nothing was done; pttl_us: until then */
 };
 
@@ -91,6 +92,7 @@ struct core_done {
     uint64_t claim, op;
     enum core_outcome outcome;
     int64_t sent_us;    /* clock read before the first byte of this attempt was queued for the socket */
+    int64_t until_us;   /* of what is held: not longer than that, whatever was said before; 0 = nothing is said of it */
     int64_t guard_us;   /* UNKNOWN acquire, extend, BREAK: from then on it cannot run any more */
     int64_t pttl_us;    /* TAKEN, FOREIGN: what Redis said, -1 = no expiry */
     uint64_t token;     /* acquire OK, BREAK OK */
@@ -98,13 +100,14 @@ struct core_done {
     int64_t remote_subscribers;  /* release OK: subscribers that heard the wake-up (our own counted too) */
     int64_t holders;    /* TAKEN, kinds with several holders: how many Redis knows of; 0 = not said */
     bool has_ticket;        /* TAKEN, kinds with places: this owner has one in Redis now */
+    uint32_t replicas, replicas_wanted; /* acquire OK, UNREPLICATED: so many have acknowledged it, of so many */
     bool no_room;       /* acquire OK: no tokens are set aside behind it */
     bool denied;        /* UNKNOWN: the ACL has ended its script at a key that the script made; it would do so again */
 };
 
-/* The answer to a PROBE. There may be none: nothing waits for it. */
+/* The answer to a WAITER_POLL. There may be none: nothing waits for it. */
 struct core_waiters_polled {
-    uint64_t op;                /* of the PROBE */
+    uint64_t op;                /* of the WAITER_POLL */
     const int64_t *subscribers; /* on the channel of each name, in the order they were asked for; our own counted too */
     size_t n;                   /* as many as there were names */
 };
@@ -118,18 +121,18 @@ struct core_event {
             const struct core_request *request; /* of one session, id and owner; each name once */
             size_t n;                /* 1 .. CORE_MANY_MAX */
         } many;
-        struct slice heard;          /* HEARD: what a SAY of some daemon said */
+        struct slice heard;          /* RECEIVED: what a SAY of some daemon said */
         uint64_t session;            /* EOF GONE */
         struct {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
         } oldest;
-        uint64_t lock;               /* HINT WATCHING DEAF: core_op.lock of the WATCH */
+        uint64_t lock;               /* HINT SUBSCRIBED UNSUBSCRIBED: core_op.lock of the WATCH */
         uint64_t epoch;              /* RECLAIM: number of the life of the domain's data that begins, rising */
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
         struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */
         struct core_waiters_polled polled;   /* PROBED */
-        struct core_restored *restore; /* ADOPT */
+        struct core_restored *restore; /* RESTORE */
     };
 };
 

@@ -34,7 +34,7 @@ unhurry(struct claim *cl)
     }
 }
 
-/* Its deadline is known, counted from since_us: whoever waited for it together is answered. */
+/* The claim is held; its deadline counts from since_us. The first request is answered, with those that joined it. */
 void
 claim_grant(struct core *c, struct claim *cl, int64_t since_us)
 {

@@ -148,7 +148,7 @@ graph_drop_hold(struct graph *g, uint32_t hold)
     }
 }
 
-/* What they hold, who are not stuck any more, they will give back. False: the steps have run out. */
+/* Drops the holds of owners that are not stuck any more: they will give them back. False: the steps have run out. */
 static bool
 settle(struct graph *g)
 {
@@ -378,7 +378,7 @@ graph_verify(struct core *c, struct graph *g)
 
 /* ---- cycles ---- */
 
-/* Somebody who is stuck holds the lock: the first hold of these. */
+/* The first hold of the lock that belongs to an owner that is stuck. There is one. */
 static uint32_t
 first_stuck(struct graph *g, struct graph_lock *l)
 {

@@ -45,7 +45,7 @@ struct graph_owner {
     struct owner *owner; /* NULL: it was freed since */
     uint64_t wait;       /* request.serial */
     uint32_t lock;       /* it waits for; GRAPH_NONE: for none, or for one that is not held here */
-    uint32_t next;       /* who waits for the same lock */
+    uint32_t next;       /* another waiter for the same lock */
     uint32_t hold;       /* the first of its holds, see graph_hold.next */
     uint32_t at;         /* its place on the path; graph_through(): the owner that it was reached from ... */
     uint32_t by;         /* ... by this hold */
@@ -99,7 +99,7 @@ uint32_t graph_add(struct graph *g, struct owner *o, const struct request *wait)
  */
 bool graph_grow(struct core *c, struct graph *g);
 
-/* Compares it with what is there now; who is not as it was is not stuck. True, false: as above. */
+/* Compares it with what is there now; an owner that has changed is not stuck. True, false: as above. */
 void graph_verify_begin(struct graph *g);
 bool graph_verify(struct core *c, struct graph *g);
 
@@ -107,19 +107,19 @@ bool graph_verify(struct core *c, struct graph *g);
 bool graph_waits(const struct graph *g, uint32_t owner);
 bool graph_holds(const struct core *c, const struct graph *g, uint32_t hold);
 
-/* This owner goes on; this hold has gone. What follows from it comes with the next steps. */
+/* The owner goes on; the hold has gone. What follows from it comes with the next steps. */
 void graph_free_owner(struct graph *g, uint32_t owner);
 void graph_drop_hold(struct graph *g, uint32_t hold);
 
 enum graph_found { GRAPH_MORE, GRAPH_CYCLE, GRAPH_END };
 
-/* Goes on towards a cycle of owners that are stuck. CYCLE: it is the path from *first on. END: nobody is stuck. */
+/* Goes on towards a cycle of owners that are stuck. CYCLE: it is the path from *first on. END: no owner is stuck. */
 enum graph_found graph_find(struct graph *g, size_t *first);
 
 /* The path does not lead on from here. */
 void graph_cut(struct graph *g, size_t at);
 
-/* Who began to wait last, of those who are stuck. GRAPH_NONE: nobody is; or there is work left, or a path. */
+/* Of the stuck owners the one that began to wait last. GRAPH_NONE: none is stuck; or there is work left, or a path. */
 uint32_t graph_latest(struct graph *g);
 
 /*

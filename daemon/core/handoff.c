@@ -1,28 +1,29 @@
 /*
- * handoff.c -- a lock goes to the next one here while Redis keeps it for this daemon (lock cohorting).
+ * handoff.c -- a lock passes to the next waiter here while Redis keeps it for this daemon (lock cohorting).
  *
- * Who unlocks has it in Redis under the id of a claim and a number (claim.number). When somebody waits here, neither is
- * given back: the two owners exchange their claims. The new holder has the one that Redis knows, with the lease that is
- * left of it and the next token; whoever had it has the other one, which Redis knows nothing of, and a fresh number,
- * for the old one is in Redis under a name that is not his any more.
+ * Redis knows the holder by the id of a claim and a number (claim.redis_owner). At an UNLOCK with a waiter here,
+ * neither is given back: the two owners exchange their claims. The new holder gets the claim that Redis knows, with the
+ * rest of its lease and the next token. The former holder gets the other one, of which Redis knows nothing, and a fresh
+ * number, because the old number now stands for another owner.
  *
- * So nothing is sent, nothing is allocated, and nothing can fail half-way; for Redis, and for everything that is done
- * about it (renewal, reclaim, the table of what Redis has of us), the same claim goes on being held.
+ * So nothing is sent, nothing is allocated, and nothing can fail half-way. For Redis, and for all that is done about
+ * the lock (renewal, reclaim, records), the same claim goes on being held.
  *
- * I1  Only what is held beyond doubt is handed over: no operation, or one that may yet run, stands between what we know
- *     of it and what Redis has.
- * I2  The new holder is told no deadline behind the one that Redis has confirmed.
- * I3  Tokens rise: Redis has set as many aside as a run may have (claim.room), and gives them to nobody else. Where
- *     there are permits, those of the newest grant are taken, and only while all are held here, and no lease of theirs
- *     is over: then Redis has granted none since, for none was free. That is true of the limit that Redis was asked
- *     under; with another one nothing is left of what was set aside (lock_room_ends()).
- * I4  Others get their turn: after handoff.max grants in a row, or handoff.time since it was known that nobody waits
- *     elsewhere (waiter_polls.c; else since the first of them), the lock goes back to Redis, which says whether
- *     somebody does (lock_released()).
+ * I1  Only a claim without doubts is handed over: no operation is in flight, and none may still run.
+ * I2  The new holder is told no deadline after the one that Redis has confirmed.
+ * I3  Tokens rise: Redis has reserved as many as a cohort may use (claim.room), and gives them to nobody else. Where
+ *     there are permits, the reserve of the newest grant is used, and only while all permits are held here and none of
+ *     their leases has ended: then Redis has granted none since, for none was free. This holds for the limit that Redis
+ *     was asked under; another limit ends the reserve (lock_room_ends()).
+ * I4  Remote waiters get their turn: after handoff.max grants in a row, or handoff.time since Redis last said that
+ *     there are none (waiter_polls.c; else since the first grant), the lock goes back to Redis, which says whether
+ *     there are any (lock_released()).
+ * I5  A claim that fewer replicas have acknowledged than the rule of the name wants now (the rule was raised, or the
+ *     claim was reclaimed or restored) goes back to Redis: the next owner asks, and so asks the replicas. Otherwise no
+ *     replica has to be asked: they have the daemon's claim, which stays as it is.
  *
- * Where the rule of a name says so (linger), a lock that nobody waits for is not given back either: it is CACHED for
- * a while, nobody's, and whoever asks here next takes it up as if it had been handed over; unless a waiter
- * poll finds somebody who waits elsewhere.
+ * Where the rule of a name says so (linger), a lock without waiters is not given back either. Its claim is CACHED for a
+ * while, and the next LOCK here takes it up as if it had been handed over, unless a waiter poll finds remote waiters.
  */
 #include "daemon/core/handoff.h"
 
@@ -109,7 +110,7 @@ permits_are_here(const struct core *c, const struct lock *l)
     {
         const struct claim *cl = container_of(pos, struct claim, node);
 
-        if (cl->unsure.verify != 0 || cl->turn_n != l->turn || c->now_us >= cl->hold.deadline_us) {
+        if (cl->unsure.verify != 0 || cl->review_n != l->reviews_n || c->now_us >= cl->hold.deadline_us) {
             return false;
         }
     }
@@ -126,17 +127,18 @@ bearer_of(const struct core *c, struct claim *cl)
     return permits_are_here(c, cl->lock) ? lock_newest(cl->lock) : NULL;
 }
 
-/* I3, I4 */
+/* I3, I4, I5 */
 static bool
 in_run(const struct core *c, struct claim *cl)
 {
     const struct claim *bearer = bearer_of(c, cl);
+    bool copied = cl->replicas >= cl->lock->replicas;
 
-    return bearer != NULL && bearer->room > 0 && !lock_cohort_is_over(c, cl->lock);
+    return copied && bearer != NULL && bearer->room > 0 && !lock_cohort_is_over(c, cl->lock);
 }
 
 /*
- * I3: the next one, and with it what is left behind it. Who bore them has them no more, though nothing says so there:
+ * I3: takes the next token, and the reserve behind it. The former bearer has none any more, though its room stays:
  * when the newest is given back not all permits are here, and when they are again there is a newer one.
  */
 static void
@@ -162,14 +164,17 @@ may_go_on(const struct core *c, struct claim *cl, const struct request *r)
            l->queue->break_op == 0 && l->queue->trying_n == 0 && is_settled(c, cl) && is_movable(cl) && in_run(c, cl);
 }
 
-/* The lease that it waits for. */
+/* The lease that the request asks for. */
 static int64_t
 wanted_us(const struct request *r)
 {
     return r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
 }
 
-/* What is left is enough: of a lease that we renew a half, of another one all. */
+/*
+ * True when the rest of the lease is enough for the next owner: of a lease that the watchdog renews a half, of another
+ * one all.
+ */
 static bool
 lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
 {
@@ -178,14 +183,14 @@ lasts_for(const struct core *c, const struct claim *cl, const struct request *r)
     return r->lease_us != 0 ? whole : cl->hold.deadline_us - c->now_us >= wanted_us(r) / 2;
 }
 
-/* Whose turn it is, if it can have the claim as it is. */
+/* The claim whose turn it is, if it can take over the record of `cl` as it is; else NULL. */
 static struct claim *
 heir_of(const struct core *c, const struct claim *cl)
 {
     struct claim *next = lock_next(cl->lock);
     const struct request *first;
 
-    if (next == NULL || next->owner == cl->owner) { /* who wants another permit, and gives this one back */
+    if (next == NULL || next->owner == cl->owner) { /* it wants another permit, and gives this one back */
         return NULL;
     }
     assert(next->state == CLAIM_QUEUED && next->op == 0);
@@ -197,7 +202,7 @@ heir_of(const struct core *c, const struct claim *cl)
     return !next->unsure.acquire && is_movable(next) ? next : NULL;
 }
 
-/* What the owner asks for, about this claim, is about that one from now on. */
+/* Requests of the owner about `from` are about `to` from now on. */
 static void
 rebind(struct claim *from, struct claim *to)
 {
@@ -213,7 +218,7 @@ rebind(struct claim *from, struct claim *to)
     }
 }
 
-/* Who waits in `from` waits in `to`, in the same order. */
+/* Requests that wait in `from` wait in `to`, in the same order. */
 static void
 rebind_waiting(struct claim *from, struct claim *to)
 {
@@ -242,7 +247,10 @@ swap_owners(struct claim *a, struct claim *b)
     b->refs = refs;
 }
 
-/* What `held` was, `next` is, and the other way round; next's requests go with it. */
+/*
+ * Exchanges the owners of two claims: the record of `held`, and with it what Redis has, goes to the owner of `next`,
+ * with the requests of `next`; and the other way round.
+ */
 static void
 exchange(struct core *c, struct claim *held, struct claim *next)
 {
@@ -269,7 +277,7 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     owner_wake(c, leaves);
 }
 
-/* It is not its owner's any more; r, if there is one, is answered. */
+/* The claim is not its owner's any more; r, if there is one, is answered. */
 static void
 given_back(struct core *c, struct claim *cl, struct request *r)
 {
@@ -294,8 +302,8 @@ pass_on(struct core *c, struct claim *cl)
 }
 
 /*
- * Its last hold goes to the next one in the queue; r, if there is one, is answered. False: nothing was done, Redis has
- * to be told that it is free.
+ * The last hold of the claim goes to the next in the queue; r, if there is one, is answered. False: nothing was done,
+ * Redis has to be told that it is free.
  */
 bool
 claim_hand_over(struct core *c, struct claim *cl, struct request *r)
@@ -316,7 +324,7 @@ claim_hand_over(struct core *c, struct claim *cl, struct request *r)
 
 /* ---- nobody waits ---- */
 
-/* Its last hold is given back, and nobody wants it now. False: as above. */
+/* The last hold of the claim is given back, and nobody wants it now. False: as above. */
 bool
 claim_linger(struct core *c, struct claim *cl, struct request *r)
 {

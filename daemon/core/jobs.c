@@ -24,12 +24,6 @@ job_init(struct job *j, enum job_kind kind)
     j->kind = kind;
 }
 
-bool
-job_stands(const struct job *j)
-{
-    return list_linked(&j->node);
-}
-
 void
 job_begin(struct core *c, struct job *j)
 {

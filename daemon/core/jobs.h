@@ -24,7 +24,7 @@ enum { JOB_SHARE = 64 }; /* records that a job looks at before it is the next on
 
 enum job_kind {
     JOB_OWNER, /* owner.job: it has ended, what it has is given back */
-    JOB_SESSION,  /* peer.job: it has gone, named owners have one session less */
+    JOB_SESSION,  /* core_session.job: it has gone, named owners have one session less */
     JOB_BREAK, /* queue.job: the name was broken, its holders lose it */
     JOB_SETTLE, /* queue.settle.job: an outcome is known, and is the answer to those who do not want to wait longer */
     JOB_WALK,  /* walk.job: something is done with every lock of a domain */
@@ -36,12 +36,12 @@ struct job {
     enum job_kind kind;
 };
 
-/* What is done with every lock of a domain; one of each sort at a time: what comes meanwhile begins it anew. */
+/* A pass over every lock of a domain. Of each sort there is one at a time: a new reason meanwhile begins it anew. */
 enum walk_kind {
     WALK_REVIEW,  /* Redis may not have what is held: domain.review says why */
     WALK_WAKE,    /* Redis grants again */
     WALK_REACHED, /* Redis can be reached */
-    WALK_DRAIN,   /* who waits is sent away */
+    WALK_DRAIN,   /* waiters are sent away */
     WALKS
 };
 
@@ -59,8 +59,13 @@ struct slice_left {
 void job_init(struct job *j, enum job_kind kind);
 void job_begin(struct core *c, struct job *j); /* harmless if it has begun */
 void job_end(struct job *j);                   /* harmless if it has not */
-bool job_stands(const struct job *j);
 uint32_t job_share(const struct core *c);      /* records that may be looked at in one go */
+
+static inline bool
+job_stands(const struct job *j)
+{
+    return list_linked(&j->node);
+}
 
 void walk_init(struct walk *w, enum walk_kind kind);
 void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);
@@ -73,7 +78,7 @@ uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first su
 /* On to the locks of the first domain, `from` or above, that has any; ends the look if none has. */
 void look_at_domain(const struct core *c, struct core_walk *w, uint32_t from);
 
-/* It is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
+/* The claim is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
 void looks_pass(struct core *c, struct claim *cl);
 
 #endif

@@ -48,9 +48,9 @@ struct core_record {
     enum kind kind;
     enum value_format value;
     uint32_t limit;
-    uint16_t domain;                  /* in ADOPT: of the key, see core_spec */
-    bool declared;                    /* in ADOPT: the rules of now say that kind, see core_spec */
-    enum wakes wakes;                 /* in ADOPT: as the rules of now say */
+    uint16_t domain;                  /* in RESTORE: of the key, see core_spec */
+    bool declared;                    /* in RESTORE: the rules of now say that kind, see core_spec */
+    enum wakes wakes;                 /* in RESTORE: as the rules of now say */
     int64_t owner_grace_us, queue_grace_us;
 };
 

@@ -79,7 +79,7 @@ lock_may_be_many(const struct lock *l)
     return policy(l)->holders != HOLDERS_ONE;
 }
 
-/* Who wants it so, SHARED or not, may have it beside others who want it so. */
+/* Whether holds of this sort, shared or not, can be beside each other. */
 static inline bool
 lock_has_room_beside(const struct lock *l, bool shared)
 {

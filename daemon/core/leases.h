@@ -21,11 +21,12 @@ void claim_renew(struct core *c, struct claim *cl);      /* of the lease; of the
 void claim_renew_in_turn(struct core *c, struct claim *cl); /* the same, when there is room in the window */
 void claim_release(struct core *c, struct claim *cl, struct request *r);
 void claim_forget_op(struct core *c, struct claim *cl);
-void claim_reassert(struct core *c, struct claim *cl, bool shared); /* holds that Redis may have lost */
+void claim_reassert(struct core *c, struct claim *cl, bool shared); /* asserts holds anew that Redis may have lost */
 int64_t claim_left_us(const struct core *c, const struct claim *cl); /* the lease to ask Redis for to keep it as long */
-void lock_releases_sooner(struct core *c, struct lock *l); /* somebody waits for it */
+/* for a waiter: a release that waits for its turn leaves now */
+void lock_releases_sooner(struct core *c, struct lock *l);
 void claim_op(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
-              int64_t lease_us, struct request *r); /* of a claim that is held, or is given back */
+              int64_t lease_us, struct request *r); /* for a claim HELD or RELEASING */
 void lock_linger_ends(struct core *c, struct lock *l);
 
 /* outcomes.c */
@@ -36,7 +37,7 @@ void claim_lose(struct core *c, struct claim *cl, const char *reason, bool in_re
 void claim_over(struct core *c, struct claim *cl);     /* its lease has ended, or it was broken */
 void claim_freed(struct core *c, struct claim *cl, bool news);
 void claim_lost(struct core *c, struct claim *cl);     /* its owner does not know yet */
-void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: nobody asked for so long */
+void claim_lost_over(struct core *c, struct claim *cl); /* ... and will not: it has not asked for so long */
 void claim_told_lost(struct core *c, struct claim *cl);
 void claim_told_over(struct core *c, struct claim *cl); /* ... if it is not held any more, or was lost */
 void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its owner is not to be told, or knows */
@@ -44,13 +45,14 @@ void claim_forget_loss(struct core *c, struct claim *cl); /* of that one; its ow
 /* reclaim.c */
 void claim_granting(struct core *c, struct claim *cl);
 void claim_review(struct core *c, struct claim *cl);  /* for the reasons of its lock's review, once */
-void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about a doubt, if nothing else is under way */
+void claim_settle(struct core *c, struct claim *cl);  /* asks Redis about what is to be verified, if no operation is
+                                                         in flight */
 void claim_reached(struct core *c, struct claim *cl);
 
 /* deserted.c */
 void claim_deserted(struct core *c, struct claim *cl, bool for_good); /* for good: no ticket is kept */
 void claim_desert(struct core *c, struct claim *cl);
-/* nobody asks for it: a ticket that is kept is not any more */
+/* without requests: a ticket that is kept is given up */
 void claim_leaves_queue(struct core *c, struct claim *cl);
 
 /* grants.c */

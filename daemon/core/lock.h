@@ -20,25 +20,28 @@ struct lock {
     struct list all;        /* domain.locks */
     struct lock *dirty_next; /* behind it in core.dirty_locks; NULL: it is the last one, or not there */
     struct list holders, rest; /* claim.node; of `rest` those who are to be freed in front */
-    struct queue *queue;    /* owned, or core.nobody; never NULL */
+    struct queue *queue;    /* owned, or core.empty_queue; never NULL */
     enum kind kind : 3;
     enum value_format value : 3;
     enum kind rule_kind : 3; /* what the rules said when the record was made; KINDS: not known */
     bool foreign_wait : 1, tracking : 1; /* as its rule said last; so are limit, linger_us, and the graces */
     enum wakes wakes : 2;
-    bool declared : 1;      /* ... and that its kind is what the rule says */
-    bool has_key : 1;       /* which is not the name */
-    bool dirty : 1;         /* it is in core.dirty_locks */
+    bool declared : 1;      /* ... and its kind is that of the rule */
+    bool has_key : 1;       /* ... which differs from the name */
+    bool dirty : 1;         /* is in core.dirty_locks */
     bool lingers : 1;       /* one claim is CACHED */
-    bool contended : 1;     /* somebody here wanted it while it was held, since the record was made */
-    bool heard_itself : 1;  /* our ear was on its channel when it was asked last who else listens */
-    bool wanted_since : 1;  /* ... and since then somebody elsewhere said that he waits */
+    bool contended : 1;     /* a request here met it held, since the record was made */
+    bool heard_itself : 1;  /* we were subscribed to its channel when Redis was last asked for the number of
+                               subscribers */
+    bool wanted_since : 1;  /* ... and since then another daemon has said that it waits */
     bool set_aside : 1;     /* a holder, or who is asking, may have tokens set aside: claim.room */
-    bool remote_waiters : 1; /* somebody waits elsewhere, as was heard; and Redis was not told since that it is free */
+    bool remote_waiters : 1; /* there are remote waiters, as far as is known, and Redis was not told since that the
+                                lock is free */
     unsigned review : REVIEW_BITS; /* domain.review.number, as of when it was reviewed last ... */
-    unsigned turn : TURN_BITS; /* ... and of its claims: counts their reviews */
+    unsigned reviews_n : REVIEWS_BITS; /* reviews of its claims, counted; claim.review_n is that of the last one */
     unsigned why : 2;       /* ROUND_REVIEW: REVIEW_* */
     bool rounded : 1;       /* a round of it stands */
+    bool shortfall : 1;     /* too few replicas had what is being given back: no attempt before that is done */
     uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, queue_grace_us; /* GRACE_MAX_US at most */
@@ -49,6 +52,7 @@ struct lock {
     int64_t cohort_since_us;   /* begin of the grants here in a row; or when Redis said that nobody waits elsewhere */
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
+    uint8_t replicas;       /* so many must acknowledge a grant, as its rule said last */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 
@@ -65,7 +69,7 @@ _Static_assert(offsetof(struct claim, cached.deadline_us) == offsetof(struct cla
 _Static_assert(KINDS < 1 << 3 && VALUES <= 1 << 3 && WAKES <= 1 << 2, "a lock has room for each");
 _Static_assert(HANDOFF_ROOM < 1u << ROOM_BITS && BACKOFF_TIMES < 1u << FAILED_BITS, "no count is cut off");
 
-/* With has_key alone: it lies in front of the record. */
+/* Only where has_key: the node lies in front of the record. */
 static inline struct map_node *
 lock_key_node(struct lock *l)
 {
@@ -102,7 +106,7 @@ lock_key(const struct lock *l)
     return (struct slice){l->text + (l->has_key ? l->name_n : 0), l->key_n};
 }
 
-/* 0: nobody waits, so nothing will be said of it. */
+/* 0: no queue, so no event will name it. */
 static inline uint64_t
 queue_id(const struct lock *l)
 {

@@ -11,11 +11,11 @@ struct core;
 struct lock;
 
 /* lock_room.c */
-struct claim *lock_next(const struct lock *l); /* the first in the queue whom somebody waits for; NULL: nobody */
-bool lock_is_full(const struct lock *l, bool shared); /* who holds it here leaves no room for one more */
+struct claim *lock_next(const struct lock *l); /* the first in the queue that has requests; NULL: none has */
+bool lock_is_full(const struct lock *l, bool shared); /* the holders here leave no room for one more */
 bool lock_has_room(const struct lock *l, bool shared, bool behind);
 bool lock_has_one_token(const struct core *c, const struct lock *l); /* held, and by one grant: others are stale */
-struct claim *lock_newest(const struct lock *l);    /* of those who hold it who has the highest token; NULL: nobody */
+struct claim *lock_newest(const struct lock *l);    /* the holder with the highest token; NULL: there is none */
 struct claim *lock_cached(const struct lock *l); /* lock.lingers */
 void lock_room_ends(struct lock *l); /* others may have later tokens: no hand-over before the next grant */
 

@@ -76,6 +76,7 @@ take_rules(struct lock *l, const struct core_spec *spec)
     }
     l->owner_grace_us = (uint32_t)later(l->owner_grace_us, short_us(spec->owner_grace_us, GRACE_MAX_US));
     l->queue_grace_us = (uint32_t)later(l->queue_grace_us, short_us(spec->queue_grace_us, GRACE_MAX_US));
+    l->replicas = (uint8_t)(spec->replicas < CORE_REPLICAS_MAX ? spec->replicas : CORE_REPLICAS_MAX);
     l->foreign_wait = spec->foreign_wait;
     l->tracking = spec->tracking;
     l->wakes = spec->wakes;
@@ -154,7 +155,10 @@ lock_get(struct core *c, const struct core_request *rq, bool any_kind, struct lo
     return CORE_GRANTED;
 }
 
-/* Whose turn it is next, also if nobody waits there now, but Redis's queue has the place: it is called there. */
+/*
+ * The claim that Redis's queue calls next: the first one with a place there, even if no request waits in it now, or
+ * else with a request.
+ */
 static struct claim *
 first_called(const struct lock *l)
 {
@@ -234,7 +238,7 @@ queue_advance(struct core *c, struct lock *l)
     struct queue *q = l->queue;
 
     if (next == NULL) {
-        q->retry_us = q->yield_until_us; /* the pause was theirs who waited; who comes next has Redis asked */
+        q->retry_us = q->yield_until_us; /* the pause was for waiters that have gone: the next LOCK asks */
     }
     lock_try(c, l, next);
     if (list_empty(&q->claims)) {
@@ -255,7 +259,10 @@ is_at_rest(const struct lock *l)
            !job_stands(&q->job);
 }
 
-/* Nobody is there, but others have their turn: the record stays so that who comes meanwhile leaves it to them. */
+/*
+ * True when no claim is left, but daemons elsewhere have their turn: the record stays, so that a LOCK that comes
+ * meanwhile leaves the lock to them.
+ */
 static bool
 yields(struct core *c, struct lock *l)
 {
@@ -264,7 +271,7 @@ yields(struct core *c, struct lock *l)
     if (l->claims_n > 0 || q->yield_until_us <= c->now_us || c->draining) {
         return false;
     }
-    timer_set(c, &q->timer, q->yield_until_us);
+    timer_set(&c->timers, &q->timer, q->yield_until_us);
     return true;
 }
 
@@ -308,7 +315,7 @@ queue_timer(struct core *c, const struct queue *q)
     lock_wake(c, q->lock);
 }
 
-/* It may be the turn of a place that is kept, but nobody waits in: then others must not wait for it. */
+/* Ends the turn of a place that is kept and nobody waits in, so that others do not wait for it. */
 static void
 end_empty_turn(struct core *c, struct lock *l)
 {
@@ -321,9 +328,9 @@ end_empty_turn(struct core *c, struct lock *l)
 }
 
 /*
- * Somebody gave it back, but not who holds it here: Redisson's forceUnlock? The renewal tells. It may also be the echo
- * of our own release, or of another database, so there is not one for each; or, where keys are tracked, of that renewal
- * itself, so there is none.
+ * A release was heard of a lock that is held here. It may be a forced unlock (Redisson's forceUnlock): the renewal
+ * tells. It may also be the echo of our own release, or of another database, so not each hint is worth a renewal; or,
+ * where keys are tracked, of that renewal itself, so none is.
  */
 static void
 renew_soon(struct core *c, struct claim *cl)
@@ -379,7 +386,7 @@ lock_wanted(struct core *c, const struct lock *l, bool shared)
     }
 }
 
-/* No new grants: who waits is sent away, and nothing lingers for who comes. */
+/* No new grants: waiters are sent away, and no claim stays CACHED. */
 void
 lock_drain(struct core *c, struct lock *l)
 {

@@ -16,7 +16,7 @@ struct request;
 struct lock *lock_find(const struct core *c, struct slice name);
 /* ... and of its name the hash */
 struct lock *lock_find_number(const struct core *c, struct slice name, uint64_t *number);
-struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: nobody uses it here */
+struct lock *lock_of_key(const struct core *c, struct slice key); /* whatever its name is; NULL: no record */
 struct lock *lock_beside(const struct core *c, struct slice key); /* has the same keys beside its own; NULL: none has */
 struct lock *lock_in_the_way(const struct core *c, const struct core_request *rq); /* of a name without a record */
 /* number: of lock_find_number() */
@@ -30,7 +30,7 @@ bool lock_is_vacant(const struct lock *l);
 void lock_advance(struct core *c); /* goes on with the first that was woken; may free it */
 void queue_timer(struct core *c, const struct queue *q);
 void lock_hint(struct core *c, struct lock *l, bool confirmed);
-void lock_wanted(struct core *c, const struct lock *l, bool shared); /* somebody begins to wait */
+void lock_wanted(struct core *c, const struct lock *l, bool shared); /* tells holders that a waiter begins */
 void lock_drain(struct core *c, struct lock *l);
 void lock_free(struct core *c, struct lock *l);
 

@@ -127,7 +127,7 @@ undo(struct core *c, struct multilock *b)
     }
 }
 
-/* Its own LEASE from now on; who was granted earlier has less of it left than that, so it is renewed once more. */
+/* The lease that the request asked for runs from now on; a part granted earlier has less of it left: it is renewed. */
 static void
 lease_begins(struct core *c, struct claim *cl)
 {
@@ -153,7 +153,7 @@ complete(struct core *c, struct multilock *b)
             lost = &b->part[i];
             lost_claim = cl;
         } else {
-            /* Its owner asked for nothing since. */
+            /* The owner asked for nothing since. */
             assert(cl->token == b->part[i].token);
             b->part[i].lease_us = cl->hold.deadline_us - c->now_us;
             b->part[i].relies.until_us = cl->hold.deadline_us;
@@ -295,7 +295,7 @@ multilock_asks_for(const struct multilock *b, const struct lock *l)
     return false;
 }
 
-/* Its session has gone: nobody hears of it any more. */
+/* The session of the multilock has gone: it has no answer. */
 void
 multilock_leave(struct core *c, struct request *r)
 {

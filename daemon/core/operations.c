@@ -42,7 +42,7 @@ wants_ticket(const struct core *c, const struct claim *cl)
     return false;
 }
 
-/* What every operation of a claim says; `op` is its serial. */
+/* The fields that every operation of a claim has; `op` is its serial. */
 static struct core_op
 op_of(const struct core *c, const struct claim *cl, uint64_t op)
 {
@@ -92,6 +92,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
     a.op.shared = cl->op_shared;
     a.op.rest = everything ? 0 : cl->op_shared ? cl->holds : cl->shared;
     a.op.lease_us = lease_us;
+    a.op.replicas = cl->state == CLAIM_TRYING ? cl->lock->replicas : 0;
     a.op.reclaim = cl->op_reclaim;
     a.op.reentry = cl->state == CLAIM_HELD && !cl->op_reclaim;
     a.op.exact = cl->op_verb == CORE_EXTEND;
@@ -186,8 +187,9 @@ claim_try(struct core *c, struct claim *cl)
 }
 
 /*
- * Its operation is overtaken: the outcome is dropped, but for how long Redis may have the claim after it, and that it
- * may come back by it. One that may shorten the expiry, or take away some of the holds, must not find a later hold.
+ * The operation of the claim is overtaken: its outcome is dropped, but for how long Redis may have the claim after it,
+ * and that it may come back by it. One that may shorten the expiry, or take away some of the holds, must not find a
+ * later hold.
  */
 void
 claim_forget_op(struct core *c, struct claim *cl)
@@ -213,7 +215,7 @@ claim_forget_op(struct core *c, struct claim *cl)
 }
 
 /*
- * When a claim may be given back that only its expiry proves. Whoever takes it next must not have the same stamp. Nor
+ * When a claim may be given back that only its expiry proves. The next owner must not have the same stamp. Nor
  * must a release that has perhaps run find the stamp of who took it since, for a lease of another length, which may be
  * the same by chance: it is not sent again before its own is over. Until then Redis may have it, if that one did not
  * run.
@@ -257,7 +259,7 @@ claim_release(struct core *c, struct claim *cl, struct request *r)
     cl->op_owed = sort == WINDOW_RELEASE;
     cl->lock->releases_sent_n++;
     claim_op(c, cl, CORE_RELEASE, 0, false, cl->lease_us, r);
-    lock_wake(c, cl->lock); /* who is next may ask behind it */
+    lock_wake(c, cl->lock); /* the next one may ask behind it */
 }
 
 /* Looks at the first few only: of a name with very many permits one that comes back is as good as another. */

@@ -42,7 +42,7 @@ is_sent(const struct request *r)
     return r->claim->op != 0 && claim_op_request(r->claim) == r;
 }
 
-/* What does not change while `before` runs. */
+/* The part of the answer that does not change while `before` runs. */
 static bool
 can_run_beside(const struct core *c, const struct request *before, const struct request *r)
 {

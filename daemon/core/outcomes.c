@@ -49,7 +49,7 @@ take_expiry(const struct core *c, struct claim *cl, const struct core_done *d)
     }
 }
 
-/* Who it was sent for has gone, and who came since wants the other sort of hold. */
+/* The request that the attempt was sent for has gone, and the one that came since wants the other sort of hold. */
 static bool
 is_wrong_sort(const struct claim *cl)
 {
@@ -68,12 +68,13 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     claim_renew_over(c, cl); /* of the place, if at all: what it finds is no news of the hold */
     claim_set_token(c, cl, d->token);
     cl->room = d->no_room ? 0 : cl->room;
+    cl->replicas = d->replicas;
     l->queue->last_failure = CORE_NOT_GRANTED;
     l->queue->taken_until_us = 0;
     l->queue->failed_n = 0;
     lock_attempt_succeeded(l);
     claim_grant(c, cl, d->sent_us);
-    claim_serve(c, cl); /* who waited with it: repetitions of it, or who came behind one that outlived it */
+    claim_serve(c, cl); /* the repetitions that waited with it */
 }
 
 static void
@@ -100,6 +101,27 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
     } else {
         grant(c, cl, d, deadline_us);
     }
+}
+
+/*
+ * Redis has granted it, and too few replicas have acknowledged that: the grant is not told, and is given back. Those
+ * who wait in it ask again when that is done, and before others: attempts.c, A7.
+ */
+static void
+acquire_unreplicated(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    struct queue *q = cl->lock->queue;
+
+    q->replicas = (uint8_t)d->replicas;
+    q->replicas_wanted = (uint8_t)d->replicas_wanted;
+    cl->lock->shortfall = true;
+    c->metrics->replica_shortfalls++;
+    cl->unsure.acquire = true;
+    cl->expiry_ms = 0;
+    take_expiry(c, cl, d);
+    claim_lasts(cl, c->now_us, cl->lease_us);
+    claim_release(c, cl, NULL);
+    lock_attempt_failed(c, cl->lock, d);
 }
 
 /* TAKEN, of a kind with places: whether this one has a place now, and whether others may need one. */
@@ -136,13 +158,17 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
         acquire_ok(c, cl, d);
         return;
     }
+    if (d->outcome == CORE_UNREPLICATED) {
+        acquire_unreplicated(c, cl, d);
+        return;
+    }
     if (d->outcome == CORE_UNKNOWN) {
         c->metrics->unknowns++;
         cl->unsure.acquire = true;
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, d->guard_us);
         claim_lasts(cl, later(c->now_us, d->guard_us), cl->lease_us);
     } else if (d->outcome == CORE_TAKEN && claim_may(c, cl, MAY_FORGET)) {
-        cl->unsure.acquire = false; /* somebody else has it, and no attempt of ours is left under way */
+        cl->unsure.acquire = false; /* held elsewhere, and no attempt of ours is left under way */
     }
     claim_move(c, cl, CLAIM_QUEUED);
     if (d->outcome == CORE_TAKEN && policy(l)->places) {
@@ -160,7 +186,7 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     claim_arm(c, cl);
     if ((d->outcome == CORE_FOREIGN && !l->foreign_wait) || d->outcome == CORE_DENIED || d->denied) {
         lock_refuse(c, l, d->outcome == CORE_FOREIGN ? CORE_WRONG_KIND : CORE_FORBIDDEN, REFUSED_MAX);
-        l->queue->failed = false; /* whoever is left asks for himself, now */
+        l->queue->failed = false; /* those that are left ask for themselves, now */
         l->queue->retry_us = l->queue->yield_until_us;
         lock_wake(c, l);
     } else {
@@ -187,7 +213,7 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
     claim_lasts(cl, c->now_us, lease_us);
 }
 
-/* It may have run, or may run until guard_us: the expiry may be that short from now on. */
+/* A renewal may have run, or may run until guard_us: the expiry may be that short from now on. */
 static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -224,6 +250,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         extended(c, cl, d, cl->op_lease_us, false);
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
+            cl->replicas = 0; /* those of this Redis were not asked */
             cl->room = d->no_room ? 0 : cl->room;
             claim_verify(c, cl, cl->unsure.verify & ~(unsigned)(cl->op_shared ? VERIFY_SHARED : VERIFY_HOLDS));
         }
@@ -297,6 +324,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
     case CORE_DENIED:
     case CORE_FULL:
     case CORE_GRACE:
+    case CORE_UNREPLICATED: /* is not asked for what is held */
         cl->hold.deadline_us = cl->op_verb == CORE_EXTEND ? cl->hold.unrenewed_us : cl->hold.deadline_us;
         claim_put_off(c, cl);
         break;
@@ -419,6 +447,16 @@ reckon_with_stragglers(const struct core *c, struct claim *cl, const struct core
     }
 }
 
+/* Of several nodes a majority has it for so long at most; what is to come for that time comes sooner. */
+static void
+cap(struct core *c, struct claim *cl, const struct core_done *d)
+{
+    if (d->until_us != 0 && cl->state == CLAIM_HELD && d->until_us < cl->hold.deadline_us) {
+        cl->hold.deadline_us = d->until_us;
+        claim_arm(c, cl);
+    }
+}
+
 void
 claim_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -428,6 +466,7 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
         return;
     }
     reckon_with_stragglers(c, cl, d);
+    cap(c, cl, d);
     if (renewed) {
         renew_done(c, cl, d);
     } else {
@@ -445,4 +484,5 @@ claim_done(struct core *c, struct claim *cl, const struct core_done *d)
             assert(false);
         }
     }
+    cap(c, cl, d);
 }

@@ -28,21 +28,21 @@ struct user {
 
 struct core_session {
     uint64_t id;
-    struct user *user;     /* NULL: nobody's */
-    struct owner *owner;   /* itself as an owner; never NULL; of who is unheard another one each time it let go */
+    struct user *user;     /* NULL: none */
+    struct owner *owner;   /* its own owner; never NULL; replaced each time that an unheard session lets go */
     struct list requests;  /* request.session_node, in order of arrival */
-    struct list session_owners;      /* tie.session_node */
-    struct job job;        /* it has gone, and some ties are left */
+    struct list session_owners;      /* session_owner.session_node */
+    struct job job;        /* it has gone, and some session_owners are left */
     uint32_t blocked_n;    /* requests that are `blocked` */
     struct map_node by_id; /* core.sessions, until it has gone */
 };
 
 /*
- * This session has used that named owner, which lives while it has requests or claims: so there are no more of them
+ * A session that has used a named owner, which lives while it has requests or claims: so there are no more of them
  * than sessions times owners that want or have something, each 64 bytes and 8 in the table.
  */
 struct session_owner {
-    struct map_node by_pair; /* core.ties; its number is a keyed hash of both ids */
+    struct map_node by_pair; /* core.session_owners; its number is a keyed hash of both ids */
     struct core_session *session;
     struct owner *owner;
     struct list session_node, owner_node;
@@ -50,23 +50,23 @@ struct session_owner {
 
 struct owner {
     uint64_t id;          /* never changes */
-    uint64_t redis_owner;      /* of its claims, see claim.number */
+    uint64_t redis_owner;      /* of its claims, see claim.redis_owner */
     char *name;           /* owned, NUL not counted; NULL: a session's own owner */
     size_t name_n;
-    uint64_t session;     /* that acted for it last */
-    struct user *user;    /* whose session used it first; NULL: nobody's */
+    uint64_t session;     /* id of the session that acted for it last */
+    struct user *user;    /* of the session that used it first; NULL: none */
     struct list fifo;     /* request.fifo_node: requests begin in this order, see order.c */
     struct list claims;   /* claim.owner_node */
     struct list unended;  /* ending: by claim.owner_node, those of its claims that it has not given back yet */
     struct job job;       /* ... as long as there are some */
-    uint32_t grace_us;    /* the longest of its claims' locks, since it had none */
+    uint32_t grace_us;    /* the longest grace of its claims' locks, since it had none */
     uint32_t claims_n;    /* on both lists */
     struct list lost;     /* claim.lost_node: LOST, of leases that were asked for; the oldest first */
     struct list loser_node; /* core.losers: there are some */
     uint32_t lost_n;
-    uint32_t others_n;    /* on fifo: what is no LOCK */
-    uint32_t cached_n; /* ... of them CACHED: it had them last, and has nothing to do with them any more */
-    struct list session_owners;     /* tie.owner_node; named owners only */
+    uint32_t others_n;    /* requests on fifo that are no LOCKs */
+    uint32_t cached_n; /* claims of it that are CACHED: given back, and no matter of the owner any more */
+    struct list session_owners;     /* session_owner.owner_node; named owners only */
     struct list work;     /* in core.dirty_owners */
     struct timer timer;   /* named, no session left: the end of its grace */
     int64_t until_us;     /* ... which was kept by KEEP_OWNER; 0 = nothing was */

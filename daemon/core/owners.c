@@ -71,7 +71,7 @@ owner_forget(struct core *c, struct owner *o)
 void
 owner_left(struct core *c, struct owner *o, int64_t until_us)
 {
-    timer_set(c, &o->timer, until_us);
+    timer_set(&c->timers, &o->timer, until_us);
     owner_keep(c, o, until_us);
 }
 
@@ -84,14 +84,14 @@ owner_free(struct core *c, struct owner *o)
     list_remove(&o->work);
     graph_owner_freed(c, o);
     user_disown(c, o);
-    timer_fini(c, &o->timer);
+    timer_fini(&c->timers, &o->timer);
     c->owners_n--;
     freelist_give(&c->freelist, o->name, o->name_n);
     freelist_give(&c->freelist, o, sizeof(*o));
 }
 
 /*
- * It has, or wants, something of this lock: without a session it keeps that for a while, and for longer if it asks so.
+ * An owner that has, or wants, something of this lock keeps that for a while without a session, and longer if asked.
  * What one owner asks for is not the lock's: others that vanish are not waited for longer.
  */
 void
@@ -142,7 +142,7 @@ session_owner_add(struct core *c, struct core_session *p, struct owner *o)
     ln->owner = o;
     list_push_back(&p->session_owners, &ln->session_node);
     list_push_back(&o->session_owners, &ln->owner_node);
-    timer_set(c, &o->timer, CORE_FOREVER);
+    timer_set(&c->timers, &o->timer, CORE_FOREVER);
     owner_forget(c, o);
 }
 

@@ -36,7 +36,7 @@ void order_check(const struct core *c, const struct owner *o); /* asserts I9 */
 /* users.c */
 void user_enter(struct core *c, struct core_session *p, uint64_t key);
 void user_leave(struct core *c, struct core_session *p);
-void user_own(struct owner *o, struct user *u);                /* nobody's owner counts for u, from now on */
+void user_own(struct owner *o, struct user *u);                /* an owner without a user counts for u, from now on */
 void user_disown(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* that its user has in all */
 void user_count_claim(const struct owner *o, int by);

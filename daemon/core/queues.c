@@ -20,7 +20,7 @@ queue_find(const struct core *c, uint64_t id)
     return n != NULL ? container_of(n, struct queue, by_id) : NULL;
 }
 
-/* Nobody waits in it. */
+/* An empty queue. */
 void
 queue_init(struct queue *q)
 {
@@ -33,7 +33,7 @@ queue_init(struct queue *q)
     list_init(&q->breaks);
 }
 
-/* Somebody comes who may have to wait, or Redis is to be asked whether somebody waits elsewhere. */
+/* For a request that may have to wait, or before Redis is asked about remote waiters. */
 void
 queue_open(struct core *c, struct lock *l)
 {
@@ -60,7 +60,7 @@ queue_close(struct core *c, struct lock *l)
         job_end(&l->queue->job);
         job_end(&l->queue->settle.job);
         graph_queue_freed(c, l->queue);
-        timer_fini(c, &l->queue->timer);
+        timer_fini(&c->timers, &l->queue->timer);
         freelist_give(&c->freelist, l->queue, sizeof(*l->queue));
         l->queue = &c->empty_queue;
     }

@@ -82,10 +82,10 @@ claim_review(struct core *c, struct claim *cl)
 {
     unsigned why = cl->lock->why;
 
-    if (cl->turn_n == cl->lock->turn) {
+    if (cl->review_n == cl->lock->reviews_n) {
         return;
     }
-    cl->turn_n = cl->lock->turn;
+    cl->review_n = cl->lock->reviews_n;
     if (why & REVIEW_LOST) {
         reassert(c, cl);
     }
@@ -94,7 +94,7 @@ claim_review(struct core *c, struct claim *cl)
     }
 }
 
-/* Who is in doubt asks now, whatever pause it was to make. */
+/* A claim in doubt asks now, whatever pause it was to make. */
 void
 claim_granting(struct core *c, struct claim *cl)
 {

@@ -24,9 +24,9 @@ struct request {
     enum core_event_type verb;
     struct core_session *session;
     struct owner *owner;
-    struct claim *claim;    /* that it is about; counted in claim.refs. NULL: BREAK */
+    struct claim *claim;    /* the claim it is about; counted in claim.refs. NULL: BREAK */
     struct lock *lock;      /* BREAK */
-    struct list session_node;  /* peer.requests */
+    struct list session_node;  /* core_session.requests */
     struct list fifo_node;  /* owner.fifo; unlinked = runs out of order (TOKEN, a second ONCE) */
     struct list claim_node; /* claim.requests or queue.breaks */
     struct list timing_out_node; /* queue.timing_out */
@@ -38,14 +38,14 @@ struct request {
     bool blocked;           /* ... that wanted to wait: in blocked_n of its session and of core */
     bool once, full, fresh, shared, timing_out;
     uint32_t outcome_n;     /* queue.settle.outcome_n, since it is on that list */
-    bool silent;            /* nobody hears the answer */
-    bool others;            /* silent, or to become so: its owner was told of other holds of the claim */
+    bool silent;            /* has no reply */
+    bool others;            /* silent, or will be: its owner was told of other holds of the claim */
     bool cancelled;         /* by CANCEL: its ticket goes with it */
     bool crowded;           /* refused for the requests behind it: "not granted" is TOO_MANY_REQUESTS */
     bool late;              /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;
-    uint64_t serial;        /* since it was started: the wait, as other daemons know it; its place in the queue */
-    uint64_t cycle;         /* hash of the cycle it was found in, to be found again before it is believed */
+    uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its place in the queue */
+    uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
     uint64_t walk;          /* number of the last search for it over several daemons */
     struct map_node by_wait; /* core.told_waits; its number is the serial */
     bool told;              /* ... it is there: a trail names this wait */
@@ -54,8 +54,8 @@ struct request {
     struct multilock *multilock;  /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its place there */
     bool tended;            /* granted in a multilock with a LEASE: renewed until all of it is */
-    bool again;             /* UNLOCK that gave back the last exclusive hold: if it is sent once more, it is that one */
-    bool uncounted;         /* granted for what was held already: there is nothing to give back */
+    bool again;             /* UNLOCK of the last exclusive hold: when sent again, it is still that one */
+    bool uncounted;         /* granted for a hold that was there already: there is nothing to give back */
 };
 
 #endif

@@ -31,6 +31,21 @@ request_reply(struct core *c, const struct core_reply *rp)
     core_act(c, &a);
 }
 
+/*
+ * The wait of the owner goes on when the request that stands for it in the owner's order ends: one of those that joined
+ * it (ONCE) takes its place there. So nothing begins behind the wait before all of it is over (order.c, O1), and an
+ * owner that waits never has an empty order.
+ */
+static void
+order_inherit(struct request *r)
+{
+    struct request *next = container_of(r->claim->requests.next, struct request, claim_node);
+
+    if (r->waits && !list_empty(&r->claim->requests) && next->waits && !list_linked(&next->fifo_node)) {
+        list_insert_before(&r->fifo_node, &next->fifo_node);
+    }
+}
+
 /* The request waits no longer, and those behind it may go on. */
 void
 request_settle(struct core *c, struct request *r)
@@ -43,8 +58,9 @@ request_settle(struct core *c, struct request *r)
     list_remove(&r->search_node);
     list_remove(&r->ask_node);
     trail_forget(c, r);
-    timer_set(c, &r->timer, CORE_FOREVER);
+    timer_set(&c->timers, &r->timer, CORE_FOREVER);
     if (list_linked(&r->fifo_node)) {
+        order_inherit(r);
         list_remove(&r->fifo_node);
         r->owner->others_n -= r->verb != CORE_LOCK;
         owner_wake(c, r->owner);
@@ -61,7 +77,7 @@ request_settle(struct core *c, struct request *r)
     }
 }
 
-/* Without a reply: takes it off every list and frees it; whoever was behind it is woken. */
+/* Without a reply: takes it off every list and frees it; the requests behind it are woken. */
 void
 request_drop(struct core *c, struct request *r)
 {
@@ -70,7 +86,7 @@ request_drop(struct core *c, struct request *r)
 
     list_remove(&r->session_node);
     request_settle(c, r);
-    timer_fini(c, &r->timer);
+    timer_fini(&c->timers, &r->timer);
     if (cl != NULL) {
         claim_refer(c, cl, -1);
         if (attached && list_empty(&cl->requests) && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING)) {

@@ -52,6 +52,7 @@ reply_of(const struct request *r, enum core_answer answer)
                                .token = cl != NULL ? cl->token : 0,
                                .owner = cl != NULL ? cl->redis_owner : 0,
                                .kind = l->kind,
+                               .replicas_wanted = l->replicas,
                                .full = r->full};
 }
 
@@ -94,6 +95,7 @@ request_grant(struct core *c, struct request *r)
     assert(cl->state == CLAIM_HELD && c->now_us < cl->hold.deadline_us);
     c->metrics->grants++;
     rp.holds = claim_holds(cl);
+    rp.replicas = cl->replicas;
     rp.relies = grant_of(cl);
     rp.relies.counted = !r->uncounted;
     rp.relies.shared = r->shared;
@@ -111,6 +113,10 @@ request_finish(struct core *c, struct request *r, enum core_answer what, int64_t
 
     rp.left = left;
     rp.ms = r->verb == CORE_RENEW;
+    if (rp.answer == CORE_FEW_REPLICAS) {
+        rp.replicas = r->claim->lock->queue->replicas;
+        rp.replicas_wanted = r->claim->lock->queue->replicas_wanted;
+    }
     if (what == CORE_LEFT && r->claim != NULL && (left > 0 || rp.ms)) {
         rp.relies = left_of(r->claim);
     }

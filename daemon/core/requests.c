@@ -92,8 +92,8 @@ request_begin(struct core *c, struct request *r, bool in_order)
 }
 
 /*
- * Who does not want to wait needs no place. Nobody gets more places than are left then, so however few or many sessions
- * take what they can get, there is one left for who has none.
+ * A request that does not wait needs no place. A session gets no more places than are left then, so however many
+ * sessions take what they can get, there is one left for a session that has none.
  */
 static bool
 may_block(struct core *c, const struct core_session *p, const struct core_request *rq)
@@ -297,7 +297,7 @@ request_arrive(struct core *c, const struct core_event *ev)
 static void
 request_arm(struct core *c, struct request *r)
 {
-    timer_set(c, &r->timer, r->ask_us < r->due_us ? r->ask_us : r->due_us);
+    timer_set(&c->timers, &r->timer, r->ask_us < r->due_us ? r->ask_us : r->due_us);
 }
 
 /* A LOCK takes its place, or joins the place its owner has. */
@@ -334,7 +334,7 @@ join_queue(struct core *c, struct request *r)
     }
 }
 
-/* It waits for, or is, the operation under way on a claim that is held or being given back. */
+/* The request waits for, or is, the operation under way on a claim that is held or being given back. */
 static void
 join_holder(struct core *c, struct request *r)
 {
@@ -344,9 +344,9 @@ join_holder(struct core *c, struct request *r)
     if (r->silent) {
         ; /* nobody waits for it, and it is not given up */
     } else if (r->verb != CORE_LOCK) {
-        timer_set(c, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
+        timer_set(&c->timers, &r->timer, after_us(c->now_us, c->conf.op_timeout_us)); /* not since it arrived */
     } else if (r->due_us > c->now_us) {
-        timer_set(c, &r->timer, r->due_us);
+        timer_set(&c->timers, &r->timer, r->due_us);
     } else {
         request_time_out(c, r); /* may be its end; r is not looked at any more */
     }
@@ -382,7 +382,7 @@ waits_for_quarantine(const struct core *c, const struct claim *cl)
 }
 
 /*
- * Its claim was lost: Redis has no say in it. What nobody hears tells its owner nothing; but where that one was told of
+ * The claim was lost: Redis has no say in it. What nobody hears tells its owner nothing; but where that one was told of
  * no hold there is nothing to be told. False: it asks for a new grant.
  */
 static bool
@@ -401,7 +401,7 @@ ends_with_loss(struct core *c, struct request *r)
     return !fresh;
 }
 
-/* What the request means in the state its claim is in. */
+/* Runs the request, by the state of its claim. */
 void
 request_run(struct core *c, struct request *r)
 {
@@ -459,7 +459,10 @@ requests_freed(struct core *c)
     }
 }
 
-/* What was asked may have got lost, or a deadlock may have come about elsewhere since: so ask again, less and less. */
+/*
+ * A question to other daemons may have been lost, or a deadlock may have come about since: ask again, at growing
+ * intervals.
+ */
 static int64_t
 ask_pause_us(const struct request *r)
 {

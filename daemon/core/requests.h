@@ -25,7 +25,7 @@ enum core_answer request_held(struct core *c, struct core_session *p, const stru
 void request_begin(struct core *c, struct request *r, bool in_order);
 /* Gives one hold back, by an UNLOCK without an answer. */
 void request_give_back(struct core *c, struct claim *cl, bool shared);
-void requests_freed(struct core *c); /* whose claim was freed run in its new state: core.freed */
+void requests_freed(struct core *c); /* runs those of core.freed in the new state of their claims */
 
 /* request_ends.c */
 void request_grant(struct core *c, struct request *r);

@@ -191,7 +191,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
         if (cl->hold.deadline_us <= c->now_us) {
             a->held--;
             a->lost++;
-            claim_lose(c, cl, cl->watchdog ? "not renewed while no daemon ran" : "lease over", false);
+            claim_lose(c, cl, cl->watchdog ? "not renewed while no daemon ran" : CORE_LEASE_OVER, false);
         }
     } else {
         a->lost++;
@@ -207,7 +207,7 @@ restore_one(struct core *c, struct core_restored *a, const struct core_record *k
     return true;
 }
 
-/* Who has a place in Redis stands before those that have none (I11). */
+/* Claims with a place in Redis stand before those that have none (I11). */
 static int
 by_order(const void *left, const void *right)
 {

@@ -10,7 +10,7 @@
 
 /* reviews.c */
 void lock_suspect(struct core *c, struct lock *l);    /* Redis may not have it any more */
-void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: who waits tries now */
+void lock_granting(struct core *c, struct lock *l);   /* Redis grants again, or has other data: waiters try now */
 void lock_join_review(struct core *c, struct lock *l); /* lock_meet(), where a review has not been yet */
 void lock_reached(struct core *c, struct lock *l);   /* Redis can be: what was put off for that */
 

@@ -11,7 +11,7 @@
 #include "daemon/core/rounds.h"
 #include "daemon/core/state.h"
 
-enum { TURNS = 1 << TURN_BITS };
+enum { REVIEWS = 1 << REVIEWS_BITS };
 
 static void (*const round_does[ROUNDS])(struct core *c, struct claim *cl) = {
     [ROUND_REVIEW] = claim_review,
@@ -85,11 +85,11 @@ lock_review(struct core *c, struct lock *l, unsigned why)
 {
     struct round *rd = round_find(c, l, ROUND_REVIEW);
 
-    if (rd != NULL && rd->begun_n + 2u >= TURNS) { /* turns come round */
+    if (rd != NULL && rd->begun_n + 2u >= REVIEWS) { /* the number comes round */
         at_once(c, rd);
         round_free(c, rd);
     }
-    l->turn = (l->turn + 1u) % TURNS;
+    l->reviews_n = (l->reviews_n + 1u) % REVIEWS;
     l->why |= why & (REVIEW_LOST | REVIEW_JUMPED);
     lock_round(c, l, ROUND_REVIEW);
 }

@@ -1,16 +1,16 @@
 /*
- * rounds.c -- something is done with every claim of one lock, which may have very many.
+ * rounds.c -- passes over every claim of one lock, which may have very many.
  *
  * A lock with few claims is done at once; one with more than fit into a job's turn has a round of its own among the
  * jobs. What an event is about is seen to when it is met, as with all jobs: see claim_meet().
  *
- * O1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()). Who
- *     comes to the end of a list meanwhile is seen to as well; twice does no harm. Who goes further to the front takes
- *     a cursor that it meets with it (rounds_swap()). Who comes to a list from another one had an event of its own,
- *     and was met.
- * O2  A review counts the lock's turn on, and a claim is of that turn when it was reviewed; new ones are. lock.why says
- *     what for, until all claims are of the last turn: a round that begins anew takes over the reasons.
- * O3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
+ * R1  The cursor stands at a claim on one of the lists, and is moved on when that one leaves it (rounds_leave()).
+ *     Claims that come to the end of a list meanwhile are passed as well; twice does no harm. A claim that goes
+ *     further to the front takes a cursor that it meets with it (rounds_swap()). A claim that changes its list had an
+ *     event of its own, and was met.
+ * R2  A review counts lock.reviews_n on, and a claim takes the number when it is reviewed, or made. lock.why says what
+ *     for, until all claims have the last number: a round that begins anew takes over the reasons.
+ * R3  Of a lock there is one round of each sort. A short list is gone through at once: then its record is on the
  *     stack, is in core.rounds until lock_round() returns, and is no job.
  */
 #include "daemon/core/rounds.h"
@@ -108,7 +108,7 @@ round_end(struct core *c, struct round *rd)
 void
 round_free(struct core *c, struct round *rd)
 {
-    assert(job_stands(&rd->job)); /* O3: else it is not ours to free */
+    assert(job_stands(&rd->job)); /* R3: else it is not ours to free */
     round_end(c, rd);
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
@@ -147,9 +147,6 @@ rounds_leave(struct core *c, const struct claim *cl)
 {
     struct list *pos, *nxt;
 
-    if (!cl->lock->rounded) {
-        return;
-    }
     list_for_each_safe(pos, nxt, &c->rounds)
     {
         struct round *rd = container_of(pos, struct round, node);

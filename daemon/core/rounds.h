@@ -19,7 +19,7 @@ enum round_kind {
     ROUND_REVIEW,  /* Redis may not have what is held: lock.why says why */
     ROUND_WAKE,    /* Redis grants again */
     ROUND_REACHED, /* Redis can be reached */
-    ROUND_DRAIN,   /* who waits is sent away */
+    ROUND_DRAIN,   /* waiters are sent away */
     ROUNDS
 };
 
@@ -36,7 +36,7 @@ struct round {
 bool lock_is_long(const struct core *c, const struct lock *l);         /* ... if it has so many claims */
 bool lock_has_round(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review(const struct core *c, const struct domain *d); /* one of them reviews a lock of the domain */
-void rounds_leave(struct core *c, const struct claim *cl);      /* it is about to leave its list */
+void rounds_leave(struct core *c, const struct claim *cl);      /* it leaves its list; of a lock that is rounded */
 /* The claim is about to go in front of the one before it on its list. */
 void rounds_swap(struct core *c, struct claim *cl, const struct claim *before);
 void rounds_end(struct core *c, const struct lock *l);          /* it is about to be freed */

@@ -47,7 +47,7 @@ owner_end(struct core *c, struct owner *o)
 {
     assert(!o->ending);
     o->ending = true;
-    timer_set(c, &o->timer, CORE_FOREVER);
+    timer_set(&c->timers, &o->timer, CORE_FOREVER);
     if (o->name != NULL) {
         map_remove(&c->owners, &o->by_name);
     }
@@ -206,7 +206,7 @@ core_session_crowded(struct core *c, const struct core_session *p, uint64_t id)
     }
 }
 
-/* Nobody hears the answers any more. Requests of the session's own owner that have arrived are still done. */
+/* No answer reaches the session any more. Requests of its own owner that have arrived are still done. */
 void
 core_session_unheard(struct core *c, struct core_session *p)
 {

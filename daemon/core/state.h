@@ -36,11 +36,11 @@ struct core {
     int64_t now_us;       /* of this step */
     uint64_t serial;      /* ids of everything */
     uint64_t turn;        /* of the loop, see core_sent() */
-    int64_t set_back_us;  /* by so much in all Redis's clock was set back, seen from ours: CLOCK_BACK */
+    int64_t set_back_us;  /* sum of the steps by which Redis's clock was set back, seen from ours: CLOCK_BACK */
     uint64_t token_max;   /* highest token ever seen */
     bool stepping, draining;
     struct window window[WINDOWS];
-    uint64_t turns_n;     /* claims that wait in them for their turn */
+    uint64_t windowed_n;  /* claims that wait in them for their turn */
     struct heap timers;
     struct map sessions; /* by id */
     struct map users;    /* by key */
@@ -112,7 +112,7 @@ jobs_may_run(const struct core *c)
 static inline bool
 windows_open(const struct core *c)
 {
-    return c->turns_n > 0 && windows_have_room(c);
+    return c->windowed_n > 0 && windows_have_room(c);
 }
 
 #endif

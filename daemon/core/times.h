@@ -1,5 +1,5 @@
 /*
- * times.h -- timers of records, and sums of times; private to daemon/core.
+ * times.h -- kinds of timers, and sums of times; private to daemon/core.
  */
 #ifndef RLOCKD_CORE_TIMES_H
 #define RLOCKD_CORE_TIMES_H
@@ -8,21 +8,18 @@
 #include <stdint.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/heap.h"
-
-struct core;
+#include "daemon/base/timer.h"
 
 enum timer_kind { TIMER_REQUEST, TIMER_CLAIM, TIMER_QUEUE, TIMER_OWNER, TIMER_WAITER_POLL };
 
-struct timer {
-    struct heap_node node; /* core.timers; node.what: timer_kind */
-};
-
-void timer_init(struct timer *t, enum timer_kind kind);
-void timer_fini(struct core *c, struct timer *t);
-void timer_set(struct core *c, struct timer *t, int64_t at_us);         /* CORE_FOREVER = off */
-int64_t after_us(int64_t now_us, int64_t delay_us);                     /* saturating sum */
 int64_t backoff_us(unsigned failed_n); /* the pause after so many in a row: 1..BACKOFF_TIMES */
+
+/* The sum, or for ever. */
+static inline int64_t
+after_us(int64_t now_us, int64_t delay_us)
+{
+    return delay_us >= INT64_MAX - now_us ? INT64_MAX : now_us + delay_us;
+}
 
 static inline int64_t
 earlier(int64_t a_us, int64_t b_us)

@@ -4,11 +4,11 @@
  * A LOCK whose time is over is answered at once, unless only an operation in flight stands between it and a better
  * answer: then it is on the queue's list `timing_out` until the outcome is known, or Redis has had its time.
  *
- * S1  An outcome is for those who are on the list when it comes; of more than JOB_SHARE the rest is answered by a job.
- *     Outcomes are numbered, and a request has the number of the last one before it: so those who are still to be
+ * S1  An outcome is for the requests that are on the list when it comes; above JOB_SHARE, a job answers the rest.
+ *     Outcomes are numbered, and a request has the number of the last one before it: so those that are still to be
  *     answered are in front.
- * S2  Who is still to be answered when the next outcome comes has that one: it is newer. Whose own attempt is under way
- *     by then, or has room by then, waits on.
+ * S2  A request that is still to be answered when the next outcome comes gets that one: it is newer. If its own attempt
+ *     is under way by then, or has room by then, it waits on.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/claim.h"
@@ -30,7 +30,7 @@ wanted_to_wait(const struct request *r)
     return r->due_us > r->arrived_us;
 }
 
-/* Somebody wants to wait there, and not only for what is under way. */
+/* True when a request wants to wait for the lock, and not only for the operation under way. */
 static bool
 is_waited_in(const struct claim *cl)
 {
@@ -65,7 +65,7 @@ is_busy_for(const struct core *c, const struct request *r)
     if (lock_is_full(l, r->shared)) {
         return true;
     }
-    /* A link that is just coming back may be up in time for who did not want to wait; who waited has waited enough. */
+    /* A link that is just coming back may be up in time for a NOWAIT; a request that has waited is answered. */
     if (l->queue->retry_us > c->now_us && (l->queue->last_failure == CORE_NOT_GRANTED || wanted_to_wait(r))) {
         return true;
     }
@@ -85,11 +85,14 @@ is_busy_for(const struct core *c, const struct request *r)
     return false;
 }
 
-/* Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable. */
+/*
+ * Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable; and for one
+ * that replicas have to acknowledge: those have their time (backend/replicas.h), perhaps behind others of theirs.
+ */
 static int64_t
-patience_us(const struct core *c)
+patience_us(const struct core *c, const struct lock *l)
 {
-    return c->conf.op_timeout_us / 4;
+    return l->replicas > 0 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
 }
 
 /* Another outcome is on its way to it, which is its own. */
@@ -134,8 +137,8 @@ await_outcome(struct request *r)
 }
 
 /*
- * Its time to wait is over (or was none). When only an operation in flight
- * stands between it and an answer, the answer is awaited a little longer.
+ * The request's time to wait is over (or was none). When only an operation in flight stands between it and an answer,
+ * the answer is awaited a little longer.
  */
 void
 request_time_out(struct core *c, struct request *r)
@@ -143,7 +146,7 @@ request_time_out(struct core *c, struct request *r)
     struct claim *cl = r->claim;
     struct lock *l = cl->lock;
     bool queued = cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING;
-    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->place.tried_us : c->now_us, patience_us(c));
+    int64_t until_us = after_us(cl->state == CLAIM_TRYING ? cl->place.tried_us : c->now_us, patience_us(c, l));
 
     if (r->timing_out && is_behind(r) && is_settled(r)) {
         request_finish(c, r, l->queue->settle.answer, 0);
@@ -155,7 +158,7 @@ request_time_out(struct core *c, struct request *r)
         request_finish(c, r, CORE_UNAVAILABLE, 0);
     } else {
         r->timing_out = true;
-        timer_set(c, &r->timer, until_us);
+        timer_set(&c->timers, &r->timer, until_us);
         if (queued) {
             await_outcome(r);
         }

@@ -60,14 +60,14 @@ void
 claim_timer(struct core *c, struct claim *cl)
 {
     /* it may be another time or state then */
-    if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->turn_n != cl->lock->turn) {
+    if (cl->lock->review != lock_domain(c, cl->lock)->review.number || cl->review_n != cl->lock->reviews_n) {
         lock_meet(c, cl->lock);
         claim_review(c, cl);
         return;
     }
     switch (cl->state) {
     case CLAIM_QUEUED:
-        if (list_empty(&cl->requests) && cl->place.kept_until_us <= c->now_us) { /* nobody came back for the place */
+        if (list_empty(&cl->requests) && cl->place.kept_until_us <= c->now_us) { /* no request came back for it */
             claim_desert(c, cl);
         } else { /* a little early, it may be: see renew_slack_us() */
             assert(cl->has_ticket && cl->renewal != RENEWAL_SENT);
@@ -114,7 +114,9 @@ void
 claim_meet(struct core *c, struct claim *cl)
 {
     lock_meet(c, cl->lock);
-    claim_review(c, cl);
+    if (cl->review_n != cl->lock->reviews_n) {
+        claim_review(c, cl);
+    }
     if (job_stands(&cl->owner->job)) {
         claim_owner_ends(c, cl);
     }
@@ -157,7 +159,7 @@ windows_go_on(struct core *c)
 {
     uint32_t left[WINDOWS], taken;
 
-    if (c->turns_n == 0) {
+    if (c->windowed_n == 0) {
         return;
     }
     for (int i = 0; i < WINDOWS; i++) {
@@ -174,7 +176,7 @@ windows_go_on(struct core *c)
                 left[i]--;
                 taken++;
                 slice_spend(&c->left.turns, 1);
-                take_turn(c, container_of(first, struct claim, turn));
+                take_turn(c, container_of(first, struct claim, window_node));
                 close_gap(&c->window[i].waiting);
             }
         }

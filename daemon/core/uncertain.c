@@ -9,8 +9,8 @@
 #include "daemon/core/times.h"
 
 /*
- * What sets that lease runs by from_us: so long at least, by clocks that differ a little, Redis may have the claim.
- * Never less than before.
+ * Redis may have the claim until then, by clocks that differ a little: the command that sets this lease runs at from_us
+ * at the latest. Never earlier than was known before.
  */
 void
 claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
@@ -21,9 +21,9 @@ claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us)
 }
 
 /*
- * So long it may run. There is one time for all, the last one: what is reckoned with for too long makes others wait, or
- * needs one more RELEASE, and that is all. What can run no more is forgotten; but not a RENEW while a renewal is not
- * answered that it may have overtaken, see extended().
+ * Notes that an operation may run until until_us. All stragglers have one end, the latest: to reckon with one for too
+ * long makes others wait, or costs one more RELEASE, no more. Stragglers whose time is over are forgotten, but for a
+ * RENEW while a renewal that it may have overtaken is unanswered, see extended().
  */
 void
 claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us)
@@ -36,9 +36,10 @@ claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64
 }
 
 /*
- * A guard is a time by Redis's clock: when that is set back, what is under way, or was given up, may run as much later.
- * Each answer tells of Redis's clock, and this is heard before what the answer says. So an attempt is done with only
- * when Redis has answered something that was sent past its guard. What is set back behind that answer is not seen.
+ * A guard is a time by Redis's clock. When that clock is set back, operations under way, and those that were given up,
+ * may run as much later. Each answer tells Redis's clock, and this event comes before the DONE of the answer. So an
+ * attempt is over only when Redis has answered a command that was sent past its guard. A clock that is set back after
+ * that answer is not noticed.
  */
 void
 guards_move(struct core *c, int64_t back_us)

@@ -14,7 +14,7 @@ void claim_lasts(struct claim *cl, int64_t from_us, int64_t lease_us); /* in Red
 void claim_add_straggler(const struct core *c, struct claim *cl, unsigned what, int64_t until_us);
 void guards_move(struct core *c, int64_t back_us); /* Redis's clock was set back by so much */
 
-/* By our clock: so long what is `late` may still run. A guard is by Redis's clock, and moves when that is set back. */
+/* The end of the stragglers by our clock. A guard is by Redis's clock, and moves when that is set back. */
 static inline int64_t
 stragglers_end_us(const struct core *c, const struct claim *cl)
 {

@@ -63,9 +63,9 @@ near_in(const struct list *home, unsigned states)
 }
 
 /*
- * Its deadline lies ahead: what has run out is held by nobody, also before its timer has had its turn. Until then there
- * may be very many; so of those who came first and who came last some are looked at, and nobody is said to hold it
- * rather than that all are asked.
+ * The deadline of a holder lies ahead: what has run out is held by nobody, also before its timer has had its turn.
+ * Until then there may be very many; so of those who came first and who came last some are looked at, and nobody is
+ * said to hold it rather than that all are asked.
  */
 static const struct claim *
 first_held(const struct lock *l, int64_t now_us)
@@ -368,7 +368,7 @@ core_lock_info(const struct core *c, int64_t now_us, struct slice name, struct c
     return true;
 }
 
-/* What the owner holds by this session; what is more than may be looked at counts by the owner's own counter. */
+/* The holds of the owner by this session; above the number that may be looked at, the owner's own counter. */
 static uint32_t
 held_by(const struct owner *o, uint64_t session, uint32_t *left)
 {

@@ -43,7 +43,7 @@ struct core_waiter_view {
     int64_t waited_us;
     int64_t deadline_us;    /* CORE_FOREVER */
     bool shared;            /* wants it shared */
-    bool kept;              /* nobody asks at the moment; the place is kept */
+    bool kept;              /* without a request; the place is kept */
 };
 
 struct core_session_counts {

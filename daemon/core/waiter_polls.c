@@ -1,15 +1,17 @@
 /*
- * waiter_polls.c -- what stays here while Redis keeps it for us: does anybody wait for it elsewhere?
+ * waiter_polls.c -- asks Redis for remote waiters of locks that stay here while Redis keeps them for this daemon.
  *
- * Who waits elsewhere listens on the lock's channel. Another daemon whose rule for the name says that it may linger
- * tells us so, see lock_attempt_failed(); but broadcasts get lost, and Redisson, or a daemon with another rule, says
- * nothing. So Redis is asked how many listen: by one PROBE at a time for all locks that linger or are in a run of
- * hand-overs, not a word for each. If others than we do, what lingers is given back at once, and what is held does
- * not linger again; if nobody does, the run's time begins anew: who comes later waits no longer than without.
+ * Remote waiters subscribe to the lock's channel. A daemon whose rule for the name allows linger says that it waits,
+ * see lock_attempt_failed(); but broadcasts get lost, and Redisson, or a daemon with another rule, says nothing. So
+ * Redis is asked for the number of subscribers: by one WAITER_POLL at a time, for all locks that are CACHED or in a
+ * cohort. If there are subscribers besides us, a CACHED claim is given back at once, and a held one is not cached
+ * again. If there are none, the time of the cohort begins anew: a later remote waiter waits no longer than it would
+ * without.
  *
- * P1  What is cached is on probe.todo or probe.seen, and while anything is there the timer is armed.
- * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after the one before,
- *     another leaves only for what was not asked about in this round, or for enough grants to pay for it.
+ * P1  The queue of every CACHED lock is on waiter_poll.todo or waiter_poll.seen, and while one is there the timer is
+ *     armed.
+ * P2  Two polls are WAITER_POLL_GAP_US apart at least, and one at a time is in flight. Soon after a poll, another one
+ *     leaves only for locks that were not asked about in this round, or after enough grants to pay for it.
  * P3  An answer counts from when its poll was sent, never later; an unanswered one changes nothing.
  */
 #include "daemon/core/waiter_polls.h"
@@ -62,7 +64,7 @@ waiter_poll_join(struct core *c, struct lock *l)
     }
     list_push_back(&p->todo, &l->queue->waiter_poll_node);
     if (p->op == 0) { /* not at once: many come back sooner, and others join */
-        timer_set(c, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
+        timer_set(&c->timers, &p->timer, earlier(armed ? heap_at(&c->timers, &p->timer.node) : CORE_FOREVER,
                                         after_us(c->now_us, WAITER_POLL_GAP_US)));
     }
 }
@@ -73,7 +75,7 @@ who_stays(const struct lock *l)
     return l->lingers ? lock_cached(l) : lock_newest(l);
 }
 
-/* Lingers, or is handed around; who holds it for long has ended the run. Of permits all there are must be held. */
+/* CACHED, or in a cohort, which a long hold ends. Of permits all there are must be held. */
 static bool
 stays_here(const struct core *c, const struct lock *l)
 {
@@ -97,7 +99,7 @@ is_idle(const struct waiter_poll *p)
     return list_empty(&p->todo) && list_empty(&p->seen);
 }
 
-/* From there, as many as there is room for; whoever was looked at is in `looked`, or stays here no more. */
+/* From there, as many as there is room for; locks that were looked at are in `looked`, or stay here no more. */
 static void
 choose_from(struct core *c, struct list *from, struct list *looked, struct core_waiter_poll_name *name)
 {
@@ -121,7 +123,7 @@ choose_from(struct core *c, struct list *from, struct list *looked, struct core_
     }
 }
 
-/* Those whose turn it is in this round, and if there is room, others; or the next round begins. */
+/* Chooses the locks whose turn it is in this round, and if there is room, others; or the next round begins. */
 static void
 choose(struct core *c, struct core_waiter_poll_name *name)
 {
@@ -147,14 +149,14 @@ ask(struct core *c)
 
     choose(c, name);
     if (p->n == 0) {
-        timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : after_us(c->now_us, WAITER_POLL_GAP_US));
+        timer_set(&c->timers, &p->timer, is_idle(p) ? CORE_FOREVER : after_us(c->now_us, WAITER_POLL_GAP_US));
         return;
     }
     p->op = ++c->serial;
     p->sent_us = c->now_us;
     p->grants = grants(c);
     a.waiter_poll = (struct core_waiter_poll){.op = p->op, .name = name, .n = p->n};
-    timer_set(c, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
+    timer_set(&c->timers, &p->timer, after_us(c->now_us, c->conf.op_timeout_us));
     core_act(c, &a);
 }
 
@@ -167,7 +169,7 @@ waiter_poll_timer(struct core *c)
     if (c->now_us - p->sent_us >= pause_us(c)) {
         ask(c);
     } else {
-        timer_set(c, &p->timer, p->sent_us + pause_us(c));
+        timer_set(&c->timers, &p->timer, p->sent_us + pause_us(c));
     }
 }
 
@@ -183,7 +185,7 @@ lock_wanted_elsewhere(struct core *c, struct lock *l)
     lock_releases_sooner(c, l);
 }
 
-/* So many listen to it, the daemon's own ear among them. */
+/* Takes the number of subscribers of the lock's channel, the daemon's own among them. */
 static void
 heard(struct core *c, struct lock *l, int64_t subscribers)
 {
@@ -217,5 +219,5 @@ waiter_poll_done(struct core *c, const struct core_waiters_polled *d)
             heard(c, container_of(found, struct claim, by_id)->lock, d->subscribers[i]);
         }
     }
-    timer_set(c, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + WAITER_POLL_GAP_US));
+    timer_set(&c->timers, &p->timer, is_idle(p) ? CORE_FOREVER : later(c->now_us, p->sent_us + WAITER_POLL_GAP_US));
 }

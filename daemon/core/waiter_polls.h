@@ -20,7 +20,7 @@ struct waiter_poll {
     struct list todo;   /* queue.waiter_poll_node: to be asked about in this round, the first one next ... */
     struct list seen;   /* ... and in the next one */
     uint64_t op;        /* in flight; 0 = none */
-    uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids; whose locks it is asked about */
+    uint64_t claim[CORE_WAITER_POLL_MAX]; /* ids of claims: the poll asks about their locks */
     size_t n;
     int64_t sent_us;    /* the last one */
     uint64_t grants;    /* made here before it */
@@ -30,6 +30,6 @@ struct waiter_poll {
 void waiter_poll_join(struct core *c, struct lock *l); /* it stays here: Redis is asked whether others wait */
 void waiter_poll_timer(struct core *c);
 void waiter_poll_done(struct core *c, const struct core_waiters_polled *d);
-void lock_wanted_elsewhere(struct core *c, struct lock *l); /* somebody there waits for it */
+void lock_wanted_elsewhere(struct core *c, struct lock *l); /* a remote waiter is known */
 
 #endif

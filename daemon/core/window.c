@@ -36,9 +36,9 @@ window_has_room(const struct core *c, enum window_sort sort)
     return c->window[sort].n < window_size(c, sort);
 }
 
-/* What a claim's place among those that wait depends on. */
+/* The key by which claims wait for their turn in a window. */
 static int64_t
-turn_us(const struct core *c, const struct claim *cl)
+window_key_us(const struct core *c, const struct claim *cl)
 {
     switch (cl->state) {
     case CLAIM_HELD:
@@ -56,9 +56,9 @@ claim_waits(struct core *c, struct claim *cl, enum window_sort sort)
     struct heap *waiting = &c->window[sort].waiting;
 
     cl->renewal = RENEWAL_WAITS;
-    c->turns_n++;
-    cl->turn = (struct heap_node){.what = sort};
-    heap_set(waiting, &cl->turn, turn_us(c, cl));
+    c->windowed_n++;
+    cl->window_node = (struct heap_node){.what = sort};
+    heap_set(waiting, &cl->window_node, window_key_us(c, cl));
 }
 
 /*
@@ -79,22 +79,20 @@ claim_may_leave(struct core *c, struct claim *cl, enum window_sort sort)
 }
 
 void
-claim_waits_not(struct core *c, struct claim *cl)
+claim_gives_up_turn(struct core *c, struct claim *cl)
 {
-    if (cl->renewal == RENEWAL_WAITS) {
-        cl->renewal = RENEWAL_NONE;
-        c->turns_n--;
-        heap_remove(&c->window[cl->turn.what].waiting, &cl->turn);
-    }
+    cl->renewal = RENEWAL_NONE;
+    c->windowed_n--;
+    heap_remove(&c->window[cl->window_node.what].waiting, &cl->window_node);
 }
 
 void
 claim_waits_anew(struct core *c, struct claim *cl)
 {
-    struct heap *waiting = cl->renewal == RENEWAL_WAITS ? &c->window[cl->turn.what].waiting : NULL;
+    struct heap *waiting = cl->renewal == RENEWAL_WAITS ? &c->window[cl->window_node.what].waiting : NULL;
 
-    if (waiting != NULL && heap_at(waiting, &cl->turn) != turn_us(c, cl)) {
-        heap_set(waiting, &cl->turn, turn_us(c, cl));
+    if (waiting != NULL && heap_at(waiting, &cl->window_node) != window_key_us(c, cl)) {
+        heap_set(waiting, &cl->window_node, window_key_us(c, cl));
     }
 }
 

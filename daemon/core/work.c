@@ -59,7 +59,7 @@ work_go_on(struct core *c)
     }
 }
 
-/* Its next record. False: there is none, it has ended itself. */
+/* Does the next record of the job. False: there is none, and the job has ended itself. */
 static bool
 job_step(struct core *c, struct job *j, uint32_t *n)
 {
@@ -209,8 +209,8 @@ may_fire(const struct core *c)
 }
 
 /*
- * What is due, and what comes of it, as far as the slice goes. Ends: nothing arms itself for a time that has passed for
- * ever.
+ * Does what is due, and the work that it leaves, as far as the slice goes. Ends, because nothing arms itself for a time
+ * that has passed for ever.
  */
 void
 catch_up(struct core *c)

@@ -1,10 +1,9 @@
 /*
- * auth_limit.c -- the clients that have sent wrong passwords lately, and the requests that wait for it.
+ * auth_limit.c -- the clients that sent wrong passwords lately, and the AUTHs that wait for it.
  *
- * The table has a fixed size and is there from the first wrong password on. A client that finds no room in its row
- * takes the place of the one that was wrong least lately, but of none that is waited for: who guesses from more
- * addresses than there are entries is as fast as all of them.
- *
+ * The table has a fixed size and exists from the first wrong password on. A client without an entry replaces, in its
+ * row, the one whose last failure is oldest, but none with waiting AUTHs: a guesser with more addresses than there are
+ * entries is as fast as all of them.
  * I1  auth_limits.waiting is in the order of the deadlines, but for a reload that changes auth.timeout.
  * I2  entry.waiting is the number of waits on the list with its key.
  */
@@ -22,7 +21,7 @@
 #define LOG_EVERY_US (60 * US_PER_S)
 
 struct entry {
-    uint64_t key; /* 0: nobody */
+    uint64_t key; /* 0: none */
     int64_t at_us;      /* when `score` was reckoned */
     int64_t logged_us;
     uint32_t score;     /* wrong passwords that were not regained yet */

@@ -1,10 +1,10 @@
 /*
- * auth_limit.h -- how fast one client may guess passwords.
+ * auth_limit.h -- the rate at which one client may guess passwords.
  *
  * A client is an IPv4 address, the upper half of an IPv6 address, or a Unix uid. FREE wrong passwords cost nothing.
- * After these an AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, right or wrong, and a
- * wrong one ends its connection: a guess costs a connection and a second. Who shares the address with a guesser and
- * knows the password is in after that second.
+ * Then each AUTH (or HELLO ... AUTH) of that client waits DELAY before it is looked at, and a wrong one ends its
+ * connection: a guess costs a connection and a second. A user with the right password at the same address gets in after
+ * that second.
  */
 #ifndef RLOCKD_SERVE_AUTH_LIMIT_H
 #define RLOCKD_SERVE_AUTH_LIMIT_H
@@ -35,7 +35,7 @@ auth_limit_ask(struct session *s, enum command_id id, const struct words *w)
     return nobody_guesses ? AUTH_LIMIT_GO : auth_limit_look(s, id, w);
 }
 
-/* Its oldest request waits, and nothing is read behind it. */
+/* True: the oldest request is an AUTH that waits, and nothing is read behind it. */
 bool auth_limit_waits(const struct session *s);
 
 /* A password was wrong. True: the connection must end. */

@@ -1,15 +1,14 @@
 /*
- * channels.c -- events for those who hear by channel.
+ * channels.c -- events for sessions that subscribed to a channel.
  *
- * How many hear a channel, clients decide: so one turn of the loop tells TURN_SUBS of them and no more. A channel of
- * which some have not been told an event yet lags: it keeps the event and those behind it, and goes on in the next
- * turns, VISIT_SUBS at a time, by turns with the others. AT_ONCE of an event are told in any case, so that a channel
- * with few does not wait for those with many. Nobody is closed for what is kept: who brings it about waits, see
+ * Clients decide how many sessions hear a channel, so one turn of the loop writes to TURN_SUBS of them at most. A
+ * channel with sessions that have not been sent an event yet lags: it keeps that event and the later ones, and goes on
+ * in the next turns, VISIT_SUBS at a time, in turn with other lagging channels. AT_ONCE sessions are served in any
+ * case, so a channel with few does not wait for one with many. Kept events close no session: their source waits, see
  * pubsub_holds_up().
  *
  * Owns the events that channels keep.
- *
- * I1  A channel is on pubsub.channels iff it keeps events; topic.at is who is told the first of them next.
+ * I1  A channel is on pubsub.channels iff it keeps events; topic.at is the session that is sent the first of them next.
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -21,7 +20,7 @@ enum {
     AT_ONCE = 16
 };
 
-/* Tells so many of the channel, from topic.at on. */
+/* Sends the event to some sessions of the channel, from topic.at on. */
 static void
 tell_some(struct pubsub *p, struct topic *t, const struct told *told, unsigned most)
 {
@@ -36,7 +35,7 @@ tell_some(struct pubsub *p, struct topic *t, const struct told *told, unsigned m
     }
 }
 
-/* Frees the oldest event: all have been told, or nobody is left to hear it. */
+/* Frees the oldest event: all sessions have it, or none is left. */
 static void
 drop_event(struct pubsub *p, struct topic *t)
 {

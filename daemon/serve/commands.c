@@ -1,10 +1,9 @@
 /*
- * commands.c -- which handler a verb means, and who may run it.
+ * commands.c -- the handler of each verb, and the role it needs.
  *
- * Owns the dispatch table, printed from commands.def. Refuses unknown verbs,
- * wrong arity and missing roles before any handler runs, with the very words
- * of Redis: client libraries match them. Invariant: a handler may rely on the
- * arity and the role of its row.
+ * Owns the dispatch table, printed from commands.def. Refuses unknown verbs, wrong arity and missing roles before any
+ * handler runs, in the words of Redis, which client libraries match. A handler may rely on the arity and the role of
+ * its row.
  */
 #include "daemon/serve/commands.h"
 
@@ -20,7 +19,7 @@ static cmd_fn *const handlers[COMMANDS] = {
 #undef COMMAND
 };
 
-/* What a browser, or somebody who talks through one, sends as its first word. */
+/* The first words of a browser, or of a page that makes one talk to us. */
 static bool
 is_cross_protocol(struct slice verb)
 {
@@ -114,7 +113,7 @@ may_run(const struct session *s, enum command_id id, struct writer *out)
         roles_refuse_admin(s, row->name, out);
         return false;
     }
-    if (s->proto == 2 && pubsub_count(s) > 0 && !fits_subscriber(id)) {
+    if (s->proto == 2 && s->subscriptions != NULL && pubsub_count(s) > 0 && !fits_subscriber(id)) {
         refuse_subscriber(id, out);
         return false;
     }
@@ -133,7 +132,7 @@ command_admit(struct session *s, const struct words *w, struct writer *out, bool
         if (!*close) {
             refuse_unknown(w, out);
         }
-        if (!*close && s->authed) { /* else it may be anybody who guesses */
+        if (!*close && s->authed) { /* before AUTH a stranger could fill the log */
             command_note_refusal(s, w->word[0], "unknown command");
         }
         return CMD_NONE;

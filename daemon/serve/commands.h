@@ -19,7 +19,7 @@ struct cmd {
     enum command_id id;
     struct writer *out;
     struct outbox *box; /* into which `out` writes: for what the reply relies on */
-    enum reply_form *form; /* in the slot, FORM_NATIVE; for what is asked of the core: set it before */
+    enum reply_form *form; /* in the slot, FORM_NATIVE; a command that goes to the core sets it before */
 };
 
 typedef enum cmd_result cmd_fn(struct cmd *c);
@@ -34,7 +34,7 @@ int command_admit(struct session *s, const struct words *w, struct writer *out, 
 /* Runs it. */
 enum cmd_result command_run(struct cmd *c);
 
-/* The core's reply as bytes (commands_reply.c); `out` writes into box, which hears what they rely on. */
+/* The core's reply as bytes (commands_reply.c): `out` writes into box, which notes the grants that they rely on. */
 void command_write_reply(struct engine *e, struct outbox *box, struct writer *out, const struct core_reply *r);
 
 /* What LOCKINFO asked for has come (look.c); ids are those given to backend_look. */

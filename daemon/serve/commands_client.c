@@ -1,8 +1,8 @@
 /*
- * commands_client.c -- CLIENT: what connections say of themselves, the list of them, and KILL as Redis spells it.
+ * commands_client.c -- CLIENT: what connections report of themselves, the list of them, and KILL as Redis spells it.
  *
- * Owns the subcommands' table. Refuses words that would break the lines of
- * CLIENT LIST. SESSIONS and KILL are our own forms of the same.
+ * Owns the subcommands' table. Refuses words that would break the lines of CLIENT LIST. SESSIONS and KILL are our own
+ * forms of the same.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -146,7 +146,7 @@ client_caching(struct cmd *c)
 
 /* ---- the list ---- */
 
-/* Which sessions are meant; what was not said does not count. */
+/* The filter: which sessions are meant; a part that was not given matches all. */
 struct filter {
     const struct words *words;
     unsigned ids_from, ids_to; /* words that are ids */
@@ -420,12 +420,10 @@ client_kill(struct cmd *c)
         return CMD_DONE;
     }
     w = work_new(c);
-    if (w != NULL) {
-        w->kills = true;
-        w->old_form = c->words->n == 3; /* CLIENT KILL addr */
-        w->filter.skip_me = !w->old_form;
-        w->filter.addr = w->old_form ? &w->words.word[2] : NULL;
-    }
+    w->kills = true;
+    w->old_form = c->words->n == 3; /* CLIENT KILL addr */
+    w->filter.skip_me = !w->old_form;
+    w->filter.addr = w->old_form ? &w->words.word[2] : NULL;
     return run_filtered(c, w);
 }
 

@@ -1,9 +1,8 @@
 /*
- * commands_conn.c -- a connection's own affairs: who it is, which RESP it reads, and that it is alive.
+ * commands_conn.c -- a connection's own affairs: its identity, its version of RESP, its health.
  *
- * Owns authentication. Answers with the very words of Redis 7, because client
- * libraries match them. Invariant: a password is compared in a time that does
- * not tell how much of it was right, and never stays anywhere.
+ * Owns authentication. Answers in the words of Redis 7, which client libraries match. Invariant: comparing a password
+ * takes a time that does not depend on how much of it was right, and no password is stored.
  */
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/listing.h"
@@ -34,8 +33,8 @@ same_secret(const char *secret, struct slice given)
 }
 
 /*
- * user NULL: whoever has that password. Where the user `default` has none, any will do if it is named, as in Redis:
- * clients with a password in their settings work on a daemon without. False: wrong.
+ * user NULL: the user with that password. Without a password for `default`, any password is right if the user is named,
+ * as in Redis: clients with a password in their settings work on a daemon without one. False: wrong.
  */
 static bool
 authenticate(struct session *s, const struct slice *user, struct slice password)

@@ -1,10 +1,9 @@
 /*
- * commands_front.c -- SET, GET, DEL, EVAL, EVALSHA, SCRIPT: rlockd in Redis's place, for lock libraries as they are.
+ * commands_front.c -- SET, GET, DEL, EVAL, EVALSHA, SCRIPT: rlockd in Redis's place, for unchanged lock libraries.
  *
- * Owns the way from what front.c has read to requests of the core; the replies are the forms of forms.c. Whoever SETs
- * a value is the owner of that name, so inspection, events and tokens are those of any named owner.
- *
- * Invariant: nothing is kept here. What SET took, the core holds; DEL and GET look there.
+ * Owns the way from front.c's result to requests of the core; the replies are the forms of forms.c. The value of a SET
+ * is the owner of the name, so inspection, events and tokens are those of any named owner. Nothing is stored here: the
+ * core holds what SET took, and DEL and GET look there.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -108,7 +107,7 @@ cmd_set(struct cmd *c)
 
 /* ---- GET, DEL ---- */
 
-/* Does a named owner hold it here? Those who hold in a session's own name are no value that a SET could have set. */
+/* Does a named owner hold it here? A session's own owner is no value that a SET could have set. */
 static bool
 held_here(const struct engine *e, struct slice name, struct core_lock_view *v)
 {
@@ -130,7 +129,7 @@ counts_as_taken(struct engine *e, struct slice name, const struct backend_seen *
            ((kind_rows[spec.kind].flags & KIND_F_STRING) != 0 && strcmp(seen->type, "string") == 0);
 }
 
-/* Who has it here. */
+/* Writes the value of the holder here. */
 static void
 write_holder(const struct engine *e, const struct core_lock_view *v, struct outbox *box, struct writer *w)
 {
@@ -192,7 +191,7 @@ said_before(const struct words *w, unsigned at)
     return false;
 }
 
-/* What came by SET alone, and by the token, so that nobody is freed who was granted it since. */
+/* Only holds taken by SET, and by token, so that no later holder loses its lock. */
 enum cmd_result
 cmd_del(struct cmd *c)
 {

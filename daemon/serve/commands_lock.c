@@ -6,7 +6,7 @@
  * Invariant: a handler that stepped the core returns CMD_LATER and has written
  * nothing; the core's one reply reaches the slot by session_answer().
  *
- * This is the hot path: Redis keys are built in engine.key, nothing else is allocated.
+ * Redis keys are built in engine.key and nothing else is allocated: this is the hot path.
  */
 #include "daemon/serve/commands_private.h"
 #include "proto/options.h"
@@ -21,7 +21,7 @@ read_long_names(const struct cmd *c, struct lock_options *o)
            command_names_allowed(c, o->name, o->names);
 }
 
-/* False: the sentence about what is wrong is written. */
+/* False: the error is written. */
 static bool
 read_options(struct cmd *c, struct lock_options *o)
 {
@@ -56,7 +56,7 @@ add_kinds(struct buf *out, unsigned flag)
     }
 }
 
-/* The rule says another kind than the name is in use as, and the options are for that one. */
+/* The rule declares another kind than the one in use, and the options are for the rule's. */
 static bool
 is_kind_in_use(const struct cmd *c, const struct lock_options *o, struct core_request *rq, unsigned flag)
 {
@@ -108,7 +108,11 @@ command_check_key(struct cmd *c, const struct core_request *rq)
     const char *taken = conf_key_taken(rq->spec.key);
     struct buf name;
     enum kind kind;
+    char why[160];
 
+    if (taken == NULL && !backend_takes(c->session->engine->backend, rq->spec.kind, rq->spec.key, why)) {
+        taken = why;
+    }
     if (taken == NULL || core_knows(c->session->engine->core, rq->name, &kind)) {
         return true;
     }
@@ -195,7 +199,7 @@ cmd_mlock(struct cmd *c)
     return CMD_LATER;
 }
 
-/* UNLOCK, RENEW and their like: about what is held, so the core knows the rest. */
+/* UNLOCK, RENEW and others about a held lock: the core knows the rest. */
 static struct core_request
 held_request(const struct cmd *c, const struct lock_options *o, struct slice name)
 {

@@ -25,8 +25,8 @@ void command_print_usage(enum command_id id, char out[COMMAND_USAGE_BYTES]);
 void command_refuse_subcommand(struct cmd *c);
 
 /*
- * What a Redis might have done, and rlockd does not: counted, and said in the log, for the client may be a program that
- * was pointed here by mistake. `command`: its first word; `reason`: as it was told, of any bytes and length.
+ * Refuses a command of Redis that rlockd does not have, counts it, and logs it, for the client may have been pointed
+ * here by mistake. `command`: its first word; `reason`: as in the reply, of any bytes and length.
  */
 void command_note_refusal(struct session *s, struct slice command, const char *reason);
 
@@ -49,9 +49,6 @@ void command_subcommand_help(struct cmd *c);
 
 /* The error row of a core answer; false for answers that are no errors. */
 bool command_core_error(enum core_answer answer, enum error_code *code);
-
-/* Such an error, with the usual text. */
-void command_write_error(struct writer *out, enum core_answer answer);
 
 /* "<uuid>:<number>", as Redis has it. */
 void owner_print(const struct engine *e, uint64_t number, char out[OWNER_BYTES]);
@@ -97,26 +94,26 @@ void look_session(const struct session *s, int64_t now_us, struct look_text *tex
 void look_says_held(const struct engine *e, struct outbox *box, const struct core_lock_view *v,
                     struct fields_spot state);
 
-/* look.c: asks Redis about a name, for a command that answers by what is seen; `write` then writes the whole reply. */
+/* look.c: asks Redis about a name; `write` then makes the whole reply of what Redis has. */
 typedef void look_fn(struct engine *e, struct slice name, const struct backend_seen *seen, struct outbox *box,
                      struct writer *w);
 enum cmd_result look_ask(struct cmd *c, struct slice name, look_fn *write);
 
 /*
- * tree.c: who waits for whom, root holders first: names that match and those above them; at most rows_max lines. Notes
- * are taken step by step, some tens of microseconds each, until tree_step() says false; then it can be printed.
+ * tree.c: which owner waits for which, root holders first: names that match and those above them, in at most rows_max
+ * lines. tree_step() takes some tens of microseconds; when it returns false, the tree can be printed.
  */
 struct tree;
 struct tree *tree_new(struct engine *e, struct slice glob, size_t rows_max);
 bool tree_step(struct tree *t, int64_t now_us);
-void tree_print(struct tree *t, struct buf *out, struct outbox *box); /* box: hears which grants it relies on */
+void tree_print(struct tree *t, struct buf *out, struct outbox *box); /* box: notes the grants relied on */
 void tree_free(struct tree *t);
 
 /* info_tables.c: INFO locks, waiters, sessions, tree; made in slices. */
 bool info_is_table(struct slice section);
 enum cmd_result info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_max);
 
-/* lists.c: so many records with names to be compared with the glob are one step of a listing. */
+/* lists.c: the records compared with the glob in one step of a listing. */
 unsigned look_step_records(struct slice glob);
 
 #endif

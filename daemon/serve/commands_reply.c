@@ -1,10 +1,8 @@
 /*
  * commands_reply.c -- a reply of the core as bytes.
  *
- * Owns the words of each answer. Calls no command: what the core grants by itself is written here as well as what it
- * answers at once.
- *
- * This is the hot path: nothing is allocated for a grant.
+ * Owns the words of each answer, to requests and to grants that come later. Calls no command. Nothing is allocated for
+ * a grant: this is the hot path.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -32,6 +30,7 @@ static const struct {
     [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},
     [CORE_REDIS_FULL] = {true, ERR_UNAVAILABLE, "Redis is out of memory"},
+    [CORE_FEW_REPLICAS] = {true, ERR_NO_REPLICAS, NULL},
     [CORE_FORBIDDEN] = {true, ERR_NO_PERM, "Redis's ACL keeps rlockd from the key of this name"},
 };
 
@@ -40,14 +39,6 @@ command_core_error(enum core_answer answer, enum error_code *code)
 {
     *code = core_errors[answer].code;
     return core_errors[answer].error;
-}
-
-void
-command_write_error(struct writer *out, enum core_answer answer)
-{
-    enum error_code code = core_errors[answer].code;
-
-    writer_error(out, code, "%s", core_errors[answer].text != NULL ? core_errors[answer].text : error_rows[code].text);
 }
 
 void
@@ -72,6 +63,9 @@ write_full(const struct engine *e, struct writer *out, const struct core_reply *
     fields_ms(&f, "lease_ms", r->lease_us);
     fields_find(&f, ms);
     fields_ms(&f, "waited_ms", r->waited_us);
+    if (r->replicas_wanted > 0) {
+        fields_number(&f, "replicas", r->replicas);
+    }
     fields_write_map(&f, out);
 }
 
@@ -161,18 +155,35 @@ write_key_in_use(struct writer *out, const struct core_reply *r)
 
 /* ---- the core's reply as bytes ---- */
 
-/* Why Redis is away, as INFO redis has it; nothing while it is there. */
+/* Why Redis, or the link that replicas are asked by, is down, or grants nothing, or is late, as INFO redis has it. */
 static void
-add_reason(const struct engine *e, struct buf *text)
+add_reason(const struct engine *e, const struct core_reply *r, struct buf *text)
 {
     struct backend_status st;
+    char why[160];
+    struct buf key;
+    bool away;
 
-    if (e->backend == NULL || e->redis_up) {
+    if (e->backend == NULL) {
+        return;
+    }
+    buf_init(&key, 0);
+    conf_key_of(conf_locks_for(e->conf, r->name), r->name, &key);
+    backend_refusal(e->backend, buf_slice(&key), why);
+    buf_fini(&key);
+    if (why[0] != '\0') {
+        buf_printf(text, ": %s", why);
         return;
     }
     backend_status(e->backend, &st);
-    if (st.last_error[0] != '\0') {
+    away = !e->redis_up || (r->replicas_wanted > 0 && strstr(st.links_away, "replicas") != NULL);
+    if (st.refusal[0] != '\0') {
+        buf_printf(text, ": %s", st.refusal);
+    } else if (away && st.last_error[0] != '\0') {
         buf_printf(text, ": %s: %s", st.address, st.last_error);
+    } else if (!away) {
+        buf_printf(text, " in time: calls in flight: %" PRIu64 ", operations behind them: %" PRIu64
+                   ", the last round trip: %" PRId64 " ms", st.in_flight, st.queued, st.rtt_us / US_PER_MS);
     }
 }
 
@@ -194,7 +205,9 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
     }
     buf_init(&name, 0);
     if (r->answer == CORE_UNAVAILABLE) {
-        add_reason(e, &name);
+        add_reason(e, r, &name);
+    } else if (r->answer == CORE_FEW_REPLICAS) {
+        buf_printf(&name, ": %u of %u", r->replicas, r->replicas_wanted);
     }
     if (named || r->answer == CORE_FORBIDDEN) {
         buf_adds(&name, ": ");
@@ -205,7 +218,7 @@ write_refusal(const struct engine *e, struct writer *out, const struct core_repl
     buf_fini(&name);
 }
 
-/* Where an answer is written, and what it relies on is noted. */
+/* Where an answer is written, with the grants that it relies on. */
 struct answer {
     const struct engine *engine;
     struct outbox *box;
@@ -227,7 +240,7 @@ write_held(const struct answer *a, const struct core_reply *r, bool full)
     } else {
         writer_int(a->out, r->answer == CORE_GRANTED ? (int64_t)r->token : r->left);
     }
-    if (r->answer == CORE_LEFT && r->ms && !a->out->out->failed) {
+    if (r->answer == CORE_LEFT && r->ms) {
         ms = (struct fields_spot){before + 1, a->out->out->n - 2};
     }
     outbox_rely(a->box, &r->relies, a->engine->metrics.lost);

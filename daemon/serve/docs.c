@@ -1,9 +1,8 @@
 /*
- * docs.c -- COMMAND and HELP: the command table, told to client libraries and to people.
+ * docs.c -- COMMAND and HELP: the command table, for client libraries and for people.
  *
- * Owns the shapes that redis-cli insists on (it aborts on a wrong one): names
- * and texts are bulk strings, flags are simple strings. Everything is made
- * from commands.def by usage.c; there is no second table of commands.
+ * Owns the shapes that redis-cli insists on (it aborts on a wrong one): names and texts are bulk strings, flags are
+ * simple strings. usage.c makes everything from commands.def; there is no second table of commands.
  */
 #include "daemon/serve/commands_private.h"
 #include "daemon/serve/listing.h"
@@ -62,7 +61,7 @@ is_key(const struct usage *u, int i)
     return i == u->first && is_name(u, i);
 }
 
-/* Those about several say how many, and then the names. */
+/* True: the argument is the names of a command about several, which come behind their number. */
 static bool
 is_keys(const struct usage *u, int i)
 {
@@ -139,7 +138,7 @@ read_usage(enum command_id id, struct usage *u)
     (void)whole;
 }
 
-/* One pair of a map: the name and what is to be said of it. */
+/* One pair of a map: a name and its text. */
 static void
 write_doc(enum command_id id, struct writer *w)
 {
@@ -355,7 +354,7 @@ add_error(struct rows *rows, enum error_code code)
     add_line(rows, "    -%s %s: %s", row->prefix, row->text, row->meaning);
 }
 
-/* What it may be refused with, besides a syntax error. */
+/* The errors of the command, besides a syntax error. */
 static void
 add_errors(struct rows *rows, enum command_id id)
 {

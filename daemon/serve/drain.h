@@ -1,5 +1,5 @@
 /*
- * drain.h -- what a drain waits for. The drain itself: engine_drain() and its like, see engine.h.
+ * drain.h -- the locks that a drain waits for. The drain itself: engine_drain() and others, see engine.h.
  */
 #ifndef RLOCKD_SERVE_DRAIN_H
 #define RLOCKD_SERVE_DRAIN_H
@@ -15,9 +15,9 @@ struct outbox;
 uint64_t drain_held(const struct engine *e);
 
 /*
- * Appends the first of them with their holders, and of those that are being freed, printable and in a bounded time:
- * `a (session 7), b (owner w), c (freeing) and 9 more`. `box` hears which grants the text relies on; NULL where it is
- * no reply.
+ * Appends the first of them with their holders, and of those that are being released, printable and in a bounded time:
+ * `a (session 7), b (owner w), c (freeing) and 9 more`. `box` notes the grants that the text relies on; NULL outside of
+ * a reply.
  */
 void drain_print(const struct engine *e, struct buf *out, struct outbox *box);
 

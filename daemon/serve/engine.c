@@ -41,9 +41,9 @@ note_reply(struct engine *e, const struct core_reply *r)
     }
 }
 
-enum { LOSS_WINDOW_US = 60 * 1000000 }; /* in which the first loss of a session is told before all others */
+enum { LOSS_WINDOW_US = 60 * 1000000 }; /* the first loss of a session in this time has a line of its own */
 
-static const struct {
+static const struct news_log {
     const char *event;
     enum log_level level;
 } news_log[] = {
@@ -55,29 +55,32 @@ static const struct {
 };
 
 /*
- * What one session loses beyond a line in LOSS_WINDOW_US is an event of its own: it cannot use up the lines of the
- * others. So is what is lost of a session that has gone, for nobody can count that.
+ * Later losses of a session within LOSS_WINDOW_US are another event, so that they cannot use up the lines of other
+ * sessions; and so are losses of sessions that have gone, of which no count is left.
  */
-static const char *
-loss_event(struct session *s)
+static struct news_log
+loss_event(const struct core_publish *news, struct session *s)
 {
     int64_t now_us = clock_now_us();
 
+    if (strcmp(news->reason, CORE_LEASE_OVER) == 0) {
+        return (struct news_log){"lease over", LOG_INFO}; /* as its client has asked for */
+    }
     if (s == NULL || now_us < s->loss_quiet_us) {
-        return "lost also";
+        return (struct news_log){"lost also", LOG_WARN};
     }
     s->loss_quiet_us = now_us + LOSS_WINDOW_US;
-    return news_log[CORE_NEWS_LOST].event;
+    return news_log[CORE_NEWS_LOST];
 }
 
 static void
 log_news(struct engine *e, const struct core_publish *news, struct session *s)
 {
-    log_event(e->log, news_log[news->news].level, "lock",
-              news->news == CORE_NEWS_LOST ? loss_event(s) : news_log[news->news].event, "name", LOG_B(news->name),
-              "token", LOG_N(news->token), "owner", LOG_N(news->owner), "owner_name", LOG_B(news->owner_name),
-              "session", LOG_N(news->session), news->reason != NULL ? "reason" : NULL,
-              LOG_S(news->reason != NULL ? news->reason : ""), NULL);
+    struct news_log how = news->news == CORE_NEWS_LOST ? loss_event(news, s) : news_log[news->news];
+
+    log_event(e->log, how.level, "lock", how.event, "name", LOG_B(news->name), "token", LOG_N(news->token), "owner",
+              LOG_N(news->owner), "owner_name", LOG_B(news->owner_name), "session", LOG_N(news->session),
+              news->reason != NULL ? "reason" : NULL, LOG_S(news->reason != NULL ? news->reason : ""), NULL);
 }
 
 static void
@@ -129,14 +132,14 @@ sink(void *ctx, const struct core_action *a)
         state_store_forget(e, a->forget);
         break;
     case CORE_KEEP_OWNER:
-        keeper_keep_owner(e, &a->keep_owner);
+        state_store_keep_owner(e, &a->keep_owner);
         break;
     case CORE_FORGET_OWNER:
-        keeper_forget_owner(e, a->forget);
+        state_store_forget_owner(e, a->forget);
         break;
     case CORE_RECLAIMED:
         state_store_reclaimed(&e->state_store, a->domain, a->epoch);
-        backend_reclaimed(e->backend, a->epoch);
+        backend_reclaimed(e->backend, a->domain, a->epoch);
         break;
     }
 }
@@ -180,6 +183,14 @@ on_state(void *ctx, bool up)
     }
 }
 
+static uint64_t
+epoch_before(void *ctx, uint16_t domain)
+{
+    const struct engine *e = ctx;
+
+    return state_store_epoch(&e->state_store, domain);
+}
+
 /* ---- settings ---- */
 
 static struct core_conf
@@ -194,10 +205,13 @@ core_settings(const struct engine *e, const struct conf *cf)
         .waiters_max = (uint32_t)cf->limit_waiters,
         .session_waiters_max = (uint32_t)cf->limit_session_waiters,
         .slice = SLICE,
+        .domains = backend_domains(e->backend),
         .locks_max = (uint32_t)cf->limit_locks,
         .total_locks_max = (uint64_t)cf->limit_total_locks,
         .user_percent = (uint32_t)cf->limit_user_share,
-        .one_link = cf->redis_links == 1,
+        /* Each node has links of its own. */
+        .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
+                    backend_domains(e->backend) <= 1,
         .keeps = e->state_store.held != NULL,
     };
 
@@ -212,8 +226,8 @@ larger(size_t was, int64_t now)
 }
 
 /*
- * In place: readers keep their pointers. Never smaller than before: the request that gives back what was locked under
- * the larger limits has to fit, for one that does not ends its connection, and all that it holds.
+ * In place: readers keep their pointers. Never smaller than before: a request that releases what was locked under
+ * larger limits has to fit, because one that does not ends its connection, and all that it holds.
  */
 static void
 set_limits(struct engine *e, const struct conf *cf)
@@ -248,7 +262,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    e->timer_at_us = CORE_FOREVER; /* what is due is done in engine_turn_end() */
+    e->timer_at_us = CORE_FOREVER; /* engine_turn_end() does what is due */
 }
 
 /* Where Redis is, and how to get in. Texts are the conf's. */
@@ -259,6 +273,8 @@ redis_settings(const struct conf *cf)
         .url = cf->redis_url,
         .user = cf->redis_user,
         .password = cf->redis_password,
+        .sentinel_user = cf->redis_sentinel_user,
+        .sentinel_password = cf->redis_sentinel_password,
         .tls = {cf->redis_tls_ca_file, cf->redis_tls_cert_file, cf->redis_tls_key_file, cf->redis_tls_server_name},
         .timeout_us = cf->redis_timeout_us,
         .connect_us = cf->redis_connect_us,
@@ -294,6 +310,7 @@ open_backend(struct engine *e, char error[160])
         .seen = on_seen,
         .met = on_met,
         .state = on_state,
+        .epoch = epoch_before,
         .ctx = e,
     };
 
@@ -303,7 +320,6 @@ open_backend(struct engine *e, char error[160])
     if (e->state_store.identity.follows) {
         memcpy(env.former_nonce, e->state_store.identity.nonces.was, sizeof(env.former_nonce));
     }
-    env.epoch = state_store_epoch(&e->state_store, 0);
     env.others = state_store_others(&e->state_store);
     buf_init(&patterns, 0);
     if (conf_key_rights(cf, &patterns, remote_waiters)) {
@@ -352,12 +368,15 @@ engine_new(struct event_base *base, const struct conf *conf, struct log *log, ch
     if (getrandom(&e->hash, sizeof(e->hash), 0) != (ssize_t)sizeof(e->hash)) {
         goto fail;
     }
+    if (!open_backend(e, error)) {
+        goto fail;
+    }
     cc = core_settings(e, conf);
     e->scratch = mem_alloc(ENGINE_SCRATCH_BYTES);
     e->timer = event_new(base, -1, 0, on_timer, e);
     e->core = core_new(&cc, &e->hash, &e->metrics, (struct core_sink){.act = sink, .ctx = e});
     e->pubsub = pubsub_new(e);
-    if (!open_backend(e, error) || !state_store_restore(e, error)) {
+    if (!state_store_restore(e, error)) {
         goto fail;
     }
     return e;

@@ -18,7 +18,9 @@ struct epochs_file {
     int dir;                /* borrowed */
 };
 
-/* Opens the file if it is there; `anew`: without what is in it. False: errno says why; the rest can be called. */
+/*
+ * Opens the file if it exists; `anew`: without its contents. False: errno says why; the other functions can be called.
+ */
 bool epochs_file_open(struct epochs_file *f, int dir, bool anew);
 void epochs_file_close(struct epochs_file *f);
 

@@ -1,9 +1,8 @@
 /*
  * fields.c -- one record for two readers: a map for programs, a row of an aligned table for people.
  *
- * Owns the cells of a table until it is printed. Refuses to let a foreign byte
- * move a column: what clients chose is escaped and cut. Memory that runs out
- * leaves the buf failed, and its owner looks once at the end.
+ * Owns the cells of a table until it is printed. No byte of a client moves a column: texts that clients chose are
+ * escaped and cut. A buf that has passed its `max` is `failed`; its owner checks that once, before it sends.
  */
 #include "daemon/serve/fields.h"
 
@@ -104,7 +103,7 @@ fields_write_map(const struct fields *f, struct writer *w)
             writer_int(w, fd->number);
             break;
         }
-        if (f->spot != NULL && i + 1 == f->spotted && !w->out->failed) {
+        if (f->spot != NULL && i + 1 == f->spotted) {
             note_spot(fd, before, w->out->n, f->spot);
         }
     }
@@ -294,10 +293,6 @@ table_print(const struct table *t, const char *empty, struct buf *out)
     size_t row;
     unsigned i;
 
-    if (t->cells.failed) {
-        out->failed = true;
-        return;
-    }
     if (t->rows == 0) {
         buf_printf(out, "%s\r\n", empty);
         return;

@@ -60,8 +60,8 @@ struct rows {
 };
 
 /*
- * One answer may be this many times limits.output_bytes (the session lets one long reply drain); what is longer still
- * is answered -LIMIT, so that nobody makes us hold any amount of memory.
+ * The longest answer, as a multiple of limits.output_bytes (a session lets one long reply drain). A longer one is
+ * answered -LIMIT, so that no client makes rlockd hold any amount of memory.
  */
 #define ANSWER_TIMES_OUTPUT 64
 
@@ -71,7 +71,7 @@ void rows_init(struct rows *r, const struct writer *out, size_t bytes_max);
 /* Sends them as an array of n values, or as a map of n pairs, and frees. */
 void rows_send(struct rows *r, struct writer *out, bool map);
 
-/* The answer of who asks for too much: see ANSWER_TIMES_OUTPUT. */
+/* The reply instead of too long an answer: see ANSWER_TIMES_OUTPUT. */
 void refuse_length(struct writer *out);
 
 /* Sends text for people, verbatim in RESP3, and frees it. */

@@ -24,7 +24,7 @@ enum reply_form {
 struct outbox;
 struct outbox_mark;
 
-/* Writes one whole value into the box, in RESP 2 or 3, with what it relies on. */
+/* Writes one whole value into the box, in RESP 2 or 3, with the grants that it relies on. */
 void form_write(struct engine *e, struct outbox *box, int proto, enum reply_form form, const struct core_reply *r);
 
 /* outbox_env.rewrite: what stands in place of an answer that is late. */

@@ -148,7 +148,7 @@ static const struct shape {
     enum core_event_type event;
     enum reply_form form;
     unsigned keys_min, keys_max, args; /* words, as the client counts them */
-    unsigned names;                    /* of the keys, so many are names of locks; 0 = all */
+    unsigned names;                    /* the number of keys that are names of locks; 0 = all */
     int owner, lease_ms, replaces;     /* which of the words behind the names; NONE = there is none */
 } shapes[] = {
     [PY_RELEASE] = {"release", CORE_UNLOCK, FORM_COUNT, 1, 1, 1, 0, 0, NONE, NONE},
@@ -157,7 +157,7 @@ static const struct shape {
     [MANY_ACQUIRE] = {"acquire", CORE_LOCK, FORM_ALL, 1, CORE_MANY_MAX, 2, 0, 0, 1, NONE},
     [MANY_EXTEND] = {"extend", CORE_RENEW, FORM_ALL, 1, CORE_MANY_MAX, 2, 0, 0, 1, NONE},
     [MANY_RELEASE] = {"release", CORE_UNLOCK, FORM_COUNT, 1, CORE_MANY_MAX, 1, 0, 0, NONE, NONE},
-    /* Its value and time are keys, as its author calls them so. */
+    /* Value and time are passed as keys: so does the author of warlock's script. */
     [WL_RELOCK] = {"touch", CORE_RENEW, FORM_STATUS, 3, 3, 0, 1, 1, 0, NONE},
 };
 

@@ -1,8 +1,8 @@
 /*
  * front.h -- what lock libraries made for Redis say, in the core's terms.
  *
- * They know SET ... NX and a handful of fixed Lua scripts, which are known here by their SHA-1. Nothing is run: a
- * script that is known stands for what it does to a lock, any other is refused.
+ * Such clients send SET ... NX and a handful of fixed Lua scripts, which are known here by their SHA-1. Nothing is run:
+ * a script that is known stands for what it does to a lock, any other is refused.
  */
 #ifndef RLOCKD_SERVE_FRONT_H
 #define RLOCKD_SERVE_FRONT_H
@@ -42,8 +42,8 @@ bool front_read_script(const struct front_script *sc, const struct words *w, siz
                        struct front_call *out, char error[FRONT_ERROR_BYTES]);
 
 /*
- * Must the request run when all before it on its connection is answered, although its row says OWNER? So it is when
- * it depends on what is held at that moment, which the core is not asked but looked at for.
+ * Must the request wait until all requests before it on its connection are answered, although its row says OWNER? It
+ * must when it depends on what is held at that moment, which is looked up, not asked of the core.
  */
 bool front_in_turn(enum command_id id, const struct words *w);
 

@@ -1,16 +1,13 @@
 /*
- * http.c -- /healthz, /readyz and /metrics.
+ * http.c -- /healthz, /readyz and /metrics: one request for each connection, one answer. Owns its listener and visits.
  *
- * Owns its listener and those who have called: one request each, one answer, and the end. Refuses everything but GET
- * and HEAD, bodies, and more than a few KiB of headers. No names of locks leave here: they are the clients' and
- * without bound. By hand: evhttp 2.1.12 accepts all who call in one turn, names none that has not asked yet, and spins
- * where descriptors run out.
- *
- * I1  A visit has one of its two events added until it ends, and ends when that does not come for IDLE_US, or at its
- *     deadline, however often it came.
- * I2  http.visits is in the order of the last byte that moved. A new caller always comes in: where there are
- *     VISITS_MAX, the one that has been silent longest gives way, and nobody whose whole request has come goes without
- *     its answer.
+ * Refuses everything but GET and HEAD, bodies, and more than a few KiB of headers. Names of locks never appear here:
+ * clients choose them, without bound. By hand: evhttp 2.1.12 accepts all callers in one turn, cannot list those that
+ * have sent nothing, and spins where descriptors run out.
+ * I1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
+ *     deadline.
+ * I2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new caller replaces the one
+ *     that has been silent longest; a visit whose whole request has come always gets its answer.
  */
 #include "daemon/serve/http.h"
 
@@ -110,7 +107,7 @@ page_metrics(const struct engine *e, struct buf *out)
     return 200;
 }
 
-/* That it answers at all is the answer. */
+/* The fact of an answer is the answer. */
 static int
 page_healthz(const struct engine *e, struct buf *out)
 {
@@ -200,7 +197,7 @@ read_headers(const char *at, const char *end)
     return 0;
 }
 
-/* The status of what came so far; 0 = not all there. *path: of the target, without what is behind '?'. */
+/* The status of the request so far; 0 = not whole. *path: of the target, without the part from "?" on. */
 static int
 read_request(const struct buf *in, bool *head_only, struct slice *path)
 {
@@ -255,7 +252,6 @@ print_answer(const struct engine *e, int status, bool head_only, struct slice pa
     if (!head_only) {
         buf_add_slice(out, buf_slice(&body));
     }
-    out->failed = out->failed || body.failed;
     buf_fini(&body);
 }
 
@@ -267,7 +263,7 @@ end_visit(struct visit *v)
     char piece[4096];
 
     for (int i = 0; v->out.n > 0 && i < 16 && recv(v->fd, piece, sizeof(piece), MSG_DONTWAIT) > 0; i++) {
-        /* what is unread would reset the connection, and our answer with it */
+        /* unread input would reset the connection, and our reply with it */
     }
     list_remove(&v->node);
     v->http->visits_n--;
@@ -312,7 +308,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
     ssize_t n = (what & EV_WRITE) != 0 ? send(fd, v->out.p, v->out.n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
 
     if (is_over(n) || n == (ssize_t)v->out.n) {
-        end_visit(v); /* all is out, it took too long, or nobody is there */
+        end_visit(v); /* all is sent, it took too long, or the peer has gone */
         return;
     }
     if (n > 0) {
@@ -344,7 +340,7 @@ hear(struct visit *v)
         return HEARD_PART;
     }
     print_answer(v->http->engine, status, head_only, path, &v->out);
-    return v->out.failed ? HEARD_END : HEARD_ALL; /* half of an answer could pass for a whole one */
+    return HEARD_ALL;
 }
 
 static void
@@ -414,22 +410,6 @@ http_serve(struct engine *e, struct listening *on, char error[160])
         return NULL;
     }
     return h;
-}
-
-struct http *
-http_open(struct engine *e, const char *addr, char error[160])
-{
-    struct listening on;
-
-    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? http_serve(e, &on, error) : NULL;
-}
-
-struct http *
-http_adopt(struct engine *e, int fd, char error[160])
-{
-    struct listening on;
-
-    return listening_adopt(&on, fd, error) ? http_serve(e, &on, error) : NULL;
 }
 
 const char *

@@ -41,8 +41,8 @@ draw(void *p, size_t n)
 }
 
 /*
- * A version 4 uuid: nobody, here or elsewhere, has been given it before; 74 bits of it are drawn. It ends in "rlockd",
- * so that a daemon knows the owners of other daemons from those of Redisson's clients, see scripts/fair.lua.
+ * A version 4 uuid: unique, with 74 random bits. It ends in "rlockd", so that a daemon tells owners of other daemons
+ * from those of Redisson's clients, see scripts/fair.lua.
  */
 static bool
 draw_uuid(char uuid[37])
@@ -175,8 +175,9 @@ read_boot(char boot[40])
 }
 
 /*
- * `lock` says who had it last. We have it now, so that process has ended; unless this is a copy, and the process has
- * the original. A pid that somebody else has by now only makes us wait until Redis has heard nothing of it for a while.
+ * `lock` names the last process that had it. This process has it now, so that one has ended; unless this directory is a
+ * copy, and the process uses the original. A pid that was used again only delays the start, until Redis has not heard
+ * of the daemon for a while.
  */
 static bool
 has_ended(const char *last, const char *boot)

@@ -1,9 +1,9 @@
 /*
- * identity.h -- who this daemon is in Redis: drawn for this process only, or kept in a state directory.
+ * identity.h -- the identity of this daemon in Redis: random for this process, or stored in a state directory.
  *
- * With a state directory a daemon is the same one after a restart: it keeps its uuid, and the secret from which values
- * of `simple` locks and permits are derived. One process at a time may be it: the file `lock` is locked as long as this
- * process lives. On other machines a copy of the directory is told by the nonces: each process has its own, and knows
+ * With a state directory a daemon stays the same after a restart: it keeps its uuid, and the secret from which values
+ * of `simple` locks and permits are derived. One process at a time may use it: the file `lock` is locked for the life
+ * of the process. A copy of the directory on another machine shows by the nonces: each process has its own, and knows
  * those of the processes before it.
  */
 #ifndef RLOCKD_SERVE_IDENTITY_H
@@ -32,8 +32,8 @@ struct identity {
 };
 
 /*
- * The state directory by what is configured: "none" is none, and nothing is the one that systemd made for us, if it
- * has. False: none.
+ * The state directory by the configuration: "none": no directory; "": the one that systemd made for us, if any. False:
+ * there is none.
  */
 bool identity_dir(const char *configured, char dir[IDENTITY_DIR]);
 
@@ -43,7 +43,7 @@ bool identity_draw(struct identity *id);
 /* The one that lives in `dir`; begins it (and makes the directory) when there is none. False with a message. */
 bool identity_take(struct identity *id, const char *dir, char error[160]);
 
-/* Somebody else may be it now. */
+/* Another process may use it from now on. */
 void identity_release(struct identity *id);
 
 #endif

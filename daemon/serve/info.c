@@ -1,9 +1,9 @@
 /*
- * info.c -- INFO: state and counters for people, and what client libraries look for.
+ * info.c -- INFO: state and counters for people, and the fields that client libraries look for.
  *
- * Owns the sections. Those of key:value lines are printed by `INFO` alone;
- * the tables and the tree (info_tables.c) only when they are asked for, because every
- * redis-cli prints INFO raw and so shows aligned columns. Lines end in CRLF.
+ * Owns the sections. `INFO` alone prints those of key:value lines; the tables and the tree (info_tables.c) are printed
+ * only when they are asked for, because every redis-cli prints INFO raw and so shows aligned columns. Lines end in
+ * CRLF.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -26,7 +27,7 @@
 struct info {
     struct engine *engine;
     struct buf out;
-    struct outbox *box; /* of the reply: hears which grants it relies on */
+    struct outbox *box; /* of the reply: notes the grants that it relies on */
     int64_t now_us;
     struct slice glob; /* n == 0: all */
 };
@@ -44,7 +45,7 @@ line(struct info *in, const char *fmt, ...)
 
 /* ---- sections of key:value ---- */
 
-/* Of the first TCP address that we were told to listen on; 0 = none. */
+/* Of the first TCP address in `listen`; 0 = none. */
 static int64_t
 tcp_port(const struct conf *cf)
 {
@@ -194,10 +195,26 @@ info_cluster(struct info *in)
     line(in, "cluster_enabled:0");
 }
 
+/* A time of the wall clock as RFC 3339 has it; empty for 0. */
+static void
+line_time(struct info *in, const char *field, int64_t s)
+{
+    time_t at = (time_t)s;
+    char text[24] = "";
+    struct tm tm;
+
+    if (s != 0 && gmtime_r(&at, &tm) != NULL) {
+        (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    }
+    line(in, "%s:%s", field, text);
+}
+
 static void
 info_redis(struct info *in)
 {
     struct backend_status st = {.up = false};
+    struct backend_node node[BACKEND_NODES_MAX];
+    size_t nodes;
 
     backend_status(in->engine->backend, &st);
     line(in, "redis_state:%s", st.up ? "up" : "down");
@@ -205,6 +222,10 @@ info_redis(struct info *in)
     line(in, "redis_server_version:%s", st.version);
     line(in, "redis_run_id:%s", st.run_id);
     line(in, "redis_role:%s", st.role);
+    line(in, "redis_tls_version:%s", st.tls_version);
+    line(in, "redis_tls_cipher:%s", st.tls_cipher);
+    line_time(in, "redis_tls_peer_expires", st.tls_peer_expires_s);
+    line_time(in, "redis_tls_own_expires", st.tls_own_expires_s);
     line(in, "redis_maxmemory_policy:%s", st.maxmemory_policy);
     line(in, "redis_clock_offset_us:%" PRId64, st.offset_us);
     line(in, "redis_rtt_us:%" PRId64, st.rtt_us);
@@ -218,6 +239,13 @@ info_redis(struct info *in)
     line(in, "redis_grace:%d", st.grace);
     line(in, "redis_other_daemons:%zu", st.daemons);
     line(in, "redis_last_error:%s", st.last_error);
+    line(in, "redis_refusal:%s", st.refusal);
+    nodes = backend_nodes(in->engine->backend, node);
+    line(in, "redis_nodes:%zu", nodes);
+    for (size_t i = 0; i < nodes; i++) {
+        line(in, "redis_node%zu:role=%s,address=%s,state=%s,rtt_us=%" PRId64 ",epoch=%" PRIu64 "%s", i,
+             node[i].role, node[i].address, node[i].state, node[i].rtt_us, node[i].epoch, node[i].more);
+    }
 }
 
 static void
@@ -316,7 +344,7 @@ lock_row(const struct tabling *t, const struct core_lock_view *v, struct table *
     rely(t, v->claim, v->token, v->deadline_us);
 }
 
-/* INFO lock NAME: the one row, who holds it, and who waits for it, in queue order; the first of them. */
+/* INFO lock NAME: the row of the lock, its first holders, and its first waiters, in queue order. */
 static void
 info_lock(struct info *in)
 {
@@ -376,7 +404,7 @@ print_section(struct info *in, size_t i)
     sections[i].print(in);
 }
 
-/* INFO in one step of a listing: so many of them in one turn are as bounded as one long one. */
+/* INFO in one step of a listing: many INFOs in one turn are as bounded as one long answer. */
 struct info_work {
     struct listing_work work;
     struct info in;
@@ -386,7 +414,7 @@ struct info_work {
     char glob[];
 };
 
-/* As a comment: who parses INFO passes over it. */
+/* As a comment, which parsers of INFO skip. */
 static void
 print_no_section(struct info *in)
 {
@@ -422,7 +450,6 @@ finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct wri
     struct outbox_claim claim = outbox_begin(box);
 
     (void)e;
-    w->in.out.failed = w->in.out.failed || w->aside.bytes.failed;
     text_send(&w->in.out, out);
     outbox_take_marks(box, &w->aside, 0);
     outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);

@@ -156,7 +156,6 @@ finish(struct listing_work *lw, struct engine *e, struct outbox *box, struct wri
     } else {
         table_print(&w->table, w->kind->empty, &text);
     }
-    text.failed = text.failed || w->aside.bytes.failed;
     text_send(&text, out);
     outbox_take_marks(box, &w->aside, 0);
     outbox_end(box, claim, OUTBOX_STALE, FORM_NATIVE, out->proto);

@@ -42,7 +42,7 @@ struct listener {
     struct listener_owner owner;
     struct listening on;   /* owned, with its fd */
     int spare_fd;          /* owned; -1 = spent */
-    struct event *ev;      /* owned: somebody calls */
+    struct event *ev;      /* owned: a connection waits */
     struct event *rest;    /* owned: the rest is over */
 };
 
@@ -75,7 +75,7 @@ unix_address(const char *path, struct sockaddr_un *un)
     return true;
 }
 
-/* 1 = the path is free now, 0 = somebody answers there, -1 = errno. */
+/* 1 = the path is free now, 0 = another process answers there, -1 = errno. */
 static int
 clear_path(const struct sockaddr_un *un)
 {
@@ -119,7 +119,7 @@ make_directory(const char *path)
     }
 }
 
-/* Nobody else replaces, or removes, the socket at that path from now on. */
+/* From now on no other daemon replaces or removes the socket at that path. */
 static bool
 lock_path(struct path_lock *lock, const char *addr, const char *path, char error[160])
 {
@@ -352,12 +352,12 @@ listening_adopt(struct listening *l, int fd, char error[160])
     return true;
 }
 
-void
-listening_forget(struct listening *l)
+/* Removes the path, unless another process has put its own socket there meanwhile, and gives up its lock. */
+static void
+forget_path(struct listening *l)
 {
     struct stat st;
 
-    /* Somebody may have put another socket there meanwhile: that one is not ours to remove. */
     if (l->path != NULL && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino) {
         (void)unlink(l->path);
     }
@@ -369,7 +369,7 @@ listening_forget(struct listening *l)
 void
 listening_close(struct listening *l)
 {
-    listening_forget(l);
+    forget_path(l);
     close(l->fd);
     l->fd = -1;
 }
@@ -384,7 +384,7 @@ open_spare(struct listener *l)
     }
 }
 
-/* No descriptor is left: the spare one lets us say so to one caller, then nobody is called in for a moment. */
+/* No descriptor is left: the spare one serves to tell one caller; then no connection is accepted for a moment. */
 static void
 refuse_and_rest(struct listener *l)
 {
@@ -478,22 +478,6 @@ listener_serve(struct engine *e, struct listening *on, char error[160])
     struct listener_owner owner = {open_session, e, "-ERR max number of clients reached\r\n"};
 
     return listener_start(e, on, owner, error);
-}
-
-struct listener *
-listener_open(struct engine *e, const char *addr, char error[160])
-{
-    struct listening on;
-
-    return listening_open(&on, addr, (unsigned)e->conf->socket_mode, error) ? listener_serve(e, &on, error) : NULL;
-}
-
-struct listener *
-listener_adopt(struct engine *e, int fd, char error[160])
-{
-    struct listening on;
-
-    return listening_adopt(&on, fd, error) ? listener_serve(e, &on, error) : NULL;
 }
 
 const char *

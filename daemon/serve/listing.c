@@ -28,7 +28,7 @@ struct listing {
     size_t counted;            /* of it, in engine.longs_bytes */
 };
 
-/* Works for so long. True: all is done. */
+/* Works for that time at most. True: the work is done. */
 static bool
 work_on(struct engine *e, struct listing_work *w, int64_t most_us)
 {
@@ -112,7 +112,7 @@ listing_run(struct cmd *c, struct listing_work *w)
     return CMD_LATER;
 }
 
-/* Counts what has been made. False: it is too much of what all may have, and is answered so. */
+/* Counts the answer so far. False: all long answers together pass the bound, and the reply says so. */
 static bool
 has_room(struct engine *e, struct listing *l)
 {

@@ -1,10 +1,10 @@
 /*
  * listing.h -- long answers, made in slices: LOCKS over a million names must not stop the loop.
  *
- * A listing is a piece of work that looks at records a few at a time. What fits into the time that this turn has left
- * for listings is answered at once; else the request's slot waits, and the listing goes on in the next turns, by turns
- * with those of other sessions. A session has one at a time: these commands run as the oldest request. It is no
- * snapshot: records come and go meanwhile, and each row is of the moment it was made.
+ * A listing is work that looks at a few records at a time. If it fits into the time that this turn has left for
+ * listings, it is answered at once; else the request's slot waits, and the listing goes on in the next turns, in turn
+ * with those of other sessions. A session has one at a time, because these commands run as the oldest request. It is no
+ * snapshot: records come and go meanwhile, and each row shows its own moment.
  */
 #ifndef RLOCKD_SERVE_LISTING_H
 #define RLOCKD_SERVE_LISTING_H
@@ -15,14 +15,14 @@
 struct listing_work {
     /* Some tens of microseconds of it. False: all is done. */
     bool (*step)(struct listing_work *w, struct engine *e);
-    /* Writes the one reply; `out` writes into box, which hears what it relies on. */
+    /* Writes the one reply; `out` writes into box, which notes the grants that it relies on. */
     void (*finish)(struct listing_work *w, struct engine *e, struct outbox *box, struct writer *out);
     /* Frees it, finished or not. */
     void (*drop)(struct listing_work *w, struct engine *e);
-    struct pieces *more; /* owned by the work; what comes behind what finish() has written. NULL: nothing */
+    struct pieces *more; /* owned by the work; follows what finish() has written. NULL: nothing */
 };
 
-/* A copy of a request's words, which are only lent: so many bytes, and the slices into them. */
+/* A copy of a request's words, which are only lent: its size in bytes, and the slices into it. */
 size_t listing_words_bytes(const struct words *w);
 void listing_copy_words(const struct words *from, struct words *to, char *bytes);
 

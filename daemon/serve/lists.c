@@ -1,8 +1,8 @@
 /*
  * lists.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns what such an answer needs while it is made: its rows in pieces, for how many they are is known at the end. The
- * records themselves are described in look.c.
+ * Owns the rows of such an answer while it is made, in pieces, because their number is known at the end only. look.c
+ * describes the records themselves.
  */
 #include "daemon/serve/commands_private.h"
 

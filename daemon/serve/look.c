@@ -1,10 +1,9 @@
 /*
- * look.c -- the state for programs: what a lock, a waiter, a session is described by; LOCKINFO.
+ * look.c -- the state for programs: the fields of a lock, a waiter, a session; LOCKINFO.
  *
  * Owns the description of each record (LOCKS, WAITERS and SESSIONS, see lists.c, and INFO's tables are made of it), and
- * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. What is not
- * known is null, never a made-up number.
- *
+ * the questions to Redis that LOCKINFO and GET wait for. Changes nothing. An unknown value is null, never a made-up
+ * number.
  * I1  A question is in engine.looks until its one answer has come or the engine goes; its session is found by id.
  */
 #include "daemon/serve/commands_private.h"
@@ -61,7 +60,7 @@ add_mode(struct fields *f, bool known, bool shared)
     }
 }
 
-/* -1 or 0 = nobody knows. */
+/* -1 or 0 = not known. */
 static void
 add_lease(struct fields *f, int64_t deadline_us, int64_t now_us)
 {
@@ -267,7 +266,7 @@ look_ask(struct cmd *c, struct slice name, look_fn *write)
     return CMD_LATER;
 }
 
-/* Is it somebody else who has it in Redis? */
+/* Does Redis have another owner than we? */
 static bool
 is_foreign(const struct engine *e, const struct core_lock_view *v, const struct backend_seen *seen)
 {
@@ -336,9 +335,7 @@ write_seen(struct engine *e, struct slice name, const struct backend_seen *seen,
     look_lock(e, &v, now_us, &text, &f, &state);
     add_seen(e, &v, seen, &f);
     fields_write_map(&f, w);
-    if (!w->out->failed) {
-        look_says_held(e, box, &v, state);
-    }
+    look_says_held(e, box, &v, state);
 }
 
 enum cmd_result
@@ -363,7 +360,6 @@ command_seen(struct engine *e, uint64_t id, const struct backend_seen *seen)
         outbox_init(&reply);
         w = (struct writer){.out = &reply.bytes, .proto = s->proto};
         lk->write(e, (struct slice){lk->name, lk->name_n}, seen, &reply, &w);
-        s->out.bytes.failed = s->out.bytes.failed || reply.bytes.failed; /* it is closed at the end of the turn */
         session_answer(e, lk->session, lk->slot, &reply, NULL);
         outbox_fini(&reply);
     }

@@ -1,9 +1,8 @@
 /*
  * monitor.c -- MONITOR: every command, in Redis's own lines, to the admins who asked.
  *
- * Owns nothing but the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ...
- * Refuses to show passwords: what AUTH and HELLO ... AUTH say is "(redacted)".
- * Costs one comparison while nobody listens.
+ * Owns the form of a line: +<seconds.micros> [0 <peer>] "CMD" "arg" ... Passwords of AUTH and HELLO ... AUTH appear as
+ * "(redacted)". Costs one comparison while there is no such session.
  */
 #include "daemon/serve/commands_private.h"
 
@@ -11,7 +10,7 @@
 
 #include "daemon/base/clock.h"
 
-/* Is word i one that nobody may see? Rather one too many: HELLO hides the two words after every AUTH. */
+/* Is word i a secret? Rather one word too many: HELLO hides the two words after every AUTH. */
 static bool
 is_secret(const struct cmd *c, unsigned i)
 {
@@ -68,10 +67,8 @@ monitor_feed(const struct cmd *c)
     }
     buf_init(&line, 0);
     add_line(c, &line);
-    if (!line.failed) {
-        list_for_each_safe(node, next, monitors) {
-            session_push(container_of(node, struct session, monitor_node), buf_slice(&line), NULL, 0);
-        }
+    list_for_each_safe(node, next, monitors) {
+        session_push(container_of(node, struct session, monitor_node), buf_slice(&line), NULL, 0);
     }
     buf_fini(&line);
 }

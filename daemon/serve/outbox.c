@@ -1,11 +1,11 @@
 /*
- * outbox.c -- bytes on their way to a client, and until when they may say what they say.
+ * outbox.c -- bytes on their way to a client, and until when they are true.
  *
- * Owns the bytes and the marks. Does not touch a socket, a clock or the core's state but through the environment.
- *
- * I1  Marks stand in the order of their bytes; those of one answer have the same bytes, and `more` but for the last.
+ * Owns the bytes and the marks. Touches a socket, a clock or the core's state through the environment alone.
+ * I1  Marks stand in the order of their bytes; those of one answer have the same bytes, and all but the last have
+ *     `more`.
  * I2  outbox.good_until_us is at most that of any mark.
- * I3  Of bytes of which some have left (at < gone) nothing is changed but "ms left" that is still whole.
+ * I3  Of bytes that have left in part (at < gone) only a whole "ms left" is changed.
  * I4  Steps of the core are taken before bytes are looked at, or after they are whole again: a step may append.
  */
 #include "daemon/serve/outbox.h"
@@ -19,7 +19,7 @@
 
 enum {
     MARKS_FIRST = 4,   /* more than most answers have */
-    MARKS_LOOK = 1024, /* that one outbox_fit() looks at: a LOCKS that nobody reads has one for each row */
+    MARKS_LOOK = 1024, /* that one outbox_fit() looks at: an unread LOCKS has one for each row */
 };
 
 struct outbox_marks {
@@ -30,15 +30,6 @@ struct outbox_marks {
 };
 
 static const char lost_word[] = "lost"; /* as long as "held" */
-
-void
-outbox_init(struct outbox *box)
-{
-    buf_init(&box->bytes, 0);
-    box->marks = NULL;
-    box->pool = NULL;
-    box->good_until_us = CORE_FOREVER;
-}
 
 static void
 free_marks(struct outbox *box)
@@ -79,7 +70,7 @@ outbox_losses(const struct outbox *box)
     return box->marks->losses;
 }
 
-/* For so many, with those that are there. */
+/* Room for n marks besides those that are there. */
 static struct outbox_marks *
 widen(struct outbox *box, uint32_t n, uint64_t losses)
 {
@@ -124,7 +115,7 @@ tells_ms(const struct outbox_mark *k, uint64_t gone)
     return k->ms_n > 0 && k->at + k->ms_at >= gone;
 }
 
-/* Its deadline, or when fewer ms are left than it says. */
+/* The deadline of the mark, or the time at which fewer ms are left than its bytes say. */
 static int64_t
 good_until_us(const struct outbox_mark *k)
 {
@@ -227,7 +218,6 @@ outbox_move(struct outbox *to, struct outbox *from)
 {
     outbox_take_marks(to, from, to->bytes.n);
     buf_add_slice(&to->bytes, buf_slice(&from->bytes));
-    to->bytes.failed = to->bytes.failed || from->bytes.failed;
     outbox_fini(from);
 }
 
@@ -257,7 +247,7 @@ outbox_sent(struct outbox *box, size_t n)
     }
 }
 
-/* ---- what has become of them ---- */
+/* ---- the fate of the grants ---- */
 
 static uint32_t
 group_end(const struct outbox_marks *m, uint32_t i)
@@ -286,7 +276,7 @@ is_late(struct outbox_mark *k, int64_t now_us, const struct outbox_env *env)
     return now_us >= k->grant.until_us;
 }
 
-/* The core takes back what else was granted by the answer that is not given; its owner hears of that by LOST. */
+/* The core takes back the other grants of a reply that is not sent; their owner learns of that by LOST. */
 static void
 give_back(struct outbox *box, uint32_t from, uint32_t to, int64_t now_us, const struct outbox_env *env)
 {
@@ -328,8 +318,8 @@ doom(struct outbox *box, uint32_t from, uint32_t to, const struct outbox_env *en
 }
 
 /*
- * What is late is doomed. TORN: some of it has left, or of "ms left" that is too much by now. *looked: so many marks
- * were looked at, the first ones.
+ * Dooms late bytes. TORN: some of them have left, or of a "ms left" that is too high by now. *looked: how many marks,
+ * from the first, were looked at.
  */
 static enum outbox_fate
 look(struct outbox *box, int64_t now_us, const struct outbox_env *env, uint32_t *looked)
@@ -400,7 +390,7 @@ copy_ms(struct copying *cp, struct outbox_mark *k, int64_t at, int64_t to)
     k->patch = false;
 }
 
-/* One group: left out, written anew, or copied with what is said of the time that is left. */
+/* One group: left out, written anew, or copied with the time that is left now. */
 static void
 copy_group(struct copying *cp, uint32_t i, uint32_t end)
 {
@@ -454,14 +444,13 @@ copy(struct outbox *box, int64_t now_us, const struct outbox_env *env)
         copy_group(&cp, i, end);
     }
     copy_up_to(&cp, (int64_t)box->bytes.n);
-    cp.out.failed = cp.out.failed || box->bytes.failed;
     buf_fini(&box->bytes);
     box->bytes = cp.out;
 }
 
 /*
- * Takes those that are settled off the list, and returns how many losses their owners know of now, those in `told`.
- * Where some were not looked at, their deadlines and their losses stand as they did.
+ * Takes settled marks off the list, and returns how many losses their owners know of now; `told` lists these. If some
+ * were not looked at, deadlines and losses of the outbox stay.
  */
 static uint32_t
 sweep(struct outbox *box, uint32_t looked, struct core_grant *told, const struct outbox_env *env)

@@ -1,15 +1,14 @@
 /*
- * outbox.h -- bytes on their way to a client, and until when they may say what they say.
+ * outbox.h -- bytes on their way to a client, and until when they are true.
  *
- * Bytes that claim that somebody holds a lock carry a mark for each grant they rely on: where they stand, the grant,
- * and its deadline. Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; where that
- * has come, or some lock was lost since, outbox_fit() asks the core what became of each grant:
+ * Bytes that say that a lock is held carry a mark for each grant they rely on: their place, the grant, its deadline.
+ * Right before bytes leave, outbox_is_fit() compares the time with the earliest deadline; if that has passed, or some
+ * lock was lost since, outbox_fit() asks the core about each grant. If it stands, the bytes stay, and "ms left" is
+ * written anew where it is less by now. If it is lost, a reply becomes that of the loser (-LOST), an event is dropped,
+ * a table says so.
  *
- *   it stands, perhaps renewed      the bytes stay; "ms left" in them is written anew where it is less by now
- *   it was lost, or its time is up  a reply becomes the answer of who has lost it, an event is dropped, a table says so
- *
- * Bytes of which some have left cannot be taken back: OUTBOX_TORN, the connection has to be closed. What the kernel has
- * is out of reach. No socket and no clock: the time is an argument.
+ * If such bytes have left in part, the connection has to be closed: OUTBOX_TORN. Bytes in the kernel are out of reach.
+ * No socket and no clock: the time is an argument.
  */
 #ifndef RLOCKD_SERVE_OUTBOX_H
 #define RLOCKD_SERVE_OUTBOX_H
@@ -19,13 +18,13 @@
 
 #include "daemon/base/buf.h"
 #include "daemon/core/core.h"
-#include "daemon/serve/pool.h"
+#include "daemon/base/pool.h"
 
 /* What late bytes become. */
 enum outbox_late {
-    OUTBOX_LOST,  /* the answer to an owner: env.rewrite(), and the core hears that the owner knows of the loss */
+    OUTBOX_LOST,  /* the reply to an owner: env.rewrite(), and the core learns that the owner knows of the loss */
     OUTBOX_DROP,  /* an event: nothing */
-    OUTBOX_STALE, /* what somebody looked at: env.rewrite() */
+    OUTBOX_STALE, /* the reply of a command that looks: env.rewrite() */
     OUTBOX_WORD,  /* the state of a lock in a long answer: "held" is written over with "lost" */
 };
 
@@ -59,14 +58,22 @@ struct outbox_env {
     const struct core *core;
     const uint64_t *losses;   /* metrics.lost: rises with every lock that is lost */
     uint64_t *late;           /* counts answers and events that were taken back */
-    void (*step)(void *ctx, const struct core_event *ev); /* may add bytes and marks behind what is there */
+    void (*step)(void *ctx, const struct core_event *ev); /* may append bytes and marks */
     void (*rewrite)(void *ctx, const struct outbox_mark *m, struct buf *out);
     void *ctx;
 };
 
 enum outbox_fate { OUTBOX_FIT, OUTBOX_TORN };
 
-void outbox_init(struct outbox *box);
+static inline void
+outbox_init(struct outbox *box)
+{
+    buf_init(&box->bytes, 0);
+    box->marks = NULL;
+    box->pool = NULL;
+    box->good_until_us = CORE_FOREVER;
+}
+
 void outbox_fini(struct outbox *box);
 size_t outbox_memory(const struct outbox *box);
 

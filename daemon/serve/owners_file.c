@@ -11,7 +11,7 @@
 #include "daemon/base/memory.h"
 #include "proto/options.h"
 
-/* Raised with every change of what is in the file: one of another version is begun anew. */
+/* Raised with every change of the format: a file of another version is begun anew. */
 #define VERSION 1
 #define MAGIC "rlockd.O"
 

@@ -1,11 +1,10 @@
 /*
- * owners_file.h -- the file `owners` beside the table of state_file.h: named owners that no session uses, and when they
- * end.
+ * owners_file.h -- the file `owners` beside the tables of state_file.h: named owners without a session, and their ends.
  *
- * It counts only for who wrote it last: `serial`, the ids reserved in the table, is written to both, so where a version
- * that knows no such file has run since, they differ and the file is begun anew. So it is after a boot, for its times
- * are of CLOCK_BOOTTIME, like all deadlines: setting the wall clock changes nothing. Without a record an owner has its
- * grace anew.
+ * The file is valid only for its last writer: `serial`, the ids reserved in the table, is written to both, so if a
+ * version without such a file has run since, they differ, and the file is begun anew. So it is after a boot, because
+ * its times are of CLOCK_BOOTTIME, like all deadlines: setting the wall clock changes nothing. An owner without a
+ * record has its whole grace.
  */
 #ifndef RLOCKD_SERVE_OWNERS_FILE_H
 #define RLOCKD_SERVE_OWNERS_FILE_H
@@ -27,7 +26,7 @@ bool owners_file_open(struct owners_file *f, int dir);
 void owners_file_close(struct owners_file *f);
 
 /*
- * Its records, if it counts; those that do not are gone. The names point into the same block, which is the caller's to
+ * The records, if the file counts; those that do not are gone. The names point into the same block, the caller's to
  * free; broken records are dropped and counted.
  */
 void owners_file_load(struct owners_file *f, bool counts, uint64_t serial, struct core_owner_record **out, size_t *n,

@@ -1,16 +1,13 @@
 /*
- * patterns.c -- events for those who hear by pattern.
+ * patterns.c -- events for sessions that subscribed by pattern. Owns the kept events and the lists of such sessions.
  *
- * Channels are found by their hash. Patterns have to be tried one by one, and how many there are, and how slow, clients
- * decide: so one turn of the loop spends TURN_COST on them and no more. A session whose patterns have had no turn for
- * an event lags behind: the event is kept, and the session goes on from there in the next turns, VISIT_COST at a time,
- * by turns with the others. So a session with one pattern is not late because another has a thousand. Kept events are
- * bounded by EVENTS_BYTES; a session that lags behind more is closed, like one that does not read its output.
- *
- * Owns the kept events, and the lists of sessions that have patterns.
- *
- * I1  A session with patterns is on pubsub.current (it has heard all that there was) or on pubsub.lagging (it is at
- *     subs.event, which counts it), unless it was cut off.
+ * Patterns have to be tried one by one, and clients decide how many there are and how slow, so one turn of the loop
+ * spends TURN_COST on them at most. A session whose patterns had no turn for an event lags: the event is kept, and the
+ * session goes on in the next turns, VISIT_COST at a time, in turn with others, so one pattern is not late because of a
+ * thousand. Kept events are bounded by EVENTS_BYTES; a session behind more is closed, like one that does not read its
+ * output.
+ * I1  A session with patterns is on pubsub.current (no event is left for it) or on pubsub.lagging (it is at subs.event,
+ *     which counts it), unless it was cut off.
  * I2  The first of the kept events is one that a session is at.
  */
 #include "daemon/serve/pubsub_private.h"
@@ -44,7 +41,7 @@ drop_events(struct pubsub *p)
     }
 }
 
-/* It is at this event now, NULL: at none. */
+/* The subscriptions go to this event, NULL: to none. */
 static void
 go_to(struct subs *subs, struct event_record *ev)
 {
@@ -73,7 +70,7 @@ patterns_leave(struct pubsub *p, struct subs *subs)
     drop_events(p);
 }
 
-/* It lags too far behind. */
+/* A subscriber that lags too far behind is cut off. */
 static void
 cut_off(struct pubsub *p, struct subs *subs)
 {
@@ -83,7 +80,7 @@ cut_off(struct pubsub *p, struct subs *subs)
     session_wake(subs->session);
 }
 
-/* Too much is kept: those who are in the older half of it are the ones for whom. */
+/* Too many bytes are kept: cuts off the sessions that are in the older half of the events. */
 static void
 cut_off_last(struct pubsub *p)
 {
@@ -112,7 +109,7 @@ keep_event(struct pubsub *p, const struct told *t)
 
 /* ---- comparing ---- */
 
-/* At most so many nanoseconds, about: see glob.h. */
+/* An upper bound in nanoseconds, about: see glob.h. */
 static long
 cost_of(const struct topic *t, struct slice channel)
 {
@@ -120,8 +117,8 @@ cost_of(const struct topic *t, struct slice channel)
 }
 
 /*
- * Compares what is left of the session's patterns with the event, and tells it. False: the budget is spent before the
- * last one, and subs.at says where to go on.
+ * Compares the session's remaining patterns with the event, and sends it. False: the budget ended before the last
+ * pattern, and subs.at says where to go on.
  */
 static bool
 compare(struct pubsub *p, struct subs *subs, const struct told *told, long *budget)
@@ -188,7 +185,7 @@ visit(struct pubsub *p, struct subs *subs)
             go_to(subs, ev->node.next == &p->events ? NULL : container_of(ev->node.next, struct event_record, node));
             subs->at = subs->list.next;
         }
-        budget--; /* also of who had nothing to compare */
+        budget--; /* also of sessions that had nothing to compare */
     }
     p->left -= had - budget;
     list_remove(&subs->node);

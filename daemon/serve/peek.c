@@ -1,18 +1,11 @@
 /*
- * peek.c -- what a session has heard already, and what is still in its socket.
+ * peek.c -- reading ahead: a request is copied out of the socket, and its bytes stay in the kernel until the answer.
  *
- * Who takes bytes out of a Unix socket wakes who sleeps at its other end, for there is room again. The kernel does not
- * ask what it sleeps for: in recv() it waits for the answer, finds none, and sleeps again, once for each request. That
- * costs more than the request, and the wait of others for a processor. A process with one connection most likely sleeps
- * there, so what it says is only looked at, and is taken out of the socket behind the answer, which wakes it in any
- * case. One more system call is the price: a process that has many connections waits for them with epoll, which is not
- * woken for that, and would only pay; and so would one that has asked for more than one thing.
- *
- * I1  session.unread bytes at the head of the socket have been heard; they are fewer than engine.scratch takes, or as
- *     many. Nothing is heard while there are any.
- * I2  Who has hung up is heard to the end, so nothing of it is left in the socket.
- * I3  What is in the socket takes the sender's room, and what he says next may be what its answer waits for. So it
- *     stays there only when it is all that he has asked, and until the next look (recheck.c), some ms later, at most.
+ * Taking bytes out of a Unix socket wakes a process that sleeps at its other end, for there is room again: one in
+ * recv() finds no answer and sleeps again, once for each request, which costs more than the request. A process with one
+ * connection most likely sleeps there, so its request is only peeked at, and taken out behind the answer, which wakes
+ * it in any case. Price: one more system call. Sessions of processes with several connections (epoll sleeps through
+ * it), and of processes with several requests under way, are read as usual. I1 to I3 below.
  */
 #include "daemon/serve/peek.h"
 
@@ -20,6 +13,14 @@
 #include <sys/socket.h>
 
 #include "daemon/serve/peer.h"
+
+/*
+ * I1  session.peeked bytes at the head of the socket have been read already; at most as many as engine.scratch takes.
+ *     Nothing more is read while there are any.
+ * I2  After a hang-up the session is read to the end, so nothing is left in the socket.
+ * I3  Bytes in the socket take the sender's room, and its next bytes may be what its answer waits for. So bytes stay
+ *     there only while they are all that was sent, and until the next look (recheck.c), some ms later, at most.
+ */
 
 ssize_t
 peek_read(struct session *s, char *p, size_t n)

@@ -1,16 +1,14 @@
 /*
- * peer.c -- who is at the other end of a session's socket, and whether it is still there.
+ * peer.c -- the process or host at the other end of a session's socket, and whether it is still there.
  *
- * Refuses nothing: what the kernel does not tell stays "?" or -1, and a process that cannot be watched is not.
- *
- * The end of a process is not the end of its connection: a child that was forked may have inherited the socket, and
- * hold a lock for ever that it knows nothing of. So the process that connected over a Unix socket is watched by a
- * pidfd; one for all its sessions. Also where dead_process is off: a reload may turn it on, and by then the process may
- * be gone, and its number somebody else's.
- *
- * I1  A process is in engine.processes as long as a session is on its list, and no session outlives its entry there.
- * I2  After a reload all TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. Who comes has it.
- * I3  Watching takes descriptors that limits.sessions does not need, and where there are none at most an eighth.
+ * Refuses nothing: what the kernel does not report stays "?" or -1, and a process that cannot be watched is not. A
+ * forked child may have inherited the socket of a process that has ended, and would hold its locks for ever. So the
+ * process that connected over a Unix socket is watched by a pidfd, one for all its sessions; also while dead_process is
+ * off, because a reload may turn it on when the process is gone and its number is another's.
+ * I1  A process is in engine.processes as long as it has sessions, and no session outlives its entry there.
+ * I2  After a reload the TCP sockets before engine.peer_at have the new dead_peer; NULL: all have it. New ones have it.
+ * I3  Watching takes descriptors that limits.sessions does not need, and where there are none an eighth of them at
+ *     most.
  */
 #include "daemon/serve/peer.h"
 
@@ -185,7 +183,7 @@ peer_is_alone(const struct session *s)
     return list_alone(&s->process_node);
 }
 
-/* A socket that nobody has any more tells its session itself; one that somebody inherited does not. */
+/* A socket without any owner reports its end itself; one that a child inherited does not. */
 static void
 end_orphan(struct session *s)
 {
@@ -312,7 +310,7 @@ peer_watch(struct session *s)
     n = map_find(&e->processes, (uint64_t)s->pid);
     p = n != NULL ? container_of(n, struct peer_process, by_pid) : NULL;
     if (p != NULL && hears(p->pidfd, POLLIN)) {
-        return; /* that one has ended, this turn hears it; who connected has its number, and goes unwatched */
+        return; /* that process has ended; its number is the new peer's, which stays unwatched */
     }
     if (p == NULL) {
         p = may_watch(e) ? process_new(s) : NULL;

@@ -1,5 +1,5 @@
 /*
- * peer.h -- who is at the other end of a session's socket, and whether it is still there. For session.c and engine.c.
+ * peer.h -- the other end of a session's socket, and whether it is still there. For session.c and engine.c.
  */
 #ifndef RLOCKD_SERVE_PEER_H
 #define RLOCKD_SERVE_PEER_H
@@ -16,8 +16,8 @@ void peer_know(struct session *s);
 void peer_watch(struct session *s);
 
 /*
- * dead_peer and dead_process may be others now: they are for who is here already as well, and dead_process for those,
- * too, whose process has ended meanwhile. Sockets are told of dead_peer by peer_turn(): so many of them a turn.
+ * dead_peer and dead_process may have changed: both apply to existing sessions as well, dead_process also to those
+ * whose process has ended meanwhile. peer_turn() gives dead_peer to some sockets in each turn.
  */
 void peer_reconsider(struct engine *e);
 bool peer_turn(struct engine *e); /* true: some are left for the next turn */

@@ -7,7 +7,7 @@
 
 #include "daemon/base/memory.h"
 
-/* Nothing is begun behind so many: what fits with the next value is a block of 64 or 256 KiB. */
+/* No value is begun behind this size: with the next value it fits into a block of 64 or 256 KiB. */
 enum { FIRST_BYTES = 62 * 1024, MORE_BYTES = 248 * 1024 };
 
 struct piece {
@@ -55,9 +55,7 @@ pieces_bytes(const struct pieces *p)
 bool
 pieces_whole(const struct pieces *p)
 {
-    const struct outbox *last = pieces_last(p);
-
-    return !p->failed && (last == NULL || !last->bytes.failed) && (p->max == 0 || pieces_bytes(p) <= p->max);
+    return !p->failed && (p->max == 0 || pieces_bytes(p) <= p->max);
 }
 
 struct outbox *

@@ -30,7 +30,7 @@ struct outbox *pieces_last(const struct pieces *p);
 size_t pieces_bytes(const struct pieces *p);
 bool pieces_whole(const struct pieces *p);
 
-/* Takes the first one, owned from now on by who has the box. False: there is none. */
+/* Takes the first one over. False: there is none. */
 bool pieces_shift(struct pieces *p, struct outbox *out);
 
 /* Appends all of `from`, which is empty then. No byte moves. */

@@ -1,14 +1,11 @@
 /*
- * pubsub.c -- who hears what.
+ * pubsub.c -- subscriptions. Owns topics (a channel, or a pattern) and subscriptions.
  *
- * Owns topics (a channel, or a pattern) and subscriptions. A subscription
- * hangs on two lists, its topic's and its session's; a topic lives as long as
- * it has a subscription. An event goes out by pubsub_frame.c; how it gets to
- * many stands in channels.c, and how to those who have patterns in patterns.c.
- *
+ * A subscription is on two lists, its topic's and its session's; a topic lives as long as it has a subscription.
+ * pubsub_frame.c writes one event, channels.c and patterns.c bring it to many sessions.
  * I1  A session has at most one subscription to a topic.
  * I2  session.subscriptions is NULL iff the session has none.
- * I3  With no topic at all, news costs two comparisons.
+ * I3  Without any topic, an event costs two comparisons.
  */
 #include "daemon/serve/pubsub_private.h"
 
@@ -233,7 +230,7 @@ pubsub_each(const struct session *s, bool pattern, void (*fn)(void *ctx, struct 
     if (left == 0) {
         return;
     }
-    /* fn may end the subscription it is told about, and with the last one the list itself goes: hence the count. */
+    /* fn may end its subscription, and with the last one the list itself goes: hence the count. */
     node = subs_of(s)->list.next;
     for (; left > 0; left--, node = next) {
         const struct topic *t = container_of(node, struct sub, in_session)->topic;
@@ -253,7 +250,7 @@ pubsub_drop(struct pubsub *p, struct session *s)
     }
 }
 
-/* ---- news ---- */
+/* ---- events of the core ---- */
 
 static const char *const news_words[] = {
     [CORE_NEWS_GRANTED] = "granted",
@@ -263,7 +260,7 @@ static const char *const news_words[] = {
     [CORE_NEWS_JEOPARDY] = "jeopardy",
 };
 
-/* Everybody who hears this channel, by name or by pattern. */
+/* All subscribers of this channel, by name or by pattern. */
 static void
 tell_channel(struct pubsub *p, const struct core_publish *news)
 {
@@ -327,7 +324,7 @@ pubsub_news(struct pubsub *p, const struct core_publish *news)
     buf_add_slice(&p->channel, news->name);
     tell_channel(p, news);
 
-    /* The same for those who follow one session; the name comes last, because it may hold any byte. */
+    /* The same for channels session:<id>; the name comes last, because it may hold any byte. */
     buf_adds(&p->payload, " ");
     buf_add_slice(&p->payload, news->name);
     buf_clear(&p->channel, PUBSUB_KEEP_BYTES);

@@ -1,5 +1,5 @@
 /*
- * pubsub.h -- who hears what. Channels `lock:<name>` and `session:<id>`, patterns by glob.
+ * pubsub.h -- subscriptions to channels `lock:<name>` and `session:<id>`, and to patterns of them (glob).
  */
 #ifndef RLOCKD_SERVE_PUBSUB_H
 #define RLOCKD_SERVE_PUBSUB_H
@@ -29,9 +29,9 @@ void pubsub_turn(struct pubsub *p);
 bool pubsub_lags(const struct pubsub *p);
 
 /*
- * So many events that the session's requests have brought are not told to all yet: it hands in nothing more, or who
- * publishes would fill memory faster than others can be told. Its events stand behind those of others, for whom it is
- * not to wait: so it may have many of them, unless channels keep very many in all.
+ * Events that the requests of this session have caused are not sent to all yet, up to the bound: no more requests of it
+ * run, or publishers would fill memory faster than subscribers are served. Events caused by others do not count, so
+ * that a session may have many of its own, unless channels keep very many in all.
  */
 static inline bool
 pubsub_holds_up(const struct session *s)
@@ -41,7 +41,7 @@ pubsub_holds_up(const struct session *s)
     return s->events_kept >= KEPT_MAX || (s->events_kept >= KEPT_SHARE && s->engine->events_kept >= KEPT_ALL);
 }
 
-/* News from the core, to lock:<name> and session:<id>; does nothing quickly when nobody listens. */
+/* An event of the core, to lock:<name> and session:<id>; returns quickly when there is no subscriber. */
 void pubsub_news(struct pubsub *p, const struct core_publish *news);
 
 #endif

@@ -61,10 +61,5 @@ frame(struct pubsub *p, const struct topic *t, const struct told *told, int prot
 void
 pubsub_tell(struct pubsub *p, struct topic *t, const struct told *told, struct session *s)
 {
-    struct slice bytes = frame(p, t, told, s->proto);
-
-    /* A frame that could not be made whole is not sent: half of one would break the connection. */
-    if (!p->frame[s->proto == 3].failed) {
-        session_push(s, bytes, &told->relies, told->losses);
-    }
+    session_push(s, frame(p, t, told, s->proto), &told->relies, told->losses);
 }

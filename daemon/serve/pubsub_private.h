@@ -14,8 +14,8 @@ struct topic {
     struct list subs; /* sub.in_topic */
     struct list kept; /* of a channel: event_record.node, oldest first; owned by channels.c ... */
     struct list node; /* ... pubsub.channels while there are some ... */
-    struct list *at;  /* ... and who is told the first of them next */
-    unsigned sets;    /* of a pattern: so many `[` */
+    struct list *at;  /* ... and the session that is sent the first of them next */
+    unsigned sets;    /* of a pattern: the number of its `[` */
     uint64_t tried;   /* the event it was compared with last ... */
     bool hit;         /* ... and whether it matched: others may have the same pattern */
     struct slice name; /* points behind this struct */
@@ -29,7 +29,7 @@ struct sub {
     uint64_t since;          /* later events only */
 };
 
-/* One event, while somebody's patterns are still to be compared with it, or a channel has not told it to all. */
+/* One event, while patterns are still to be compared with it, or a channel has not sent it to all. */
 struct event_record {
     struct core_grant relies;
     uint64_t losses;
@@ -65,14 +65,14 @@ struct pubsub {
     size_t events_bytes;     /* of those that wait for patterns */
     long left;               /* of what this turn may spend on patterns */
     struct list channels;    /* topic.node: those that lag, by turns */
-    unsigned subs_left;      /* so many of channels may this turn tell */
+    unsigned subs_left;      /* the channels that this turn may still serve */
 };
 
-/* An event as it is told: of now, or kept. */
+/* An event as it is sent: new, or kept. */
 struct told {
     uint64_t serial;
     struct slice channel, payload;
-    struct core_grant relies; /* what it says relies on it; claim 0: on nothing */
+    struct core_grant relies; /* the grant that it relies on; claim 0: none */
     uint64_t losses;          /* metrics.lost then */
     uint64_t bringer;         /* the session whose request brought it, or whose lock it is about */
 };
@@ -85,7 +85,7 @@ void patterns_turn(struct pubsub *p);
 void patterns_follow(struct pubsub *p, struct subs *subs);
 void patterns_leave(struct pubsub *p, struct subs *subs);
 
-/* channels.c: one event, for all who hear this channel. */
+/* channels.c: one event, for all subscribers of this channel. */
 void channels_tell(struct pubsub *p, struct topic *t, const struct told *told);
 void channels_turn(struct pubsub *p);
 
@@ -93,7 +93,7 @@ void channels_turn(struct pubsub *p);
 void channels_pass(struct topic *t, const struct list *sub);
 void channels_drop(struct pubsub *p, struct topic *t);
 
-/* pubsub_frame.c: a copy, on no list, to be given back by free(); and what it says. */
+/* pubsub_frame.c: a copy, on no list, to be freed by free(); and its contents. */
 struct event_record *event_keep(const struct told *told);
 struct told event_told(const struct event_record *ev);
 

@@ -1,9 +1,9 @@
 /*
- * recheck.c -- sessions that may have ended unseen. Owns engine.unseen and engine.look_us.
+ * recheck.c -- sessions that may have ended without an event. Owns engine.recheck and engine.look_us.
  *
- * Two lists, so that one look serves many, and none of them sooner than LOOK_AGAIN_US after it has read. Most have
- * nothing to tell, so they are asked with one poll(): a read of each would cost more than all the rest of a hand-over.
- * What was heard by then, and is in the socket for want of an answer, is taken out: see I3 of peek.c.
+ * Two lists, so that one look serves many sessions, and none sooner than LOOK_AGAIN_US after its read. Most have no
+ * input, so one poll() asks for all: a read of each would cost more than all the rest of a hand-over. Bytes that were
+ * read, and are in the socket until their answer, are taken out then: see I3 of peek.c.
  */
 #include "daemon/serve/recheck.h"
 
@@ -24,7 +24,7 @@ recheck_add(struct engine *e, struct session *s)
     }
 }
 
-/* At the first of them: who has something to tell is read, and so is everybody if poll() fails. */
+/* Looks at the first of them: sessions with input are read, and all are if poll() fails. */
 static void
 look_at_some(struct list *recheck)
 {
@@ -42,7 +42,7 @@ look_at_some(struct list *recheck)
     told = poll(p, n, 0) >= 0;
     for (i = 0; i < n; i++) {
         if (!told || p[i].revents != 0) {
-            s[i]->readable = s[i]->stirred = true; /* who is held up asks whether it is broken */
+            s[i]->readable = s[i]->stirred = true; /* a session that is held up may be broken */
             session_wake(s[i]);
         }
     }

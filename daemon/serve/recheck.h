@@ -6,7 +6,7 @@
 
 #include "daemon/serve/session.h"
 
-/* Whoever is off engine.unseen by then is not looked at. */
+/* A session that has left engine.recheck by then is not looked at. */
 void recheck_add(struct engine *e, struct session *s);
 
 /* At engine.look_us. */

@@ -141,7 +141,7 @@ waits_its_turn(enum command_id id, const struct words *w)
     return command_rows[id].when == WHEN_TURN || front_in_turn(id, w);
 }
 
-/* Its password is not looked at, and the connection ends. */
+/* Refuses an AUTH without a look at the password, and ends the connection. */
 static void
 refuse_guess(struct session *s, struct slot *sl)
 {

@@ -1,5 +1,5 @@
 /*
- * roles.h -- what a session may do: nothing before AUTH, lock, or the admin's commands as well.
+ * roles.h -- the role of a session: nothing before AUTH, client, or admin.
  */
 #ifndef RLOCKD_SERVE_ROLES_H
 #define RLOCKD_SERVE_ROLES_H

@@ -1,22 +1,14 @@
 /*
- * session.c -- one connection: its socket and its life; how it ends is in session_end.c. Requests are
- * run in requests.c, replies wait in slots.c.
+ * session.c -- one connection: its socket and its life. Its end is session_end.c, its requests are requests.c.
  *
- * Callbacks of the loop only note that something moved (session_wake); the work is done in the turn: session_input()
- * reads a bounded number of bytes and runs a bounded number of requests, session_turn() writes once and decides
- * whether the session has to end. The events are edge-triggered: nothing needs to be deleted while a session is held
- * up, and the end of the peer is heard even then, so that the locks of a killed client never wait for its own backlog.
- *
- * A read that brings less than was asked for has emptied the socket, and another edge tells of what comes then. One
- * end alone can be missed: of a connection that broke, and whose last bytes came with the same edge (libevent makes
- * plain readiness of an error, whatever else there is). Who has read so little stands in engine.unseen until something
- * could be sent to the peer, which shows that it was still there, or until it has been looked at again, a few
- * milliseconds later (recheck.c).
- *
+ * Callbacks of the loop only mark a session (session_wake); the turn does the work: session_input() reads a bounded
+ * number of bytes and runs a bounded number of requests, session_turn() writes once and decides whether the session
+ * ends. Events are edge-triggered: none is deleted while a session is held up, so the hang-up of its peer is seen even
+ * then.
  * I1  A session is on engine.sessions and in engine.by_id until it is closed, then on engine.dying, then freed.
- * I2  The core hears GONE exactly once, from session_close(), and nothing of the session after it.
+ * I2  The core gets GONE exactly once, from session_close(), and nothing of the session after it.
  * I3  No buffer is held while nothing is half read, half written or unanswered.
- * I4  A session that owes us something (AUTH, reading what it was sent before it may end) has a deadline in engine.due.
+ * I4  A session that owes AUTH, or has to read before it may end, has a deadline in engine.due.
  */
 #include "daemon/serve/session.h"
 
@@ -43,9 +35,16 @@
 #include "daemon/serve/unheard.h"
 #include "daemon/serve/user.h"
 
+/*
+ * A read that returns less than was asked for has emptied the socket, and another edge reports later bytes. One end
+ * alone can be missed: that of a broken connection whose last bytes came with the same edge (libevent reports an error
+ * as plain readiness). After such a read the session is on engine.recheck until a send() shows that the peer is still
+ * there, or until it is read once more, some milliseconds later (recheck.c).
+ */
+
 #define LATE_EVERY 8            /* requests: so often a session looks whether the turn has taken long ... */
-#define LATE_SHARE 2            /* ... and so many it hands in then */
-#define END_LONG 64             /* requests: to end more than these is for the turn of those who were cut short */
+#define LATE_SHARE 2            /* ... and the requests that it may run then */
+#define END_LONG 64             /* waits: to end more than these is left to the turn of sessions that were cut short */
 
 /* ---- open ---- */
 
@@ -69,7 +68,7 @@ refuse(struct engine *e, int fd, const char *line)
     close(fd);
 }
 
-/* Its user leaves others their share of limits.sessions. */
+/* True: the session's user leaves others their share of limits.sessions. */
 static bool
 may_enter(const struct session *s)
 {
@@ -171,7 +170,7 @@ session_free(struct session *s)
 
 /* ---- in ---- */
 
-/* We do not read on before earlier requests are answered, which may take as long as they wait. */
+/* Nothing more is read before earlier requests are answered, which may take as long as they wait. */
 static bool
 held_up(const struct session *s)
 {
@@ -193,8 +192,8 @@ may_run(const struct session *s)
 }
 
 /*
- * The same, and more has come. Among what is not read may be the UNLOCK that those before it wait for: so the oldest of
- * them gives way. Of who has hung up all waits end, see tell_end().
+ * The same, and more has come. The unread input may contain the UNLOCK that the waits before it need: so the oldest
+ * wait gives way. After a hang-up all waits end, see tell_end().
  */
 static bool
 make_room(struct session *s)
@@ -243,7 +242,7 @@ weight_of(const struct words *w)
     return w->n <= FEW_WORDS ? 1 : w->n / 2;
 }
 
-/* Runs what is whole in the reader; returns the budget that is left. */
+/* Runs the whole requests in the reader; returns the budget that is left. */
 static unsigned
 run_requests(struct session *s, unsigned budget)
 {
@@ -272,7 +271,7 @@ run_requests(struct session *s, unsigned budget)
     return budget;
 }
 
-/* Hands what came to the reader; it stays in engine.scratch until reader_keep(). */
+/* Hands the new bytes to the reader; they stay in engine.scratch until reader_keep(). */
 static void
 feed(struct session *s, char *p, size_t n)
 {
@@ -287,7 +286,7 @@ feed(struct session *s, char *p, size_t n)
     }
 }
 
-/* One read (or look, see peek.c), as much as scratch takes; who is known to have hung up is read to the end. */
+/* One read (or look, see peek.c), as much as scratch takes; after a known hang-up the session is read to the end. */
 static void
 receive(struct session *s)
 {
@@ -325,8 +324,8 @@ input_ended(const struct session *s)
 }
 
 /*
- * The peer has closed both directions, or the connection is broken, and unread input keeps recv() from telling. An end
- * of input alone is none of this: who has shut down one direction reads the answers.
+ * The peer has closed both directions, or the connection is broken, and unread input keeps recv() from reporting it.
+ * The end of input alone is neither: a peer that has shut down one direction reads the replies.
  */
 static void
 ask_for_peer(struct session *s)
@@ -341,10 +340,10 @@ ask_for_peer(struct session *s)
 }
 
 /*
- * Tells the core that nobody waits any more; also when the peer has hung up while it is held up by its own waits, and
- * when nobody hears the answers: then what the session holds goes, too, not behind what is unread. To end many waits
- * takes about a microsecond each, and the connections of a process end together: those are put off until the others
- * have been heard.
+ * Tells the core to end the waits of the session; also when the peer has hung up while its own waits hold it up, and
+ * when replies are dropped: then the session's locks are released before its unread input is executed. To end many
+ * waits takes about a microsecond each, and connections of a process end together: long ones are put off until other
+ * sessions have been read.
  */
 static void
 tell_end(struct session *s)
@@ -368,7 +367,7 @@ tell_end(struct session *s)
     }
 }
 
-/* It was woken for what it has to say alone. */
+/* True: the session was woken only to write. */
 static bool
 has_no_input(const struct session *s)
 {
@@ -397,7 +396,7 @@ session_input(struct session *s)
     held = pubsub_holds_up(s);
     budget = held ? 0 : run_requests(s, budget);
     if ((budget > 0 || held) && s->readable && !s->buffered && !s->eof && make_room(s)) {
-        receive(s); /* also of who is held up: it may have ended */
+        receive(s); /* also of a session that is held up: it may have ended */
         budget = held ? 0 : run_requests(s, budget);
         reader_keep(&s->reader);
         if (s->slots_n > 1 || s->buffered || reader_pending(&s->reader) > 0) {
@@ -444,7 +443,7 @@ judge(struct session *s, bool moved)
     }
 }
 
-/* What has come can be handed in now; or perhaps, see make_room(). */
+/* Input can be run now; or perhaps, see make_room(). */
 static bool
 has_more(const struct session *s)
 {

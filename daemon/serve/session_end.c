@@ -1,8 +1,8 @@
 /*
- * session_end.c -- the end of a session, whoever ends it.
+ * session_end.c -- the end of a session, for any reason.
  *
- * Called from where a session is heard, written to, killed or refused; calls none of these. Memory goes at the end of
- * the turn: session_free() of session.c. Keeps I1 and I2 of session.c.
+ * Called where a session is read, written to, killed or refused; calls none of these. Memory goes at the end of the
+ * turn: session_free() of session.c. Keeps I1 and I2 of session.c.
  */
 #include <event2/event.h>
 #include <sys/socket.h>
@@ -36,7 +36,7 @@ static const enum log_level reason_level[CLOSE_REASONS] = {
 static void
 discard_input(struct session *s)
 {
-    char bin[DRAIN_BYTES]; /* not engine.scratch: the requests of who said KILL may still lie there */
+    char bin[DRAIN_BYTES]; /* not engine.scratch: requests of the session that sent KILL may still lie there */
     int i;
 
     for (i = 0; i < DRAIN_READS; i++) {
@@ -65,7 +65,7 @@ session_close(struct session *s, enum close_reason reason)
     if (!s->mute) {
         size_t n;
 
-        if (s->out.bytes.n > 0 && !s->out.bytes.failed && session_out_is_fit(s, &n)) {
+        if (s->out.bytes.n > 0 && session_out_is_fit(s, &n)) {
             (void)send(s->fd, s->out.bytes.p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         discard_input(s);

@@ -1,8 +1,7 @@
 /*
- * session_out.c -- the output of a session: what may leave, and where what is said next goes.
+ * session_out.c -- the output of a session: which bytes may leave, and where new output goes. All output comes here.
  *
- * Touches no socket: that is session_write.c's, which is above. Whoever has something to say to a session calls this.
- *
+ * Touches no socket: session_write.c does, which is above.
  * I1  No byte leaves that was not compared with the core right before its send(): session_out_is_fit().
  */
 #include "daemon/serve/session_out.h"

@@ -7,13 +7,12 @@
 #include "daemon/serve/session.h"
 
 /*
- * Right before a send(), by a clock that is read now, however long the turn has been or the process has stood still:
- * makes the output true, so many bytes of it that may leave now. False: it cannot be, for some of what is not true has
- * left.
+ * To be called right before a send(). Makes the output true, by a clock that is read now, and says how many bytes may
+ * leave. False: impossible, because untrue bytes have left in part.
  */
 bool session_out_is_fit(struct session *s, size_t *bytes);
 
-/* Where what is said next goes: behind all that waits for the socket. */
+/* Where the next output goes: behind all that waits for the socket. */
 struct outbox *session_out_last(struct session *s);
 
 static inline struct outbox *

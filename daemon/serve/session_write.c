@@ -53,7 +53,7 @@ send_some(struct session *s, size_t most)
         session_lose_peer(s);
         n = (ssize_t)s->out.bytes.n;
     } else if (n == (ssize_t)most && most < session_out_bytes(s)) {
-        s->unsent = true; /* once what comes next is true as well */
+        s->unsent = true; /* once the output behind it is true as well */
     }
     return n;
 }
@@ -84,10 +84,6 @@ session_write(struct session *s)
     if (!s->mute && s->out.marks != NULL && !session_out_is_fit(s, &most)) {
         s->engine->metrics.late_closes++;
         session_close(s, CLOSE_LATE);
-        return false;
-    }
-    if (s->out.bytes.failed) {
-        session_close(s, CLOSE_SYSTEM);
         return false;
     }
     if (s->out.bytes.n == 0) {

@@ -10,7 +10,7 @@
 static inline bool
 session_write_waits(const struct session *s)
 {
-    return s->out.bytes.p != NULL || s->out.bytes.failed || s->write_ev != NULL || !list_empty(&s->later.list);
+    return s->out.bytes.p != NULL || s->write_ev != NULL || !list_empty(&s->later.list);
 }
 
 /* Calls send() once. True when the socket took something. May close the session. */

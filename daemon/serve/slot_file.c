@@ -27,8 +27,8 @@ enum {
     SLOTS_MAX = 1 << 24,
     BUCKETS_MIN = 64,
     GROW_BYTES = 16 << 20,
-    SPARSE = 8, /* a file shrinks when fewer than one slot in so many is used ... */
-    ROOMY = 4,  /* ... to so many for each that is */
+    SPARSE = 8, /* a file shrinks when fewer than one of this many slots is used ... */
+    ROOMY = 4,  /* ... to this many slots for each used one */
     TIDY = 1024,
 };
 
@@ -72,7 +72,7 @@ slot_file_clear(void *slot)
 
 /* ---- the index ---- */
 
-/* Those below `mask` have been divided already as far as there are buckets. */
+/* The bucket of an id. Buckets below `mask` have been divided already as far as there are buckets. */
 static uint32_t *
 bucket_of(const struct slot_file *t, uint64_t id)
 {
@@ -161,7 +161,7 @@ free_take(struct slot_file *t, uint32_t i)
     }
 }
 
-/* Room for so many slots in the arrays. */
+/* Room for n slots in the arrays. */
 static void
 arrays(struct slot_file *t, uint32_t slots_n)
 {

@@ -26,7 +26,7 @@ struct slot_file {
     uint32_t *bucket, *next; /* by id; next also of the free ones */
     uint32_t *prev;          /* of the free ones */
     uint32_t free, high;     /* see T1 */
-    uint32_t target, low;    /* it shrinks to so many slots, those before `low` are used; 0 = it does not */
+    uint32_t target, low;    /* slots after shrinking; those before `low` are used; 0 = it does not shrink */
 };
 
 /*

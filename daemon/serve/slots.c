@@ -1,11 +1,10 @@
 /*
- * slots.c -- one session's slots: a place for the reply of each request, so that they leave in order.
+ * slots.c -- the reply slots of a session: one for each request, so that replies leave in order. Owns session.slots.
  *
- * Owns session.slots. Does not touch the socket, and runs nothing: that is requests.c's. A slot is opened for every
- * request before it runs, so that a reply which the core gives at once finds its place; the reply of the oldest slot
- * goes straight to session.out, any other waits in its slot. Requests are numbered as they come, so slots are a ring in
- * which a number is found at once. It is a single one, in the session itself, as long as nobody pipelines.
- *
+ * Does not touch the socket, and runs nothing: that is requests.c. A slot is opened for every request before it runs,
+ * so an immediate reply of the core has its slot; the reply of the oldest slot goes straight to session.out, any other
+ * waits in its slot. Requests are numbered as they come, so slots are a ring in which a number is found at once.
+ * Without pipelining it is a single one, in the session itself.
  * I1  The oldest slot is WAITING or DEFERRED once a function here returns: READY ones have left.
  * I2  Once the session is closed, nothing here writes any more.
  */
@@ -82,11 +81,11 @@ slots_count(struct session *s, struct slot *sl)
     sl->counted = bytes;
 }
 
-/* It never held anything: its reply went straight to session.out. */
+/* True: the slot never held anything, for the reply went straight to session.out. */
 static bool
 is_bare(const struct slot *sl)
 {
-    return sl->counted == 0 && sl->box.bytes.p == NULL && sl->box.marks == NULL && !sl->box.bytes.failed;
+    return sl->counted == 0 && sl->box.bytes.p == NULL && sl->box.marks == NULL;
 }
 
 static void

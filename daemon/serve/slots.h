@@ -66,7 +66,7 @@ slots_full(const struct session *s)
  */
 void slots_refuse_oldest(struct session *s);
 
-/* True when the last request read ends the session: what comes behind it is not run. */
+/* True when the last request read ends the session: later ones are not run. */
 bool slots_last_is_quit(const struct session *s);
 
 static inline bool

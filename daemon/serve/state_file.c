@@ -1,15 +1,12 @@
 /*
- * state_file.c -- what stands in the slots, and the first page.
+ * state_file.c -- the records in the slots, and the first page, of the state file.
  *
- * Tables with slots of several sizes, so that a name of the usual length takes 512 bytes and the longest one is kept
- * all the same; a record is in the first that has room for it. (The process before us may have been of a version that
- * has fewer of them: it is found wherever it is.) Each begins with its version, shape and boot; and, the first one,
- * with ids and tokens.
- *
- * I1  The texts of a slot, and what goes with them, never change while it counts (table.h), though rules may be changed
- *     meanwhile; they have a checksum.
+ * A record is in the first table whose slots have room for it: a name of usual length takes 512 bytes, the longest one
+ * fits as well. (The process before may have had fewer tables: a record is found in any.) Each table begins with its
+ * version, shape and boot id; the first one also with ids and tokens.
+ * I1  The texts of a slot never change while the slot is in use, though rules may change; they have a checksum.
  * I2  What changes is there twice, each with a turn and a checksum. A change writes the older one; of those that are
- *     whole the later one counts. So there is always one, whenever the process ends.
+ *     whole the later one counts. So one is valid, whenever the process ends.
  */
 #include "daemon/serve/state_file.h"
 
@@ -27,7 +24,7 @@
 #include "daemon/serve/owners_file.h"
 #include "daemon/serve/slot_file.h"
 
-/* Raised with every change of what is in the file, and of the order of kinds.def, values.def and core_record_part. */
+/* Raised with every change of the format, and of the order of kinds.def, values.def and core_record_part. */
 #define VERSION 1
 #define MAGIC "rlockd.H"
 
@@ -104,7 +101,7 @@ is_ours(const struct slot_file *t)
            h->slot_bytes == t->slot_bytes && h->part_bytes == sizeof(struct core_record_part) && h->kinds == KINDS;
 }
 
-/* What is in it is lost, but for the ids that were used. */
+/* Its contents are lost, except the ids that were used. */
 static void
 begin(struct slot_file *t)
 {

@@ -1,10 +1,9 @@
 /*
- * state_file.h -- the table of what Redis has of us, in files that outlive the process: `held`, and for longer names
- * `held-1k`, `held-2k` and `held-long`. They grow with what is kept, and shrink when they are mostly empty.
+ * state_file.h -- the daemon's claims in Redis, in files that outlive the process: `held`, and for longer names
+ * `held-1k`, `held-2k` and `held-long`. They grow with the records, and shrink when they are mostly empty.
  *
- * Mapped memory: to keep something is to copy a few words, with no call to the kernel. It survives the process, however
- * that ends. When the machine loses its power it may be old or gone; then what was not found runs out by its lease, as
- * it would without a table.
+ * Mapped memory: a write copies a few words, without a system call, and survives the process, however that ends. After
+ * a loss of power records may be old or gone; a lock without a record ends by its lease, as it would without a file.
  */
 #ifndef RLOCKD_SERVE_STATE_FILE_H
 #define RLOCKD_SERVE_STATE_FILE_H
@@ -27,7 +26,7 @@ struct state_file_counts {
     uint64_t unkept; /* could not be kept: no room on the disk, or too long a name */
 };
 
-/* This boot of this machine, and the clock by which deadlines are reckoned. */
+/* Identifies the boot of this machine, and the clock by which deadlines are reckoned. */
 void state_file_boot(char boot[STATE_FILE_BOOT]);
 
 /* Opens or begins the files in the directory (borrowed). One of another version is begun anew. NULL with a message. */
@@ -35,14 +34,14 @@ struct state_file *state_file_open(int dir, const char *boot, char error[160]);
 void state_file_close(struct state_file **h);
 
 /*
- * What is in it, for ADOPT: records (of another boot: without their deadlines, which no clock can tell any more), named
- * owners without a session (of another boot: none), the last id and token. Ids above that are reserved from now on.
- * False: errno says why. The records are to be freed.
+ * The contents, for RESTORE: records (of another boot: without their deadlines, which no clock can measure any more),
+ * named owners without a session (of another boot: none), the last id and token. Higher ids are reserved from now on.
+ * False: errno says why. The caller frees the records.
  */
 bool state_file_load(struct state_file *h, struct core_restored *a);
 void state_file_loaded_free(struct core_restored *a);
 
-/* All that was loaded has been adopted: what is in it from now on is of this boot. */
+/* All that was loaded has been restored: records are of this boot from now on. */
 void state_file_restored(struct state_file *h);
 
 /* False: it is not kept (any more). */

@@ -109,13 +109,13 @@ state_store_keep(struct engine *e, const struct core_record *what)
 }
 
 void
-keeper_keep_owner(struct engine *e, const struct core_owner_record *what)
+state_store_keep_owner(struct engine *e, const struct core_owner_record *what)
 {
     (void)state_file_keep_owner(e->state_store.held, what); /* counted; after a crash it has its grace anew */
 }
 
 void
-keeper_forget_owner(struct engine *e, uint64_t id)
+state_store_forget_owner(struct engine *e, uint64_t id)
 {
     state_file_forget_owner(e->state_store.held, id);
 }

@@ -1,6 +1,6 @@
 /*
- * state_store.h -- what makes this process the same daemon as the one before it: its identity (identity.h), the table
- * of what Redis has of it (state_file.h), and the first step of the core, which adopts that.
+ * state_store.h -- makes this process the same daemon as the one before it: its identity (identity.h), its claims in
+ * Redis (state_file.h), and the first step of the core, which restores them.
  */
 #ifndef RLOCKD_SERVE_STATE_STORE_H
 #define RLOCKD_SERVE_STATE_STORE_H
@@ -19,7 +19,7 @@ struct state_store {
     bool warned;          /* the log knows that not everything can be kept */
 };
 
-/* Who we are; the table. False with a message. */
+/* Reads the daemon's identity and opens the table. False with a message. */
 bool state_store_open(struct engine *e, char error[160]);
 void state_store_close(struct state_store *k);
 
@@ -29,8 +29,8 @@ bool state_store_restore(struct engine *e, char error[160]);
 /* What the core says. */
 void state_store_keep(struct engine *e, const struct core_record *what);
 void state_store_forget(struct engine *e, uint64_t claim);
-void keeper_keep_owner(struct engine *e, const struct core_owner_record *what);
-void keeper_forget_owner(struct engine *e, uint64_t id);
+void state_store_keep_owner(struct engine *e, const struct core_owner_record *what);
+void state_store_forget_owner(struct engine *e, uint64_t id);
 
 /* The epoch of Redis's data that the process before us, or this one, was in last; 0 = not known. */
 uint64_t state_store_epoch(const struct state_store *k, uint16_t domain);
@@ -40,7 +40,7 @@ void state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoc
 bool state_store_others(const struct state_store *k);
 void state_store_met(struct state_store *k, bool others);
 
-/* Redis can be reached: what was put off for that is done. */
+/* Redis is up: does what was postponed until then. */
 void state_store_reached(struct engine *e);
 
 /* After each turn. True: there is more to be done at once. */

@@ -1,9 +1,8 @@
 /*
- * step.c -- one event into the core, and what the rules say of a name.
+ * step.c -- one event into the core, and the rules of a name.
  *
- * The lowest floor of the room: every other file may call it, and it calls none of them. What the core wants comes up
- * by the sink of engine.c, which only notes it.
- *
+ * The lowest floor of the room: every other file may call it, and it calls none of them. Actions of the core come up by
+ * the sink of engine.c, which only notes them.
  * I1  The core is stepped here alone, and never from inside a step.
  */
 #include <assert.h>
@@ -34,6 +33,7 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
         .rule_kind = cl->kind,
         .value = cl->value,
         .limit = (uint32_t)cl->limit,
+        .replicas = (uint32_t)cl->replicas,
         .linger_us = cl->linger_us,
         .foreign_wait = cl->foreign == CONF_FOREIGN_WAIT,
         .tracking = cl->tracking,
@@ -45,6 +45,7 @@ add_spec(const struct engine *e, struct slice name, struct core_spec *spec, stru
         .queue_grace_us = cl->queue_grace_us,
         .key = {keys->p + from, keys->n - from},
     };
+    spec->domain = backend_domain(e->backend, spec->key);
 }
 
 void

@@ -1,15 +1,13 @@
 /*
- * tree.c -- INFO tree: who waits for whom, as a forest, root holder first. It is noted here; tree_lines.c draws it.
+ * tree.c -- INFO tree: which owner waits for which, as a forest. Waits and holds are noted here; tree_lines.c draws
+ * them.
  *
- * A root is an owner that holds what somebody waits for and waits for nothing
- * itself: its unlocking would move everybody below. Under an owner stand the
- * names that it holds, under a name its queue, under a waiter the names that
- * it holds in turn. Behind these trees come names that nobody here holds, and
- * last what is left: knots in which everyone waits.
+ * A root is an owner that holds what others wait for, and waits for nothing itself. Below an owner stand the names that
+ * it holds, below a name its queue, below a waiter the names that it holds in turn. Behind these trees come names
+ * without a holder here, and last the cycles. Each queue is printed once; where its name comes again, a remark says so.
  *
- * First everything is noted, some records in each step, because the core's bytes are only lent for a
- * callback, and there may be a million; then it is printed. Each queue is printed once: where its name
- * comes again a remark says so, and that is where a cycle ends.
+ * Records are noted some in each step, because the core lends its bytes for one callback only, and there may be a
+ * million.
  */
 #include "daemon/serve/tree_private.h"
 
@@ -18,8 +16,8 @@
 #include "daemon/base/glob.h"
 #include "daemon/base/memory.h"
 
-#define RECORDS_MAX 20000 /* of each sort; what is more is only counted. Drawing them takes some milliseconds */
-#define STEP_RECORDS 16   /* that one step takes notes of */
+#define RECORDS_MAX 20000 /* of each sort; further ones are only counted. Drawing them takes some milliseconds */
+#define STEP_RECORDS 16   /* records in one step */
 #define HOLDERS_MAX 1000  /* of one name */
 
 /* ---- taking notes ---- */
@@ -86,7 +84,7 @@ note_wait(void *ctx, const struct core_waiter_view *v)
     *w = (struct wait){.who = who_is(t, &v->owner), .name = t->names.n - 1, .position = v->position,
                        .waited_us = v->waited_us, .deadline_us = v->deadline_us, .shared = v->shared, .kept = v->kept};
     c->waits_n++;
-    if (!v->kept) { /* an owner of whom only the place is left waits for nothing */
+    if (!v->kept) { /* an owner without a request, whose ticket is kept, waits for nothing */
         note_owner(t, &t->waits_by_owner, w->who.id, w->name, t->waits.n - 1);
     }
 }
@@ -153,7 +151,7 @@ sort(struct records *r)
     }
 }
 
-/* ---- what is asked for ---- */
+/* ---- the choice of names ---- */
 
 /* Marks the name; true when it was not marked before. */
 static bool
@@ -259,9 +257,7 @@ tree_print(struct tree *t, struct buf *out, struct outbox *box)
     sort(&t->waits_by_owner);
     sort(&t->holds_by_owner);
     choose(t);
-    if (!out->failed) {
-        tree_draw(t);
-    }
+    tree_draw(t);
     if (t->rows == 0) {
         buf_adds(out, "nobody waits\r\n");
     }

@@ -1,5 +1,5 @@
 /*
- * tree_lines.c -- INFO tree: the lines, of what tree.c has noted.
+ * tree_lines.c -- INFO tree: its lines, from the notes of tree.c.
  */
 #include "daemon/serve/tree_private.h"
 
@@ -177,7 +177,7 @@ print_root(struct tree *t, const struct hold *h, const char *remark)
     print_held_by(t, h->who.id, 1);
 }
 
-/* Nobody here holds it. */
+/* No owner here holds it. */
 static void
 print_elsewhere(struct tree *t, struct contended *c)
 {

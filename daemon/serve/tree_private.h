@@ -11,7 +11,7 @@ struct who {
     size_t at, n; /* its name, in tree.bytes */
 };
 
-/* A name that somebody waits for. */
+/* A name with waiters. */
 struct contended {
     size_t at, n;          /* in tree.bytes */
     size_t wait, waits_n;  /* its queue: from this one of tree.waits on */
@@ -55,11 +55,11 @@ struct records {
 struct tree {
     struct engine *engine;
     int64_t now_us;           /* of the step; at last of when it is printed */
-    struct core_walk walk;    /* over those who wait */
+    struct core_walk walk;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;
     struct buf *out;          /* while it is printed */
-    struct outbox *box;       /* borrowed, then: hears which grants the text relies on */
+    struct outbox *box;       /* borrowed while printing; notes the grants that the text relies on */
     uint64_t losses;          /* metrics.lost when it began */
     struct buf bytes; /* owned: names of locks and owners */
     struct records names, waits, holds;           /* of contended, wait, hold */
@@ -96,7 +96,7 @@ bytes_of(const struct tree *t, size_t at, size_t n)
 /* tree_lines.c: its first record in an index that is sorted; `end` is behind its last. */
 const struct of_owner *tree_first_of(const struct records *index, uint64_t owner, const struct of_owner **end);
 
-/* Draws what is wanted into tree.out, tree.rows_max lines at most. */
+/* Draws into tree.out, tree.rows_max lines at most. */
 void tree_draw(struct tree *t);
 
 #endif

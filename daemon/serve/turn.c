@@ -1,11 +1,10 @@
 /*
- * turn.c -- a turn of the loop: what is due, whose input is taken, whose output is written, and in which order.
+ * turn.c -- a turn of the loop: deadlines, input, output, and their order.
  *
- * Owns the lists of who is to be heard and who has something to write, and what the timer is set to: libevent's runs
- * on a coarser clock than ours, and only wakes us. Input and output have a bounded time each. Answers leave before
- * events: how many have asked in a turn is bounded by the time of its input, how many are told something is not.
- *
- * I1  What is due happens before any input of the same turn is looked at.
+ * Owns the lists of sessions to be read and to be written, and the time of the timer: libevent's clock is coarser than
+ * ours, and only wakes us. Input and output have a bounded time each. Replies leave before events: the time for input
+ * bounds how many sessions ask in a turn; nothing bounds how many receive an event.
+ * I1  Deadlines of a turn are served before its input.
  * I2  A closed session is freed at the end of the turn, never inside it.
  */
 #include "daemon/serve/engine.h"
@@ -26,11 +25,11 @@
 #define SHARE_MIN 16
 #define SHARE_MAX 256
 #define REST_US (1 * US_PER_MS) /* the input of those whom a former turn has cut short may take this much longer */
-#define WRITE_US (4 * US_PER_MS) /* the output of a turn may take so long ... */
-#define TELL_US (1 * US_PER_MS)  /* ... and that of those who are only told something so much longer */
-#define WRITE_LOOK 8             /* sessions: so many write before the clock is looked at, and between two looks */
+#define WRITE_US (4 * US_PER_MS) /* the longest time for output in a turn ... */
+#define TELL_US (1 * US_PER_MS)  /* ... and for sessions that have events alone */
+#define WRITE_LOOK 8             /* sessions that write before the clock is read, and between two such reads */
 
-/* ---- what is due ---- */
+/* ---- deadlines ---- */
 
 static void
 send_all(struct engine *e)
@@ -69,10 +68,7 @@ next_us(const struct engine *e)
     return due_us < at_us ? due_us : at_us;
 }
 
-/*
- * What is due may move away in every turn: the timer then comes too early once, and is set anew. Returns what it is
- * for.
- */
+/* A deadline may move away in every turn: the timer then fires too early once, and is set anew. Returns its time. */
 static int64_t
 arm_timer(struct engine *e)
 {
@@ -144,10 +140,11 @@ has_more(const struct engine *e)
 }
 
 /*
- * Takes the input of those on the list, one after the other, until it is late; of one at least, so that all have their
- * turn. They join engine.ready, which nothing leaves meanwhile (closed sessions stay on it until they are freed); who
- * is woken joins at its end, and has its turn, too. Who was heard in a former turn and has not written since is passed
- * over, for its output would grow: it stays on engine.ready, and is heard when it has written.
+ * Runs the input of the sessions on the list, one after the other, until the time is over; of one at least, so that
+ * each has its turn. They join engine.ready, which no session leaves meanwhile (closed ones stay on it until they are
+ * freed); sessions that are woken join at its end, and have their turn, too. A session that was read in a former turn
+ * and has not written since is skipped, for its output would grow: it stays on engine.ready, and is read when it has
+ * written.
  */
 static void
 listen_to(struct engine *e, struct list *from)
@@ -181,7 +178,7 @@ listen_to(struct engine *e, struct list *from)
     }
 }
 
-/* Its turn to write; on its list meanwhile, so that what it wakes itself for is done in this turn. */
+/* Lets the session write. It stays on its list meanwhile: if it wakes itself, it is served in this turn. */
 static bool
 write_one(struct session *s)
 {
@@ -203,11 +200,10 @@ struct output {
 };
 
 /*
- * First who has an answer: for half of the time those whom the last turn has not reached, in their order; then those of
- * this turn, who was woken last first, for a grant that another's UNLOCK brought is waited for more than the answer to
- * that UNLOCK; so nobody who asks now waits for all whom one step has answered. Behind them those who have only events,
- * who could not write before for their socket was full, or who have more of a long answer. NULL: nobody, or the turn
- * has no time for them.
+ * The next session to write. First those with a reply: for half of the time those that the last turn has not reached,
+ * in their order; then those of this turn, newest first, because a grant matters more than the reply to the UNLOCK that
+ * caused it. So no request waits for all sessions to which one step has replied. Then those that have only events,
+ * whose socket was full, or that have more of a long reply. NULL: none, or no time is left.
  */
 static struct session *
 next_to_write(struct engine *e, struct output *o)
@@ -228,8 +224,8 @@ next_to_write(struct engine *e, struct output *o)
 }
 
 /*
- * A session that has written is heard again behind those who come, where it has more to hand in; but as one who comes,
- * where it was passed over meanwhile, and was not cut short before.
+ * A session that has written, and has more input, is read again behind new ones; but as a new one, where it was skipped
+ * meanwhile, and was not cut short before.
  */
 static void
 wrote(struct output *o, struct session *s, bool more)
@@ -250,15 +246,12 @@ wrote(struct output *o, struct session *s, bool more)
     if (++o->n % WRITE_LOOK == 0) {
         int64_t now_us = clock_now_us();
 
-        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* few write in an ordinary turn: nobody asks when */
+        o->began_us = o->n == WRITE_LOOK ? now_us : o->began_us; /* few write: the clock is not read */
         o->spent_us = now_us - o->began_us;
     }
 }
 
-/*
- * Sessions that have something to write send once, also those whose input is put off, for so long as a turn has for
- * writing.
- */
+/* Sessions with output send once, also those whose input is put off, within the time of a turn for output. */
 static void
 write_all(struct engine *e)
 {
@@ -289,8 +282,8 @@ engine_reap(struct engine *e)
 }
 
 /*
- * Sessions with more input than a turn takes wait for each other, and nobody waits for them: also while answers of the
- * last turn are still to leave, they are heard in every other turn only.
+ * Sessions with more input than a turn takes wait for each other, and no other session waits for them: while replies of
+ * the last turn have still to leave, they are read in every other turn only.
  */
 static void
 listen_to_rest(struct engine *e)
@@ -302,18 +295,21 @@ listen_to_rest(struct engine *e)
 }
 
 /*
- * A turn has three passes. Input comes first: of those who come, then of those who have more than a turn takes. Then
- * Redis is given its work, and only then, while Redis has it, the replies are written.
+ * A turn has three passes. Input first: of new sessions, then of those with more than a turn takes. Then Redis gets its
+ * calls, and while it works, the replies are written.
  */
 bool
 engine_turn_end(struct engine *e)
 {
     struct list come;
+    uint64_t steps_n;
     int64_t at_us;
     bool behind, telling;
 
     do_due(e);
-    pubsub_turn(e->pubsub);
+    if (pubsub_lags(e->pubsub)) {
+        pubsub_turn(e->pubsub);
+    }
     listings_turn(e);
     deal(e);
     list_init(&come);
@@ -325,10 +321,13 @@ engine_turn_end(struct engine *e)
     }
     listen_to_rest(e);
     send_all(e);
+    steps_n = e->steps_n;
     write_all(e);
     list_move_all(&come, &e->ready);
     list_move_all(&e->ready, &come);
-    send_all(e); /* what sessions left behind that ended meanwhile */
+    if (e->steps_n != steps_n) { /* sessions ran requests that were put off, or ended */
+        send_all(e);
+    }
     engine_reap(e);
     behind = state_store_turn(e);
     telling = peer_turn(e);

@@ -1,5 +1,5 @@
 /*
- * unheard.c -- what of a client's requests is still run when it hears no answers any more. Owns nothing.
+ * unheard.c -- which requests of a client still run when it receives no replies any more. Owns nothing.
  */
 #include "daemon/serve/unheard.h"
 

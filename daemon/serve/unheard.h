@@ -1,8 +1,8 @@
 /*
- * unheard.h -- what of a client's requests is still run when it hears no answers any more.
+ * unheard.h -- which requests of a client still run when it receives no replies any more.
  *
- * What the session has itself is given back by then, so a request for its own owner, or for its eyes, changes nothing.
- * What is for a named owner or by TOKEN is run, all of it: an UNLOCK without the LOCK before it would give back another
+ * The session's own locks are released by then, so requests for its own owner, or that only look, change nothing.
+ * Requests for a named owner or by TOKEN run, all of them: an UNLOCK without the LOCK before it would release another
  * hold of that owner.
  */
 #ifndef RLOCKD_SERVE_UNHEARD_H
@@ -12,7 +12,7 @@
 
 #include "proto/reader.h"
 
-/* True: the request would change nothing, for its session hears no answers. */
+/* True: the request would change nothing, because its session receives no replies. */
 bool unheard_is_idle(const struct words *w);
 
 #endif

@@ -192,8 +192,30 @@ def _tls():
         yield Row("tls-%s-p50" % name, "the same: p50 of a pair", p50, ours, theirs)
 
 
-CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin(), *_tls()]
+def _replicated():
+    """What the other shapes of Redis cost: each beside the same master, with as many replicas, by its address."""
+    for name, title, load in (("one", "1 client, own name", {}), ("64", "64 connections, own names", {"clients": 64})):
+        plain = Cell("replicated", "rlockd", **load)
+        for what, words, server in (("sentinel", "by sentinels", "by-sentinels"), ("replicas", "with replicas: 1",
+                                                                                   "acknowledged")):
+            ours, row = Cell(server, "rlockd", **load), "%s-%s-" % (what, name)
+            yield Row(row + "cpu", "%s: rlockd's processor time %s / without" % (title, words), daemon_cpu, ours, plain)
+            yield Row(row + "redis", "the same: Redis's", redis_cpu, ours, plain)
+            yield Row(row + "p50", "the same: p50 of a pair", p50, ours, plain)
 
+
+def _quorum():
+    """What a majority costs: three masters, of which the second fastest answer counts, beside one of them."""
+    for name, title, load, most in (("one", "1 client, own name", {}, "<= 1.3"),
+                                    ("64", "64 connections, own names", {"clients": 64}, None)):
+        ours, theirs = Cell("quorum", "rlockd", **load), Cell("of-quorum", "rlockd", **load)
+        yield Row("quorum-%s-p50" % name, title + ": p50 of a pair by a quorum of three / by one of its nodes", p50,
+                  ours, theirs, most)
+        yield Row("quorum-%s-cpu" % name, "the same: rlockd's processor time", daemon_cpu, ours, theirs)
+
+
+CORE = [*_own(), *_processes(), *_hot(), *_permits(), *_contended(), *_linger(), *_spin(), *_tls(), *_replicated(),
+        *_quorum()]
 
 
 def cells(rows):

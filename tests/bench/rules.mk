@@ -25,7 +25,7 @@ bench-test: all bench-programs
 	@RLOCKD_BUILD=$(abspath $(B)) /usr/bin/python3 tests/bench/test_bench.py
 
 test-bench:
-	@$(IN_TEST) bench-test
+	+@$(IN_TEST) bench-test
 
 -include $(wildcard $(B)/tests/bench/*.d)
 .PHONY: bench-programs bench bench-test test-bench

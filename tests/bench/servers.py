@@ -16,6 +16,8 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 
 import certificates  # noqa: E402
 import harness  # noqa: E402
+import quorums  # noqa: E402
+import sentinels  # noqa: E402
 
 BUILD = harness.BUILD
 LOAD = os.path.join(BUILD, "tests", "bench", "load")
@@ -94,6 +96,48 @@ class OverTcp(Server):
         super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
 
 
+class Replicated(Server):
+    """rlockd with a master, which has two replicas and three sentinels: by its address, or as the sentinels name it."""
+
+    rest, is_empty = Rlockd.rest, Rlockd.is_empty
+
+    def __init__(self, stage, name, by_sentinels=False, conf=""):
+        check(stage, name, conf)
+        case = Keeps(stage, name)
+        there = sentinels.Deployment(case)
+        self.process = there.servers[0]
+        self.daemon = stage.keep(harness.Rlockd(case.dir, name=name, conf=LIMITS + conf,
+                                                redis=there.url() if by_sentinels else self.process.addr))
+        super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid}, self.process.url)
+
+
+class OfQuorum(Server):
+    """rlockd with three masters: with all of them as a quorum, or with the first alone while the others idle."""
+
+    rest, is_empty = Rlockd.rest, Rlockd.is_empty
+
+    def __init__(self, stage, name, whole):
+        case = Keeps(stage, name)
+        nodes = quorums.Masters(case)
+        self.process = nodes.nodes[0]
+        self.daemon = stage.keep(harness.Rlockd(case.dir, name=name, conf=LIMITS,
+                                                redis=nodes.url() if whole else self.process.url))
+        harness.until(self.takes)
+        super().__init__(self.daemon.addr, {"redis": self.process.pid, "rlockd": self.daemon.pid})
+
+    def takes(self):
+        """a lock is granted"""
+        return isinstance(self.daemon.cmd("LOCK", "begin", "NOWAIT"), int)
+
+
+class Keeps:
+    """What a deployment wants of a test: a directory, and somebody who ends what it starts."""
+
+    def __init__(self, stage, name):
+        self.dir, self._keep = os.path.join(stage.directory, name), stage.keep
+        os.mkdir(self.dir)
+
+
 class Floor(Server):
     def __init__(self, stage, how):
         path = os.path.join(stage.directory, "floor-%s.sock" % how)
@@ -139,6 +183,11 @@ SERVERS = {
     "spin": lambda stage: Rlockd(stage, "spin", "spin: 30us\n"),
     "by-tcp": lambda stage: OverTcp(stage, "by-tcp", False),
     "by-tls": lambda stage: OverTcp(stage, "by-tls", True),
+    "replicated": lambda stage: Replicated(stage, "replicated"),
+    "by-sentinels": lambda stage: Replicated(stage, "by-sentinels", by_sentinels=True),
+    "acknowledged": lambda stage: Replicated(stage, "acknowledged", conf="locks: { replicas: 1 }\n"),
+    "quorum": lambda stage: OfQuorum(stage, "quorum", True),
+    "of-quorum": lambda stage: OfQuorum(stage, "of-quorum", False),
     "floor-echo": lambda stage: Floor(stage, "echo"),
     "floor-hot": lambda stage: Floor(stage, "hot"),
 }

@@ -23,7 +23,7 @@ $(B)/tests/chaos/clock.so: tests/chaos/clock.c
 chaos-programs: $(CHAOS)
 
 chaos-build: test
-	@$(IN_TEST) chaos-programs
+	+@$(IN_TEST) chaos-programs
 
 chaos: chaos-build asan-build ## processes harmed in 57 ways for DURATION s, ROUNDS failovers: build/chaos/report.txt
 	@tests/chaos/chaos long $(DURATION) $(ROUNDS)
@@ -34,5 +34,8 @@ chaos-short: chaos-build
 failover: chaos-build ## failover with lost writes, ROUNDS times, beside the plain SET NX PX
 	@/usr/bin/python3 tests/chaos/failover.py $(ROUNDS)
 
+switches: test ## switches of the master by real sentinels with lost writes, ROUNDS times, while clients count
+	@/usr/bin/python3 tests/chaos/switches.py $(ROUNDS)
+
 -include $(wildcard $(B)/tests/chaos/*.d)
-.PHONY: chaos-programs chaos-build chaos chaos-short failover
+.PHONY: chaos-programs chaos-build chaos chaos-short failover switches

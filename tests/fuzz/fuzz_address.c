@@ -1,10 +1,32 @@
 /*
  * fuzz_address.c -- a Redis URL into an address: whole or refused, bounded, and the password nowhere in what is shown.
  *
+ * The same bytes as a URL of sentinels: what it lists and names fits, and could stand in a line.
+ *
  * Input: whether user and password are given beside it, the URL (up to its first NUL).
  */
 #include "daemon/backend/address.h"
+#include "daemon/backend/sentinel_url.h"
 #include "tests/fuzz/fuzz.h"
+
+static void
+take_sentinels(const char *url)
+{
+    struct sentinel_url u;
+    char error[160];
+
+    if (!sentinel_url_parse(url, &u, error)) {
+        CHECK(is_printable_line(slice_of(error)));
+        return;
+    }
+    CHECK(u.listed_n > 0 && u.listed_n <= SENTINELS_MAX && u.master[0] != '\0' && u.db >= 0 && u.db <= 65535);
+    CHECK(memchr(u.master, '\0', sizeof(u.master)) != NULL);
+    for (unsigned i = 0; i < u.listed_n; i++) {
+        CHECK(memchr(u.listed[i].host, '\0', sizeof(u.listed[i].host)) != NULL && u.listed[i].host[0] != '\0');
+        CHECK(u.listed[i].port > 0 && u.listed[i].port <= 65535);
+        CHECK(strpbrk(u.listed[i].host, "\r\n ,/") == NULL);
+    }
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -14,6 +36,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char error[160], *url = exact_copy(take_rest(&c), true);
     struct link_address *a;
 
+    take_sentinels(url);
     memset(error, '#', sizeof(error));
     a = address_parse(url, given & 1 ? "other" : NULL, given & 2 ? "another" : NULL, error);
     if (a == NULL) {

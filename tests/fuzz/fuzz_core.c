@@ -2,10 +2,11 @@
  * fuzz_core.c -- core_step() with events made of bytes: requests of all sorts, outcomes of Redis that need not make
  * sense together, time, hints, sessions that come and go, what other daemons say.
  *
- * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have; each
- * operation has a number of its own, each RECLAIM (the last of several) one RECLAIMED. At the end the sessions say that
- * nothing more comes: then everything is answered. They leave, Redis says yes to all, time passes: then nothing is
- * left, and no timer goes on for ever.
+ * After every step core_check() runs. Each request is answered exactly once, by an answer that its sort can have;
+ * each operation has a number of its own; of a domain, each RECLAIM (the last of several) has one RECLAIMED. The
+ * names lie in one to three domains, as a hash of the bytes says: what the bytes mean does not hang on that. At the
+ * end the sessions say that nothing more comes: then everything is answered. They leave, Redis says yes to all, time
+ * passes: then nothing is left, and no timer goes on for ever.
  *
  * What is respected is the contract of core.h (what its callers see to): names are not empty and different in a
  * bundle, SHARED goes with kinds that know it, an operation ends once, and not before it was asked for.
@@ -15,8 +16,8 @@
 #include "tests/fuzz/fuzz.h"
 
 enum {
-    SESSIONS = 4, NAMES = 6, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4, EVENTS_MAX = 300,
-    ROUNDS_MAX = 3000
+    SESSIONS = 4, NAMES = 6, DOMAINS = 3, OWNERS = 3, ASKED_MAX = 1024, FLIGHTS_MAX = 1024, SAID_MAX = 4,
+    EVENTS_MAX = 300, ROUNDS_MAX = 3000
 };
 
 struct asked {
@@ -42,7 +43,8 @@ struct world {
     struct asked asked[ASKED_MAX];
     struct flight flight[FLIGHTS_MAX];
     size_t asked_n, flights_n, said_n;
-    uint64_t epoch, reclaimed; /* of the last RECLAIM, and of the last RECLAIMED */
+    uint64_t epoch[DOMAINS], reclaimed[DOMAINS]; /* of the last RECLAIM, and of the last RECLAIMED */
+    uint64_t dice; /* draws domains */
     uint64_t watched; /* a lock id that was spoken of last */
     struct {
         char p[8192];
@@ -141,8 +143,9 @@ act(void *ctx, const struct core_action *a)
         w->waiter_poll = a->waiter_poll;
         break;
     case CORE_RECLAIMED: /* once, and of the last one only */
-        CHECK(a->epoch == w->epoch && a->epoch > w->reclaimed);
-        w->reclaimed = a->epoch;
+        CHECK(a->domain < w->conf.domains);
+        CHECK(a->epoch == w->epoch[a->domain] && a->epoch > w->reclaimed[a->domain]);
+        w->reclaimed[a->domain] = a->epoch;
         break;
     default:
         on_op(w, a);
@@ -164,6 +167,21 @@ step(struct world *w, const struct core_event *ev)
 
 static const char *const names[NAMES] = {"a", "b", "c", "d", "e{x}", "f"};
 static const char *const owners[OWNERS] = {"", "me", "you"};
+
+/* An LCG: its high bits. */
+static uint16_t
+draw_domain(struct world *w)
+{
+    w->dice = w->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint16_t)((w->dice >> 33) % w->conf.domains);
+}
+
+/* Always the same of a name. */
+static uint16_t
+domain_of(const struct world *w, struct slice name)
+{
+    return (uint16_t)((unsigned char)name.p[0] % w->conf.domains);
+}
 
 static int64_t
 take_duration(struct choices *c)
@@ -188,6 +206,7 @@ take_request(struct world *w, struct choices *c, uint64_t session, enum core_eve
         r.spec.kind = (enum kind)(what % NAMES % KINDS);
     }
     r.spec.key = r.name;
+    r.spec.domain = domain_of(w, r.name);
     r.spec.limit = 1 + how_long % 3;
     r.spec.lease_us = how_long & 64 ? US_PER_S : 30 * US_PER_S;
     r.spec.owner_grace_us = how_long & 32 ? 0 : 10 * US_PER_S;
@@ -229,6 +248,7 @@ ask(struct world *w, struct choices *c, enum core_event_type type)
         for (size_t i = 0; i < ev.many.n; i++) { /* different, of one owner, one behind the other */
             request[i] = i == 0 ? request[0] : take_request(w, c, session, type);
             request[i].name = request[i].spec.key = slice_of(names[(first / 4 + i) % NAMES]);
+            request[i].spec.domain = domain_of(w, request[i].name);
             request[i].owner = request[0].owner;
         }
         ev.many.request = request;
@@ -399,9 +419,9 @@ look(struct world *w)
 static void
 happens(struct world *w, struct choices *c)
 {
-    static const enum core_event_type bare[] = {CORE_GRACE_OVER, CORE_SUSPECT, CORE_TIME};
+    static const enum core_event_type bare[] = {CORE_GRACE_OVER, CORE_SUSPECT, CORE_REACHED};
     unsigned what = take_byte(c);
-    struct core_event ev = {.type = CORE_HINT};
+    struct core_event ev = {.type = CORE_HINT, .domain = draw_domain(w)};
 
     switch (what % 32) {
     case 0:
@@ -427,11 +447,13 @@ happens(struct world *w, struct choices *c)
         step(w, &ev);
         break;
     case 6:
-        if (what / 32 >= 5) { /* Redis has lost something, or everything */
-            step(w, &(struct core_event){.type = CORE_RECLAIM, .epoch = ++w->epoch});
+        if (what / 32 >= 5) { /* Redis has lost something of the domain, or everything */
+            ev.type = CORE_RECLAIM;
+            ev.epoch = ++w->epoch[ev.domain];
         } else {
-            step(w, &(struct core_event){.type = what / 32 == 4 ? CORE_DRAIN : bare[what / 32 % 3]});
+            ev.type = what / 32 == 4 ? CORE_DRAIN : bare[what / 32 % 3];
         }
+        step(w, &ev);
         break;
     case 7:
         ask(w, c, what / 32 == 7 ? CORE_CANCEL : CORE_BREAK);
@@ -519,7 +541,7 @@ end(struct world *w)
     t = core_totals(w->core);
     CHECK(t.locks == 0 && t.held == 0 && t.waiters == 0 && t.owners == 0 && t.sessions == 0 && t.freeing == 0,
           "left: %d locks, %d owners, %d sessions", (int)t.locks, (int)t.owners, (int)t.sessions);
-    CHECK(w->reclaimed == w->epoch, "a RECLAIM without its end");
+    CHECK(memcmp(w->reclaimed, w->epoch, sizeof(w->epoch)) == 0, "a RECLAIM without its end");
     core_free(&w->core);
 }
 
@@ -536,6 +558,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.conf = (struct core_conf){.op_timeout_us = US_PER_S, .max_poll_us = 5 * US_PER_S, .deadlock_us = US_PER_S,
                                 .daemon = "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10", .handoff_time_us = 10 * US_PER_MS,
                                 .handoff_max = 4, .waiters_max = 1000, .locks_max = 1000, .one_link = true};
+    w.dice = size;
+    for (size_t i = 0; i < size; i++) {
+        w.dice = (w.dice ^ data[i]) * UINT64_C(0x100000001b3);
+    }
+    w.conf.domains = 1 + (uint32_t)(w.dice >> 40) % DOMAINS;
     w.core = core_new(&w.conf, &key, &w.metrics, (struct core_sink){act, &w});
     CHECK(w.core != NULL);
     w.session[0] = core_session_open(w.core, 0);

@@ -3,8 +3,8 @@
 FUZZ       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN   := $(FUZZ:%=$(B)/tests/fuzz/fuzz_%)
 FUZZ_SAN   := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-IN_FUZZ     = $(MAKE) --no-print-directory B=build/fuzz CC=clang TEST_CLOCK=1 FUZZ_MAIN= FUZZ_LINK=-fsanitize=fuzzer \
-              CFLAGS="$(FUZZ_SAN) -fsanitize=fuzzer-no-link"
+IN_FUZZ     = $(MAKE) --no-print-directory $(ALL_CPUS) B=build/fuzz CC=clang TEST_CLOCK=1 FUZZ_MAIN= \
+              FUZZ_LINK=-fsanitize=fuzzer CFLAGS="$(FUZZ_SAN) -fsanitize=fuzzer-no-link"
 FUZZ_MAIN  ?= $(B)/tests/fuzz/replay.o
 SECONDS    ?= 30
 

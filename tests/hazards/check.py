@@ -39,7 +39,8 @@ def exists(what):
     """What stands in backquotes names a test that is run."""
     path, _, name = what.partition(":")
     if re.fullmatch(r"[MR]\d+", what):
-        return 'Mutant("%s",' % what in read("mutants", "mutants.py")
+        return any('Mutant("%s",' % what in read("mutants", name)
+                   for name in os.listdir(os.path.join(TESTS, "mutants")) if name.endswith(".py"))
     if path.startswith("make "):
         return any(re.search(r"^%s:" % re.escape(path[5:]), read(d, "rules.mk"), re.M)
                    for d in os.listdir(TESTS) if os.path.exists(os.path.join(TESTS, d, "rules.mk")))

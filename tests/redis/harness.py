@@ -19,7 +19,7 @@ import time
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("RLOCKD_BUILD", os.path.join(TOP, "build", "test"))
+BUILD = os.path.abspath(os.environ.get("RLOCKD_BUILD", os.path.join(TOP, "build", "test")))
 RLOCK = os.path.join(BUILD, "rlock")
 SLOW = float(os.environ.get("RLOCKD_SLOW", "1"))  # deadlines times this: for sanitizers and valgrind
 DEADLINE = 10 * SLOW

@@ -82,6 +82,14 @@ class SlowRedis(Case):
             self.assertGreater(other.cmd("LOCK", "mine"), 0)
         until(lambda: int(self.d.info("clients")["connected_clients"]) == 1)
 
+    def test_a_redis_that_is_up_but_late(self):
+        """The refusal says what Redis is late with: nothing else is wrong."""
+        self.start()
+        self.stop_redis()
+        self.assertRegex(self.d.cmd("LOCK", "mine", "NOWAIT"),
+                         r"^UNAVAILABLE Redis cannot answer in time: calls in flight: [1-9]\d*, operations behind "
+                         r"them: \d+, the last round trip: \d+ ms$")
+
     def test_a_flood_that_does_not_wait(self):
         """They are answered -UNAVAILABLE one share after the other, but nobody reads it: that holds them up as well."""
         self.start()

@@ -46,6 +46,15 @@ class Log(Case):
         self.assertGreaterEqual(len(others), 200)
         self.assertLess(len(others), 220 + 20 * harness.SLOW, "they are bounded")
 
+    def test_a_lease_of_the_clients_own_ends_without_a_warning(self):
+        d = self.rlockd()
+        with d.conn() as c:
+            self.assertEqual(c.cmd("SET", "set", "me", "NX", "EX", "1"), "OK")
+            self.assertGreater(c.cmd("LOCK", "lock", "LEASE", "1s"), 0)
+            d.advance("2s")
+            until(lambda: len(re.findall(r"^info lock lease over name=(?:set|lock) ", d.log(), re.M)) == 2)
+        self.assertNotIn("warn lock ", d.log())
+
 
 class Inherited(Case):
     """A child that was forked keeps the socket of a holder that has ended."""

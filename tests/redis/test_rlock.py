@@ -98,7 +98,7 @@ class Ending(Rlock):
         self.assertEqual(self.run_words([RLOCK, "run", "--help"]), whole)
         self.assertEqual(self.run_words([RLOCK, "run", "x", "-h"]), whole)
         self.assertEqual(self.run_words([RLOCK, "show"])[2],
-                         "rlock: there is no verb 'show': run, ls, tree, ping or help\nTry: rlock --help\n")
+                         "rlock: there is no verb 'show': run, ls, tree, redis, ping or help\nTry: rlock --help\n")
         self.assertEqual(self.run_words([RLOCK, "ping", "x"])[2], "rlock: ping takes other words\nTry: rlock --help\n")
 
     def test_what_is_wrong(self):
@@ -379,6 +379,15 @@ class Tree(Rlock):
         self.assertIn('1. owner "leaf"', self.rlock("tree")[1])
         self.c.cmd("UNLOCK", "b", "OWNER", "leaf")
         self.assertEqual(p.wait(harness.DEADLINE), 0)
+
+
+class Servers(Rlock):
+    def test_one_line_for_each(self):
+        self.start_daemon()
+        status, out, err = self.rlock("redis")
+        head, line = out.splitlines()
+        self.assertEqual((status, err, head.split()[:3]), (0, "", ["ROLE", "ADDRESS", "STATE"]))
+        self.assertRegex(line, r"^master +unix:\S+/redis.sock +up +\d+ +\d{16}$")
 
 
 class Losing(Rlock):

@@ -11,8 +11,8 @@ from unittest import mock
 import harness
 from harness import Case, RError
 from scripted import (CLOCK, COLUMNS, EPOCH, FOREIGN, FULL, GONE, HASHES, HEADER, ITSELF, KIND, KINDS, LEASE,
-                      LIKE_RLOCK, LOOK, ME, OK, OPEN, PRESENCE, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID, VERBS, YOU,
-                      Scripted, said, value_of)
+                      LIKE_RLOCK, LOOK, ME, OK, OPEN, OTHERS, SCRIPTS, STALE, TAKEN, TERMS, TEXT, UUID,
+                      VERBS, YOU, Scripted, embed, said, value_of)
 
 
 class Acquire(Scripted):
@@ -706,7 +706,7 @@ class Embed(Case):
             elif line.startswith('    "'):
                 texts[-1] += ast.literal_eval(line[4:line.rindex('"') + 1])
         order = [(kind, verb) for kind in sorted(KINDS) for verb in VERBS]
-        self.assertEqual(texts, [TEXT[k] for k in order] + [LOOK, PRESENCE])
+        self.assertEqual(texts, [TEXT[k] for k in order] + [embed(name) for name in OTHERS])
 
     def test_what_is_quoted_stays_as_it_is(self):
         """Redis's commands are words in capitals, too; a number that is called so is not meant by them."""

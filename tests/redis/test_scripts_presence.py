@@ -11,7 +11,8 @@ from scripted import (CLOCK, EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_
 
 TWIN = 2
 CHANNEL = "rlock:deadlock:0"
-DAEMONS, ABSENT = "rlock:daemons", "rlock:absent"
+MEMBERS, UNTIL, CHANGES, LEFT, AWAITED = ("rlock:" + x for x in ("members", "until", "changes", "left", "awaited"))
+KEYS = (CLOCK, EPOCH, MEMBERS, UNTIL, CHANGES, LEFT, AWAITED)
 TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
 A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
 NONCE = {A: "a" * 16, B: "b" * 16, C: "c" * 16}
@@ -22,8 +23,11 @@ WINDOW_MS = GRACE_MS + 3 * BEAT  # so long behind its last word a daemon may hol
 class Answer:
     def __init__(self, reply):
         self.time, self.status, self.epoch, self.until, self.word = reply[:5]
-        self.others = sorted(who[:36] for who in reply[5:])
-        self.graces = {who[:36]: int(who[37:]) for who in reply[5:]}
+        self.version, self.upto, self.anew, self.bring = reply[5:9]
+        self.changes = [who.split(" ") for who in reply[9:]]
+        self.others = sorted(who for who, grace, _ in self.changes if grace != "-")
+        self.graces = {who: int(grace) for who, grace, _ in self.changes if grace != "-"}
+        self.gone = sorted(who for who, grace, _ in self.changes if grace == "-")
 
 
 class Presence(Scripted):
@@ -32,11 +36,19 @@ class Presence(Scripted):
         self.c.cmd("FLUSHALL")
 
     def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0,
-                leaving=0, stranded=0, met=()):
-        return (c or self.c).cmd("EVAL", PRESENCE, 4, CLOCK, EPOCH, DAEMONS, ABSENT, who, nonce or NONCE[who], former,
-                                 known, reclaimed, grace, BEAT, strict, floor, leaving, stranded, CHANNEL, *met)
+                leaving=0, stranded=0, met=(), since=0, cursor=None, page=10000, version=0, last=None, of=None,
+                part=None):
+        """met: what it brings: uuids, and how long leases they have; ? and !<ms>."""
+        peers = [w for w in met if w[0] not in "?!"]
+        lasts = [w[1:] for w in met if w[0] == "!"]
+        longest = max([grace] + [int(w[37:] or 0) for w in peers])
+        return (c or self.c).cmd(
+            "EVAL", PRESENCE, len(KEYS), *KEYS, who, nonce or NONCE.get(who, "9" * 16), former, known, reclaimed, grace,
+            BEAT, strict, floor, leaving, stranded, CHANNEL, since, since if cursor is None else cursor, page,
+            known if of is None else of, version, version if last is None else last, len(peers), int("?" in met),
+            longest, (lasts or [""])[0], *([0] if part is None else [part[0], *part[1]]))
 
-    def say(self, who, **more):
+    def say_once(self, who, **more):
         before = self.now_us()
         reply = self.say_raw(who, **more)
         self.assertIsInstance(reply, list, reply)
@@ -50,6 +62,42 @@ class Presence(Scripted):
             now = (more.get("c") or self.c).cmd("GET", EPOCH)
             self.assertEqual(now, a.word + (" %d" % a.until if a.until else ""))
         return a
+
+    def say(self, who, **more):
+        """And brings its list if it has to, in two parts."""
+        a = self.say_once(who, **more)
+        time_us = a.time
+        more.setdefault("of", more.get("known", 0))
+        while a.bring == 1:
+            more["known"] = a.epoch
+            a = self.say_once(who, **more)
+        if a.bring:
+            peers = [w[:36] for w in more["met"] if w[0] not in "?!"]
+            more["known"] = a.epoch
+            self.assertEqual(self.say_once(who, part=(1, peers[:1]), **more).bring, 2)
+            a = self.say_once(who, part=(2, peers[1:]), **more)
+            self.assertEqual(a.bring, 0)
+        a.time = time_us  # when it was heard of first
+        return a
+
+    def awaited(self, c=None):
+        """By name: 1 awaited, list: awaited, and so is its list, 0 back, 2 left; ?: 1 unknown, 0 known."""
+        of_all = (c or self.c).map("ZRANGE", AWAITED, 0, -1, "WITHSCORES")
+        as_said = {"1": "1", "1.75": "1", "1.25": "list", "1.5": "list", "0": "0", "2": "2", "3": "0"}
+        return {who: is_[1:] if who in "#^" else as_said.get(is_, is_) for who, is_ in of_all.items()
+                if who[0] not in "!="}
+
+    def put(self, who, seen=None, grace=GRACE_MS, nonce="bb", c=None):
+        """A member that registered then (ms)."""
+        c = c or self.c
+        now = self.now_us()
+        seen = now // 1000 if seen is None else seen
+        if not c.cmd("ZSCORE", CHANGES, "<"):
+            c.cmd("ZADD", CHANGES, now, "<", now, ">")
+        version = max(now, int(c.cmd("ZSCORE", CHANGES, ">")) + 1)
+        c.cmd("ZADD", CHANGES, version, who, version, ">")
+        c.cmd("HSET", MEMBERS, who, "%s %d" % (nonce, grace))
+        c.cmd("ZADD", UNTIL, seen + grace + 3 * BEAT, who)
 
     def another_redis(self, rdb=None):
         """Another process, with what `rdb` says."""
@@ -81,9 +129,9 @@ class Epochs(Presence):
         a = self.say(A)
         self.assertEqual((a.status, a.until, a.others), (OK, 0, []))
         self.assertTrue(before <= a.epoch <= self.now_us())
-        self.assertEqual(self.c.cmd("HKEYS", DAEMONS), [A])
+        self.assertEqual(self.c.cmd("HKEYS", MEMBERS), [A])
         self.assertEqual(self.c.cmd("TTL", EPOCH), -1)
-        self.assertEqual(self.c.cmd("EXISTS", ABSENT, CLOCK), 0)
+        self.assertEqual(self.c.cmd("EXISTS", AWAITED, CLOCK), 0)
 
     def test_known(self):
         epoch = self.meets()
@@ -101,7 +149,7 @@ class Epochs(Presence):
             a = self.say(C)
             self.heard(b, (CHANNEL, ""))
         self.assertGreater(a.until, 0)
-        self.assertEqual(self.c.cmd("HGETALL", ABSENT), ["#", "1"])
+        self.assertEqual(self.awaited(), {"#": "1"})
         self.assertGreater(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
         self.assertGreater(self.say(A, known=first.epoch, met=[B]).until, 0)
         self.assertGreater(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
@@ -120,9 +168,9 @@ class Epochs(Presence):
         """A does not know of B, which has just come and holds a lock; but it listens, as A does."""
         epoch = self.say(A).epoch
         with self.listening(CHANNEL) as a, self.listening(CHANNEL) as b:
-            self.say(B)
-            self.heard(a, (CHANNEL, ""))  # who comes is heard of at once
-            self.heard(b, (CHANNEL, ""))
+            news = "+%s %d %d" % (B, GRACE_MS, self.say(B).version)
+            self.heard(a, (CHANNEL, news))  # who comes is heard of at once
+            self.heard(b, (CHANNEL, news))
             self.c.cmd("FLUSHALL")
             again = self.say(A, known=epoch)
             self.heard(a, (CHANNEL, ""))
@@ -130,6 +178,8 @@ class Epochs(Presence):
             self.assertGreater(self.say(A, known=again.epoch, reclaimed=again.epoch).until, 0)
             self.assertGreater(self.say(B, known=epoch).until, 0)
             self.assertEqual(self.say(B, known=again.epoch, reclaimed=again.epoch).until, 0)
+            self.heard(a, (CHANNEL, ""))  # nor need they ask for the end
+            self.heard(b, (CHANNEL, ""))
 
     def test_flushed_and_a_restarted_daemon_comes_first(self):
         """It knows that there were others, but not who they are: it waits for one that does."""
@@ -155,8 +205,8 @@ class Epochs(Presence):
         a = self.say(A, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertTrue(a.time // 1000 + GRACE_MS - 5 <= a.until <= a.time // 1000 + GRACE_MS + 5)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
-        self.assertGreater(self.c.cmd("TTL", ABSENT), 80000)
+        self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
+        self.assertGreater(self.c.cmd("TTL", AWAITED), 80000)
         self.assertEqual(self.say(A, known=a.epoch, met=[B]).until, a.until, "the grace has one end")
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=epoch).until, a.until, "of the epoch before")
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, a.until, "B has not said anything")
@@ -165,7 +215,7 @@ class Epochs(Presence):
         self.assertEqual(self.say(B, known=a.epoch).until, a.until)
         over = self.say(B, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual((over.epoch, over.until, over.word), (a.epoch, 0, a.word))
-        self.assertEqual(self.c.cmd("EXISTS", ABSENT), 0)
+        self.assertEqual(self.c.cmd("EXISTS", AWAITED), 0)
         self.assertEqual(self.say(A, known=a.epoch, reclaimed=a.epoch).until, 0)
 
     def test_the_epoch_alone_is_gone(self):
@@ -211,7 +261,7 @@ class Epochs(Presence):
         a = self.say(A, c=c, known=epoch, met=[B])
         self.assertGreater(a.epoch, epoch)
         self.assertGreater(a.until, 0)
-        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
+        self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"})
 
     def test_another_process_with_what_was_saved(self):
         """Of those who were there then, and of those that somebody knows. Even if nobody knows anything."""
@@ -220,14 +270,14 @@ class Epochs(Presence):
                 self.c.cmd("FLUSHALL")
                 epoch = self.meets()
                 old = self.c.cmd("GET", EPOCH)
-                self.c.cmd("HSET", DAEMONS, C, "cc 1")  # long ago
+                self.put(C, 1)  # long ago
                 _, c = self.another_redis(self.saved())
                 self.assertEqual(c.cmd("GET", EPOCH), old)
                 a = self.say(A, c=c, **(dict(known=epoch) if known else {}))
                 self.assertGreater(a.epoch, epoch)
                 self.assertNotEqual(a.word.split()[1], old.split()[1])
                 self.assertGreater(a.until, 0)
-                self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"} if known else {B: "1"})
+                self.assertEqual(self.awaited(c), {A: "1", B: "1", "?": "0"} if known else {B: "1"})
                 if known:
                     self.say(A, c=c, known=a.epoch, reclaimed=a.epoch)
                 self.assertEqual(self.say(B, c=c, known=epoch).until, a.until)
@@ -279,7 +329,7 @@ class Epochs(Presence):
         self.c.cmd("FLUSHALL")
         again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=[B])
         self.assertGreater(again.epoch, a.epoch)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", "?": "0"})
+        self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "0"})
 
     def test_lost_again_in_a_grace_that_waited_for_nobody_knows_whom(self):
         """Of those that the first grace was for nothing is known any more: it goes on to its end, or until one comes
@@ -293,7 +343,7 @@ class Epochs(Presence):
             again = self.say(A, known=a.epoch, reclaimed=a.epoch, met=lasts)
             self.assertGreater(again.epoch, a.epoch)
             self.assertGreaterEqual(again.until, a.until)
-            self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", "?": "1"})
+            self.assertEqual(self.awaited(), {A: "1", "?": "1"})
             over = self.say(A, known=again.epoch, reclaimed=again.epoch, met=lasts)
             self.assertEqual(over.until, again.until)
             self.say(B, known=1, met=[A])
@@ -323,12 +373,12 @@ class Epochs(Presence):
         a = self.say(A, known=a.epoch, met=lasts)
         _, c = self.another_redis(self.saved())
         again = self.say(A, c=c, known=a.epoch, reclaimed=a.epoch, met=lasts)
-        self.assertEqual(c.map("HGETALL", ABSENT), {A: "1", "?": "1", "^": str(a.epoch)})
+        self.assertEqual(self.awaited(c), {A: "1", "?": "1", "^": str(a.epoch)})
         self.assertGreater(self.say(A, c=c, known=again.epoch, reclaimed=again.epoch, met=lasts).until, 0)
 
     def test_for_whom_is_lost_alone_and_then_a_failover(self):
         a = self.say(A, strict=1)
-        self.c.cmd("DEL", ABSENT)
+        self.c.cmd("DEL", AWAITED)
         _, c = self.another_redis(self.saved())
         lasts = ["!%d" % (a.until - a.epoch // 1000)]
         again = self.say(A, c=c, known=a.epoch, met=lasts)
@@ -359,14 +409,14 @@ class Epochs(Presence):
         self.c.cmd("FLUSHALL")
         a = self.say(A, known=epoch, grace=5 * GRACE_MS)
         self.assertGreater(self.say(B, known=epoch, reclaimed=epoch, met=[A, C]).until, 0)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0"})
+        self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
         self.say(B, known=a.epoch, reclaimed=a.epoch)
-        self.c.cmd("HSET", ABSENT, "#", 2)
+        self.c.cmd("ZADD", AWAITED, -2, "#")
         _, c = self.another_redis(self.saved())
         again = self.say(A, c=c, known=a.epoch, met=["!%d" % (5 * GRACE_MS)])
         self.assertGreater(again.epoch, a.epoch)
         self.assertGreaterEqual(again.until, a.until)
-        absent = c.map("HGETALL", ABSENT)
+        absent = self.awaited(c)
         self.assertEqual(absent.pop("^"), str(a.epoch))
         self.assertEqual(absent, {A: "1", B: "1", C: "1", "?": "0", "#": "2"})
         for who in (A, B):
@@ -382,9 +432,9 @@ class Epochs(Presence):
                 now = self.now_us()
                 began = now + ahead_ms * 1000
                 self.c.cmd("SET", EPOCH, "%d %s %d" % (began, "0123456789abcdef", began // 1000 + 40000))
-                self.c.cmd("HSET", ABSENT, A, 0, B, 1, C, 2, "?", 0)
+                self.c.cmd("ZADD", AWAITED, 0, A, 1, B, 2, C, 3, "?")
                 a = self.say(A, known=began)
-                self.assertEqual(self.c.map("HGETALL", ABSENT),
+                self.assertEqual(self.awaited(),
                                  {A: "1", B: "1", C: "2", "?": "0", "^": str(began)})
                 self.assertTrue(a.time // 1000 + 39000 <= a.until <= a.time // 1000 + 40000, a.until - a.time // 1000)
 
@@ -426,7 +476,7 @@ class Epochs(Presence):
             self.heard(b, (CHANNEL, ""))
         self.assertGreater(a.epoch, later)
         self.assertGreater(a.until, a.time // 1000)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0", "#": "1"})
+        self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0", "#": "1"})
         again = self.say(A, known=a.epoch, reclaimed=a.epoch, stranded=1, met=[B, C])
         self.assertEqual((again.epoch, again.until), (a.epoch, a.until))
         self.assertGreater(self.say(C, known=later, stranded=1).until, 0, "the grace is theirs, too")
@@ -471,7 +521,7 @@ class Strict(Presence):
         until(lambda: re.search(r"uptime_in_seconds:[1-9]", c.cmd("INFO", "server")))
         a = self.say(C, c=c, strict=1, grace=900)
         self.assertGreater(a.until, a.time // 1000 + 500)
-        self.assertEqual(c.map("HGETALL", ABSENT)[B], "1")
+        self.assertEqual(self.awaited(c)[B], "1")
 
     def test_flushed_is_as_ever(self):
         a = self.say(A, strict=1, grace=1)
@@ -493,25 +543,26 @@ class Graces(Presence):
 
     def test_is_told(self):
         self.say(A, grace=5000)
-        self.assertRegex(self.c.cmd("HGET", DAEMONS, A), "^a{16} [0-9]+ 5000$")
+        self.assertEqual(self.c.cmd("HGET", MEMBERS, A), "a" * 16 + " 5000")
         self.assertEqual(self.say(B, grace=20000).graces, {A: 5000})
         self.assertEqual(self.say(A, grace=6000).graces, {B: 20000})
         self.assertEqual(self.say(B, grace=20000).graces, {A: 6000})
 
     def test_who_does_not_say_has_ours(self):
-        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (self.now_us() // 1000))
+        self.put(B)
+        self.c.cmd("HSET", MEMBERS, B, "bb")
         self.assertEqual(self.say(A, grace=7000).graces, {B: 7000})
 
     def test_none_is_longer_than_a_day(self):
-        now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d %s" % (now, "9" * 400), C, "cc %d -7" % now)
+        self.put(B)
+        self.c.cmd("HSET", MEMBERS, B, "bb " + "9" * 400)
         self.assertEqual(self.say(A).graces, {B: 86400000})
 
     def test_of_those_that_are_in_the_data(self):
         self.say(A, grace=5000)
         self.say(B, grace=20000)
         long_ago = self.now_us() // 1000 - 70000
-        self.c.cmd("HSET", DAEMONS, C, "cc %d 60000" % long_ago)
+        self.put(C, long_ago, 60000)
         self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
         a = self.says(A, known=0, grace=5000)
         self.assertEqual(self.left(a), 20000, "C has lost what it had")
@@ -523,7 +574,7 @@ class Graces(Presence):
         self.c.cmd("FLUSHALL")
         a = self.says(A, known=epoch, grace=5000, met=["%s %d" % (B, 20000), "%s %d" % (C, 10000)])
         self.assertEqual(self.left(a), 20000)
-        self.assertEqual(self.c.map("HGETALL", ABSENT), {A: "1", B: "1", C: "1", "?": "0"})
+        self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
         again = self.say(A, known=a.epoch, grace=5000, met=["%s %d" % (B, 20000)])
         self.assertEqual(again.until, a.until)
 
@@ -560,7 +611,7 @@ class WhoIsThere(Presence):
         self.say(A)
         a = self.say(A, nonce="d" * 16)
         self.assertEqual((a.status, a.epoch, a.until, a.word), (TWIN, 0, 0, ""))
-        self.assertTrue(self.c.cmd("HGET", DAEMONS, A).startswith(NONCE[A]))
+        self.assertTrue(self.c.cmd("HGET", MEMBERS, A).startswith(NONCE[A]))
         self.assertEqual(self.say(A).status, OK, "the first one stays")
 
     def test_who_comes_after_it(self):
@@ -571,75 +622,118 @@ class WhoIsThere(Presence):
     def test_who_has_not_been_heard_for_long(self):
         for seen, status in ((-3 * BEAT - 500, OK), (-3 * BEAT + 500, TWIN), (BEAT - 500, TWIN), (BEAT + 5000, OK)):
             with self.subTest(seen):
-                self.c.cmd("HSET", DAEMONS, A, "%s %d" % ("e" * 16, self.now_us() // 1000 + seen))
+                self.put(A, self.now_us() // 1000 + seen, nonce="e" * 16)
                 self.assertEqual(self.say(A).status, status)
 
     def test_who_comes_back_after_that_is_heard_of_at_once(self):
-        """The others are not told of it any more, although Redis has not forgotten it yet."""
+        """The others do not count on it any more, whether Redis has forgotten it yet or not."""
         self.say(A)
         for age, news in ((WINDOW_MS + 1000, True), (WINDOW_MS - 3000, False)):
             with self.subTest(age), self.listening(CHANNEL) as b:
-                self.c.cmd("HSET", DAEMONS, A, "%s %d %d" % (NONCE[A], self.now_us() // 1000 - age, GRACE_MS))
-                self.say(A)
+                self.put(A, self.now_us() // 1000 - age, nonce=NONCE[A])
+                a = self.say(A)
                 if news:
-                    self.heard(b, (CHANNEL, ""))
+                    self.heard(b, (CHANNEL, "+%s %d %d" % (A, GRACE_MS, a.version)))
                 else:
                     self.c.cmd("PUBLISH", CHANNEL, "nothing before")
                     self.heard(b, (CHANNEL, "nothing before"))
 
     def test_told_as_long_as_it_may_hold_something(self):
+        a = self.say(A)
+        self.assertEqual(int(self.c.cmd("ZSCORE", UNTIL, A)), a.time // 1000 + WINDOW_MS)
         now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - WINDOW_MS + 3000), C, "cc %d" % (now - WINDOW_MS - 10))
-        self.assertEqual(self.say(A).others, [B])
-        self.assertEqual(self.say(A, grace=2 * GRACE_MS).others, [B, C])
-        self.c.cmd("HSET", DAEMONS, C, "cc %d" % (now - 2 * BEAT))
-        self.assertEqual(self.say(A, grace=1).others, [C])
+        self.put(B, now - WINDOW_MS + 3000)
+        self.put(C, now - WINDOW_MS - 10)
+        a = self.say(A)
+        self.assertEqual((a.others, a.gone), ([B], [C]))
+        self.put(C, now - 2 * BEAT)
+        self.assertEqual(self.say(A, grace=1).others, [B, C])
 
     def test_told_for_as_long_as_they_say(self):
         now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d 60000" % (now - 60000 - 2 * BEAT),
-                   C, "cc %d 7000" % (now - 7010 - 3 * BEAT))
+        self.put(B, now - 60000 - 2 * BEAT, 60000)
+        self.put(C, now - 7010 - 3 * BEAT, 7000)
         self.assertEqual(self.say(A).others, [B])
 
-    def test_forgotten_after_a_day_of_others(self):
+    def test_forgotten_when_it_can_hold_nothing(self):
+        """And never before: by its own lease, however many there are."""
         now = self.now_us() // 1000
-        self.c.cmd("HSET", DAEMONS, B, "bb %d" % (now - 86400000 - 120000), C, "cc %d" % (now - 60000))
+        self.put(B, now - 60000 - 3 * BEAT - 10, 60000)
+        self.put(C, now - 60000, 60000)
         self.say(A)
-        self.assertEqual(sorted(self.c.cmd("HKEYS", DAEMONS)), [A, C])
+        self.assertEqual(sorted(self.c.cmd("HKEYS", MEMBERS)), [A, C])
+        self.assertEqual(self.c.cmd("ZRANGE", LEFT, 0, -1), [B])
+        for key in (UNTIL, CHANGES):
+            self.assertIsNone(self.c.cmd("ZSCORE", key, B))
+
+    def test_forgotten_some_at_a_time(self):
+        for i in range(40):
+            self.put("%08x" % i + TAIL, 1)
+        left = [len(self.say(A).others) for _ in range(4)]
+        self.assertEqual(left, [24, 8, 0, 0])
+        self.assertEqual(self.c.cmd("HKEYS", MEMBERS), [A])
 
     def test_nonsense_among_them(self):
-        self.c.cmd("HSET", DAEMONS, "x", "y", B, "no such thing", A, "neither")
-        a = self.say(A)
-        self.assertEqual((a.status, a.others), (OK, []))
-        self.assertNotIn("x", self.c.cmd("HKEYS", DAEMONS))
-
-    def test_no_more_than_can_be_told(self):
-        now = self.now_us() // 1000
-        for i in range(300):
-            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
-        self.assertEqual(len(self.say(A).others), 256)
-
-    def test_who_cannot_be_told_is_there_all_the_same(self):
-        """It is waited for when the data is lost; only of those that are silent no more than that are remembered."""
-        now = self.now_us() // 1000
-        for i in range(300):
-            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % now)
         self.say(A)
-        self.assertEqual(self.c.cmd("HLEN", DAEMONS), 301)
+        self.put(B)
+        self.c.cmd("HSET", MEMBERS, B, "no such thing", A, "neither")
+        a = self.say(A)
+        self.assertEqual((a.status, a.graces), (OK, {B: GRACE_MS}))
+
+    def test_part_of_the_members_is_lost(self):
+        """Then nothing of the rest is to be trusted: all register anew."""
+        for spoil in (("DEL", CHANGES), ("DEL", UNTIL), ("DEL", MEMBERS), ("HSET", MEMBERS, "x", "y"),
+                      ("ZREM", CHANGES, B), ("ZREM", CHANGES, ">"), ("ZADD", CHANGES, "inf", ">"), ("ZREM", UNTIL, A)):
+            with self.subTest(spoil):
+                self.c.cmd("FLUSHALL")
+                epoch = self.meets()
+                was = self.say(A, known=epoch)
+                self.c.cmd(*spoil)
+                with self.listening(CHANNEL) as b:
+                    a = self.say(A, known=epoch, since=was.version)
+                    self.heard(b, (CHANNEL, "+%s %d %d" % (A, GRACE_MS, a.version)))
+                self.assertEqual((a.epoch, a.until, a.anew, a.others), (epoch, 0, 1, []))
+                self.assertEqual(self.say(B, known=epoch).others, [A])
+
+    def test_who_is_silent_is_waited_for_however_many_there_are(self):
+        """300 members, one of them silent for 7 s, but inside its lease."""
+        now = self.now_us() // 1000
+        self.put(B, now - 7000)
+        for i in range(300):
+            self.put("%08x" % i + TAIL, now)
+        self.assertEqual(len(self.say(A).others), 301)
+        self.assertEqual(self.c.cmd("HLEN", MEMBERS), 302)
         self.c.cmd("SET", EPOCH, "17 fedcba9876543210")
         self.assertGreater(self.say(A).until, 0)
-        self.assertEqual(self.c.cmd("HLEN", ABSENT), 300)
-        for i in range(300):
-            self.c.cmd("HSET", DAEMONS, "%08x" % i + TAIL, "aa %d" % (now - 4 * BEAT))
-        self.c.cmd("HSET", DAEMONS, B, "bb %d" % now)
-        self.say(A)
-        self.assertTrue(257 <= self.c.cmd("HLEN", DAEMONS) <= 258)
-        self.assertEqual(self.c.cmd("HEXISTS", DAEMONS, B), 1)
+        self.assertEqual(self.awaited()[B], "1")
+        self.assertEqual(len(self.awaited()), 301)
+
+    def test_a_longer_lease_is_heard_of_at_once(self):
+        self.say(A, grace=5000)
+        with self.listening(CHANNEL) as b:
+            a = self.say(A, grace=6000)
+            self.heard(b, (CHANNEL, "+%s 6000 %d" % (A, a.version)))
+        self.say(A, grace=4000)
+        self.assertEqual(self.say(B).graces, {A: 4000})
+
+    def test_no_room_for_more(self):
+        self.c.cmd("EVAL", """for i = 1, 10000 do
+            local who = string.format('%08x', i) .. ARGV[1]
+            redis.call('HSET', KEYS[1], who, 'bb 30000')
+            redis.call('ZADD', KEYS[2], ARGV[2], who)
+            redis.call('ZADD', KEYS[3], i + 10, who)
+        end redis.call('ZADD', KEYS[3], 1, '<', 20000, '>')""", 3, MEMBERS, UNTIL, CHANGES, TAIL,
+                   self.now_us() // 1000 + 30000)
+        said = self.say_raw(A)
+        self.assertIsInstance(said, RError)
+        self.assertRegex(said, "^ERR 10000 daemons are registered")
+        self.assertEqual(self.c.cmd("HEXISTS", MEMBERS, A), 0)
+        self.assertEqual(self.say("%08x" % 7 + TAIL, nonce="bb", page=0).status, OK)
 
     def test_leaving(self):
         epoch = self.meets()
         self.assertEqual(self.say(B, known=epoch, leaving=1).epoch, epoch)
-        self.assertEqual(self.c.cmd("HKEYS", DAEMONS), [A])
+        self.assertEqual(self.c.cmd("HKEYS", MEMBERS), [A])
         self.assertEqual(self.say(A, known=epoch).others, [])
 
     def test_leaving_in_a_grace_ends_it(self):
@@ -648,6 +742,167 @@ class WhoIsThere(Presence):
         a = self.say(A, known=epoch, met=[B])
         self.say(A, known=a.epoch, reclaimed=a.epoch)
         self.assertEqual(self.say(B, known=epoch, leaving=1).until, 0)
+
+
+class Changes(Presence):
+    """What is told of members: changes since a version, in pages."""
+    def names(self, n):
+        return ["%08x" % i + TAIL for i in range(n)]
+
+    def test_nothing_has_changed(self):
+        self.meets()
+        a = self.say(A)
+        self.assertEqual((a.anew, a.upto, a.others), (1, a.version, [B]))
+        for _ in range(2):
+            again = self.say(A, since=a.version)
+            self.assertEqual((again.anew, again.upto, again.version, again.changes), (0, a.version, a.version, []))
+        self.assertEqual(self.say(A, since=a.version, page=0).upto, 0)
+
+    def test_since_then(self):
+        self.say(A)
+        was = self.say(B).version
+        c = self.say(C).version
+        self.say(B, grace=40000)
+        a = self.say(A, since=was)
+        self.assertEqual((a.anew, a.graces), (0, {B: 40000, C: GRACE_MS}))
+        self.assertEqual(self.say(A, since=c).graces, {B: 40000})
+        self.say(C, leaving=1)
+        a = self.say(A, since=a.version)
+        self.assertEqual(a.changes, [[C, "-", str(a.version)]])
+        self.say(C)
+        self.assertEqual(self.say(A, since=a.version).others, [C])
+
+    def test_in_pages(self):
+        names = self.names(10)
+        for who in names:
+            self.say(who)
+        for who in names[:3]:
+            self.say(who, leaving=1, nonce="9" * 16)
+        first = a = self.say(A, page=4)
+        told, gone, pages = a.others[:], a.gone[:], 1
+        self.assertEqual(a.anew, 1)
+        while a.upto < a.version:
+            a = self.say(A, since=first.version, cursor=a.upto, page=4)
+            self.assertEqual(a.anew, 0)
+            told += a.others
+            gone += a.gone
+            pages += 1
+        self.assertEqual((sorted(told), sorted(gone)), (names[3:], names[:3]))
+        self.assertLessEqual(pages, 4)
+
+    def test_too_old(self):
+        """Who left is remembered for a while only: behind that all are told anew."""
+        first = self.say(A).version
+        self.say(B)
+        since = self.say(A, since=first)
+        self.say(B, leaving=1)
+        self.c.cmd("EVAL", """for i = 1, 1001 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'x' .. i) end
+            redis.call('ZADD', KEYS[2], ARGV[1] + 1001, '>')""", 2, LEFT, CHANGES, since.version + 10)
+        self.say(C)
+        self.say(C, leaving=1)
+        a = self.say(A, since=since.version)
+        self.assertEqual((a.anew, a.others), (1, []))
+        self.assertLessEqual(self.c.cmd("ZCARD", LEFT), 1002)
+        for since in (0, a.version + 10 ** 9):
+            self.assertEqual(self.say(A, since=since).anew, 1)
+
+
+class Lists(Presence):
+    """What daemons bring of others to a Redis that has lost them."""
+    def lost(self):
+        epoch = self.meets()
+        self.c.cmd("FLUSHALL")
+        return epoch
+
+    def test_the_grace_goes_on_until_they_are_heard(self):
+        epoch = self.lost()
+        a = self.say_once(A, known=epoch, met=[C])
+        self.assertEqual((a.bring, self.awaited()[A]), (2, "list"))
+        a = self.say_once(A, known=a.epoch, reclaimed=a.epoch, of=epoch, met=[C], part=(1, []))
+        self.assertEqual((a.bring, a.until > 0), (2, True))
+        a = self.say_once(A, known=a.epoch, reclaimed=a.epoch, of=epoch, met=[C], part=(2, [C]))
+        self.assertEqual((a.bring, a.until > 0, self.awaited()), (0, True, {A: "0", C: "1", "?": "0"}))
+        self.say(C, known=epoch)
+        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_as_long_as_the_longest_lease_in_them(self):
+        """Also when it is never brought."""
+        epoch = self.lost()
+        a = self.say_once(A, known=epoch, met=["%s %d" % (C, 3 * GRACE_MS)])
+        self.assertGreaterEqual(a.until, a.time // 1000 + 3 * GRACE_MS - 10)
+
+    def test_one_at_a_time(self):
+        epoch = self.lost()
+        a = self.say_once(A, known=epoch, met=[B, C], version=7)
+        self.c.cmd("ZADD", AWAITED, a.time // 1000 + 20, "!")
+        self.assertEqual(self.say_once(B, known=epoch, met=[A, C], version=7).bring, 1)
+        self.assertEqual(self.say_once(B, known=a.epoch, of=epoch, met=[A, C], version=7, leaving=1).bring, 2)
+        until(lambda: self.say_once(B, known=a.epoch, of=epoch, met=[A, C], version=7).bring == 2)
+        self.c.cmd("ZADD", AWAITED, a.time // 1000 + 3600000, "!")  # of another clock
+        self.assertEqual(self.say_once(B, known=a.epoch, of=epoch, met=[A, C], version=7).bring, 2)
+
+    def test_covered(self):
+        epoch = self.lost()
+        a = self.say(A, known=epoch, met=[B, C], version=7)
+        self.assertEqual(self.say_once(B, known=epoch, met=[A, C], version=7).bring, 0)
+        for who in (B, A):
+            self.assertGreater(self.say(who, known=a.epoch, reclaimed=a.epoch).until, 0)
+        self.say(C, known=epoch, met=[A, B], version=6)
+        self.assertEqual(self.say(C, known=a.epoch, reclaimed=a.epoch).until, 0)
+
+    def test_a_later_one_is_not_covered(self):
+        """D came last, as B has heard."""
+        epoch = self.lost()
+        d = "d" * 8 + TAIL
+        self.say(A, known=epoch, met=[B, C], version=7)
+        for more in (dict(version=8), dict(version=7, last=8), dict(version=0, last=8)):
+            self.assertNotEqual(self.say_once(B, known=epoch, met=[A, C, d], **more).bring, 0)
+        self.say(B, known=epoch, met=[A, C, d], version=8)
+        self.assertEqual(self.awaited()[d], "1")
+
+    def test_a_list_that_is_not_whole_covers_none(self):
+        """A has heard of D by message, but not of C, which came before it; B has."""
+        epoch = self.lost()
+        d = "d" * 8 + TAIL
+        self.say(A, known=epoch, met=[B, d], version=6, last=8)
+        self.say(B, known=epoch, met=[A, C, d], version=8)
+        self.assertEqual(self.awaited()[C], "1")
+
+    def test_of_who_does_not_know_all(self):
+        epoch = self.lost()
+        self.say(A, known=epoch, met=["?", B], version=7)
+        self.assertEqual(self.awaited(), {A: "1", B: "1", "?": "1"})
+        self.say(C, known=epoch, met=[A, B], version=7)
+        self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
+
+    def test_lost_again_between_two_parts(self):
+        epoch = self.lost()
+        a = self.say_once(A, known=epoch, met=[B, C])
+        self.say_once(A, known=a.epoch, of=epoch, met=[B, C], part=(1, [B]))
+        self.c.cmd("FLUSHALL")
+        again = self.say_once(A, known=a.epoch, of=epoch, met=[B, C], part=(2, [C]))
+        self.assertEqual((again.epoch > a.epoch, again.bring), (True, 2))
+        self.assertEqual(self.awaited(), {A: "list"})
+        self.say(A, known=again.epoch, of=epoch, met=[B, C])
+        self.assertEqual(self.awaited(), {A: "1", B: "1", C: "1", "?": "0"})
+
+    def test_a_process_that_comes_after_has_none(self):
+        """The one before was asked for its list, which it takes with it: it is not known whom to wait for."""
+        epoch = self.lost()
+        a = self.say_once(A, known=epoch, met=[B, C])
+        self.say_once(A, known=epoch, nonce="d" * 16, former=NONCE[A], met=["?"])
+        self.assertEqual(self.awaited(), {A: "1", "?": "1"})
+        over = self.say_once(A, known=a.epoch, nonce="d" * 16, reclaimed=a.epoch)
+        self.assertEqual((over.until > 0, self.awaited()), (True, {A: "0", "?": "1"}))
+
+    def test_a_word_from_before_changes_nothing(self):
+        """Of another connection."""
+        epoch = self.lost()
+        a = self.say(A, known=epoch, met=[B, C])
+        self.assertEqual(self.say_once(A, known=epoch, met=[B, C]).bring, 0)
+        self.say(A, known=a.epoch, reclaimed=a.epoch)
+        self.assertEqual(self.say_once(A, known=epoch, met=[B, C]).bring, 0)
+        self.assertEqual(self.awaited()[A], "0")
 
 
 class Rights(Presence):
@@ -659,7 +914,7 @@ class Rights(Presence):
             said = self.say_raw(A, c=blind)
         self.assertIsInstance(said, RError)
         self.assertRegex(said, "^NOPERM .* run the 'info' command")
-        self.assertEqual(self.c.cmd("EXISTS", DAEMONS), 0)
+        self.assertEqual(self.c.cmd("EXISTS", MEMBERS), 0)
 
     def test_without_the_channel_it_stays_outside(self):
         """It would hold locks, and after a flush nobody would wait for it."""
@@ -673,7 +928,7 @@ class Rights(Presence):
                 self.assertEqual(self.c.cmd("KEYS", "*"), [])
             self.say(B)
             self.assertRegex(self.say_raw(A, c=c), "channel")
-            self.assertNotIn(A, self.c.map("HGETALL", DAEMONS))
+            self.assertNotIn(A, self.c.map("HGETALL", MEMBERS))
             self.c.cmd("ACL", "SETUSER", "mute", "&" + CHANNEL)
             epoch = self.say(A, c=c).epoch
             self.c.cmd("ACL", "SETUSER", "mute", "resetchannels")
@@ -703,7 +958,7 @@ class Role(Presence):
 
 class Keys(Presence):
     def test_of_another_type(self):
-        for key in (EPOCH, DAEMONS, ABSENT):
+        for key in KEYS[1:]:
             for spoil in (("RPUSH", key, "x"), ("SADD", key, "x")):
                 with self.subTest(key):
                     self.c.cmd("FLUSHALL")

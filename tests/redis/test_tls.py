@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 
@@ -85,18 +86,14 @@ class Works(Tls):
         self.assertNotIn("certificates", d.log())
 
     def test_cut_off_again_and_again(self):
-        """Redis says with TLS that it ends a connection; that is no refusal, which would be 1 s at the least."""
+        """Redis says with TLS that it ends a connection; that is no refusal, which would be 5 min at the least."""
         self.r = self.redis()
-        d = self.daemon(backoff_max="2s")
-        took = []
+        d = self.daemon(backoff_max="10m")
         with self.r.conn() as r:
             for _ in range(4):
                 was = int(d.info("stats")["redis_connects"])
-                began = time.monotonic()
                 self.assertEqual(r.cmd("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), 2)
                 until(lambda: int(d.info("stats")["redis_connects"]) >= was + 2)
-                took.append(time.monotonic() - began)
-        self.assertLess(min(took), 0.9)
 
     def test_by_name_and_by_number(self):
         self.r = self.redis(tls=self.ca.certificate("redis", "DNS:localhost,IP:127.0.0.1,IP:::1"))
@@ -304,6 +301,14 @@ class Refused(Tls):
             self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
             self.say(r"(wants|may want) a certificate of ours \(redis.tls_cert_file\)", name="d%d" % i)
 
+    def test_has_gone_before_all_was_sent(self):
+        """Redis refuses us and closes between two writes of a greeting; the second fails, and why is still unread."""
+        lib = os.path.join(self.dir, "late.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-o", lib,
+                        os.path.join(harness.TOP, "tests", "redis", "late.c"), "-ldl"], check=True)
+        self.r = self.redis(clients="yes", args=["--tls-protocols", "TLSv1.3"])
+        self.say(r"^Redis wants a certificate of ours \(redis.tls_cert_file\)$", env={"LD_PRELOAD": lib})
+
     def test_does_not_know_our_issuer(self):
         other = Authority(self.dir, "other")
         cert, key = other.certificate("me")
@@ -357,6 +362,60 @@ class Ours(Tls):
             self.r = self.redis(clients="yes", name="r%d" % i, args=["--tls-protocols", protocols])
             d = self.daemon(name="d%d" % i, tls_cert_file=cert, tls_key_file=key)
             self.assertGreater(d.cmd("LOCK", "a"), 0)
+
+
+class Expiry(Tls):
+    DAY = 86400
+
+    def warnings(self, d):
+        return re.findall(r'^warn redis "?(certificate .*?)"? address=rediss:\S+ certificate=(\S+) days=(\d+) ',
+                          d.log(), re.M)
+
+    def certificate(self, name, **more):
+        return self.ca.certificate(name, **{"begin": -60 * self.DAY, **more})
+
+    def test_short_lives(self):
+        """Of a certificate for three days the last one is warned of."""
+        self.r = self.redis(tls=self.certificate("redis", begin=-3600, end=3 * self.DAY - 3600))
+        d = self.daemon()
+        d.advance("24h")
+        until(d.ready)
+        self.assertEqual(self.warnings(d), [])
+        d.advance("24h")
+        until(lambda: self.warnings(d) == [("certificate expires soon", "redis", "0")])
+
+    def test_warned_once_a_day(self):
+        """... of each certificate that ends within 14 days, from then on."""
+        self.r = self.redis(tls=self.certificate("redis", end=14 * self.DAY + 7200), clients="yes")
+        cert, key = self.certificate("me", end=13 * self.DAY - 60)
+        d = self.daemon(tls_cert_file=cert, tls_key_file=key)
+        ours, peers = ("certificate expires soon", "redis.tls_cert_file"), ("certificate expires soon", "redis")
+        until(lambda: self.warnings(d) == [(*ours, "12")])
+        d.advance("12h")
+        until(lambda: self.warnings(d) == [(*ours, "12"), (*peers, "13")])
+        d.advance("12h")
+        until(lambda: self.warnings(d) == [(*ours, "12"), (*peers, "13"), (*ours, "11")])
+        d.advance("2m")
+        until(d.ready)
+        self.assertEqual(len(self.warnings(d)), 3)
+
+    def test_info(self):
+        self.r = self.redis(tls=self.ca.certificate("redis", end=30 * self.DAY), clients="yes",
+                            args=["--tls-protocols", "TLSv1.2"])
+        cert, key = self.ca.certificate("me", end=20 * self.DAY)
+        d = self.daemon(tls_cert_file=cert, tls_key_file=key)
+        info = d.info("redis")
+        self.assertEqual(info["redis_tls_version"], "TLSv1.2")
+        self.assertRegex(info["redis_tls_cipher"], "^ECDHE-")
+        for field, days in (("peer", 30), ("own", 20)):
+            at = time.mktime(time.strptime(info["redis_tls_%s_expires" % field], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+            self.assertLess(abs(at - time.time() - days * self.DAY), 600)
+        self.assertEqual(self.warnings(d), [])
+
+    def test_without_tls(self):
+        d = self.rlockd()
+        fields = ("version", "cipher", "peer_expires", "own_expires")
+        self.assertEqual([d.info("redis")["redis_tls_" + f] for f in fields], [""] * 4)
 
 
 class Time(Tls):
@@ -597,7 +656,9 @@ class Run(Case):
         with open(os.open(os.path.join(self.dir, "scripts", "run"), os.O_WRONLY | os.O_CREAT, 0o700), "w") as f:
             f.write(text.replace(" --listen tcp:127.0.0.1:5625", ""))
         p = self._keep(harness.Process([os.path.join(self.dir, "scripts", "run"), "tls"], self.dir, "run"))
-        until(lambda: "rlockd is ready" in p.log() and "--cacert" in p.log())
+        until(lambda: "rlockd is ready" in p.log() and p.log().endswith("\n\n"))
+        self.assertRegex(p.log(), r"\ninfo redis up [^\n]*\n(?s:.*)\nrlockd is ready\. (?s:.*) --cacert ")
+        self.assertNotIn("\n\n\n", p.log())
         with harness.Conn(os.path.join(self.dir, "build", "run", "rlockd.sock")) as c:
             self.assertGreater(c.cmd("LOCK", "a"), 0)
             self.assertIn("redis_address:rediss://localhost:", c.cmd("INFO", "redis"))

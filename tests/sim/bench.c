@@ -31,7 +31,9 @@ prepare(struct sim_redis *r, struct prepared *p, enum call_verb verb, enum kind 
     struct core_op op = {.key = SLICE_LIT("orders:42"), .kind = kind, .owner = 7, .claim = 7, .lease_us = 30000000,
                          .limit = 3, .holds = verb == VERB_ACQUIRE};
     struct call c = {.verb = verb, .kind = kind, .n = 1};
-    struct call_sender sender = {.sha = p->sha, .uuid = UUID, .secret = &secret, .epoch = SLICE_LIT(EPOCH)};
+    struct call_sender sender = {.text = call_script_text(verb, kind), .sha = p->sha, .uuid = UUID, .secret = &secret,
+                                 .keys = {SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)},
+                                 .epoch = SLICE_LIT(EPOCH)};
     const struct slice load[] = {SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"), slice_of(call_script_text(verb, kind))};
 
     p->item = item_new(NULL, &op);

@@ -16,14 +16,6 @@ name_has(const struct name *n, unsigned flag)
     return (kind_rows[n->kind].flags & flag) != 0;
 }
 
-static const char *
-who(const struct daemon *d)
-{
-    static const char *const names[DAEMONS] = {"client-0", "client-1", "client-2", "client-3"};
-
-    return names[d->index];
-}
-
 struct slice
 clients_owner(struct slice name)
 {
@@ -70,6 +62,7 @@ draw_request(struct world *w, const struct session *s, enum core_event_type type
                                       .declared = n->limit == 2, /* else by the request's own word */
                                       .lease_us = w->habit.lease_us,
                                       .linger_us = w->habit.linger_us,
+                                      .replicas = (n - w->name) % 2 == 1 ? (uint32_t)w->habit.replicas : 0,
                                       .owner_grace_us = w->habit.owner_grace_us,
                                       .queue_grace_us = w->habit.queue_grace_us,
                                       .key = slice_of(n->text)}};
@@ -143,7 +136,7 @@ ask(struct daemon *d, struct session *s, enum core_event_type type, int name, co
     ev.request.owner = owner != NULL ? *owner : ev.request.owner;
     ev.request.wait_us = wait_us < 0 ? ev.request.wait_us : wait_us;
     note_asked(a, &ev.request);
-    trace(w, who(d), "session %d asks %d: %s %s%s%.*s wait %lld lease %lld%s%s", (int)s->id, (int)a->id,
+    trace(w, d->clients, "session %d asks %d: %s %s%s%.*s wait %lld lease %lld%s%s", (int)s->id, (int)a->id,
           type == CORE_LOCK ? "LOCK" : type == CORE_UNLOCK ? "UNLOCK" : type == CORE_RENEW ? "RENEW" : "BREAK",
           w->name[name].text, a->owner.n > 0 ? " of " : "", (int)ev.request.owner.n, ev.request.owner.p,
           (long long)a->wait_us, (long long)ev.request.lease_us, a->shared ? " shared" : "", a->once ? " once" : "");
@@ -209,7 +202,7 @@ ask_many(struct daemon *d, struct session *s, enum core_event_type type)
         check_asks(d, s, &many[i], type);
     }
     note_asked(a, &many[0]);
-    trace(w, who(d), "session %d asks %d: %s, %d names from %s", (int)s->id, (int)a->id,
+    trace(w, d->clients, "session %d asks %d: %s, %d names from %s", (int)s->id, (int)a->id,
           type == CORE_MLOCK ? "MLOCK" : type == CORE_MUNLOCK ? "MUNLOCK" : "MRENEW", (int)a->n,
           w->name[a->name[0]].text);
     if (type == CORE_MLOCK) {
@@ -229,7 +222,7 @@ session_ends(struct daemon *d, struct session *s)
         holds = holds || s->held[i] > 0;
     }
     w->totals->faults[s->asked_n > 0 ? FAULT_GONE_WAITING : holds ? FAULT_GONE_HOLDING : FAULT_GONE_IDLE]++;
-    trace(w, who(d), "session %d goes", (int)s->id);
+    trace(w, d->clients, "session %d goes", (int)s->id);
     check_session_ends(d, s);
     replies_drop(s);
     memset(s, 0, sizeof(*s)); /* from now on a reply for it is an error */
@@ -314,7 +307,7 @@ ends_input(struct daemon *d, struct session *s)
 
     s->eof = true;
     d->world->totals->faults[FAULT_EOF_WAITING] += s->asked_n > 0;
-    trace(d->world, who(d), "session %d: end of input", (int)s->id);
+    trace(d->world, d->clients, "session %d: end of input", (int)s->id);
     daemon_step(d, &ev);
 }
 
@@ -325,7 +318,7 @@ clients_open(struct daemon *d, struct session *s)
         s->id = core_session_open(d->core, 0);
         s->open = true;
         replies_open(s);
-        trace(d->world, who(d), "session %d comes", (int)s->id);
+        trace(d->world, d->clients, "session %d comes", (int)s->id);
     }
 }
 
@@ -444,7 +437,7 @@ clients_return(struct daemon *d)
 void
 clients_act(struct world *w)
 {
-    struct daemon *d = &w->daemon[below(w, w->habit.daemons)];
+    struct daemon *d = &w->daemon[below(w, w->habit.busy)];
     int64_t n = chance(w, (uint32_t)w->habit.burst) ? between(w, 2, 10) : 1;
 
     if (w->returning != NULL) {
@@ -474,7 +467,7 @@ hears_answer(struct daemon *d, struct session *s, struct asked *a, const struct 
         [CORE_NOT_GRANTED] = SIGHT_NOT_GRANTED, [CORE_NOT_HELD] = SIGHT_NOT_HELD, [CORE_WAS_LOST] = SIGHT_WAS_LOST,
         [CORE_DEADLOCK] = SIGHT_DEADLOCK,       [CORE_DRAINING] = SIGHT_DRAINING, [CORE_REDIS_FULL] = SIGHT_FULL,
         [CORE_UNAVAILABLE] = SIGHT_UNAVAILABLE, [CORE_TOO_MANY_REQUESTS] = SIGHT_CROWDED,
-        [CORE_CANCELLED] = SIGHT_CANCELLED};
+        [CORE_CANCELLED] = SIGHT_CANCELLED,     [CORE_FEW_REPLICAS] = SIGHT_FEW_REPLICAS};
 
     if (r->answer == CORE_GRANTED) {
         int name = name_find(w, r->name);
@@ -518,8 +511,8 @@ clients_hear(struct daemon *d, const struct core_reply *r)
             a = &s->asked[i];
         }
     }
-    trace(w, who(d), "session %d is answered %d: answer %d token %llu holds %d left %lld lease %lld", (int)r->session,
-          (int)r->id, r->answer, (unsigned long long)r->token, (int)r->holds, (long long)r->left,
+    trace(w, d->clients, "session %d is answered %d: answer %d token %llu holds %d left %lld lease %lld",
+          (int)r->session, (int)r->id, r->answer, (unsigned long long)r->token, (int)r->holds, (long long)r->left,
           (long long)r->lease_us);
     if (r->id == BY_ANOTHER_NAME) {
         hears_by_another_name(d, r);

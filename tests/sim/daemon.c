@@ -7,14 +7,6 @@
 
 #include "tests/sim/sim.h"
 
-static const char *
-who(const struct daemon *d)
-{
-    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
-
-    return names[d->index];
-}
-
 static void
 tell_op(const struct daemon *d, const struct core_action *a)
 {
@@ -22,7 +14,7 @@ tell_op(const struct daemon *d, const struct core_action *a)
                                         [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break",
                                         [CORE_WATCH] = "watch",     [CORE_UNWATCH] = "unwatch"};
 
-    trace(d->world, who(d), "%s %.*s owner %" PRIu64 " holds %u rest %u lease %" PRId64 " op %" PRIu64 "%s%s%s%s",
+    trace(d->world, d->name, "%s %.*s owner %" PRIu64 " holds %u rest %u lease %" PRId64 " op %" PRIu64 "%s%s%s%s",
           verbs[a->type], (int)a->op.key.n, a->op.key.p, a->op.owner, a->op.holds, a->op.rest, a->op.lease_us, a->op.op,
           a->op.reentry ? " reentry" : "", a->op.shared ? " shared" : "", a->op.ticket ? " place" : "",
           a->op.exact ? " exact" : "");
@@ -100,10 +92,10 @@ sink(void *ctx, const struct core_action *a)
         state_forget_owner(d, a->forget);
         break;
     case CORE_RECLAIMED:
-        trace(d->world, who(d), "reclaimed in epoch %" PRIu64, a->epoch);
+        trace(d->world, d->name, "reclaimed in epoch %" PRIu64, a->epoch);
         sight(d->world, SIGHT_RECLAIMED);
         d->state.epoch = a->epoch;
-        backend_reclaimed(d->backend, a->epoch);
+        backend_reclaimed(d->backend, a->domain, a->epoch);
         break;
     }
 }
@@ -156,7 +148,7 @@ on_post(void *ctx, const struct core_event *ev)
     if (ev->type == CORE_DONE) {
         struct core_event changed = *ev;
 
-        trace(d->world, who(d), "done op %" PRIu64 " outcome %d", ev->done.op, ev->done.outcome);
+        trace(d->world, d->name, "done op %" PRIu64 " outcome %d", ev->done.op, ev->done.outcome);
         note(d->world, ev->done.op, (uint64_t)ev->done.outcome);
         if (ev->done.outcome == CORE_UNKNOWN || ev->done.outcome == CORE_GRACE) {
             sight(d->world, ev->done.outcome == CORE_GRACE ? SIGHT_GRACE : SIGHT_UNKNOWN);
@@ -169,10 +161,10 @@ on_post(void *ctx, const struct core_event *ev)
         return;
     }
     if (ev->type == CORE_RECLAIM) {
-        trace(d->world, who(d), "epoch %" PRIu64, ev->epoch);
+        trace(d->world, d->name, "epoch %" PRIu64, ev->epoch);
         sight(d->world, SIGHT_EPOCH);
     } else if (ev->type == CORE_GRACE_OVER) {
-        trace(d->world, who(d), "grace over");
+        trace(d->world, d->name, "grace over");
         sight(d->world, SIGHT_GRACE_OVER);
     } else if (ev->type == CORE_SUSPECT) {
         sight(d->world, SIGHT_SUSPECT);
@@ -190,12 +182,21 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
     (void)seen;
 }
 
+static uint64_t
+epoch_before(void *ctx, uint16_t domain)
+{
+    const struct daemon *d = ctx;
+
+    (void)domain;
+    return d->state.epoch;
+}
+
 static void
 on_state(void *ctx, bool up)
 {
     struct daemon *d = ctx;
 
-    trace(d->world, who(d), "Redis is %s", up ? "up" : "away");
+    trace(d->world, d->name, "Redis is %s", up ? "up" : "away");
     if (up) {
         d->reached_us = d->reached_us != 0 ? d->reached_us : d->world->now_us;
         daemon_step(d, &(struct core_event){.type = CORE_REACHED});
@@ -214,7 +215,8 @@ static void
 open_backend(struct daemon *d, const char uuid[37])
 {
     static const struct log silent;
-    struct backend_conf bc = {.url = "unix:/simulated",
+    char url[160];
+    struct backend_conf bc = {.url = server_url(d->world, url),
                               .timeout_us = US_PER_S,
                               .connect_us = US_PER_S,
                               .backoff_min_us = 50 * US_PER_MS,
@@ -238,7 +240,7 @@ open_backend(struct daemon *d, const char uuid[37])
 
     memcpy(env.uuid, uuid, sizeof(env.uuid));
     if (d->keeps) {
-        env.epoch = d->state.epoch;
+        env.epoch = epoch_before;
         env.others = d->state.others;
     }
     if (d->keeps && !d->state.other_boot) { /* that process is known to have ended */
@@ -290,12 +292,12 @@ daemon_start(struct daemon *d)
         abort();
     }
     open_backend(d, uuid);
-    d->alive = d->dirty = true;
+    d->alive = d->world->in_turn[d->index] = true;
     d->draining = d->left = d->dying = false;
     d->stops_at_write = d->unwritten = false;
     d->reached_us = 0;
     d->turns_left = 0;
-    trace(d->world, who(d), "starts as %s", uuid);
+    trace(d->world, d->name, "starts as %s", uuid);
     state_adopt(d);
     nature_starts(d);
 }
@@ -303,14 +305,14 @@ daemon_start(struct daemon *d)
 void
 daemon_stop(struct daemon *d)
 {
-    trace(d->world, who(d), "stops");
+    trace(d->world, d->name, "stops");
     loop_enter(d);
     clients_lost(d);
     turns_stop(d);
     backend_close(&d->backend);
     core_free(&d->core);
     unschedule(d->world, &d->timer);
-    d->alive = d->dirty = d->freeing = false;
+    d->alive = d->world->in_turn[d->index] = d->freeing = false;
     d->paused_until_us = 0;
 }
 
@@ -336,7 +338,7 @@ void
 daemon_begins(struct daemon *d)
 {
     loop_enter(d);
-    d->dirty = true;
+    d->world->in_turn[d->index] = true;
     if (d->unwritten) { /* it goes on where it stopped */
         replies_write(d);
     }
@@ -350,7 +352,7 @@ void
 daemon_turn_end(struct daemon *d)
 {
     daemon_begins(d);
-    d->dirty = false;
+    d->world->in_turn[d->index] = false;
     backend_flush(d->backend);
     core_sent(d->core);
     replies_write(d);

@@ -18,7 +18,8 @@ static const struct slice plain_keys[] = {
     SLICE_LIT("l2"), SLICE_LIT("t1"), SLICE_LIT("z1"), SLICE_LIT("z2"), SLICE_LIT(""),
 };
 
-static const char *const own[] = {CALL_CLOCK_KEY, CALL_EPOCH_KEY, "rlock:daemons", "rlock:absent"};
+static const char *const own[] = {CALL_CLOCK_KEY,  CALL_EPOCH_KEY, "rlock:members", "rlock:until",
+                                  "rlock:changes", "rlock:left",   "rlock:awaited"};
 
 /* ---- random words ---- */
 

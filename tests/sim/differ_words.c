@@ -186,7 +186,8 @@ make_shipped(struct words *g, struct line *l)
 {
     static const struct hash_key secret = {3, 4};
     const struct epoch *e = &g->daemon[rng_below(&g->rng, g->phase.uuids)];
-    struct call_sender sender = {.uuid = e->uuid, .secret = &secret};
+    struct call_sender sender = {.uuid = e->uuid, .secret = &secret,
+                                 .keys = {SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)}};
     int name = (int)rng_below(&g->rng, g->phase.names);
     struct call *c = &l->call;
 
@@ -197,6 +198,7 @@ make_shipped(struct words *g, struct line *l)
     }
     c->whole = one_in(g, 8);
     c->reclaim = c->verb == VERB_ACQUIRE && (e->until_ms != 0 ? !one_in(g, 3) : one_in(g, 16));
+    sender.text = call_script_text(c->verb, c->kind);
     sender.sha = g->sha[c->verb][c->kind];
     sender.epoch = slice_of(one_in(g, 40) ? "1 0123456789abcdef" : c->reclaim ? e->now : e->open);
     c->guard_us = one_in(g, 4) ? g->now_us + (int64_t)rng_below(&g->rng, 4000) - 1000 : 0;
@@ -221,6 +223,7 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
 {
     static const int64_t graces[] = {5, 50, 200};
     bool last_failure = g->phase.last_failure;
+    struct epoch_ask ask = {.token_floor = one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, .changes = !one_in(g, 4)};
 
     if (last_failure && one_in(g, 12)) {
         e->former[0] = one_in(g, 2) ? e->nonce : 0;
@@ -230,7 +233,8 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
         e->number = e->reclaimed = 0; /* a process that knows nothing */
         e->until_ms = 0;
         e->open[0] = e->now[0] = '\0';
-        e->peers_n = 0;
+        e->from = e->since = e->cursor = 0;
+        e->bring = EPOCH_BRING_NOTHING;
     }
     e->leaving = last_failure && one_in(g, 12);
     e->rolled_back = last_failure && one_in(g, 6);
@@ -239,9 +243,14 @@ make_membership(struct words *g, struct line *l, struct epoch *e)
     snprintf(e->channel, sizeof(e->channel), "%s", one_in(g, 2) ? "here" : "there");
     e->grace_us = graces[rng_below(&g->rng, COUNT(graces))] * US_PER_MS;
     e->reclaimed = !last_failure || one_in(g, 2) ? e->number : 0;
+    if (e->bring == EPOCH_BRING_NOW && !one_in(g, 3)) {
+        ask.part = slice_of(g->uuids);
+        ask.last = one_in(g, 2);
+    }
     l->membership = e;
+    l->peers = &g->peers[e - g->daemon];
     l->then = *e;
-    l->words = epoch_words(&l->then, one_in(g, 4) ? (uint64_t)g->now_us + 5 : 0, &l->text, l->word);
+    l->words = epoch_words(&l->then, l->peers, &ask, &l->text, l->word);
 }
 
 void
@@ -328,9 +337,17 @@ void
 words_answer(struct words *g, const struct line *l, const struct reply *r)
 {
     if (l->membership != NULL) {
-        (void)epoch_answer(l->membership, r);
+        (void)epoch_answer(l->membership, l->peers, r);
     } else if (l->call.n > 0 && l->call.verb != VERB_CLEAR && r->type == REPLY_ARRAY && r->item[1]->n == 1) {
         g->expiry_ms[l->name] = r->item[3]->n;
+    }
+}
+
+void
+words_fini(struct words *g)
+{
+    for (int i = 0; i < UUIDS; i++) {
+        peers_fini(&g->peers[i]);
     }
 }
 
@@ -368,6 +385,8 @@ words_init(struct words *g, uint64_t seed)
     for (int i = 0; i < UUIDS; i++) {
         memcpy(g->daemon[i].uuid, uuids[i], sizeof(g->daemon[i].uuid));
         g->daemon[i].nonce = (uint64_t)i + 1;
+        peers_init(&g->peers[i], &(struct hash_key){1, 2});
+        memcpy(g->uuids + (size_t)i * PEERS_UUID_BYTES, uuids[i], PEERS_UUID_BYTES);
     }
     words_phase(g);
 }

@@ -16,6 +16,7 @@ struct sim_redis {
     int64_t wall_us, now_ms; /* of the command that runs */
     int64_t born_us;         /* -1 = with its first command */
     bool full;
+    bool alone;              /* has too few replicas to take a write */
     bool replica;
     bool flushed;            /* since it was started, as its statistics of commands tell */
     bool dirty;              /* the script has called a writing command: its writes are checked no more */

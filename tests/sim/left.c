@@ -9,7 +9,7 @@
 enum { FREED_US = 3500 * 1000 };
 
 struct left_over {
-    struct world *world;
+    struct server *server;
     bool all;
 };
 
@@ -33,7 +33,7 @@ set_of(struct slice key, char out[96], size_t *n)
 
 /* Nothing in it is good any more. Who comes next clears it away; if nobody does, the key's own time runs out. */
 static bool
-is_dead(struct world *w, struct slice key)
+is_dead(struct server *s, struct slice key)
 {
     char now[32], set[96];
     struct slice word[4] = {SLICE_LIT("ZRANGEBYSCORE"), {set, 0}, {now, 0}, SLICE_LIT("+inf")};
@@ -42,8 +42,8 @@ is_dead(struct world *w, struct slice key)
     if (!set_of(key, set, &word[1].n)) {
         return false;
     }
-    word[2].n = (size_t)snprintf(now, sizeof(now), "%lld", (long long)(server_clock(w) / US_PER_MS));
-    r = sim_redis_command(w->server.redis, server_clock(w), 4, word);
+    word[2].n = (size_t)snprintf(now, sizeof(now), "%lld", (long long)(server_clock(s) / US_PER_MS));
+    r = server_command(s, 4, word);
     return r->type == REPLY_ARRAY && r->count == 0;
 }
 
@@ -65,28 +65,38 @@ static void
 see_key(void *ctx, struct slice key)
 {
     struct left_over *lo = ctx;
+    struct world *w = lo->server->world;
     bool stays = (key.n > 6 && memcmp(key.p, "rlock:", 6) == 0) ||
                  (key.n > 19 && memcmp(key.p, "redisson_lock_token", 19) == 0);
 
     for (int i = 0; i < NAMES && !lo->all && !stays; i++) {
-        const struct name *n = &lo->world->name[i];
+        const struct name *n = &w->name[i];
 
         stays = (slice_eq(key, slice_of(n->text)) && (n->kind == KIND_COUNTER || n->kind == KIND_SEMAPHORE)) ||
                 is_mark_of(n, key);
     }
-    if (!stays && !is_dead(lo->world, key)) {
-        violated(lo->world, "L2", "%.*s is left in Redis", (int)key.n, key.p);
+    if (!stays && !is_dead(lo->server, key)) {
+        violated(w, "L2", "%.*s is left in Redis", (int)key.n, key.p);
+    }
+}
+
+static void
+see_keys(struct world *w, bool all)
+{
+    for (int i = 0; i < w->servers_n && !w->failed; i++) {
+        struct left_over lo = {&w->server[i], all};
+
+        if (w->shape == SHAPE_SENTINEL && lo.server != w->master) {
+            continue; /* it has what the master has, or had */
+        }
+        sim_redis_keys(lo.server->redis, server_clock(lo.server), see_key, &lo);
     }
 }
 
 void
 check_left_behind(struct world *w)
 {
-    struct left_over lo = {w, false};
-
-    if (!w->failed) {
-        sim_redis_keys(w->server.redis, server_clock(w), see_key, &lo);
-    }
+    see_keys(w, false);
 }
 
 /*
@@ -142,9 +152,7 @@ check_caps(struct daemon *d)
 void
 check_end(struct world *w)
 {
-    struct left_over lo = {w, true};
-
-    sim_redis_keys(w->server.redis, server_clock(w), see_key, &lo);
+    see_keys(w, true);
     for (int i = 0; i < w->habit.daemons; i++) {
         struct daemon *d = &w->daemon[i];
         struct core_totals t;

@@ -220,6 +220,8 @@ refused(struct sim_redis *r, const struct command *c, int n)
         return "This Redis command is not allowed from script";
     } else if ((c->flags & CMD_WRITE) && !r->dirty && r->replica) {
         return "-READONLY You can't write against a read only replica.";
+    } else if ((c->flags & CMD_WRITE) && !r->dirty && r->alone) {
+        return "-NOREPLICAS Not enough good replicas to write.";
     } else if ((c->flags & CMD_OOM) && !r->dirty && r->full) {
         return "-OOM command not allowed when used memory > 'maxmemory'.";
     }

@@ -14,7 +14,7 @@ last_failure(struct world *w, int64_t for_us)
     w->trouble_us = us > w->trouble_us ? us : w->trouble_us;
 }
 
-static int64_t
+int64_t
 longest_lease_us(const struct world *w)
 {
     return w->habit.lease_us > LEASE_MAX_US ? w->habit.lease_us : LEASE_MAX_US;
@@ -48,11 +48,13 @@ nature_begin(struct world *w)
 {
     int64_t most = w->options->control == CONTROL_RATES ? 30000 : 5000;
 
-    for (int d = 0; d < DAEMONS; d++) {
+    for (int d = 0; d < w->daemons_n; d++) {
         w->daemon[d].boot_us = between(w, 1, 100000) * US_PER_S;
         w->daemon[d].ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
     }
-    w->server.ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
+    for (int i = 0; i < w->servers_n; i++) {
+        w->server[i].ppm = w->habit.rates ? between(w, -most, most) : between(w, -100, 100);
+    }
     if (w->rate[FAULT_UNHEARD] > 0) {
         w->newcomer = &w->daemon[w->habit.daemons - 1];
         w->newcomer->back_us = w->now_us + between(w, 3000, 8000) * US_PER_MS;
@@ -67,19 +69,30 @@ some_daemon(struct world *w)
     return &w->daemon[below(w, w->habit.daemons)];
 }
 
+/* Where there is one, no dice are thrown; of a master and its replicas it is mostly the master. */
+static struct server *
+some_server(struct world *w)
+{
+    if (w->servers_n == 1 || (w->shape == SHAPE_SENTINEL && chance(w, 70000))) {
+        return w->master;
+    }
+    return &w->server[below(w, w->servers_n)];
+}
+
 static void
 cut_some_link(struct world *w)
 {
     size_t n = 0;
+    struct server *s = some_server(w);
     struct list *pos, *nxt;
     int64_t which;
 
-    list_for_each_safe(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &s->conns)
     {
         n++;
     }
     which = below(w, n > 0 ? (int64_t)n : 1);
-    list_for_each_safe(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &s->conns)
     {
         if (which-- == 0) {
             last_failure(w, 0);
@@ -91,51 +104,53 @@ cut_some_link(struct world *w)
 }
 
 static void
-restart(struct world *w, bool promote)
+restart(struct server *s, bool promote)
 {
-    struct sim_redis *data = sim_redis_copy(w->server.redis);
+    struct sim_redis *data = sim_redis_copy(s->redis);
 
-    server_restart(w, data, promote);
+    server_restart(s, data, promote);
     sim_redis_free(&data);
 }
 
 static void
-lose_later(struct world *w, enum fault how)
+lose_later(struct server *s, enum fault how)
 {
-    if (w->server.old == NULL) {
-        w->server.old = sim_redis_copy(w->server.redis);
-        w->server.old_how = how;
-        w->server.old_in = (unsigned)between(w, 1, 40);
+    if (s->old == NULL) {
+        s->old = sim_redis_copy(s->redis);
+        s->old_how = how;
+        s->old_in = (unsigned)between(s->world, 1, 40);
     }
 }
 
 /* ---- Redis loses data ---- */
 
 static void
-lose(struct world *w, enum fault how, struct sim_redis *old)
+lose(struct server *s, enum fault how, struct sim_redis *old)
 {
     if (how == FAULT_FLUSHALL) {
-        sim_redis_flush(w->server.redis);
-        last_failure(w, US_PER_S);
+        sim_redis_flush(s->redis);
+        last_failure(s->world, US_PER_S);
     } else {
-        server_restart(w, old, how == FAULT_FAILOVER_LOSSY);
+        server_restart(s, old, how == FAULT_FAILOVER_LOSSY);
     }
-    nature_lost(w);
+    nature_lost(s);
 }
 
 /* So that it happens in the middle of something: when daemons greet, adopt, reclaim. */
 static void
-lose_soon(struct world *w, enum fault why)
+lose_soon(struct server *s, enum fault why)
 {
+    struct world *w = s->world;
     static const enum fault ways[] = {FAULT_FLUSHALL, FAULT_RESTART_EMPTY, FAULT_RESTART_STALE, FAULT_FAILOVER_LOSSY};
 
     if (!w->faults_on || w->loss.node.pos != 0 || !chance(w, w->rate[why])) {
         return;
     }
     w->loss_why = why;
+    w->loser = s;
     w->loss_as = ways[below(w, 4)];
     if (w->loss_as == FAULT_RESTART_STALE || w->loss_as == FAULT_FAILOVER_LOSSY) {
-        w->loss_old = sim_redis_copy(w->server.redis);
+        w->loss_old = sim_redis_copy(s->redis);
     }
     schedule(w, &w->loss, w->now_us + below(w, chance(w, 50000) ? 50 * US_PER_MS : 2 * US_PER_S));
 }
@@ -154,6 +169,7 @@ newcomer_comes(struct world *w)
             w->daemon[d].paused_until_us = until_us;
         }
     }
+    w->loser = &w->server[0];
     w->loss_why = FAULT_UNHEARD;
     w->loss_as = FAULT_RESTART_EMPTY;
     schedule(w, &w->loss, until_us - 100 * US_PER_MS);
@@ -162,11 +178,12 @@ newcomer_comes(struct world *w)
 
 /* A daemon that may hold locks, and cannot say so before the data is lost once more. */
 static void
-lose_again(struct world *w)
+lose_again(struct server *s)
 {
+    struct world *w = s->world;
     bool pending = w->loss.node.pos != 0;
 
-    lose_soon(w, FAULT_LOST_AGAIN);
+    lose_soon(s, FAULT_LOST_AGAIN);
     if (!pending && w->loss.node.pos != 0) {
         struct daemon *d = some_daemon(w);
         int64_t us = between(w, 500, 6000) * US_PER_MS;
@@ -177,30 +194,34 @@ lose_again(struct world *w)
 }
 
 void
-nature_loses_behind(struct world *w)
+nature_loses_behind(struct server *s)
 {
+    struct world *w = s->world;
+
     w->loss_behind = false;
     if (w->faults_on) {
         w->totals->faults[FAULT_LOST_ANSWERED]++;
         trace(w, "nature", "%s", fault_rows[FAULT_LOST_ANSWERED].name);
-        server_late(w, between(w, 50, 950) * US_PER_MS);
-        lose(w, FAULT_FLUSHALL, NULL);
+        server_late(s, between(w, 50, 950) * US_PER_MS);
+        lose(s, FAULT_FLUSHALL, NULL);
     }
 }
 
 void
 nature_starts(struct daemon *d)
 {
-    lose_soon(d->world, FAULT_LOST_AT_START);
+    lose_soon(some_server(d->world), FAULT_LOST_AT_START);
 }
 
 void
-nature_lost(struct world *w)
+nature_lost(struct server *s)
 {
-    w->ghosts_us = w->now_us + longest_lease_us(w);
+    struct world *w = s->world;
+
+    w->domain[s->domain].ghosts_us = w->now_us + longest_lease_us(w);
     turns_harm(w, NULL, SIGHT_LOSS_IN_RUN);
-    strangers_lost(w, fault(w, FAULT_LOST_TO_STRANGER));
-    lose_again(w);
+    strangers_lost(s, fault(w, FAULT_LOST_TO_STRANGER));
+    lose_again(s);
 }
 
 void
@@ -214,7 +235,7 @@ nature_loses(struct world *w)
     if (w->loss_why == FAULT_UNHEARD) {
         w->newcomer->no_there_us = w->now_us + between(w, 1000, 8000) * US_PER_MS;
     }
-    lose(w, w->loss_as, old);
+    lose(w->loser, w->loss_as, old);
     if (old != NULL) {
         sim_redis_free(&old);
     }
@@ -225,19 +246,21 @@ evict(struct world *w)
 {
     struct name *n = &w->name[below(w, w->habit.names)];
     struct slice word[2] = {SLICE_LIT("DEL"), slice_of(n->text)};
+    struct server *s = server_of(w, n);
 
-    (void)sim_redis_command(w->server.redis, server_clock(w), 2, word);
-    strangers_lost(w, false);
+    (void)server_command(s, 2, word);
+    strangers_lost(s, false);
     excuse(w, &n->excused_us);
 }
 
 /* No trouble of its own: the others are there, and renewals go by them. */
 static void
-no_links(struct world *w, struct daemon *d)
+no_links(struct server *s, struct daemon *d)
 {
+    struct world *w = s->world;
     struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &s->conns)
     {
         struct conn *c = container_of(pos, struct conn, node);
 
@@ -251,15 +274,17 @@ no_links(struct world *w, struct daemon *d)
 }
 
 static void
-jump(struct world *w, int64_t sign, int64_t us)
+jump(struct server *s, int64_t sign, int64_t us)
 {
-    strangers_lost(w, false); /* what was over stays over */
-    w->server.wall_us += sign * us;
+    struct world *w = s->world;
+
+    strangers_lost(s, false); /* what was over stays over */
+    s->wall_us += sign * us;
     if (sign > 0) { /* keys expire before their time; back, they only live longer */
-        excuse(w, &w->excused_us);
+        excuse(w, &w->domain[s->domain].excused_us);
     } else { /* guards are as much too late as clocks differ from what a daemon knew when it said so */
-        w->late_guards_us = w->now_us + us + GUARDED_US;
-        w->set_back_us = w->now_us;
+        s->late_guards_us = w->now_us + us + GUARDED_US;
+        s->set_back_us = w->now_us;
         last_failure(w, us);
     }
 }
@@ -274,10 +299,10 @@ nature_set_back(struct conn *c)
     w->rng = ~usual; /* all other dice stay what they were */
     c->held_until_us = w->now_us + between(w, 1100, 5000) * US_PER_MS;
     last_failure(w, c->held_until_us - w->now_us + 2 * US_PER_S);
-    jump(w, -1, w->back_under_us);
-    w->back_under_us = 0;
+    jump(c->server, -1, c->server->back_under_us);
+    c->server->back_under_us = 0;
     w->rng = usual;
-    trace(w, "redis", "clock set back under what is under way on conn %d", (int)c->id);
+    trace(w, c->server->name, "clock set back under what is under way on conn %d", (int)c->id);
 }
 
 void
@@ -329,16 +354,19 @@ pause_client(struct world *w)
 }
 
 static void
-loses_now(struct world *w, enum fault f)
+loses_now(struct server *s, enum fault f)
 {
+    struct world *w = s->world;
+
+    s = s->follows != NULL ? s->follows : s; /* what a replica loses it gets again */
     switch (f) {
     case FAULT_RESTART_STALE:
     case FAULT_FAILOVER_LOSSY:
-        lose_later(w, f);
+        lose_later(s, f);
         break;
     case FAULT_RESTART_EMPTY:
     case FAULT_FLUSHALL:
-        lose(w, f, NULL);
+        lose(s, f, NULL);
         break;
     case FAULT_LOST_ANSWERED:
         w->totals->faults[f]--; /* when it happens */
@@ -348,10 +376,10 @@ loses_now(struct world *w, enum fault f)
         evict(w);
         break;
     case FAULT_FAILBACK:
-        if (w->server.former != NULL) {
-            server_back(w);
-            w->failback_us = w->now_us + longest_lease_us(w);
-            nature_lost(w);
+        if (s->former != NULL) {
+            server_back(s);
+            w->domain[s->domain].failback_us = w->now_us + longest_lease_us(w);
+            nature_lost(s);
         } else {
             w->totals->faults[f]--; /* there was no failover */
         }
@@ -365,6 +393,7 @@ void
 nature_strikes(struct daemon *d, enum fault f)
 {
     struct world *w = d->world;
+    struct server *s = some_server(w);
     int64_t us = draw_while(w, 6000);
 
     trace(w, "nature", "%s", fault_rows[f].name);
@@ -373,7 +402,7 @@ nature_strikes(struct daemon *d, enum fault f)
         cut_some_link(w);
         break;
     case FAULT_NO_LINKS:
-        no_links(w, d);
+        no_links(w->master, d);
         break;
     case FAULT_PARTITION_THERE:
         d->no_there_us = w->now_us + us;
@@ -390,7 +419,7 @@ nature_strikes(struct daemon *d, enum fault f)
         break;
     case FAULT_REDIS_PAUSE:
         turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
-        w->server.paused_until_us = w->now_us + us;
+        s->paused_until_us = w->now_us + us;
         last_failure(w, us);
         break;
     case FAULT_DAEMON_PAUSE:
@@ -417,48 +446,42 @@ nature_strikes(struct daemon *d, enum fault f)
         drain(w);
         break;
     case FAULT_REDIS_FULL:
-        w->server.full_until_us = w->now_us + us;
-        sim_redis_full(w->server.redis, true);
+        s->full_until_us = w->now_us + us;
+        sim_redis_full(s->redis, true);
         last_failure(w, us);
         break;
     case FAULT_DENIED:
-        w->server.denied = (int)below(w, 4);
-        w->server.denied_until_us = w->now_us + us;
+        s->denied = (int)below(w, 4);
+        s->denied_until_us = w->now_us + us;
         last_failure(w, us + 2 * US_PER_S);
         break;
     case FAULT_RESTART_CLEAN:
     case FAULT_FAILOVER_CLEAN:
-        restart(w, f == FAULT_FAILOVER_CLEAN);
+        restart(s, f == FAULT_FAILOVER_CLEAN);
         break;
     case FAULT_CLOCK_FORWARD:
     case FAULT_CLOCK_BACK:
         us = draw_while(w, 6000);
         if (f == FAULT_CLOCK_BACK && us / US_PER_MS % 2 == 1) {
-            w->back_under_us = us;
+            s->back_under_us = us;
         } else {
-            jump(w, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
+            jump(s, f == FAULT_CLOCK_FORWARD ? 1 : -1, us);
         }
+        break;
+    case FAULT_MASTER_DIES:
+    case FAULT_MASTER_STOPS:
+    case FAULT_MASTER_CUT:
+    case FAULT_MASTER_CUT_WITH:
+    case FAULT_MASTER_CUT_AGREED:
+    case FAULT_REPLICA_DIES:
+    case FAULT_SENTINEL_STOPS:
+    case FAULT_SWITCH_BY_HAND:
+        watched_strike(w, d, f);
         break;
     default:
-        loses_now(w, f);
+        loses_now(s, f);
         break;
     }
-}
-
-/* Somebody has changed the rights of our user; a little later they are as they were. */
-bool
-nature_denies(const struct world *w, struct slice verb)
-{
-    static const char *const sorts[][3] = {
-        {"SUBSCRIBE", "UNSUBSCRIBE", "SUBSCRIBE"}, {"EVAL", "EVALSHA", "SCRIPT"}, {"INFO", "CLIENT", "PING"},
-        {"EVALSHA", "EVALSHA", "EVALSHA"}};
-
-    for (int i = 0; i < 3 && w->now_us < w->server.denied_until_us; i++) {
-        if (slice_is(verb, sorts[w->server.denied][i])) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- what comes to its end ---- */
@@ -481,7 +504,7 @@ says_good_bye(struct daemon *d)
     if (t.freeing == 0 && t.held == 0 && !d->left) {
         d->left = true;
         loop_enter(d);
-        d->dirty = true;
+        d->world->in_turn[d->index] = true;
         sight(d->world, SIGHT_LEFT);
         backend_leave(d->backend);
     }
@@ -513,14 +536,30 @@ nature_ticks(struct world *w)
         daemon_goes_on(&w->daemon[d]);
         write_pages(&w->daemon[d]);
     }
-    if (w->server.full_until_us != 0 && w->now_us >= w->server.full_until_us) {
-        w->server.full_until_us = 0;
-        sim_redis_full(w->server.redis, false);
+    for (int i = 0; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+
+        if (s->full_until_us != 0 && w->now_us >= s->full_until_us) {
+            s->full_until_us = 0;
+            sim_redis_full(s->redis, false);
+        }
+    }
+    if (w->shape == SHAPE_SENTINEL) {
+        watched_tick(w);
     }
     for (int f = 0; f < FAULTS; f++) {
         if (fault_rows[f].drawn == DRAWN_TICK && fault(w, (enum fault)f)) {
             nature_strikes(some_daemon(w), (enum fault)f);
         }
+    }
+}
+
+static void
+server_rests(struct server *s)
+{
+    s->paused_until_us = s->down_until_us = s->full_until_us = s->denied_until_us = s->world->now_us;
+    if (s->old != NULL) {
+        sim_redis_free(&s->old);
     }
 }
 
@@ -533,12 +572,11 @@ nature_rests(struct world *w)
     if (w->loss_old != NULL) {
         sim_redis_free(&w->loss_old);
     }
-    w->server.paused_until_us = w->now_us;
-    w->server.down_until_us = w->now_us;
-    w->server.full_until_us = w->now_us;
-    w->server.denied_until_us = w->now_us;
-    if (w->server.old != NULL) {
-        sim_redis_free(&w->server.old);
+    for (int i = 0; i < w->nodes_n; i++) {
+        server_rests(&w->server[i]);
+    }
+    if (w->shape == SHAPE_SENTINEL) {
+        watched_rest(w);
     }
     last_failure(w, 15 * US_PER_S); /* what is under way may come late yet */
     for (int d = 0; d < w->habit.daemons; d++) {
@@ -547,7 +585,7 @@ nature_rests(struct world *w)
         dm->paused_until_us = dm->no_there_us = dm->no_back_us = dm->slow_until_us = w->now_us;
         dm->back_us = w->now_us;
         dm->turns_left = 0;
-        dm->dirty = dm->alive;
+        w->in_turn[d] = dm->alive;
         for (int s = 0; s < SESSIONS; s++) {
             dm->session[s].paused_until_us = w->now_us;
         }

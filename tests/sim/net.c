@@ -13,14 +13,6 @@
 
 enum { KEEP_ALIVE_US = 60 * 1000 * 1000 };
 
-static const char *
-who(const struct conn *c)
-{
-    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
-
-    return names[c->daemon->index];
-}
-
 /* One way, mostly what is usual for this seed; now and then much more. */
 int64_t
 net_delay(struct world *w, struct daemon *d)
@@ -44,52 +36,63 @@ net_delay(struct world *w, struct daemon *d)
 
 /* One link may be away for long, and nothing is lost by it; if more are, who knows which. */
 static void
-no_more_links(struct world *w, struct daemon *d)
+no_more_links(struct server *s, struct daemon *d)
 {
+    struct world *w = s->world;
     struct list *pos, *nxt;
     int links = 0;
 
-    list_for_each_safe(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &s->conns)
     {
         const struct conn *c = container_of(pos, struct conn, node);
 
-        links += c->daemon == d && c->life == d->life && c->bev != NULL && c->open;
+        links += c->daemon == d && c->life == d->life && c->bev != NULL && c->open && !c->waits;
     }
     if (links < w->habit.links + 1) { /* of those of locks, that of renewals, and the subscriptions' */
         last_failure(w, d->no_links_us - w->now_us + 4 * US_PER_S);
     }
 }
 
+/* Until when nothing gets through between them: of the daemon's own trouble, or because they are parted. */
+static int64_t
+cut_until_us(const struct server *s, const struct daemon *d, int64_t own_us)
+{
+    return s->apart != d->apart && s->world->parted_until_us > own_us ? s->world->parted_until_us : own_us;
+}
+
 /* A paused Redis lets itself be connected to: its kernel does it. */
 bool
-net_can_connect(struct world *w, struct daemon *d, bool *refused)
+net_can_connect(struct server *s, struct daemon *d, bool *refused)
 {
-    *refused = w->now_us < w->server.down_until_us;
-    if (w->now_us < d->no_links_us) {
-        no_more_links(w, d);
+    struct world *w = s->world;
+
+    *refused = w->now_us < s->down_until_us;
+    if (w->now_us < d->no_links_us && s->type == SERVER_REDIS) {
+        no_more_links(s, d);
         *refused = true;
     }
-    return w->now_us >= d->no_there_us && w->now_us >= d->no_back_us;
+    return w->now_us >= cut_until_us(s, d, d->no_there_us) && w->now_us >= d->no_back_us;
 }
 
 struct conn *
-conn_new(struct world *w, struct daemon *d, struct bufferevent *bev)
+conn_new(struct server *s, struct daemon *d, struct bufferevent *bev)
 {
     struct conn *c = calloc(1, sizeof(*c));
 
     if (c == NULL) {
         abort();
     }
-    c->world = w;
+    c->world = s->world;
+    c->server = s;
     c->daemon = d;
     c->bev = bev;
     c->open = true;
-    c->id = ++w->server.conns_made;
+    c->id = ++c->world->conns_made;
     c->life = d->life;
     list_init(&c->there);
     list_init(&c->back);
     list_init(&c->channels);
-    list_push_back(&w->server.conns, &c->node);
+    list_push_back(&s->conns, &c->node);
     return c;
 }
 
@@ -168,16 +171,17 @@ conn_send(struct conn *c, const void *bytes, size_t n)
 {
     struct world *w = c->world;
     struct parcel *p;
-    int64_t at_us;
+    int64_t at_us, cut_us;
 
     if (!daemon_does(c->daemon)) {
         return;
     }
     p = parcel_new(c, HAPPENS_THERE, bytes, n);
     at_us = w->now_us + net_delay(w, c->daemon);
-    at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
+    cut_us = cut_until_us(c->server, c->daemon, c->daemon->no_there_us);
+    at_us = at_us > cut_us ? at_us : cut_us;
     send_there(c, p, at_us);
-    if (w->back_under_us != 0 && server_is_acquire(p)) {
+    if (c->server->back_under_us != 0 && server_is_acquire(p)) {
         nature_set_back(c);
     }
 }
@@ -190,12 +194,13 @@ conn_close(struct conn *c)
 {
     struct world *w = c->world;
     struct parcel *p = parcel_new(c, HAPPENS_THERE, NULL, 0);
-    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+    int64_t at_us = w->now_us + net_delay(w, c->daemon), cut_us;
 
     p->type = PARCEL_END;
     c->bev = NULL;
     c->closed_us = w->now_us;
-    at_us = at_us > c->daemon->no_there_us ? at_us : c->daemon->no_there_us;
+    cut_us = cut_until_us(c->server, c->daemon, c->daemon->no_there_us);
+    at_us = at_us > cut_us ? at_us : cut_us;
     if (w->faults_on && chance(w, 25000)) {
         c->lost = true;
         at_us = w->now_us + KEEP_ALIVE_US;
@@ -213,10 +218,11 @@ conn_cut(struct conn *c, bool told)
     server_hangs_up(c);
     if (c->bev != NULL && told && !c->mute) {
         struct parcel *p = parcel_new(c, HAPPENS_BACK, NULL, 0);
-        int64_t at_us = w->now_us + net_delay(w, c->daemon);
+        int64_t at_us = w->now_us + net_delay(w, c->daemon), cut_us;
 
         p->type = PARCEL_END;
-        at_us = at_us > c->daemon->no_back_us ? at_us : c->daemon->no_back_us;
+        cut_us = cut_until_us(c->server, c->daemon, c->daemon->no_back_us);
+    at_us = at_us > cut_us ? at_us : cut_us;
         send_back(c, p, at_us);
     }
     c->mute = true;
@@ -230,9 +236,9 @@ arrives(struct conn *c, struct parcel *p)
     if (p->type == PARCEL_END) {
         server_hangs_up(c);
     } else if (!c->open || c->lost) {
-        trace(w, who(c), "conn %d: %d bytes lost", (int)c->id, (int)p->n);
+        trace(w, c->daemon->name, "conn %d: %d bytes lost", (int)c->id, (int)p->n);
     } else if (fault(w, FAULT_CUT_REQUEST)) {
-        trace(w, who(c), "conn %d: cut, request lost", (int)c->id);
+        trace(w, c->daemon->name, "conn %d: cut, request lost", (int)c->id);
         last_failure(w, 0);
         conn_cut(c, chance(w, 70000));
     } else {
@@ -261,7 +267,7 @@ net_there(struct happening *h)
     struct parcel *p;
     struct conn *c = container_of(h, struct parcel, h)->conn;
     struct world *w = c->world;
-    int64_t until_us = w->server.paused_until_us;
+    int64_t until_us = c->server->paused_until_us;
 
     until_us = until_us > c->held_until_us ? until_us : c->held_until_us;
     if (w->now_us < until_us) {
@@ -281,14 +287,14 @@ void
 conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
 {
     struct world *w = c->world;
-    int64_t at_us = w->now_us + net_delay(w, c->daemon);
+    int64_t at_us = w->now_us + net_delay(w, c->daemon), cut_us;
     bool cut = false;
 
     if (c->mute || c->bev == NULL) {
         return;
     }
     if (!pushed && fault(w, FAULT_SWALLOWED)) {
-        trace(w, who(c), "conn %d: reply swallowed", (int)c->id);
+        trace(w, c->daemon->name, "conn %d: reply swallowed", (int)c->id);
         last_failure(w, 3 * US_PER_S);
         c->mute = true;
         return;
@@ -296,10 +302,11 @@ conn_reply(struct conn *c, const char *bytes, size_t n, bool pushed)
     if (!pushed && fault(w, FAULT_CUT_REPLY)) {
         cut = true;
         n = (size_t)below(w, (int64_t)n);
-        trace(w, who(c), "conn %d: cut, reply lost", (int)c->id);
+        trace(w, c->daemon->name, "conn %d: cut, reply lost", (int)c->id);
         last_failure(w, 0);
     }
-    at_us = at_us > c->daemon->no_back_us ? at_us : c->daemon->no_back_us;
+    cut_us = cut_until_us(c->server, c->daemon, c->daemon->no_back_us);
+    at_us = at_us > cut_us ? at_us : cut_us;
     send_back(c, parcel_new(c, HAPPENS_BACK, bytes, n), at_us);
     if (cut) {
         conn_cut(c, chance(w, 70000));
@@ -339,7 +346,9 @@ net_back(struct happening *h)
 void
 net_free(struct world *w)
 {
-    while (!list_empty(&w->server.conns)) {
-        conn_free(container_of(w->server.conns.next, struct conn, node));
+    for (int i = 0; i < w->nodes_n; i++) {
+        while (!list_empty(&w->server[i].conns)) {
+            conn_free(container_of(w->server[i].conns.next, struct conn, node));
+        }
     }
 }

@@ -24,65 +24,61 @@ suits(const struct world *w, const struct name *n)
            (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_SIMPLE);
 }
 
-static const struct reply *
-redis(struct world *w, int words, const struct slice *word)
-{
-    return sim_redis_command(w->server.redis, server_clock(w), words, word);
-}
-
 /* As the stranger has left it, and with how long it is good yet in ms; -1: it is not his. */
 static int64_t
 is_his(struct world *w, const struct name *n)
 {
+    struct server *s = server_of(w, n);
     struct slice key = slice_of(n->text);
     const struct reply *r;
 
     if (n->kind == KIND_SIMPLE) {
-        r = redis(w, 2, (struct slice[]){SLICE_LIT("GET"), key});
+        r = server_command(s, 2, (struct slice[]){SLICE_LIT("GET"), key});
         if (r->type != REPLY_TEXT || !slice_is(r->text, STRANGER)) {
             return -1;
         }
     } else {
-        r = redis(w, 2, (struct slice[]){SLICE_LIT("HGETALL"), key});
+        r = server_command(s, 2, (struct slice[]){SLICE_LIT("HGETALL"), key});
         if (r->type != REPLY_ARRAY || r->count != 2 || !slice_is(r->item[0]->text, STRANGER) ||
             !slice_is(r->item[1]->text, "1")) {
             return -1;
         }
     }
-    return redis(w, 2, (struct slice[]){SLICE_LIT("PTTL"), key})->n;
+    return server_command(s, 2, (struct slice[]){SLICE_LIT("PTTL"), key})->n;
 }
 
 bool
 stranger_has(const struct world *w, const struct name *n)
 {
-    return n->stranger.has && server_clock(w) < n->stranger.until_us &&
+    return n->stranger.has && server_clock(server_of(w, n)) < n->stranger.until_us &&
            w->now_us > n->stranger.since_us + LATE_GRANT_US && w->now_us > w->trouble_us + LATE_GRANT_US;
 }
 
 static void
 stranger_takes(struct world *w, struct name *n)
 {
+    struct server *s = server_of(w, n);
     int64_t lease_ms = between(w, 500, 5000);
     struct slice key = slice_of(n->text), lease;
     const struct reply *r;
     char text[32];
 
     lease = (struct slice){text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)lease_ms)};
-    if (n->stranger.has || redis(w, 2, (struct slice[]){SLICE_LIT("EXISTS"), key})->n != 0) {
+    if (n->stranger.has || server_command(s, 2, (struct slice[]){SLICE_LIT("EXISTS"), key})->n != 0) {
         return;
     }
     if (n->kind == KIND_SIMPLE) {
-        r = redis(w, 6, (struct slice[]){SLICE_LIT("SET"), key, SLICE_LIT(STRANGER), SLICE_LIT("NX"), SLICE_LIT("PX"),
-                                         lease});
+        r = server_command(s, 6, (struct slice[]){SLICE_LIT("SET"), key, SLICE_LIT(STRANGER), SLICE_LIT("NX"),
+                                                  SLICE_LIT("PX"), lease});
     } else {
-        r = redis(w, 4, (struct slice[]){SLICE_LIT("HSET"), key, SLICE_LIT(STRANGER), SLICE_LIT("1")});
+        r = server_command(s, 4, (struct slice[]){SLICE_LIT("HSET"), key, SLICE_LIT(STRANGER), SLICE_LIT("1")});
     }
     if (r->type == REPLY_ERROR) { /* full */
         return;
     }
-    (void)redis(w, 3, (struct slice[]){SLICE_LIT("PEXPIRE"), key, lease});
+    (void)server_command(s, 3, (struct slice[]){SLICE_LIT("PEXPIRE"), key, lease});
     n->stranger = (struct stranger){.has = true, .since_us = w->now_us,
-                                    .until_us = server_clock(w) / US_PER_MS * US_PER_MS + lease_ms * US_PER_MS};
+                                    .until_us = server_clock(s) / US_PER_MS * US_PER_MS + lease_ms * US_PER_MS};
     turns_taken(n);
     sight(w, SIGHT_STRANGER);
     trace(w, "stranger", "takes %s for %lld ms", n->text, (long long)lease_ms);
@@ -91,20 +87,21 @@ stranger_takes(struct world *w, struct name *n)
 static void
 stranger_acts(struct world *w, struct name *n)
 {
+    struct server *s = server_of(w, n);
     struct slice key = slice_of(n->text);
     char channel[96];
 
-    if (n->stranger.has && server_clock(w) >= n->stranger.until_us - 2 * US_PER_MS) {
+    if (n->stranger.has && server_clock(s) >= n->stranger.until_us - 2 * US_PER_MS) {
         n->stranger.has = false;
     } else if (n->stranger.has && is_his(w, n) < 0) {
         violated(w, "S7", "%s was taken from a stranger, or changed", n->text);
     } else if (n->stranger.has && chance(w, 5000)) {
         trace(w, "stranger", "gives %s back", n->text);
         n->stranger.has = false;
-        (void)redis(w, 2, (struct slice[]){SLICE_LIT("DEL"), key});
+        (void)server_command(s, 2, (struct slice[]){SLICE_LIT("DEL"), key});
         snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}", n->text);
-        (void)redis(w, 3, (struct slice[]){SLICE_LIT("PUBLISH"), slice_of(channel), SLICE_LIT("0")});
-    } else if (!n->stranger.has && !w->leaving && w->now_us >= w->server.down_until_us &&
+        (void)server_command(s, 3, (struct slice[]){SLICE_LIT("PUBLISH"), slice_of(channel), SLICE_LIT("0")});
+    } else if (!n->stranger.has && !w->leaving && w->now_us >= s->down_until_us &&
                chance(w, (uint32_t)w->habit.strangers)) {
         stranger_takes(w, n);
     }
@@ -122,14 +119,20 @@ strangers_act(struct world *w)
 
 /* What is left of it is his; what is not he has lost. `take`: where nothing is left he is faster than the daemons. */
 void
-strangers_lost(struct world *w, bool take)
+strangers_lost(struct server *s, bool take)
 {
+    struct world *w = s->world;
+
     for (int i = 0; i < w->habit.names && w->habit.strangers > 0; i++) {
         struct name *n = &w->name[i];
-        int64_t left_ms = n->stranger.has ? is_his(w, n) : -1;
+        int64_t left_ms;
 
+        if (n->domain != s->domain) {
+            continue;
+        }
+        left_ms = n->stranger.has ? is_his(w, n) : -1;
         n->stranger.has = left_ms >= 0;
-        n->stranger.until_us = server_clock(w) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
+        n->stranger.until_us = server_clock(s) / US_PER_MS * US_PER_MS + left_ms * US_PER_MS;
         if (take && suits(w, n) && chance(w, 50000)) {
             stranger_takes(w, n);
         }
@@ -208,7 +211,7 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
     int64_t count = atoll(r->item[i + 1]->text.p);
 
     if (sscanf(r->item[i]->text.p, "%8x-%4x-4000-8000-726c6f636b64:%llu", &self, &index, &number) != 3 ||
-        index >= DAEMONS) {
+        index >= (unsigned)w->daemons_n) {
         return;
     }
     d = &w->daemon[index];
@@ -233,7 +236,6 @@ compare(struct world *w, struct name *n, const struct reply *r, size_t i, bool *
 void
 check_ours(struct world *w)
 {
-    bool quiet = w->now_us > w->trouble_us + QUIET_US && w->now_us > w->ghosts_us;
 
     if (w->ours_us > w->now_us) {
         return;
@@ -241,17 +243,18 @@ check_ours(struct world *w)
     w->ours_us = w->now_us + LOOK_US;
     for (int i = 0; i < w->habit.names; i++) {
         struct name *n = &w->name[i];
-        bool odd[DAEMONS] = {false};
+        bool odd[DAEMONS_MAX] = {false};
         const struct reply *r;
+        bool quiet = w->now_us > w->trouble_us + QUIET_US && w->now_us > w->domain[n->domain].ghosts_us;
 
         if (quiet && !n->broken && (n->kind == KIND_REENTRANT || n->kind == KIND_FENCED || n->kind == KIND_FAIR)) {
-            r = redis(w, 2, (struct slice[]){SLICE_LIT("HGETALL"), slice_of(n->text)});
+            r = server_command(server_of(w, n), 2, (struct slice[]){SLICE_LIT("HGETALL"), slice_of(n->text)});
             for (size_t k = 0; r->type == REPLY_ARRAY && k + 1 < r->count; k += 2) {
                 sight(w, SIGHT_OURS);
                 compare(w, n, r, k, odd);
             }
         }
-        for (int d = 0; d < DAEMONS; d++) {
+        for (int d = 0; d < w->daemons_n; d++) {
             n->odd[d].since_us = odd[d] ? n->odd[d].since_us : 0;
         }
     }

@@ -118,6 +118,23 @@ sim_redis_full(struct sim_redis *r, bool full)
 }
 
 void
+sim_redis_alone(struct sim_redis *r, bool alone)
+{
+    r->alone = alone;
+}
+
+void
+sim_redis_follow(struct sim_redis *r, const struct sim_redis *master)
+{
+    data_clear(&r->data);
+    data_copy(&r->data, &master->data);
+    memcpy(r->replid, master->replid, sizeof(r->replid));
+    memcpy(r->replid2, master->replid2, sizeof(r->replid2));
+    r->replica = true;
+    r->alone = false;
+}
+
+void
 sim_redis_refuse(struct sim_redis *r, const char *error)
 {
     free(r->refuse);
@@ -283,6 +300,9 @@ sim_redis_command(struct sim_redis *r, int64_t wall_us, int words, const struct 
     }
     if ((c->flags & CMD_OOM) && r->full) {
         return out_error(&r->out, "OOM command not allowed when used memory > 'maxmemory'.");
+    }
+    if ((c->flags & CMD_WRITE) && r->alone) {
+        return out_error(&r->out, "NOREPLICAS Not enough good replicas to write.");
     }
     if ((c->flags & CMD_WRITE) && r->replica) {
         return out_error(&r->out, "READONLY You can't write against a read only replica.");

@@ -42,6 +42,8 @@ void sim_redis_restart(struct sim_redis *r, const struct sim_redis *data, const 
 void sim_redis_promote(struct sim_redis *r, const char *replid); /* a replica becomes master: data stays */
 void sim_redis_flush(struct sim_redis *r);                       /* FLUSHALL */
 void sim_redis_script_flush(struct sim_redis *r);
+void sim_redis_alone(struct sim_redis *r, bool alone);           /* min-replicas-to-write not met: NOREPLICAS */
+void sim_redis_follow(struct sim_redis *r, const struct sim_redis *master); /* a replica with all it has now */
 void sim_redis_full(struct sim_redis *r, bool full);             /* maxmemory reached: OOM as 7.0.15 does it */
 void sim_redis_refuse(struct sim_redis *r, const char *error);   /* "LOADING ...": to every command; NULL = no more */
 

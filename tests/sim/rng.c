@@ -6,24 +6,32 @@
 #include "tests/sim/sim.h"
 
 const struct fault_row fault_rows[FAULTS] = {
-#define FAULT(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, false},
-#define LOSS(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, true},
+#define FAULT(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, false, SHAPE_STANDALONE},
+#define LOSS(id, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, true, SHAPE_STANDALONE},
+#define OF_SHAPE(id, shape, name, when, rate) [FAULT_##id] = {name, DRAWN_##when, rate, false, SHAPE_##shape},
 #include "tests/sim/faults.def"
 #undef FAULT
 #undef LOSS
+#undef OF_SHAPE
 };
 
-const char *const sight_names[SIGHTS] = {
-#define SIGHT(id, name) [SIGHT_##id] = name,
+const struct sight_row sight_rows[SIGHTS] = {
+#define SIGHT(id, name) [SIGHT_##id] = {name, SHAPE_STANDALONE},
+#define SIGHT_OF_SHAPE(id, shape, name) [SIGHT_##id] = {name, SHAPE_##shape},
 #include "tests/sim/sights.def"
 #undef SIGHT
+#undef SIGHT_OF_SHAPE
 };
 
+const char *const shape_names[SHAPES] = {"standalone", "sentinel"};
+
 const struct control_row control_rows[CONTROLS] = {
-    [CONTROL_NONE] = {"none", ""},
-#define CONTROL(id, name, help) [CONTROL_##id] = {name, help},
+    [CONTROL_NONE] = {"none", "", SHAPE_STANDALONE},
+#define CONTROL(id, name, help) [CONTROL_##id] = {name, help, SHAPE_STANDALONE},
+#define CONTROL_OF_SHAPE(id, shape, name, help) [CONTROL_##id] = {name, help, SHAPE_##shape},
 #include "tests/sim/controls.def"
 #undef CONTROL
+#undef CONTROL_OF_SHAPE
 };
 
 /* splitmix64 */
@@ -140,6 +148,22 @@ draw_apart(struct world *w)
         return;
     }
     w->rate[FAULT_NO_LINKS] = chance(w, 15000) ? (uint32_t)between(w, 200, 2000) : 0;
+    h->replicas = chance(w, 12000) ? (int)between(w, 1, 3) : 0;
+    w->rate[FAULT_FEW_REPLICAS] = h->replicas > 0 ? (uint32_t)between(w, 500, 20000) : 0;
+    w->rng = usual;
+}
+
+/* By dice of its own, so that worlds of one Redis stay what they were. */
+static void
+draw_shape(struct world *w)
+{
+    enum shape of = control_rows[w->options->control].shape;
+    uint64_t usual = w->rng;
+
+    w->rng = w->seed * UINT64_C(0x2545f4914f6cdd1d) + 77;
+    w->shape = chance(w, 15000) ? SHAPE_SENTINEL : SHAPE_STANDALONE;
+    w->shape = w->options->one_shape ? w->options->shape : w->shape;
+    w->shape = of != SHAPE_STANDALONE ? of : w->shape;
     w->rng = usual;
 }
 
@@ -149,8 +173,11 @@ draw_habits(struct world *w)
     static const int64_t think_ms[] = {200, 400, 800, 1600, 3200};
     struct habit *h = &w->habit;
 
+    draw_shape(w);
     draw_rates(w);
     h->daemons = (int)between(w, 1, DAEMONS);
+    h->daemons = w->options->daemons > 0 ? w->options->daemons : h->daemons;
+    h->busy = h->daemons < DAEMONS ? h->daemons : DAEMONS;
     h->sessions = (int)between(w, 1, SESSIONS);
     h->names = (int)between(w, 1, NAMES);
     h->links = (int)between(w, 1, 2);
@@ -176,5 +203,8 @@ draw_habits(struct world *w)
         h->unlock = 10000;
         h->think_us = 200 * US_PER_MS;
         w->rate[FAULT_SLOW] = fault_rows[FAULT_SLOW].rate;
+    }
+    if (w->shape == SHAPE_SENTINEL) {
+        watched_draw(w);
     }
 }

@@ -67,7 +67,7 @@ rush_ticks(struct world *w)
         return;
     }
     for_us = between(w, 20, chance(w, 20000) ? 1500 : 150) * US_PER_MS;
-    r->daemon = &w->daemon[below(w, w->habit.daemons)];
+    r->daemon = &w->daemon[below(w, w->habit.busy)];
     r->here = at_most((int)between(w, 2, 10), w->habit.sessions);
     r->elsewhere = at_most((int)between(w, 0, 2), w->habit.sessions);
     r->plain = chance(w, 80000);
@@ -133,7 +133,7 @@ rush_goes_on(struct world *w)
         w->habit.named = w->habit.leased = w->habit.nowait = 0;
         w->habit.shared = 10000;
     }
-    for (int i = 0; i < w->habit.daemons; i++) {
+    for (int i = 0; i < w->habit.busy; i++) {
         daemon_rushes(&w->daemon[i], r->daemon->index == i ? r->here : r->elsewhere);
     }
     w->habit = usual;

@@ -15,14 +15,6 @@
 /* As in state_file.c. */
 enum { STATE_FILE_BLOCK = 1 << 20, POWER_LOSS_IDS = 64 * STATE_FILE_BLOCK };
 
-static const char *
-who(const struct daemon *d)
-{
-    static const char *const names[DAEMONS] = {"daemon-0", "daemon-1", "daemon-2", "daemon-3"};
-
-    return names[d->index];
-}
-
 static struct core_record *
 room_for(struct core_record **record, size_t *room, size_t n)
 {
@@ -185,7 +177,7 @@ state_adopt(struct daemon *d)
     s->serial = a.serial + 2 * STATE_FILE_BLOCK;
     check_adopted(d, s->other_boot);
     daemon_step(d, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
-    trace(d->world, who(d), "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
+    trace(d->world, d->name, "adopts %d records: %d held, %d places, %d to free, %d lost, %d left", (int)a.n,
           (int)a.held, (int)a.places, (int)a.freed, (int)a.lost, (int)a.failed);
     if (a.failed > 0) {
         violated(d->world, "A1", "daemon %d could not adopt %d records of its own", d->index, (int)a.failed);
@@ -276,7 +268,7 @@ state_power_lost(struct daemon *d)
             s->record[n++] = s->record[i];
         }
     }
-    trace(w, who(d), "the machine loses its power: %d of %d records are left", (int)n, (int)s->n);
+    trace(w, d->name, "the machine loses its power: %d of %d records are left", (int)n, (int)s->n);
     s->n = n;
     s->other_boot = true;
     d->boot_us = between(w, 1, 100) * US_PER_S - w->now_us;

@@ -204,7 +204,7 @@ is_subscribed(const struct world *w, const struct daemon *d, const struct name *
     buf_init(&channel, 0);
     call_channel(n->kind, slice_of(n->text), &channel);
 
-    list_for_each_safe(pos, nxt, &w->server.conns)
+    list_for_each_safe(pos, nxt, &server_of(w, n)->conns)
     {
         const struct conn *c = container_of(pos, struct conn, node);
 

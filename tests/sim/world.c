@@ -120,6 +120,40 @@ name_find(const struct world *w, struct slice text)
     abort();
 }
 
+/* ---- daemons ---- */
+
+static void *
+many(int n, size_t size)
+{
+    void *p = calloc((size_t)n, size);
+
+    if (p == NULL) {
+        abort();
+    }
+    return p;
+}
+
+static void
+make_daemons(struct world *w)
+{
+    w->daemons_n = w->habit.daemons > DAEMONS ? w->habit.daemons : DAEMONS;
+    w->daemon = many(w->daemons_n, sizeof(w->daemon[0]));
+    w->in_turn = many(w->daemons_n, sizeof(w->in_turn[0]));
+    for (int d = 0; d < w->daemons_n; d++) {
+        struct daemon *dm = &w->daemon[d];
+
+        dm->world = w;
+        dm->index = d;
+        dm->timer = (struct happening){.type = HAPPENS_CORE, .daemon = dm};
+        snprintf(dm->name, sizeof(dm->name), "daemon-%d", d);
+        snprintf(dm->clients, sizeof(dm->clients), "client-%d", d);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        w->name[i].odd = many(w->daemons_n, sizeof(w->name[i].odd[0]));
+        w->name[i].ear = many(w->daemons_n, sizeof(w->name[i].ear[0]));
+    }
+}
+
 /* ---- the run ---- */
 
 static void
@@ -137,6 +171,7 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
     heap_init(&w->heap);
     draw_habits(w);
     draw_names(w);
+    make_daemons(w);
     w->calm_us = w->now_us + o->virtual_us * 2 / 3;
     w->end_us = w->now_us + o->virtual_us;
     w->act = (struct happening){.type = HAPPENS_ACT};
@@ -144,12 +179,9 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
     w->loss = (struct happening){.type = HAPPENS_LOSS};
     w->doom = (struct happening){.type = HAPPENS_DOOM};
     w->rush.h = (struct happening){.type = HAPPENS_RUSH};
-    server_open(w);
+    servers_open(w);
     nature_begin(w);
-    for (int d = 0; d < DAEMONS; d++) {
-        w->daemon[d].world = w;
-        w->daemon[d].index = d;
-        w->daemon[d].timer = (struct happening){.type = HAPPENS_CORE, .daemon = &w->daemon[d]};
+    for (int d = 0; d < w->daemons_n; d++) {
         if (d < w->habit.daemons && &w->daemon[d] != w->newcomer) {
             daemon_start(&w->daemon[d]);
         }
@@ -161,14 +193,14 @@ begin(struct world *w, uint64_t seed, const struct options *o, struct totals *t)
 static void
 end(struct world *w)
 {
-    for (int d = 0; d < DAEMONS; d++) {
+    for (int d = 0; d < w->daemons_n; d++) {
         if (w->daemon[d].alive) {
             daemon_stop(&w->daemon[d]);
         }
         state_free(&w->daemon[d]);
     }
     net_free(w);
-    server_close(w);
+    servers_close(w);
     unschedule(w, &w->act);
     unschedule(w, &w->tick);
     unschedule(w, &w->loss);
@@ -178,12 +210,18 @@ end(struct world *w)
         violated(w, "R1", "something is left in the heap of a world that has ended");
     }
     heap_fini(&w->heap);
+    for (int i = 0; i < NAMES; i++) {
+        free(w->name[i].odd);
+        free(w->name[i].ear);
+    }
+    free(w->in_turn);
+    free(w->daemon);
 }
 
 static void
 act(struct world *w)
 {
-    int64_t think_us = w->habit.think_us / w->habit.daemons;
+    int64_t think_us = w->habit.think_us / w->habit.busy;
 
     if (!w->leaving) {
         clients_act(w);
@@ -215,7 +253,7 @@ happens(struct world *w, struct happening *h)
 
     if (d != NULL) {
         loop_enter(d);
-        d->dirty = true;
+        w->in_turn[d->index] = true;
         if (d->unwritten) { /* it goes on where it stopped */
             replies_write(d);
         }
@@ -247,6 +285,9 @@ happens(struct world *w, struct happening *h)
     case HAPPENS_DOOM:
         clients_doom(w);
         break;
+    case HAPPENS_SYNC:
+        replica_syncs(h);
+        break;
     case HAPPENS_RUSH:
         rush_goes_on(w);
         break;
@@ -266,8 +307,8 @@ end_turns(struct world *w)
     for (int i = 0; i < w->habit.daemons; i++) {
         struct daemon *d = &w->daemon[i];
 
-        if (d->dirty && d != more) {
-            d->dirty = false;
+        if (w->in_turn[i] && d != more) {
+            w->in_turn[i] = false;
             if (d->alive && w->now_us >= d->paused_until_us) {
                 loop_enter(d);
                 daemon_turn_end(d);
@@ -322,6 +363,7 @@ world_run(uint64_t seed, const struct options *o, struct totals *t, bool *failed
         check_end(&w);
     }
     t->seeds++;
+    t->shapes[w.shape]++;
     t->virtual_us += (uint64_t)(w.now_us - begin_us);
     end(&w);
     t->failed += w.failed;

@@ -1,6 +1,6 @@
-# The simulator: worlds of daemons, clients and one Redis, from a seed.
-SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server state daemon client cancel pipeline \
-             replies rush nature check turns left ours main)
+# The simulator: worlds of daemons, clients and servers, from a seed.
+SIM_WORLD := $(patsubst %,$(B)/tests/sim/%.o,rng world loop net known server calls watched state daemon client cancel \
+             pipeline replies rush nature check promises turns left ours main)
 SIM_JOBS  ?= 2
 SEED      ?=
 SEEDS     ?= 100000
@@ -17,7 +17,7 @@ $(B)/tests/sim/rlsim: $(SIM_WORLD) $(SIM_REDIS) $(B)/librlockd.a
 sim-programs: $(B)/tests/sim/rlsim
 
 sim-build: test
-	@$(IN_TEST) sim-programs
+	+@$(IN_TEST) sim-programs
 
 ifneq ($(SEED),)
 sim: $(B)/tests/sim/rlsim ## the simulator: SIM_SEEDS seeds and the controls; SEED=n tells one, TRACE=1 step by step
@@ -30,7 +30,7 @@ sim: $(B)/tests/sim/rlsim
 endif
 
 test-sim:
-	@$(IN_TEST) sim
+	+@$(IN_TEST) sim
 
 sim-long: $(B)/tests/sim/rlsim ## the simulator for long: SEEDS=n from a day's own seed on, reported in build/sim.txt
 	@$< --seed $$(($$(date +%j) * 100000000)) --seeds $(SEEDS) --jobs $(SIM_JOBS) >build/sim.txt; \

@@ -40,6 +40,7 @@ restart_as(struct world *w, int64_t us, bool same_boot)
     for (size_t i = 0; i < w->flights_n; i++) {
         w->flights[i].seen = w->flights[i].answered = true;
     }
+    w->watches_n = 0;
     ck_assert_uint_lt(w->kept_n, 64);
     for (size_t i = 0; i < w->kept_n; i++) {
         struct kept *r = &w->kept[i];

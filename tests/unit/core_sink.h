@@ -90,6 +90,8 @@ struct world {
     size_t kept_owners_n, kept_owners_room;
     size_t flights_n, answers_n, news_n, said_n, flights_room, answers_room, news_room, said_room;
     size_t flights_seen, answers_seen; /* all before are seen */
+    struct flight *watch;              /* the WATCH of each key that is watched, in any order */
+    size_t watches_n, watches_room;
     struct polled waiter_poll;               /* the last one */
     unsigned probes_n;                 /* how many there were */
     uint64_t reclaimed;                /* epoch of the last RECLAIMED */
@@ -98,6 +100,7 @@ struct world {
     uint64_t session[WORLD_SESSIONS];  /* open ones, in any order */
     size_t sessions_n;
     bool one_turn;  /* all that happens is before core_sent(); else each happening is a turn of its own */
+    bool in_order;  /* actions stand as the core did them; see core_disorder.h */
     bool unchecked; /* for large worlds: core_check() only at the end */
 };
 
@@ -218,6 +221,37 @@ world_forget_owner(struct world *w, uint64_t id)
     *r = w->kept_owner[--w->kept_owners_n];
 }
 
+static inline bool
+is_watch(enum core_action_type verb)
+{
+    return verb == CORE_WATCH || verb == CORE_UNWATCH;
+}
+
+/* The WATCH of the key that is in force; the one behind the last when there is none. */
+static inline struct flight *
+world_watch(const struct world *w, const char *key)
+{
+    size_t i = 0;
+
+    while (i < w->watches_n && strcmp(w->watch[i].key, key) != 0) {
+        i++;
+    }
+    return &w->watch[i];
+}
+
+static inline void
+world_note_watch(struct world *w, const struct flight *f)
+{
+    struct flight *now;
+
+    w->watch = world_room(w->watch, w->watches_n, &w->watches_room, sizeof(*w->watch));
+    now = world_watch(w, f->key);
+    ck_assert_msg((now == &w->watch[w->watches_n]) == (f->verb == CORE_WATCH),
+                  "%s is watched twice, or was not watched", f->key);
+    *now = f->verb == CORE_WATCH ? *f : w->watch[w->watches_n - 1];
+    w->watches_n += f->verb == CORE_WATCH ? 1 : (size_t)-1;
+}
+
 static inline void
 world_sink(void *ctx, const struct core_action *a)
 {
@@ -279,11 +313,15 @@ world_sink(void *ctx, const struct core_action *a)
     default:
         w->flights = world_room(w->flights, w->flights_n, &w->flights_room, sizeof(*w->flights));
         f = &w->flights[w->flights_n];
-        *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n++, .at_us = w->now_us};
-        f->answered = a->type == CORE_WATCH || a->type == CORE_UNWATCH;
+        *f = (struct flight){.verb = a->type, .op = a->op, .index = w->flights_n, .at_us = w->now_us};
+        f->answered = is_watch(a->type);
         ck_assert_msg(!w->conf.keeps || a->type > CORE_RELEASE || world_kept(w, a->op.claim) != &w->kept[w->kept_n],
                       "operation %d on a claim that is not kept", (int)a->type);
         world_text(f->key, a->op.key);
+        if (is_watch(a->type)) {
+            world_note_watch(w, f);
+        }
+        w->flights_n++;
         break;
     }
 }

@@ -2,14 +2,17 @@
  * core_world.h -- a tiny world around one core: a virtual clock, a sink that writes everything down (core_sink.h), and
  * short words for what sessions and Redis do.
  *
- * Strict: before anything new happens, each reply and each operation of the last happening must have been asked
- * for with expect_reply() and expect_op(). News may be left unread; the first unread of its sort is told. After
- * every step core_check() runs. At the end world_close() lets every session go and Redis answer, and then nothing
- * may be left in the core.
+ * Strict in what is promised: before anything new happens, each reply and each operation of the last happening must
+ * have been asked for with expect_reply() and expect_op(), those of one key in their order. What no promise fixes is
+ * not: the order of different keys and clients, which core_disorder.h deals anew in each step; how often a watch is
+ * asked for, see is_watched(). News may be left unread; the first unread of its sort is told. After every step
+ * core_check() runs. At the end world_close() lets every session go and Redis answer, and then nothing may be left in
+ * the core, and nothing watched.
  */
 #ifndef RLOCKD_TESTS_CORE_WORLD_H
 #define RLOCKD_TESTS_CORE_WORLD_H
 
+#include "tests/unit/core_disorder.h"
 #include "tests/unit/core_sink.h"
 #include "tests/unit/suite.h"
 
@@ -27,6 +30,7 @@ struct ask {
     uint32_t waiters_max;
     int64_t spec_lease_us;                  /* 0 = 30 s */
     int64_t linger_us;
+    uint32_t replicas;
     bool no_queue_grace, no_owner_grace; /* else 2 s, 10 s */
 };
 
@@ -69,14 +73,17 @@ quiet(struct world *w)
     for (; w->flights_seen < w->flights_n; w->flights_seen++) {
         const struct flight *f = &w->flights[w->flights_seen];
 
-        ck_assert_msg(f->seen, "an unexpected operation: %d on %s", (int)f->verb, f->key);
+        ck_assert_msg(f->seen || is_watch(f->verb), "an unexpected operation: %d on %s", (int)f->verb, f->key);
     }
 }
 
 static inline void
 world_step(struct world *w, const struct core_event *ev)
 {
+    size_t flight = w->flights_n, answer = w->answers_n;
+
     core_step(w->core, w->now_us, ev);
+    disorder(w, flight, answer);
     if (!w->one_turn) {
         core_sent(w->core);
     }
@@ -166,6 +173,7 @@ world_request(const struct world *w, uint64_t s, struct slice name, struct slice
                  .foreign_wait = a->foreign_wait,
                  .tracking = a->tracking,
                  .linger_us = a->linger_us,
+                 .replicas = a->replicas,
                  .waiters_max = a->waiters_max,
                  .lease_us = a->spec_lease_us != 0 ? a->spec_lease_us : SEC(30),
                  .owner_grace_us = a->no_owner_grace ? 0 : SEC(10),
@@ -220,16 +228,15 @@ world_ask_many(struct world *w, enum core_event_type type, uint64_t s, const cha
 
 /* ---- Redis ---- */
 
-/* The oldest operation not asked for yet is this one. */
+/* Of the operations on this key the oldest that was not asked for yet is this one. */
 static inline struct flight
 expect_op(struct world *w, enum core_action_type verb, const char *key)
 {
     for (size_t i = w->flights_seen; i < w->flights_n; i++) {
         struct flight *f = &w->flights[i];
 
-        if (!f->seen) {
-            ck_assert_msg(f->verb == verb && strcmp(f->key, key) == 0, "operation %d on %s, expected %d on %s",
-                          (int)f->verb, f->key, (int)verb, key);
+        if (!f->seen && strcmp(f->key, key) == 0 && !is_watch(f->verb)) {
+            ck_assert_msg(f->verb == verb, "operation %d on %s, expected %d", (int)f->verb, key, (int)verb);
             f->seen = true;
             return *f;
         }
@@ -238,16 +245,49 @@ expect_op(struct world *w, enum core_action_type verb, const char *key)
     return (struct flight){.verb = CORE_REPLY};
 }
 
-/* Watching or not is all the same here. */
-static inline void
-skip_watches(struct world *w)
+/* The oldest operation of this sort that was not asked for yet, whatever its key. */
+static inline struct flight
+expect_any(struct world *w, enum core_action_type verb)
 {
     for (size_t i = w->flights_seen; i < w->flights_n; i++) {
-        w->flights[i].seen |= w->flights[i].verb == CORE_WATCH || w->flights[i].verb == CORE_UNWATCH;
+        if (!w->flights[i].seen && w->flights[i].verb == verb) {
+            w->flights[i].seen = true;
+            return w->flights[i];
+        }
     }
+    ck_abort_msg("no operation %d", (int)verb);
+    return (struct flight){.verb = CORE_REPLY};
 }
 
-/* Nor is whatever else it asks Redis for. */
+/* Whether there is an operation on the key that was not asked for yet: for what may happen, and is no promise. */
+static inline bool
+has_op(const struct world *w, enum core_action_type verb, const char *key)
+{
+    for (size_t i = w->flights_seen; i < w->flights_n; i++) {
+        if (!w->flights[i].seen && w->flights[i].verb == verb && strcmp(w->flights[i].key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- watches: what holds is that a key is watched or not, how often that was said is no promise ---- */
+
+static inline bool
+is_watched(const struct world *w, const char *key)
+{
+    return world_watch(w, key) != &w->watch[w->watches_n];
+}
+
+/* The WATCH of the key that is in force. */
+static inline struct flight
+watch_of(const struct world *w, const char *key)
+{
+    ck_assert_msg(is_watched(w, key), "%s is not watched", key);
+    return *world_watch(w, key);
+}
+
+/* Whatever it asks Redis for is all the same here. */
 static inline void
 skip_all(struct world *w)
 {
@@ -359,6 +399,18 @@ expect_reply(struct world *w, uint64_t id, enum core_answer answer)
     }
     ck_abort_msg("no reply to request %d (expected answer %d)", (int)id, (int)answer);
     return NULL;
+}
+
+/* Whether the request has its reply already: for what may come sooner or later. */
+static inline bool
+is_answered(const struct world *w, uint64_t id)
+{
+    for (size_t i = w->answers_seen; i < w->answers_n; i++) {
+        if (!w->answers[i].seen && w->answers[i].reply.id == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static inline const struct detail *
@@ -537,6 +589,7 @@ world_close(struct world *w)
             world_step(w, &(struct core_event){.type = CORE_TIME});
         }
     }
+    ck_assert_msg(w->watches_n == 0, "%s is still watched", w->watch[0].key);
     core_check(w->core, w->now_us);
     t = core_totals(w->core);
     ck_assert_msg(t.locks == 0 && t.owners == 0 && t.sessions == 0 && t.waiters == 0 && t.held == 0 && t.freeing == 0,
@@ -554,6 +607,7 @@ world_close(struct world *w)
         free(w->said[i].p);
     }
     free(w->flights);
+    free(w->watch);
     free(w->answers);
     free(w->news);
     free(w->said);

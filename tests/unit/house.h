@@ -93,9 +93,10 @@ fake_configure(struct backend *b, int64_t grace_us)
 }
 
 static void
-fake_reclaimed(struct backend *b, uint64_t epoch)
+fake_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
 {
     (void)b;
+    (void)domain;
     redis->reclaimed = epoch;
 }
 
@@ -130,6 +131,14 @@ fake_status(const struct backend *b, struct backend_status *out)
     out->up = true;
 }
 
+static size_t
+fake_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
+{
+    (void)b;
+    (void)out;
+    return 0;
+}
+
 static void
 fake_close(struct backend *b)
 {
@@ -149,6 +158,7 @@ static const struct backend_ops fake_ops = {
     .flush = fake_flush,
     .idle = fake_idle,
     .status = fake_status,
+    .nodes = fake_nodes,
     .close = fake_close,
 };
 

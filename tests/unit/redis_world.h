@@ -137,7 +137,7 @@ flush(void)
 {
     w.inside = true;
     if (w.reclaim != 0 && !w.keeps_quiet) {
-        backend_reclaimed(w.b, w.reclaim);
+        backend_reclaimed(w.b, 0, w.reclaim);
         w.reclaim = 0;
     }
     backend_flush(w.b);
@@ -319,15 +319,17 @@ static inline void
 redis_empty(void)
 {
     redis("EVAL %s 0", "for _, key in ipairs(redis.call('KEYS', '*')) do"
-                       "  if key ~= 'rlock:epoch' and key ~= 'rlock:daemons' then redis.call('DEL', key) end "
+                       "  local own = ' rlock:epoch rlock:members rlock:until rlock:changes rlock:left '"
+                       "  if not own:find(' ' .. key .. ' ', 1, true) then redis.call('DEL', key) end "
                        "end");
 }
 
-/* How many keys there are, besides those two. */
+/* How many keys there are, besides those. */
 static inline int64_t
 redis_keys(void)
 {
-    return redis_number(redis("DBSIZE")) - redis_number(redis("EXISTS rlock:epoch rlock:daemons"));
+    return redis_number(redis("DBSIZE")) -
+           redis_number(redis("EXISTS rlock:epoch rlock:members rlock:until rlock:changes rlock:left"));
 }
 
 /* How often a command has run, by INFO commandstats. */
@@ -340,6 +342,13 @@ redis_calls(const char *command)
     snprintf(want, sizeof(want), "cmdstat_%s:calls=", command);
     at = strstr(redis("INFO commandstats"), want);
     return at == NULL ? 0 : redis_number(at + strlen(want));
+}
+
+/* How often the daemon has registered, by a command that no script of a lock runs. */
+static inline int64_t
+redis_beats(void)
+{
+    return redis_calls("zrangebyscore");
 }
 
 /* ---- the backend ---- */

@@ -40,7 +40,7 @@ START_TEST(the_first_epoch_is_no_loss)
     was_asked(1);
     snprintf(word, sizeof(word), "%" PRIu64 " ", epoch_now());
     ck_assert_ptr_eq(strstr(redis("GET rlock:epoch"), word), redis("GET rlock:epoch"));
-    ck_assert_str_eq(redis("HKEYS rlock:daemons"), UUID " ");
+    ck_assert_str_eq(redis("HKEYS rlock:members"), UUID " ");
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
 }
 END_TEST
@@ -366,7 +366,7 @@ START_TEST(who_comes_after_us_takes_our_place)
 {
     open_other(9, 1);
     turn_until(other_is_up, NULL);
-    ck_assert_ptr_eq(strstr(redis("HGET rlock:daemons " UUID), "0000000000000009 "), redis("HGET rlock:daemons " UUID));
+    ck_assert_ptr_eq(strstr(redis("HGET rlock:members " UUID), "0000000000000009 "), redis("HGET rlock:members " UUID));
     turn_until(we_are_refused, NULL);
     backend_close(&other.b);
 }
@@ -385,24 +385,51 @@ is_met(const void *arg)
 }
 
 static bool
-has_beaten(const void *n)
+is_alone(const void *arg)
 {
-    return redis_calls("eval") > *(const int64_t *)n;
+    return !is_met(arg);
 }
 
-/* It came between our greeting and our SUBSCRIBE: its word to all that listen was none to us. */
+static bool
+has_beaten(const void *n)
+{
+    return redis_calls("evalsha") > *(const int64_t *)n;
+}
+
+/* A daemon has registered that nobody was told of. */
+static void
+somebody_comes_unheard(void)
+{
+    static const char them[] = "0f9b8a76-1c2d-4e3f-8a9b-000000000000";
+    char ours[64], version[32];
+
+    snprintf(ours, sizeof(ours), "%s", redis("HGET rlock:members " UUID));
+    snprintf(version, sizeof(version), "%" PRId64, clock_wall_us());
+    redis("HSET rlock:members %s %b", them, ours, strlen(ours));
+    redis("ZADD rlock:until %lld %s", (long long)(clock_wall_us() / US_PER_MS + 60 * 1000), them);
+    redis("ZADD rlock:changes %s %s %s >", version, them, version);
+}
+
+/*
+ * It came between our greeting and our SUBSCRIBE: its word to all that listen was none to us. We ask when we listen, a
+ * second at the least before the next beat would; on a busy machine that may take a few attempts to see.
+ */
 START_TEST(who_came_before_we_listened)
 {
+    bool met = false;
     int64_t evals;
-    char ours[64];
 
     listeners_until("rlock:deadlock:0", 1);
-    evals = redis_calls("eval");
-    turn_until(has_beaten, &evals); /* the next beat is two seconds off */
-    redis("CLIENT KILL TYPE pubsub");
-    snprintf(ours, sizeof(ours), "%s", redis("HGET rlock:daemons " UUID));
-    redis("HSET rlock:daemons 0f9b8a76-1c2d-4e3f-8a9b-000000000000 %s", ours);
-    ck_assert(turn_for(is_met, NULL, US_PER_S));
+    for (int i = 0; i < 4 && !met; i++) {
+        redis("ZADD rlock:until XX 1 0f9b8a76-1c2d-4e3f-8a9b-000000000000");
+        evals = redis_calls("evalsha");
+        turn_until(has_beaten, &evals); /* the next beat is two seconds off */
+        turn_until(is_alone, NULL);
+        redis("CLIENT KILL TYPE pubsub");
+        somebody_comes_unheard();
+        met = turn_for(is_met, NULL, US_PER_S / w.slow);
+    }
+    ck_assert(met);
 }
 END_TEST
 
@@ -420,10 +447,10 @@ START_TEST(a_grace_is_known_to_the_process_after)
 
     ck_assert(!w.met);
     snprintf(word, sizeof(word), "%s %lld", redis("GET rlock:epoch"), until_ms);
-    redis("HSET rlock:absent 0f9b8a76-1c2d-4e3f-8a9b-000000000000 1");
+    redis("ZADD rlock:awaited 1 0f9b8a76-1c2d-4e3f-8a9b-000000000000");
     redis("SET rlock:epoch %s", word);
     turn_until(is_recorded, ""); /* with the next beat */
-    redis("DEL rlock:absent");
+    redis("DEL rlock:awaited");
     turn_until(is_recorded, NULL);
 }
 END_TEST
@@ -436,14 +463,14 @@ START_TEST(who_stood_still_registers_first)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
-    redis("HDEL rlock:daemons " UUID);
+    redis("HDEL rlock:members " UUID);
     clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
     must(acquire("k", KIND_REENTRANT, 1), CORE_OK);
-    ck_assert_str_eq(redis("HLEN rlock:daemons"), "1");
-    redis("HDEL rlock:daemons " UUID);
+    ck_assert_str_eq(redis("HLEN rlock:members"), "1");
+    redis("HDEL rlock:members " UUID);
     clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
     must(run(&op, CORE_EXTEND), CORE_OK);
-    ck_assert_str_eq(redis("HLEN rlock:daemons"), "1");
+    ck_assert_str_eq(redis("HLEN rlock:members"), "1");
     ck_assert_uint_eq(w.downs, 0);
 }
 END_TEST
@@ -454,12 +481,12 @@ START_TEST(who_stood_still_and_is_not_heard)
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
     int64_t calls;
 
-    redis("ACL SETUSER default -hgetall");
-    calls = redis_calls("evalsha");
+    redis("ACL SETUSER default -zscore");
+    calls = redis_calls("get"); /* of scripts that lock */
     clock_advance_us(EPOCH_FRESH_MS * US_PER_MS);
     must(run(&op, CORE_ACQUIRE), CORE_DOWN);
     ck_assert_str_eq(redis("EXISTS k"), "0");
-    ck_assert_int_eq(redis_calls("evalsha"), calls);
+    ck_assert_int_eq(redis_calls("get"), calls);
 }
 END_TEST
 
@@ -497,7 +524,7 @@ START_TEST(good_bye)
     w.inside = false;
     ck_assert(!backend_idle(w.b));
     turn_until(is_idle, NULL);
-    ck_assert_str_eq(redis("EXISTS rlock:daemons"), "0");
+    ck_assert_str_eq(redis("EXISTS rlock:members"), "0");
 }
 END_TEST
 
@@ -508,11 +535,11 @@ START_TEST(good_bye_behind_a_beat)
     redis("FLUSHALL");
     turn_until(is_reclaiming, &(size_t){2});
     redis_stop();
-    backend_reclaimed(w.b, epoch_now()); /* says so, unless a beat is on its way anyhow */
+    backend_reclaimed(w.b, 0, epoch_now()); /* says so, unless a beat is on its way anyhow */
     backend_leave(w.b);
     redis_cont();
     turn_until(is_idle, NULL);
-    ck_assert_str_eq(redis("EXISTS rlock:daemons"), "0");
+    ck_assert_str_eq(redis("EXISTS rlock:members"), "0");
 }
 END_TEST
 
@@ -531,7 +558,7 @@ START_TEST(no_such_script)
 {
     struct backend_status st;
 
-    redis("ACL SETUSER default -hgetall");
+    redis("ACL SETUSER default -zscore");
     redis("CLIENT KILL TYPE normal");
     turn_until(is_down, NULL);
     for (int i = 0; i < 20; i++) {
@@ -540,7 +567,7 @@ START_TEST(no_such_script)
     ck_assert(!w.up);
     backend_status(w.b, &st);
     ck_assert_ptr_nonnull(strstr(st.last_error, ": ACL SETUSER default +")); /* what, depends on Redis's version */
-    redis("ACL SETUSER default +hgetall");
+    redis("ACL SETUSER default +zscore");
     turn_until(is_all_up, NULL);
     was_asked(1);
 }

@@ -222,7 +222,10 @@ static int
 words_of(const struct core_op ops[2], struct buf *text, struct slice *word)
 {
     static const struct hash_key secret = {0};
-    const struct call_sender sender = {.sha = "", .uuid = "u", .secret = &secret, .epoch = SLICE_LIT("1 e")};
+    const struct call_sender sender = {
+        .text = call_script_text(VERB_ACQUIRE, KIND_REENTRANT), .sha = "", .uuid = "u", .secret = &secret,
+        .keys = {SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)},
+        .epoch = SLICE_LIT("1 e")};
     struct call c = {.verb = VERB_ACQUIRE, .kind = KIND_REENTRANT, .n = 2};
     int n;
 

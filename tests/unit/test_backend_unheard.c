@@ -22,7 +22,7 @@ static bool
 goes_on_for_others(const void *arg)
 {
     (void)arg;
-    return strcmp(redis("HGET rlock:absent " UUID), "0") == 0;
+    return strcmp(redis("ZSCORE rlock:awaited " UUID), "0") == 0;
 }
 
 static void

@@ -5,6 +5,9 @@
 #include "tests/unit/rng.h"
 
 #define DURATION_SAYS "a duration such as 250ms, 30s, 2m or 1h"
+#define SENTINELS_17 "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10,a:11,a:12,a:13,a:14,a:15,a:16,a:17"
+#define QUORUM "quorum:redis://a:1,redis://b:1,redis://c:1"
+#define QUORUM_SAYS "1:9: redis.url: a quorum has the kinds reentrant and simple, without replicas, and "
 #define URL_SAYS "1:14: redis.url: "
 #define ADDRESS_SAYS "1:10: listen: "
 #define BAD_HOST "has a host that cannot be one; an IPv6 address stands in [brackets]\n"
@@ -127,7 +130,8 @@ static const struct {
     {"http: {listen: 80}\n", "1:16: http.listen: must be unix:PATH or tcp:HOST:PORT\n"},
     {"redis: {url: ''}\n", URL_SAYS "must not be empty\n"},
     {"redis: {url: localhost}\n",
-     URL_SAYS "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N] or embedded\n"},
+     URL_SAYS "must be redis://[user:password@]host:port[/db], rediss://..., unix:PATH[?db=N], embedded, "
+              "sentinel:host:port,.../MASTER[?db=N] or quorum:URL,URL,URL\n"},
     {"redis: {url: 'redis://h'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'redis://h:0'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     {"redis: {url: 'redis://h:1/x'}\n", URL_SAYS "must name the database by its number\n"},
@@ -139,10 +143,32 @@ static const struct {
      "1:9: redis.tls_ca_file: redis.url does not begin with rediss://: there would be no TLS\n"},
     {"redis: {url: 'redis://h:1', tls_server_name: h}\n",
      "1:29: redis.tls_server_name: redis.url does not begin with rediss://: there would be no TLS\n"},
-    {"redis: {url: 'sentinel:a:1,b:2/m'}\n",
-     URL_SAYS "sentinel: is not built yet: this rlockd speaks to one Redis\n"},
+    {"redis: {url: 'sentinel:a:1,b:2'}\n", URL_SAYS "must end in /MASTER, the name that the sentinels know it by\n"},
+    {"redis: {url: 'sentinel:a:1,b:2/'}\n", URL_SAYS "must end in /MASTER, the name that the sentinels know it by\n"},
+    {"redis: {url: 'sentinel:a:1,b:2/m m'}\n",
+     URL_SAYS "has a master that cannot be one: at most 127 bytes, no blank\n"},
+    {"redis: {url: 'sentinel:a:1,b/m'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
+    {"redis: {url: 'sentinel:a:1,/m'}\n", URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
+    {"redis: {url: 'sentinel:::1:1/m'}\n", URL_SAYS BAD_HOST},
+    {"redis: {url: 'sentinel:a:1/m?x=1'}\n", URL_SAYS "takes nothing but ?db=N behind the master\n"},
+    {"redis: {url: 'sentinel+tls:a:1/m?db=x'}\n", URL_SAYS "must name the database by its number\n"},
+    {"redis: {url: 'sentinel:" SENTINELS_17 "/m'}\n", URL_SAYS "names more than 16 sentinels\n"},
     {"redis: {url: 'cluster:a:1'}\n", URL_SAYS "cluster: is not built yet: this rlockd speaks to one Redis\n"},
-    {"redis: {url: 'quorum:a,b,c'}\n", URL_SAYS "quorum: is not built yet: this rlockd speaks to one Redis\n"},
+    {"redis: {url: 'quorum:a,b,c'}\n",
+     URL_SAYS "must be quorum:URL,URL,URL, and each of these redis://..., rediss://... or unix:PATH\n"},
+    {"redis: {url: 'quorum:redis://a:1,redis://b:1'}\n",
+     URL_SAYS "needs at least 3 nodes: of fewer none may fail\n"},
+    {"redis: {url: 'quorum:redis://a:1,redis://b:1,redis://a:1'}\n", URL_SAYS "names a node twice\n"},
+    {"redis: {url: 'quorum:unix:/1,unix:/2,unix:/3,unix:/4,unix:/5,unix:/6,unix:/7,unix:/8,unix:/9,unix:/10'}\n",
+     URL_SAYS "names more than 9 nodes\n"},
+    {"redis: {url: 'quorum:redis://u:p@a:1,redis://b:1,redis://c:1'}\n",
+     URL_SAYS "takes no user and password: redis.user and redis.password are those of all nodes\n"},
+    {"redis: {url: '" QUORUM "'}\nlocks: {kind: fair}\n", QUORUM_SAYS "locks says fair\n"},
+    {"redis: {url: '" QUORUM "'}\nrules: [{match: a}, {match: 'b*', kind: rw}]\n",
+     QUORUM_SAYS "rules.1 (b*) says rw\n"},
+    {"redis: {url: '" QUORUM "'}\nlocks: {replicas: 1}\n", QUORUM_SAYS "locks says replicas\n"},
+    {"redis: {url: 'quorum:redis://a:1,redis://b,redis://c:1'}\n",
+     URL_SAYS "must end in :PORT, a number from 1 to 65535\n"},
     /* Pairs. */
     {"redis: {backoff_min: 3s}\n", "1:9: redis.backoff_min must not be more than redis.backoff_max\n"},
     {"redis: {backoff_max: 5ms}\n", "1:9: redis.backoff_min must not be more than redis.backoff_max\n"},

@@ -175,7 +175,6 @@ START_TEST(release_failed)
             expect_reply(&w, next, CORE_GRANTED);
         } else {
             redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-            skip_watches(&w);
         }
         pass(&w, MS(20));
         gives = expect_op(&w, CORE_RELEASE, "a");
@@ -188,7 +187,6 @@ START_TEST(release_failed)
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
             expect_reply(&w, next, CORE_GRANTED);
         }
-        skip_watches(&w);
         quiet(&w);
         world_close(&w);
     }
@@ -234,13 +232,11 @@ START_TEST(overtaken)
     gives = expect_op(&w, CORE_RELEASE, "a");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-    skip_watches(&w);
     quiet(&w);
     pass(&w, MS(1));
     redis_says(&w, gives, CORE_OK);
     expect_reply(&w, id, CORE_LEFT);
     redis_grants(&w, "a", next);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST

@@ -185,7 +185,7 @@ START_TEST(heard_from_others)
         op = expect_op(&w, CORE_ACQUIRE, "a");
         world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-        expect_op(&w, CORE_WATCH, "a");
+        ck_assert(is_watched(&w, "a"));
         hint(&w, op.op.lock);
         redis_grants(&w, "a", id);
         pass(&w, MS(15));
@@ -215,7 +215,7 @@ START_TEST(heard_from_others_in_vain)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     lock(&w, session(&w), "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     hint(&w, op.op.lock);
     redis_grants(&w, "a", id);
     hint(&w, op.op.lock); /* the echo of our own release, say */
@@ -247,10 +247,8 @@ START_TEST(answered_too_late)
     hears_that_it_is_broken(&w);
     redis_says(&w, op, CORE_OK);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* asked again at once */
-    skip_watches(&w);
     pass(&w, SEC(5) + MS(1));
     redis_grants(&w, "a", id);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -331,7 +329,6 @@ START_TEST(wanted_is_told)
         open_as(&w, "us");
         id = world_ask(&w, CORE_LOCK, session(&w), "a", cases[i].how);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), cases[i].outcome, .pttl_us = SEC(30));
-        skip_watches(&w);
         if (cases[i].how.nowait) {
             expect_reply(&w, id, CORE_NOT_GRANTED);
         }

@@ -358,7 +358,7 @@ on_the_way(struct world *w)
     take(w, s, "a");
     lock(w, s, "b");
     redis_says(w, expect_op(w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_op(w, CORE_WATCH, "b");
+    ck_assert(is_watched(w, "b"));
 }
 
 /* A way is told whole or not at all: names that are too long for it are left to time out. */
@@ -415,7 +415,7 @@ START_TEST(crowds_are_not_followed)
         lock(&w, s, "b");
         if (i == 0) {
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
-            expect_op(&w, CORE_WATCH, "b");
+            ck_assert(is_watched(&w, "b"));
         }
     }
     begin(&t, 'W');
@@ -439,7 +439,6 @@ START_TEST(one_permit_elsewhere)
         lock(&w, session(&w), "a"); /* so that there may be a cycle at all */
         lock(&w, s, "pool", .kind = KIND_SEMAPHORE, .limit = n);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), CORE_TAKEN, .pttl_us = SEC(30), .holders = n);
-        skip_watches(&w);
         pass(&w, MS(1500));
         ck_assert_uint_eq(w.said_n, n == 1);
         skip_all(&w);

@@ -86,7 +86,7 @@ START_TEST(chains)
     }
     lock(&w, s[LONGEST - 1], "x");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "x"), CORE_TAKEN, .pttl_us = SEC(1));
-    expect_op(&w, CORE_WATCH, "x");
+    ck_assert(is_watched(&w, "x"));
     for (size_t i = 0; i < LONGEST; i++) { /* into the chain, from outside */
         lock(&w, session(&w), names[i]);
     }
@@ -402,7 +402,7 @@ START_TEST(own_permits)
     lock(&w, s, "b");
     lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .holders = 2);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     ck_assert_uint_eq(w.metrics.deadlocks, 0);
     world_close(&w);
 
@@ -436,7 +436,6 @@ START_TEST(holds_that_are_over)
         lock(&w, s, "b");
         lock(&w, t, "a", .kind = KIND_SEMAPHORE, .limit = 2);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = -1, .holders = 2);
-        skip_watches(&w);
         lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 1, .nowait = true);
         expect_reply(&w, w.request, CORE_NOT_GRANTED); /* with this limit it is a circle, but no wait begins */
         stall(&w, SEC(3));

@@ -200,10 +200,8 @@ START_TEST(one_grants_again)
     open_domains(&w, 2, 0);
     a = lock(&w, session(&w), "a", .domain = 0, .wait_us = SEC(60));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_GRACE, .pttl_us = SEC(30));
-    skip_watches(&w);
     b = lock(&w, session(&w), "b", .domain = 1, .wait_us = SEC(60));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_GRACE, .pttl_us = SEC(30));
-    skip_watches(&w);
     of_domain(&w, CORE_GRACE_OVER, 1, 0);
     redis_grants(&w, "b", b);
     quiet(&w);
@@ -241,11 +239,9 @@ START_TEST(all_are_drained)
     open_holding(&w);
     a = lock(&w, session(&w), "a", .domain = 0);
     b = lock(&w, session(&w), "b", .domain = 1);
-    skip_watches(&w);
     drains(&w);
     expect_reply(&w, a, CORE_DRAINING);
     expect_reply(&w, b, CORE_DRAINING);
-    skip_watches(&w);
     give(&w, w.session[0], "a");
     give(&w, w.session[1], "b");
     skip_all(&w);
@@ -358,6 +354,7 @@ START_TEST(the_review_ends_last)
 {
     static const char *const names[] = {"n0", "n1", "n2", "n3"};
     struct world w;
+    struct flight first;
     uint64_t id;
 
     open_domains(&w, 1, 1);
@@ -366,8 +363,12 @@ START_TEST(the_review_ends_last)
     }
     w.one_turn = true; /* the slice is used up */
     of_domain(&w, CORE_RECLAIM, 0, 9);
-    redis_says(&w, expect_reclaim(&w, "n0"), CORE_OK);
-    for (int i = 1; i < 4; i++) {
+    first = expect_any(&w, CORE_ACQUIRE);
+    redis_says(&w, first, CORE_OK);
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(names[i], first.key) == 0) {
+            continue;
+        }
         id = lock(&w, w.session[i], names[i], .once = true);
         redis_says(&w, expect_reclaim(&w, names[i]), CORE_OK);
         expect_reply(&w, id, CORE_GRANTED);

@@ -110,7 +110,7 @@ START_TEST(place_of_an_attempt)
     ck_assert_uint_eq(op.op.owner, t);
     id = lock(&w, t, "a", .owner = "alice"); /* back in time, but the other's attempt is under way */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = MS(10));
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     pass(&w, MS(11));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert_uint_ne(op.op.owner, t);
@@ -119,7 +119,7 @@ START_TEST(place_of_an_attempt)
     id = unlock(&w, t, "a", .owner = "alice");
     redis_frees(&w, "a", id);
     redis_grants(&w, "a", other);
-    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert(!is_watched(&w, "a"));
     world_close(&w);
 }
 END_TEST
@@ -141,10 +141,8 @@ START_TEST(place_ends_around_an_attempt)
         gone(&w, s);
         pass(&w, answered_after[i]);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-        skip_watches(&w);
         ck_assert_int_eq(known(&w, "a"), answered_after[i] < SEC(2));
         pass(&w, MS(100));
-        skip_watches(&w);
         ck_assert(!known(&w, "a"));
         world_close(&w);
     }

@@ -271,6 +271,7 @@ market(struct market *m, int seed)
     conf.search_steps = 1 + rng_below(&m->rng, 12);
     conf.handoff_max = rng_below(&m->rng, 2) * 8;
     world_open_conf(&m->w, &conf);
+    m->w.in_order = true; /* a verdict is about the waits that the verdicts before it have left */
     for (int i = 0; i < THINGS; i++) {
         m->kind[i] = kinds[rng_below(&m->rng, sizeof(kinds) / sizeof(kinds[0]))];
         m->limit[i] = 1 + rng_below(&m->rng, 3);

@@ -85,11 +85,9 @@ START_TEST(as_long_as_redis_may_have_it)
     op = expect_op(&w, CORE_ACQUIRE, "k");
     refused(&w, lock(&w, t, "b", .key = "k"), "b", "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(5));
-    skip_watches(&w);
     refused(&w, lock(&w, t, "b", .key = "k"), "b", "a");
     pass(&w, SEC(5) + MS(1));
     redis_grants(&w, "k", id);
-    skip_watches(&w);
     id = unlock(&w, s, "a");
     op = expect_op(&w, CORE_RELEASE, "k");
     refused(&w, lock(&w, t, "b", .key = "k"), "b", "a");
@@ -204,7 +202,6 @@ START_TEST(told_by_its_key)
     world_open(&w);
     take_as(&w, session(&w), "a", "k");
     hears(&w, other, sizeof(other) - 1);
-    skip_watches(&w);
     quiet(&w);
     hears(&w, text, sizeof(text) - 1);
     redis_says(&w, expect_op(&w, CORE_EXTEND, "k"), CORE_GONE_IN_REDIS);

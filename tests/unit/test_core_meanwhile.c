@@ -63,7 +63,6 @@ START_TEST(nothing_behind_a_wait)
     take(&w, t, "b");
     id = lock(&w, s, "b", .wait_us = SEC(1));
     renewal = renew(&w, s, "a", MS(1)); /* in the order in which its owner asks */
-    skip_watches(&w);
     stall(&w, SEC(1));
     next = lock(&w, t, "a", .nowait = true); /* it is being given back already: that is worth waiting for */
     expect_reply(&w, id, CORE_NOT_GRANTED);
@@ -71,10 +70,8 @@ START_TEST(nothing_behind_a_wait)
     expect_reply(&w, renewal, CORE_WAS_LOST);
     expect_news(&w, CORE_NEWS_LOST, "a");
     release = expect_op(&w, CORE_RELEASE, "a");
-    skip_watches(&w);
     redis_says(&w, release, CORE_OK);
     redis_grants(&w, "a", next);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -125,7 +122,6 @@ START_TEST(gone_past_a_wait)
         lock(&w, s, "a", .owner = owner);
         token = redis_grants(&w, "a", w.request)->token;
         wait = lock(&w, s, "b", .owner = owner, .wait_us = SEC(1));
-        skip_watches(&w);
         id = munlock(&w, s, "a", .owner = owner, .token = token);
         if (named) {
             quiet(&w);
@@ -137,7 +133,6 @@ START_TEST(gone_past_a_wait)
             pass(&w, SEC(1));
             expect_reply(&w, wait, CORE_NOT_GRANTED);
         }
-        skip_watches(&w);
         world_close(&w);
     }
 }
@@ -195,7 +190,6 @@ START_TEST(raised_while_redis_is_down)
         world_open(&w);
         lock(&w, session(&w), "pool", .kind = KIND_SEMAPHORE, .limit = 1);
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "pool"), outcomes[i], .pttl_us = SEC(4), .holders = 1);
-        skip_watches(&w);
         quiet(&w);
         id = lock(&w, session(&w), "pool", .kind = KIND_SEMAPHORE, .limit = 2);
         if (outcomes[i] == CORE_DOWN) {

@@ -90,7 +90,7 @@ START_TEST(later_steps)
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(1));
-    op = expect_op(&w, CORE_WATCH, "a");
+    op = watch_of(&w, "a");
     watching(&w, op.op.lock);
     redis_grants(&w, "a", id[0]);
     redis_grants(&w, "a", id[1]);
@@ -187,6 +187,7 @@ START_TEST(the_end)
     ck_assert_ptr_null(w.core);
     quiet(&w);
     free(w.flights);
+    free(w.watch);
     free(w.answers);
     free(w.news);
     ck_assert_int_eq(alive, 0);

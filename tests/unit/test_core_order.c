@@ -98,10 +98,8 @@ START_TEST(behind_a_wait)
     op = expect_op(&w, CORE_ACQUIRE, "d");
     behind[0] = lock(&w, s, "e", .nowait = true);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-    skip_watches(&w);
     pass(&w, SEC(1));
     expect_reply(&w, waits, CORE_NOT_GRANTED);
-    skip_watches(&w);
     redis_grants(&w, "e", behind[0]);
     world_close(&w);
 }
@@ -447,11 +445,63 @@ START_TEST(repetition)
     behind = lock(&w, s, "b", .nowait = true);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     expect_reply(&w, first, CORE_NOT_GRANTED);
-    skip_watches(&w);
+    if (has_op(&w, CORE_ACQUIRE, "a")) { /* or it is known how long it is taken */
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3));
+    }
     pass(&w, SEC(3) + MS(1));
     redis_grants(&w, "a", again);
-    skip_watches(&w);
     redis_grants(&w, "b", behind);
+    world_close(&w);
+}
+END_TEST
+
+/* A repetition that waits longer than what it joined: the wait goes on, and what stands behind it does not begin. */
+START_TEST(joined)
+{
+    struct world w;
+    uint64_t s, t, first, again, other, behind;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "a");
+    first = lock(&w, s, "a", .once = true, .wait_us = SEC(1));
+    again = lock(&w, s, "a", .once = true, .wait_us = SEC(5));
+    behind = lock(&w, s, "b");
+    pass(&w, SEC(1));
+    expect_reply(&w, first, CORE_NOT_GRANTED);
+    quiet(&w); /* it asks for "b" behind the wait */
+    redis_grants(&w, "c", lock(&w, s, "c", .owner = "x"));
+    other = lock(&w, s, "a", .owner = "x");
+    pass(&w, SEC(4));
+    expect_reply(&w, again, CORE_NOT_GRANTED);
+    redis_grants(&w, "b", behind);
+    give(&w, t, "a");
+    redis_grants(&w, "a", other);
+    world_close(&w);
+}
+END_TEST
+
+/* The owner waits for the name as long as one of them does: a cycle through it is found. */
+START_TEST(joined_in_a_cycle)
+{
+    struct world w;
+    uint64_t s, t, first, again, victim;
+
+    world_open(&w);
+    s = session(&w);
+    t = session(&w);
+    take(&w, t, "a");
+    take(&w, s, "b");
+    first = lock(&w, s, "a", .once = true, .wait_us = SEC(1));
+    again = lock(&w, s, "a", .once = true);
+    pass(&w, SEC(1));
+    expect_reply(&w, first, CORE_NOT_GRANTED);
+    victim = lock(&w, t, "b");
+    ck_assert_uint_eq(expect_reply(&w, victim, CORE_DEADLOCK)->hops, 2);
+    redis_says(&w, (unlock(&w, t, "a"), expect_op(&w, CORE_RELEASE, "a")), CORE_OK);
+    expect_reply(&w, w.request, CORE_LEFT);
+    redis_grants(&w, "a", again);
     world_close(&w);
 }
 END_TEST
@@ -463,6 +513,7 @@ main(void)
         locks_that_cannot_wait, one_name,  behind_a_wait, a_wait_begins_last, unlock_behind_lock, unlocks,
         unlocks_of_two_kinds,   unlock_that_is_not_sent,  several_links,      renewals,           over_connections,
         bound,                  ends,      drained,       deadlock,          repetition,
+        joined,            joined_in_a_cycle,
     };
 
     return suite_main("core, order of an owner", tests, sizeof(tests) / sizeof(tests[0]));

@@ -270,11 +270,11 @@ START_TEST(churn)
     pass(&w, MS(20));
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     redis_says(&w, op[0], CORE_OK);
     redis_grants(&w, "a", id[1]);
     redis_grants(&w, "a", id[2]);
-    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert(!is_watched(&w, "a"));
     expect_holders(&w, 3);
     world_close(&w);
 }
@@ -317,13 +317,13 @@ START_TEST(limit_raised)
     gets(&w, s, NULL);
     first = lock(&w, session(&w), "a", THREE);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20), .holders = 3);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     second = lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 5);
     ck_assert_uint_eq(w.flights[w.flights_n - 1].op.limit, 5);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK); /* at once */
     expect_reply(&w, first, CORE_GRANTED);
     redis_grants(&w, "a", second);
-    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert(!is_watched(&w, "a"));
     expect_holders(&w, 4);
     world_close(&w);
 }
@@ -512,11 +512,11 @@ START_TEST(asked_later)
     expect_reply(&w, id, CORE_GRANTED);
     quiet(&w);
     redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(9), .holders = 3);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     give(&w, w.session[0], "a");
     redis_grants(&w, "a", id + 1); /* first come, first served */
     redis_grants(&w, "a", id + 2);
-    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert(!is_watched(&w, "a"));
     world_close(&w);
 }
 END_TEST
@@ -544,7 +544,7 @@ START_TEST(later_in_the_same_turn)
             expect_reply(&w, w.request, CORE_LEFT);
         } else {
             redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
-            expect_op(&w, CORE_WATCH, "a");
+            ck_assert(is_watched(&w, "a"));
         }
         lock(&w, session(&w), "a", THREE);
         quiet(&w);
@@ -563,7 +563,6 @@ START_TEST(some_taken)
     world_open(&w);
     id = TOGETHER(&w, 4, op, 3, THREE);
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
-    skip_watches(&w);
     hint(&w, op[0].op.lock); /* all are heard first */
     redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 3);
     quiet(&w);
@@ -583,7 +582,6 @@ START_TEST(some_taken)
     give(&w, w.session[0], "a");
     redis_grants(&w, "a", id + 2);
     redis_grants(&w, "a", id + 3);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -598,7 +596,6 @@ START_TEST(earliest_retry)
     world_open(&w);
     id = TOGETHER(&w, 3, op, 3, THREE);
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
-    skip_watches(&w);
     redis_says(&w, op[1], CORE_TAKEN, .pttl_us = SEC(2), .holders = 2);
     redis_says(&w, op[2], CORE_UNKNOWN, .guard_us = w.now_us);
     pass(&w, MS(20));
@@ -607,12 +604,10 @@ START_TEST(earliest_retry)
     expect_reply(&w, id, CORE_GRANTED);
     expect_ops(&w, op, 2);
     redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(1), .holders = 2);
-    skip_watches(&w);
     quiet(&w);
     redis_says(&w, op[1], CORE_OK);
     expect_reply(&w, id + 2, CORE_GRANTED);
     redis_grants(&w, "a", id + 1);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -661,7 +656,6 @@ START_TEST(each_its_answer)
         world_open(&w);
         id = TOGETHER(&w, 3, op, 3, THREE, .nowait = true);
         redis_says(&w, op[0], fails[i], .guard_us = w.now_us, .pttl_us = SEC(1), .holders = 3);
-        skip_watches(&w);
         if (fails[i] == CORE_DOWN) { /* has its patience, see timing_out.c */
             quiet(&w);
         } else {

@@ -8,9 +8,11 @@
  * any state. After every step each core's own invariants are checked, and over
  * all daemons: at most one holder of a name (never a writer beside others, never more
  * than there are permits), tokens that rise, one reply per request, no DEADLOCK
- * where somebody could go on. At the end the faults stop, everybody leaves, and
- * nothing may be left, no place in a queue either. Each kind of fault, and each
- * situation that this is about, is counted; a run in which one never happened has shown nothing.
+ * where somebody could go on. In half of the worlds the names lie in two or three
+ * domains: what happens to one is no matter of the locks in the others. At the
+ * end the faults stop, everybody leaves, and nothing may be left, no place in a
+ * queue either. Each kind of fault, and each situation that this is about, is
+ * counted; a run in which one never happened has shown nothing.
  *
  * What Redis does stands in core_model.h.
  *
@@ -30,38 +32,43 @@
 #include "tests/unit/core_model.h"
 #include "tests/unit/suite.h"
 
-enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2 };
+enum { DAEMONS = 3, SESSIONS = 6, NAMES = MODEL_NAMES, SLOTS = 64, MANY = 4, LIMIT = 2, DOMAINS = 3 };
 enum { TIMEOUT_US = 1000 * 1000, STEPS = 3000 };
 enum { GRACE_US = 6 * 1000 * 1000 }; /* longer than any lease that is asked for */
 enum fault {
     LINK_LOST, RAN_LATE, NEVER_RAN, REPLY_LOST, HINT_LOST, STALL, GONE_HOLDING, WAS_DOWN, SAY_LOST, SAID_TWICE,
-    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, FAULTS
+    ONE_CALLED, CRASHED, CRASHED_INSIDE, DATA_LOST, PROBE_LOST, TOO_FEW, FAULTS
 };
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
                                                 "say lost",  "said twice",   "one called", "crashed",
-                                                "crashed inside a step", "data lost",    "probe lost"};
+                                                "crashed inside a step", "data lost",    "probe lost",
+                                                "too few replicas"};
 
 /* Situations that must have come about. */
 enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
     DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
-    PROBED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, SIGHTS
+    PROBED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, DOMAIN_LOST, GRANTED_BESIDE_A_GRACE, HELD_BESIDE_A_LOSS, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
     "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
     "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
-    "others found by a probe", "asked together", "asked behind a release"};
+    "others found by a probe", "asked together", "asked behind a release",
+    "one domain of several lost", "granted beside a grace of another domain", "held beside a loss of another domain"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
                                          [CORE_RELEASE] = "release", [CORE_BREAK_KEY] = "break"};
 
 struct world;
 
-enum happening { OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, PROBED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS };
+enum happening {
+    OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, PROBED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS,
+    SUSPECTED, CAN_REACH
+};
 
 /* Something on its way between a daemon and Redis. */
 struct flight {
@@ -73,6 +80,7 @@ struct flight {
     char key[16];
     struct core_done done;
     unsigned link;  /* generation of the daemon's link it was sent on */
+    uint16_t domain; /* of what is heard, or asserted */
     uint64_t epoch; /* as its daemon knew it when it was sent; what is heard, or asserted */
     bool zombie;    /* its link has died: it may run, but nobody hears of it */
     uint64_t lock;
@@ -111,8 +119,9 @@ struct node {
     struct session session[SESSIONS];
     uint64_t watched[NAMES], watched_owner[NAMES]; /* lock id; 0 = no. Whose own channel is heard, too */
     unsigned link;
-    uint64_t epoch;  /* of Redis, as it knows */
-    bool up, owes;   /* owes: a grace waits until it has asserted what it holds */
+    uint64_t epoch[DOMAINS]; /* of Redis, as it knows */
+    bool up, owes[DOMAINS];  /* owes: a grace waits until it has asserted what it holds */
+    const struct core_event *only; /* this step is about its domain, and no other one; NULL: about any */
     int64_t stalled_until_us, last_arrival_us[2];
     struct record record[RECORDS];
     size_t records_n;
@@ -122,13 +131,15 @@ struct node {
 
 struct world {
     uint64_t rng, seed;
+    uint64_t rng_domains; /* of its own: a world with one domain goes on as it did before there were several */
+    uint16_t domains_n;
     int64_t now_us;
     struct heap flights;
     size_t in_flight;
     struct node node[DAEMONS];
     struct model redis;
-    uint64_t epoch;         /* of Redis's data */
-    int64_t grace_until_us; /* 0 = it grants */
+    uint64_t epoch[DOMAINS];         /* of Redis's data */
+    int64_t grace_until_us[DOMAINS]; /* 0 = it grants */
     uint64_t last_token[NAMES], last_exclusive[NAMES];
     bool faults_on, traced;
     int leaving; /* no new requests */
@@ -186,6 +197,29 @@ static const enum kind kinds[NAMES] = {KIND_REENTRANT, KIND_SIMPLE, KIND_COUNTER
 
 static const char *const name_texts[NAMES] = {"name-0", "name-1", "name-2", "name-3", "name-4",
                                               "name-5", "name-6", "name-7", "name-8", "name-9"};
+
+/* By a hash, as the keys of a cluster. */
+static uint16_t
+domain_of(const struct world *w, int name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *p = name_texts[name]; *p != '\0'; p++) {
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    }
+    return (uint16_t)((hash >> 8) % w->domains_n);
+}
+
+/* Below n, by the generator that only worlds with several domains use (splitmix64). */
+static uint64_t
+own_dice(struct world *w, uint64_t n)
+{
+    uint64_t z = w->rng_domains += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % n;
+}
 
 static bool
 name_has(int name, unsigned flag)
@@ -390,42 +424,48 @@ listeners(void *ctx, int name)
 
 /* Everybody hears, sooner or later. */
 static void
-tell_all(struct world *w, enum happening what)
+tell_all(struct world *w, enum happening what, uint16_t domain)
 {
     for (int d = 0; d < DAEMONS; d++) {
-        struct flight f = {.what = what, .daemon = d, .epoch = w->epoch};
+        struct flight f = {.what = what, .daemon = d, .domain = domain, .epoch = w->epoch[domain]};
 
         launch(w, &f, w->now_us + 20 + upto(w, 500 * US_PER_MS));
     }
 }
 
 static void
-grace_check(struct world *w)
+grace_check(struct world *w, uint16_t domain)
 {
+    int64_t *until_us = &w->grace_until_us[domain];
     bool owes = false;
 
     for (int d = 0; d < DAEMONS; d++) {
-        owes |= w->node[d].owes;
+        owes |= w->node[d].owes[domain];
     }
-    if (w->grace_until_us != 0 && (!owes || w->now_us >= w->grace_until_us)) {
+    if (*until_us != 0 && (!owes || w->now_us >= *until_us)) {
         w->sights[GRACE_TIMED_OUT] += owes;
-        w->grace_until_us = 0;
-        tell_all(w, GRACE_ENDS);
+        *until_us = 0;
+        tell_all(w, GRACE_ENDS, domain);
     }
 }
 
-/* All that it had acknowledged is gone, but for the highest token, which daemons tell it of. */
+/* All that it had acknowledged in the domain is gone, but for the highest token, which daemons tell it of. */
 static void
-data_lost(struct world *w)
+data_lost(struct world *w, uint16_t domain)
 {
-    trace(w, 0, "data lost: epoch %d", (int)w->epoch + 1);
-    memset(w->redis.key, 0, sizeof(w->redis.key));
-    w->epoch++;
-    w->grace_until_us = w->now_us + GRACE_US;
-    for (int d = 0; d < DAEMONS; d++) {
-        w->node[d].owes = true;
+    trace(w, 0, "data lost: domain %d, epoch %d", domain, (int)w->epoch[domain] + 1);
+    for (int i = 0; i < NAMES; i++) {
+        if (domain_of(w, i) == domain) {
+            memset(&w->redis.key[i], 0, sizeof(w->redis.key[i]));
+        }
     }
-    tell_all(w, LOSS_HEARD);
+    w->epoch[domain]++;
+    w->grace_until_us[domain] = w->now_us + GRACE_US;
+    for (int d = 0; d < DAEMONS; d++) {
+        w->node[d].owes[domain] = true;
+    }
+    w->sights[DOMAIN_LOST] += w->domains_n > 1;
+    tell_all(w, LOSS_HEARD, domain);
 }
 
 /*
@@ -434,11 +474,12 @@ data_lost(struct world *w)
 static void
 redis_runs(struct world *w, struct flight *f)
 {
+    uint16_t domain = domain_of(w, model_name(slice_of(f->key)));
     struct model_call c = {f->daemon, f->verb, f->op, &f->done, w->now_us};
     bool known;
 
-    grace_check(w);
-    known = f->epoch == w->epoch && (w->grace_until_us == 0 || f->op.reclaim);
+    grace_check(w, domain);
+    known = f->epoch == w->epoch[domain] && (w->grace_until_us[domain] == 0 || f->op.reclaim);
     if (f->verb == CORE_ACQUIRE && !known && !model_too_late(&w->redis, &c)) {
         w->sights[REFUSED]++;
         f->done.outcome = CORE_GRACE;
@@ -463,12 +504,22 @@ answer(struct world *w, struct flight *f, int64_t delay_us)
 static void
 op_runs(struct world *w, struct flight *f)
 {
+    int64_t delay_us = 0;
+
     redis_runs(w, f);
     trace(w, f->daemon, "%s%s runs: %s owner %d lease %lld holds %d rest %d%s -> outcome %d", f->zombie ? "late " : "",
           verb_names[f->verb], f->key, (int)f->op.owner, (long long)f->op.lease_us, (int)f->op.holds, (int)f->op.rest,
           f->op.shared ? " shared" : "", f->done.outcome);
     if (f->zombie) {
         return;
+    }
+    if (f->op.replicas > 0 && f->done.outcome == CORE_OK) {
+        bool few = fault(w, TOO_FEW, 100);
+
+        f->done.outcome = few ? CORE_UNREPLICATED : CORE_OK;
+        f->done.replicas_wanted = f->op.replicas;
+        f->done.replicas = f->op.replicas - few;
+        delay_us = upto(w, few ? TIMEOUT_US / 4 : 2000);
     }
     if (fault(w, REPLY_LOST, 15)) {
         w->faults[REPLY_LOST]++;
@@ -478,7 +529,7 @@ op_runs(struct world *w, struct flight *f)
         answer(w, f, f->done.sent_us + TIMEOUT_US - w->now_us > 0 ? f->done.sent_us + TIMEOUT_US - w->now_us : 0);
         return;
     }
-    answer(w, f, 20 + upto(w, 400));
+    answer(w, f, 20 + upto(w, 400) + delay_us);
 }
 
 /* The link dies: what is on it is answered UNKNOWN now, and runs later, or never. */
@@ -550,6 +601,9 @@ note_grant(struct world *w, struct session *se, const struct core_reply *r)
     ck_assert(!is_exclusive(name) || r->token == w->last_token[name]);
     se->held[name]++;
     w->grants++;
+    for (uint16_t domain = 0; domain < w->domains_n; domain++) {
+        w->sights[GRANTED_BESIDE_A_GRACE] += domain != domain_of(w, name) && w->grace_until_us[domain] != 0;
+    }
 }
 
 static void
@@ -625,11 +679,21 @@ token_rises(struct world *w, int d, int name, uint64_t token)
     return rises || name >= BROKEN;
 }
 
+/* A step that is about one domain concerns no lock of another. */
+static bool
+is_about(const struct node *n, int name)
+{
+    return n->only == NULL || domain_of(n->world, name) == n->only->domain;
+}
+
 static void
 hear_news(struct world *w, int d, const struct core_publish *p)
 {
     int name = model_name(p->name);
 
+    ck_assert_msg(p->news != CORE_NEWS_LOST || is_about(&w->node[d], name),
+                  "seed %llu: %s is lost, and is not in the domain of the event", (unsigned long long)w->seed,
+                  name_texts[name]);
     trace(w, d, "news %d: %.*s owner %d token %llu %s", p->news, (int)p->name.n, p->name.p, (int)p->owner,
           (unsigned long long)p->token, p->reason != NULL ? p->reason : "");
     ck_assert_msg(p->news != CORE_NEWS_GRANTED || token_rises(w, d, name, p->token), "seed %llu: token did not rise",
@@ -758,8 +822,11 @@ send_operation(struct node *n, const struct core_action *a)
     struct flight f = {.what = OP_RUNS, .daemon = (int)(n - w->node), .op = a->op, .verb = a->type, .link = n->link};
     int64_t at_us;
 
-    f.epoch = n->epoch;
+    f.epoch = n->epoch[domain_of(w, model_name(a->op.key))];
     note_operation(w, f.daemon, a);
+    ck_assert_msg(is_about(n, model_name(a->op.key)) || a->type != CORE_ACQUIRE, /* renewals join others */
+                  "seed %llu: %.*s (operation %d) is not in the domain of event %d", (unsigned long long)w->seed,
+                  (int)a->op.key.n, a->op.key.p, (int)a->type, (int)(n->only != NULL ? n->only->type : 0));
     ck_assert_msg(a->type == CORE_BREAK_KEY || is_recorded(n, a->op.claim),
                   "seed %llu: an operation on what is not kept", (unsigned long long)w->seed);
     memcpy(f.key, a->op.key.p, a->op.key.n);
@@ -850,7 +917,9 @@ sink(void *ctx, const struct core_action *a)
         hear_say(n->world, d, a->say);
         break;
     case CORE_RECLAIMED: /* sometimes it does not get through before the grace is over */
-        launch(n->world, &(struct flight){.what = ALL_ASSERTED, .daemon = d, .epoch = a->epoch},
+        ck_assert(a->domain < n->world->domains_n && a->epoch == n->epoch[a->domain]);
+        launch(n->world,
+               &(struct flight){.what = ALL_ASSERTED, .daemon = d, .domain = a->domain, .epoch = a->epoch},
                n->world->now_us + (chance(n->world, 50) ? GRACE_US : 20 + upto(n->world, 500)));
         break;
     case CORE_WAITER_POLL:
@@ -866,10 +935,52 @@ sink(void *ctx, const struct core_action *a)
     }
 }
 
+/* What the daemon says of the names that are not in the domain: their states, a word each. */
+static void
+see_others(const struct world *w, int d, uint16_t domain, const char *state[NAMES])
+{
+    struct core_lock_view v;
+
+    for (int i = 0; i < NAMES; i++) {
+        bool other = domain_of(w, i) != domain;
+
+        state[i] = other && core_lock_info(w->node[d].core, w->now_us, slice_of(name_texts[i]), &v) ? v.state : "";
+    }
+}
+
+/* What is due is done first: so all that the step does is about the domain of the event, and touches no other one. */
+static void
+domain_step(struct world *w, int d, const struct core_event *ev)
+{
+    const char *before[NAMES], *after[NAMES];
+    struct node *n = &w->node[d];
+
+    while (w->domains_n > 1 && core_next_us(n->core) <= w->now_us) {
+        step(w, d, &(struct core_event){.type = CORE_TIME});
+        core_sent(n->core);
+    }
+    n->epoch[ev->domain] = ev->type == CORE_RECLAIM ? ev->epoch : n->epoch[ev->domain];
+    if (w->domains_n == 1) {
+        step(w, d, ev);
+        return;
+    }
+    core_sent(n->core);
+    see_others(w, d, ev->domain, before);
+    n->only = ev;
+    step(w, d, ev);
+    n->only = NULL;
+    see_others(w, d, ev->domain, after);
+    for (int i = 0; i < NAMES; i++) {
+        ck_assert_msg(strcmp(before[i], after[i]) == 0, "seed %llu: %s was %s, and is %s by event %d of another domain",
+                      (unsigned long long)w->seed, name_texts[i], before[i], after[i], (int)ev->type);
+        w->sights[HELD_BESIDE_A_LOSS] += ev->type == CORE_RECLAIM && strcmp(after[i], "held") == 0;
+    }
+}
+
 static void
 flight_lands(struct world *w, struct flight *f)
 {
-    struct core_event ev = {0};
+    struct core_event ev = {.domain = f->domain};
 
     f->op.key = slice_of(f->key);
     if (f->what == OP_ANSWERED) {
@@ -888,26 +999,30 @@ flight_lands(struct world *w, struct flight *f)
     case OP_ANSWERED:
         ev.type = CORE_DONE;
         ev.done = f->done;
-        if (f->epoch != w->node[f->daemon].epoch) { /* said of data that may be gone */
+        if (f->epoch != w->node[f->daemon].epoch[domain_of(w, model_name(f->op.key))]) { /* data that may be gone */
             ev.done.outcome = CORE_UNKNOWN;
             ev.done.token = 0;
             ev.done.expiry_ms = 0;
         }
         break;
     case LOSS_HEARD:
-        if (f->epoch <= w->node[f->daemon].epoch) { /* a stalled daemon hears several at once, in any order */
+        if (f->epoch <= w->node[f->daemon].epoch[f->domain]) { /* a stalled daemon hears several, in any order */
             return;
         }
-        w->node[f->daemon].epoch = ev.epoch = f->epoch;
+        ev.epoch = f->epoch;
         ev.type = CORE_RECLAIM;
-        break;
+        domain_step(w, f->daemon, &ev);
+        return;
     case ALL_ASSERTED:
-        w->node[f->daemon].owes &= f->epoch != w->epoch;
-        grace_check(w);
+        w->node[f->daemon].owes[f->domain] &= f->epoch != w->epoch[f->domain];
+        grace_check(w, f->domain);
         return;
     case GRACE_ENDS:
-        ev.type = CORE_GRACE_OVER;
-        break;
+    case SUSPECTED:
+    case CAN_REACH:
+        ev.type = f->what == GRACE_ENDS ? CORE_GRACE_OVER : f->what == SUSPECTED ? CORE_SUSPECT : CORE_REACHED;
+        domain_step(w, f->daemon, &ev);
+        return;
     case HINTED:
     case WATCHED:
         if (f->lock == 0) {
@@ -937,7 +1052,7 @@ session_ends(struct world *w, int d, struct session *s)
     for (int i = 0; i < NAMES; i++) {
         w->faults[GONE_HOLDING] += s->held[i] > 0;
     }
-    s->open = false; /* from now on a reply for it is an error */
+    s->open = core_next_us(w->node[d].core) <= w->now_us; /* else from now on a reply for it is an error */
     step(w, d, &ev);
     memset(s, 0, sizeof(*s));
 }
@@ -973,9 +1088,11 @@ draw_request(struct world *w, struct session *s, enum core_event_type type, int 
                                  .spec = {.kind = kinds[name],
                                           .limit = LIMIT,
                                           .linger_us = name % 3 == 0 ? 40 * US_PER_MS : 0,
+                                          .replicas = name % 2 == 1 ? 1 + (uint32_t)upto(w, 2) : 0,
                                           .lease_us = 3 * US_PER_S,
                                           .owner_grace_us = US_PER_S,
                                           .queue_grace_us = US_PER_S / 2,
+                                          .domain = domain_of(w, name),
                                           .key = slice_of(name_texts[name])}};
 }
 
@@ -1079,6 +1196,7 @@ begin(struct world *w, int d)
                              .user_percent = 90,
                              .window = w->seed % 3 == 0 ? 1 + (uint32_t)(w->seed % 5) : 0,
                              .search_steps = (const uint32_t[]){0, 1, 2, 7}[w->seed % 4],
+                             .domains = w->domains_n,
                              .keeps = true};
     struct hash_key key = {w->seed, ~w->seed};
     struct node *n = &w->node[d];
@@ -1178,6 +1296,7 @@ crash(struct world *w, int d, bool inside)
         kept[i] = n->record[i].kept;
         kept[i].name.p = kept[i].key.p = n->record[i].name;
         kept[i].owner.p = n->record[i].owner;
+        kept[i].domain = domain_of(w, model_name(kept[i].key));
     }
     begin(w, d);
     core_step(n->core, w->now_us, &ev);
@@ -1192,7 +1311,22 @@ crash(struct world *w, int d, bool inside)
     w->sights[ADOPTED_LOST] += (unsigned)a.lost;
     if (chance(w, 800)) {
         n->up = true;
-        step(w, d, &reached);
+        for (reached.domain = 0; reached.domain < w->domains_n; reached.domain++) {
+            step(w, d, &reached);
+        }
+    }
+}
+
+/* What comes to one domain of several. */
+static void
+nature_acts_on_domains(struct world *w, int d)
+{
+    uint64_t what = own_dice(w, 1000);
+    struct flight f = {.daemon = d, .domain = (uint16_t)own_dice(w, w->domains_n)};
+
+    if (what < 20) {
+        f.what = what < 10 ? SUSPECTED : CAN_REACH;
+        launch(w, &f, w->now_us + (int64_t)own_dice(w, 500));
     }
 }
 
@@ -1201,6 +1335,7 @@ nature_acts(struct world *w)
 {
     int d = (int)upto(w, DAEMONS);
     struct node *n = &w->node[d];
+    uint16_t domain = w->domains_n > 1 ? (uint16_t)own_dice(w, w->domains_n) : 0;
 
     if (!n->up && (!w->faults_on || chance(w, 300))) {
         n->up = true;
@@ -1211,12 +1346,21 @@ nature_acts(struct world *w)
     } else if (fault(w, CRASHED, 4)) {
         n->stalled_until_us = 0;
         crash(w, d, fault(w, CRASHED_INSIDE, 500));
-        n->epoch = 0; /* it says hello, and hears which it is */
-        launch(w, &(struct flight){.what = LOSS_HEARD, .daemon = d, .epoch = w->epoch}, w->now_us + 20);
-    } else if (w->grace_until_us == 0 && fault(w, DATA_LOST, 1)) {
-        data_lost(w);
+        for (domain = 0; domain < w->domains_n; domain++) { /* it says hello, and hears which they are */
+            n->epoch[domain] = 0;
+            launch(w,
+                   &(struct flight){.what = LOSS_HEARD, .daemon = d, .domain = domain, .epoch = w->epoch[domain]},
+                   w->now_us + 20);
+        }
+    } else if (w->grace_until_us[domain] == 0 && fault(w, DATA_LOST, 1)) {
+        data_lost(w, domain);
     }
-    grace_check(w);
+    if (w->domains_n > 1) {
+        nature_acts_on_domains(w, d);
+    }
+    for (domain = 0; domain < w->domains_n; domain++) {
+        grace_check(w, domain);
+    }
 }
 
 /* ---- the run -------------------------------------------------------------- */
@@ -1273,6 +1417,8 @@ world_open(struct world *w, uint64_t seed)
     memset(w, 0, sizeof(*w));
     w->seed = seed;
     w->rng = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    w->rng_domains = seed;
+    w->domains_n = own_dice(w, 2) == 0 ? 1 : (uint16_t)(2 + own_dice(w, DOMAINS - 1));
     w->now_us = 1000 * US_PER_S;
     w->faults_on = true;
     heap_init(&w->flights);

@@ -517,7 +517,6 @@ START_TEST(waiters_wake_when_it_is_over)
     answer_grace(&w);
     for (int i = 0; i < 3; i++) { /* now and then, for what was heard may have been lost */
         pass(&w, SEC(6));
-        skip_watches(&w);
         answer_grace(&w);
     }
     grace_over(&w);
@@ -540,7 +539,6 @@ START_TEST(over_during_an_attempt)
     grace_over(&w);
     redis_says(&w, f, CORE_GRACE, .pttl_us = SEC(30));
     pass(&w, MS(20));
-    skip_watches(&w);
     redis_grants(&w, "a", id);
     world_close(&w);
 }
@@ -749,13 +747,10 @@ START_TEST(the_wait_behind_one_that_was_lost)
     other = lock(&w, s, "b");
     gives = unlock(&w, s, "a"); /* waits for `other`: the claim stays that long */
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
-    skip_watches(&w);
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30)); /* nothing is late any more */
-    skip_watches(&w);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
-    skip_watches(&w);
     redis_grants(&w, "b", other);
     expect_reply(&w, gives, CORE_NOT_HELD);
     world_close(&w);

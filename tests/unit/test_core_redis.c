@@ -108,12 +108,10 @@ START_TEST(forbidden_inside)
     a = lock(&w, s, "a", .wait_us = SEC(30));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     b = lock(&w, session(&w), "a");
-    skip_watches(&w);
     guard_us = w.now_us + SEC(1);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = guard_us, .denied = true);
     expect_reply(&w, a, CORE_FORBIDDEN);
     expect_reply(&w, b, CORE_FORBIDDEN);
-    skip_watches(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
     ck_assert(known(&w, "a"));
     pass(&w, guard_us - w.now_us);
@@ -138,11 +136,9 @@ START_TEST(forbidden_key)
     a = lock(&w, s, "a", .wait_us = SEC(30));
     op = expect_op(&w, CORE_ACQUIRE, "a");
     b = lock(&w, session(&w), "a");
-    skip_watches(&w);
     redis_says(&w, op, CORE_DENIED);
     expect_reply(&w, a, CORE_FORBIDDEN);
     expect_reply(&w, b, CORE_FORBIDDEN);
-    skip_watches(&w);
     ck_assert(!known(&w, "a"));
     a = break_name(&w, s, "a");
     redis_says(&w, expect_op(&w, CORE_BREAK_KEY, "a"), CORE_DENIED);
@@ -346,11 +342,11 @@ START_TEST(unknown_then_taken_unheard)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     pass(&w, MS(30));
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30));
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     pass(&w, MS(150));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     op = expect_op(&w, CORE_RELEASE, "a");
-    expect_op(&w, CORE_UNWATCH, "a");
+    ck_assert(!is_watched(&w, "a"));
     redis_says(&w, op, CORE_OK);
     ck_assert(!known(&w, "a"));
     world_close(&w);
@@ -400,17 +396,17 @@ START_TEST(unknown_then_taken)
                    .guard_us = w.now_us + (after == 1 ? MS(10) : SEC(2)));
         pass(&w, MS(20));
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
-        expect_op(&w, CORE_WATCH, "a");
+        ck_assert(is_watched(&w, "a"));
         pass(&w, MS(980));
         expect_reply(&w, id, CORE_NOT_GRANTED);
         if (after == 0) {
             op = expect_op(&w, CORE_RELEASE, "a");
-            expect_op(&w, CORE_UNWATCH, "a");
+            ck_assert(!is_watched(&w, "a"));
             redis_says(&w, op, CORE_GONE_IN_REDIS);
             pass(&w, SEC(1));
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
         } else {
-            expect_op(&w, CORE_UNWATCH, "a");
+            ck_assert(!is_watched(&w, "a"));
         }
         ck_assert(!known(&w, "a"));
         world_close(&w);

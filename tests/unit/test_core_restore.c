@@ -30,11 +30,10 @@ START_TEST(kept_while_redis_may_have_it)
     ck_assert_str_eq(w.kept[0].owner, "");
     ck_assert(w.kept[0].kept.part.acquire_unresolved && w.kept[0].kept.part.state == CORE_RECORD_QUEUED);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
-    expect_op(&w, CORE_WATCH, "key-a");
+    ck_assert(is_watched(&w, "key-a"));
     ck_assert_uint_eq(w.kept_n, 0); /* somebody else has it */
     pass(&w, SEC(1) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "key-a"), CORE_OK, .expiry_ms = 17);
-    skip_watches(&w);
     ck_assert_uint_eq(w.kept[0].kept.part.token, expect_reply(&w, id, CORE_GRANTED)->token);
     ck_assert_int_eq(w.kept[0].kept.part.expiry_ms, 17);
     ck_assert_int_eq(w.kept[0].kept.part.deadline_us, w.now_us + TOLD_30S);
@@ -191,7 +190,7 @@ START_TEST(place_of_a_session_is_given_back)
     open_keeping(&w);
     lock(&w, session(&w), "a", .kind = KIND_FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(5), .has_ticket = true);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     adopted(restarts(&w), 0, 0, 1, 0);
     reached(&w);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
@@ -557,14 +556,10 @@ START_TEST(places_in_redis_come_first)
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(50)); /* no room for her */
-    skip_watches(&w);
     gone(&w, s);
-    skip_watches(&w);
     lock(&w, session(&w), "a", .kind = KIND_FAIR, .owner = "bob");
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    skip_watches(&w);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
-    skip_watches(&w);
     adopted(restarts(&w), 0, 2, 0, 0);
     reached(&w);
     op = expect_op(&w, CORE_EXTEND, "a");
@@ -572,19 +567,14 @@ START_TEST(places_in_redis_come_first)
     redis_says(&w, op, CORE_OK);
     s = session(&w);
     lock(&w, s, "a", .kind = KIND_FAIR, .owner = "alice");
-    skip_watches(&w);
     op = expect_op(&w, CORE_ACQUIRE, "a"); /* to be placed as well */
     ck_assert(op.op.ticket);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = true);
-    skip_watches(&w);
     bob = lock(&w, s, "a", .kind = KIND_FAIR, .owner = "bob");
-    skip_watches(&w);
     hint(&w, op.op.lock);
     op = expect_op(&w, CORE_ACQUIRE, "a");
-    skip_watches(&w);
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, bob, CORE_GRANTED);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -602,12 +592,9 @@ START_TEST(places_that_are_passed)
     for (int i = 0; i < 5; i++) { /* a0 comes once more, when the others have passed her */
         s = session(&w);
         lock(&w, s, "a", .kind = KIND_FAIR, .owner = names[i]);
-        skip_watches(&w);
         op = expect_op(&w, CORE_ACQUIRE, "a");
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(50), .has_ticket = names[i][0] == 'p');
-        skip_watches(&w);
         gone(&w, s);
-        skip_watches(&w);
     }
     first = second = NULL;
     for (size_t i = 0; i < w.kept_n; i++) {

@@ -645,7 +645,7 @@ START_TEST(taken_elsewhere)
     world_open(&w);
     id = lock(&w, session(&w), "a", RW);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3), .holders = 7);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     lock(&w, session(&w), "a", READS);
     pass(&w, SEC(3) + MS(1));
     redis_grants(&w, "a", id);
@@ -691,7 +691,6 @@ START_TEST(hurried_into_a_hold)
     first = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .wait_us = MS(10));
     op = expect_op(&w, CORE_ACQUIRE, "r");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(5), .holders = 1);
-    skip_watches(&w);
     joined = lock(&w, t, "r", .kind = KIND_RW, .shared = true, .once = true);
     pass(&w, MS(10));
     expect_reply(&w, first, CORE_NOT_GRANTED);
@@ -702,7 +701,6 @@ START_TEST(hurried_into_a_hold)
     redis_says(&w, op, CORE_OK);
     expect_reply(&w, joined, CORE_GRANTED);
     again = expect_op(&w, CORE_ACQUIRE, "r");
-    skip_watches(&w);
     other = lock(&w, u, "r", .kind = KIND_RW, .shared = true, .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "r"), CORE_TAKEN, .pttl_us = SEC(5), .holders = 1);
     expect_reply(&w, other, CORE_NOT_GRANTED);
@@ -772,7 +770,6 @@ START_TEST(readers_of_a_name_that_is_written)
     }
     for (int i = 0; i < 2; i++) {
         redis_says(&w, op[0], CORE_TAKEN, .pttl_us = SEC(30));
-        skip_watches(&w);
         quiet(&w);
         hint(&w, op[0].op.lock);
         op[0] = expect_op(&w, CORE_ACQUIRE, "a");
@@ -780,7 +777,6 @@ START_TEST(readers_of_a_name_that_is_written)
     redis_says(&w, op[0], CORE_OK);
     expect_reply(&w, read[0], CORE_GRANTED);
     let_in(&w, read + 1, 3);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST

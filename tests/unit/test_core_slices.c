@@ -82,6 +82,7 @@ next_turn(struct world *w)
 START_TEST(a_session_ends_in_slices)
 {
     struct world w;
+    struct flight f;
     uint64_t s, other, id;
     int turns, n;
 
@@ -94,9 +95,9 @@ START_TEST(a_session_ends_in_slices)
     ck_assert_int_eq(n, SLICE);
     ck_assert(is_busy(&w));
     id = lock(&w, other, "free");
-    ck_assert_str_eq(w.flights[w.flights_n - 1].key, "free");
-    w.flights_seen = w.flights_n;
-    redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
+    f = expect_op(&w, CORE_ACQUIRE, "free");
+    skip_all(&w);
+    redis_says(&w, f, CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
     for (turns = 3; is_busy(&w); turns++) {
         n = count_all(&w, CORE_RELEASE);
@@ -291,7 +292,7 @@ START_TEST(reclaimed_is_said_behind_the_review)
     take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
     w.one_turn = true; /* the slice is used up */
     reclaims(&w, 5);
-    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "n0"), CORE_OK);
+    redis_says(&w, expect_any(&w, CORE_ACQUIRE), CORE_OK);
     ck_assert_uint_eq(w.reclaimed_n, 0);
     w.one_turn = false;
     while (w.reclaimed_n == 0) {
@@ -390,23 +391,45 @@ START_TEST(a_drain_in_slices)
 }
 END_TEST
 
-/* What is on its way when DRAIN comes is given back, also where its walk has not been. */
+/* Those of two requests whose reply has come are told that it drains. */
+static void
+note_drained(struct world *w, const uint64_t id[2], bool told[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (is_answered(w, id[i])) {
+            expect_reply(w, id[i], CORE_DRAINING);
+            told[i] = true;
+        }
+    }
+}
+
+/* What is on its way when DRAIN comes is given back, also where its walk has not been: at one end of it. */
 START_TEST(a_drain_and_an_attempt)
 {
+    static const char *const names[] = {"one end", "other end"};
+    bool told[2] = {false, false};
     struct world w;
-    uint64_t s, other, id;
-    struct flight f;
+    uint64_t s, other, id[2];
+    struct flight f[2];
 
     open_sliced(&w, 1);
     s = session(&w);
     other = session(&w);
+    id[0] = lock(&w, other, names[0], .owner = "x");
+    f[0] = expect_op(&w, CORE_ACQUIRE, names[0]);
     take_many(&w, s, (struct ask){.kind = KIND_REENTRANT});
-    id = lock(&w, other, "last");
-    f = expect_op(&w, CORE_ACQUIRE, "last");
+    id[1] = lock(&w, other, names[1], .owner = "y");
+    f[1] = expect_op(&w, CORE_ACQUIRE, names[1]);
     drains(&w);
-    redis_says(&w, f, CORE_OK);
-    expect_reply(&w, id, CORE_DRAINING);
-    redis_says(&w, expect_op(&w, CORE_RELEASE, "last"), CORE_OK);
+    note_drained(&w, id, told);
+    ck_assert(!told[0] || !told[1]);
+    for (int i = 0; i < 2; i++) {
+        redis_says(&w, f[i], CORE_OK);
+        note_drained(&w, id, told);
+        ck_assert(told[i]);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, names[i]), CORE_OK);
+        note_drained(&w, id, told);
+    }
     while (is_busy(&w)) {
         next_turn(&w);
     }
@@ -754,7 +777,6 @@ START_TEST(nowaits_behind_the_next_attempt)
     w.one_turn = true;
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(60));
     w.answers_seen = told = w.answers_n;
-    skip_watches(&w);
     hint(&w, op.op.lock);
     op = expect_op(&w, CORE_ACQUIRE, "hot");
     last = lock(&w, s, "hot", .owner = "last", .nowait = true, .no_queue_grace = true);
@@ -832,7 +854,7 @@ START_TEST(who_goes_to_the_front_is_seen)
             next_turn(&w);
         }
         for (pos = l->queue->claims.next; pos != &l->queue->claims; pos = pos->next) {
-            ck_assert_uint_eq(container_of(pos, struct claim, node)->turn_n, l->turn);
+            ck_assert_uint_eq(container_of(pos, struct claim, node)->review_n, l->reviews_n);
         }
         skip_all(&w);
         world_close(&w);

@@ -47,10 +47,11 @@ asks(struct world *w, uint64_t owner)
     return op;
 }
 
+/* The channel of this owner is heard, or (0) none. */
 static void
-expect_watch(struct world *w, enum core_action_type verb, uint64_t owner)
+expect_watch(const struct world *w, uint64_t owner)
 {
-    ck_assert_uint_eq(expect_op(w, verb, "a").op.owner, owner);
+    ck_assert_uint_eq(is_watched(w, "a") ? watch_of(w, "a").op.owner : 0, owner);
 }
 
 /* Taken elsewhere: everyone who waits asks at once, one after the other, and then only the first asks again. */
@@ -72,7 +73,7 @@ START_TEST(all_take_places)
     for (int i = 1; i < 4; i++) {
         op = expect_op(&w, CORE_ACQUIRE, "a");
         if (i == 1) {
-            expect_watch(&w, CORE_WATCH, s[0]);
+            expect_watch(&w, s[0]);
         }
         ck_assert(op.op.ticket && op.op.owner == s[i]);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
@@ -81,8 +82,7 @@ START_TEST(all_take_places)
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, asks(&w, s[0]), CORE_OK);
     expect_reply(&w, id[0], CORE_GRANTED);
-    expect_watch(&w, CORE_UNWATCH, s[0]);
-    expect_watch(&w, CORE_WATCH, s[1]);
+    expect_watch(&w, s[1]);
     world_close(&w);
 }
 END_TEST
@@ -98,7 +98,7 @@ START_TEST(the_first_one_is_not_put_off)
     t = session(&w);
     id = lock(&w, s, "a", FAIR);
     places(&w, s, SEC(30));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     pass(&w, SEC(4));
     lock(&w, t, "a", FAIR);
     places(&w, t, SEC(30));
@@ -107,7 +107,6 @@ START_TEST(the_first_one_is_not_put_off)
     pass(&w, MS(1));
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -127,7 +126,7 @@ START_TEST(the_turn_is_not_forgotten)
     takes(&w, h);
     id = lock(&w, s, "a", FAIR);
     places(&w, s, SEC(30));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     left = unlock(&w, h, "a");
     gives = expect_op(&w, CORE_RELEASE, "a");
     lock(&w, t, "a", FAIR);
@@ -139,7 +138,6 @@ START_TEST(the_turn_is_not_forgotten)
     places(&w, u, SEC(30));
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -157,7 +155,7 @@ START_TEST(places_while_held_here)
     takes(&w, s);
     id = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(30));
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     lock(&w, u, "a", FAIR);
     places(&w, u, SEC(30));
     pass(&w, SEC(5));
@@ -167,8 +165,7 @@ START_TEST(places_while_held_here)
     expect_reply(&w, w.request, CORE_LEFT);
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    expect_watch(&w, CORE_UNWATCH, t);
-    expect_watch(&w, CORE_WATCH, u);
+    expect_watch(&w, u);
     world_close(&w);
 }
 END_TEST
@@ -193,7 +190,7 @@ START_TEST(nowait)
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     op = expect_ticket(&w, t);
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true);
     expect_reply(&w, lock(&w, s, "a", FAIR, .nowait = true), CORE_NOT_GRANTED);
     world_close(&w);
@@ -215,7 +212,7 @@ START_TEST(renewed)
         lock(&w, s[i] = session(&w), "a", FAIR);
         first = places(&w, s[i], SEC(30));
         if (i == 1) {
-            expect_watch(&w, CORE_WATCH, first.op.owner);
+            expect_watch(&w, first.op.owner);
         }
     }
     for (int n = 0; n < 5; n++) {
@@ -245,7 +242,7 @@ START_TEST(renewed_sooner)
     takes(&w, session(&w));
     lock(&w, s, "a", FAIR, .lease_us = SEC(3));
     places(&w, s, SEC(30));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     pass(&w, SEC(1));
     ck_assert(expect_op(&w, CORE_EXTEND, "a").op.ticket);
     redis_says(&w, w.flights[w.flights_n - 1], CORE_OK);
@@ -266,7 +263,7 @@ START_TEST(not_renewed)
     s = session(&w);
     lock(&w, s, "a", FAIR);
     places(&w, s, -1);
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     pass(&w, SEC(5) - MS(1));
@@ -299,7 +296,7 @@ START_TEST(lost_place)
     takes(&w, u);
     first = lock(&w, s, "a", FAIR);
     places(&w, s, SEC(30));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(30));
     pass(&w, SEC(10));
@@ -308,21 +305,19 @@ START_TEST(lost_place)
     op[1] = expect_op(&w, CORE_EXTEND, "a");
     redis_says(&w, op[0], CORE_GONE_IN_REDIS);
     ticket = expect_ticket(&w, s);
-    expect_watch(&w, CORE_UNWATCH, s);
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     redis_says(&w, ticket, CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
     redis_says(&w, op[1], CORE_OK);
     unlock(&w, u, "a");
     redis_frees(&w, "a", w.request);
     redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis, or nobody would ever get it */
     expect_reply(&w, second, CORE_GRANTED);
-    expect_watch(&w, CORE_UNWATCH, t);
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     unlock(&w, t, "a");
     redis_frees(&w, "a", w.request);
     redis_says(&w, asks(&w, s), CORE_OK);
     expect_reply(&w, first, CORE_GRANTED);
-    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, 0);
     world_close(&w);
 }
 END_TEST
@@ -339,20 +334,18 @@ START_TEST(lost_place_found_out)
     t = session(&w);
     first = lock(&w, s, "a", FAIR);
     places(&w, s, SEC(3));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(3));
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = false);
     op = expect_ticket(&w, s);
-    expect_watch(&w, CORE_UNWATCH, s);
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(20), .has_ticket = true);
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, second, CORE_GRANTED);
     ck_assert_uint_lt(first, second);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -372,7 +365,7 @@ START_TEST(renewal_overtaken_by_the_next_place)
     t = session(&w);
     lock(&w, s, "a", FAIR);
     op = places(&w, s, SEC(3600));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     second = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(3600));
     pass(&w, SEC(5) + MS(1));
@@ -384,15 +377,13 @@ START_TEST(renewal_overtaken_by_the_next_place)
     hint(&w, op.op.lock);
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = false);
     op = expect_ticket(&w, s);
-    expect_watch(&w, CORE_UNWATCH, s);
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     redis_says(&w, renewal, CORE_GONE_IN_REDIS);
     redis_says(&w, other, CORE_OK);
     hint(&w, op.op.lock);
     redis_says(&w, asks(&w, t), CORE_OK); /* who is first in Redis */
     expect_reply(&w, second, CORE_GRANTED);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -408,7 +399,7 @@ START_TEST(renewal_of_no_place)
     s = session(&w);
     lock(&w, s, "a", FAIR);
     op = places(&w, s, SEC(3600));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     pass(&w, SEC(5) + MS(1));
     redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     pass(&w, SEC(5) - MS(1));
@@ -420,7 +411,7 @@ START_TEST(renewal_of_no_place)
     quiet(&w);
     hint(&w, op.op.lock);
     redis_grants(&w, "a", w.request);
-    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, 0);
     world_close(&w);
 }
 END_TEST
@@ -439,7 +430,7 @@ START_TEST(renewal_overtaken_by_the_grant)
         s = session(&w);
         id = lock(&w, s, "a", FAIR);
         op = places(&w, s, SEC(3600));
-        expect_watch(&w, CORE_WATCH, s);
+        expect_watch(&w, s);
         pass(&w, SEC(5) + MS(1));
         redis_says(&w, asks(&w, s), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
         pass(&w, SEC(5) - MS(1));
@@ -448,7 +439,7 @@ START_TEST(renewal_overtaken_by_the_grant)
         hint(&w, op.op.lock);
         redis_says(&w, asks(&w, s), CORE_OK);
         expect_reply(&w, id, CORE_GRANTED);
-        expect_watch(&w, CORE_UNWATCH, s);
+        expect_watch(&w, 0);
         redis_says(&w, renewal, outcomes[i]);
         expect_state(&w, "a", "held");
         ck_assert_int_eq(look(&w, "a").deadline_us, w.now_us + TOLD_30S);
@@ -472,12 +463,12 @@ START_TEST(giving_up)
     takes(&w, t);
     id = lock(&w, s, "a", FAIR, .wait_us = SEC(1));
     places(&w, s, SEC(30));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     pass(&w, SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert(op.op.holds == 0 && op.op.rest == 0 && op.op.owner == s);
-    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, 0);
     redis_says(&w, op, CORE_DOWN);
     unlock(&w, t, "a");
     redis_frees(&w, "a", w.request);
@@ -526,7 +517,7 @@ START_TEST(unanswered_behind_another)
     t = session(&w);
     lock(&w, s, "a", FAIR);
     places(&w, s, SEC(3600));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     id = lock(&w, t, "a", FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
     pass(&w, MS(20));
@@ -546,7 +537,7 @@ START_TEST(foreign)
     t = session(&w);
     lock(&w, s, "a", FAIR, .foreign_wait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = SEC(3));
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     quiet(&w);
     pass(&w, SEC(3) + MS(1));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_FOREIGN, .pttl_us = -1);
@@ -574,11 +565,11 @@ START_TEST(no_place_to_be_had)
     s = session(&w);
     lock(&w, s, "a", FAIR);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = false);
-    expect_watch(&w, CORE_WATCH, s);
+    expect_watch(&w, s);
     quiet(&w);
     pass(&w, SEC(3) + MS(1));
     redis_grants(&w, "a", w.request);
-    expect_watch(&w, CORE_UNWATCH, s);
+    expect_watch(&w, 0);
     world_close(&w);
 }
 END_TEST
@@ -596,7 +587,6 @@ START_TEST(kept_place)
     takes(&w, t);
     first = lock(&w, s, "a", FAIR, .owner = "alice", .wait_us = SEC(9));
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
-    skip_watches(&w);
     lock(&w, t, "a", FAIR, .owner = "bob");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
@@ -615,7 +605,6 @@ START_TEST(kept_place)
     unlock(&w, t, "a");
     redis_frees(&w, "a", w.request);
     redis_grants(&w, "a", id);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -634,7 +623,7 @@ START_TEST(kept_place_is_passed_on)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     kept = op.op.owner;
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
-    expect_watch(&w, CORE_WATCH, kept);
+    expect_watch(&w, kept);
     id = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(3600));
     pass(&w, SEC(1));
@@ -643,11 +632,9 @@ START_TEST(kept_place_is_passed_on)
     hint(&w, op.op.lock);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(op.op.owner, kept);
-    skip_watches(&w);
     redis_says(&w, op, CORE_OK);
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, id, CORE_GRANTED);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -663,7 +650,7 @@ START_TEST(watch_follows_the_head)
         lock(&w, s[i] = session(&w), "a", FAIR);
         places(&w, s[i], SEC(3600));
         if (i == 0) {
-            expect_watch(&w, CORE_WATCH, s[0]);
+            expect_watch(&w, s[0]);
         }
     }
     gone(&w, s[1]);
@@ -671,8 +658,7 @@ START_TEST(watch_follows_the_head)
     redis_says(&w, asks(&w, s[0]), CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
     gone(&w, s[0]);
     ck_assert_uint_eq(expect_op(&w, CORE_RELEASE, "a").op.owner, s[0]);
-    expect_watch(&w, CORE_UNWATCH, s[0]);
-    expect_watch(&w, CORE_WATCH, s[2]);
+    expect_watch(&w, s[2]);
     world_close(&w);
 }
 END_TEST
@@ -741,7 +727,7 @@ START_TEST(kept_place_after_a_release)
     op = expect_op(&w, CORE_RELEASE, "a");
     other = lock(&w, t, "a", FAIR);
     places(&w, t, SEC(30));
-    expect_watch(&w, CORE_WATCH, t);
+    expect_watch(&w, t);
     redis_says(&w, op, CORE_OK);
     redis_says(&w, asks(&w, t), CORE_TAKEN, .pttl_us = SEC(3), .has_ticket = true); /* somebody elsewhere was faster */
     id = lock(&w, u, "a", FAIR, .owner = "alice");
@@ -752,7 +738,6 @@ START_TEST(kept_place_after_a_release)
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, other, CORE_GRANTED);
     ck_assert_uint_gt(id, other);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -772,12 +757,10 @@ START_TEST(kept_place_here_only)
     ck_assert(!op.op.ticket);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
     expect_reply(&w, id, CORE_NOT_GRANTED);
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     other = lock(&w, t, "a", FAIR);
     op = expect_ticket(&w, t);
-    skip_watches(&w);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1), .has_ticket = true);
-    skip_watches(&w);
     id = lock(&w, s, "a", FAIR, .owner = "alice");
     op = expect_op(&w, CORE_ACQUIRE, "a");
     ck_assert(op.op.ticket && op.op.owner != t);
@@ -787,7 +770,6 @@ START_TEST(kept_place_here_only)
     redis_says(&w, asks(&w, t), CORE_OK);
     expect_reply(&w, other, CORE_GRANTED);
     ck_assert_uint_gt(id, other);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -805,19 +787,13 @@ START_TEST(unanswered_before_others)
     lock(&w, s, "a", FAIR, .owner = "alice", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(3600));
     expect_reply(&w, w.request, CORE_NOT_GRANTED);
-    skip_watches(&w);
     lock(&w, t, "a", FAIR);
     op = expect_ticket(&w, t);
-    skip_watches(&w);
     lock(&w, s, "a", FAIR, .owner = "alice"); /* back in time, where it stood */
-    skip_watches(&w);
     redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + SEC(1));
-    skip_watches(&w);
     pass(&w, MS(20));
     op = expect_ticket(&w, t);
-    skip_watches(&w);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(3600), .has_ticket = true);
-    skip_watches(&w);
     ck_assert(expect_op(&w, CORE_ACQUIRE, "a").op.ticket);
     world_close(&w);
 }
@@ -836,11 +812,9 @@ START_TEST(drain)
     takes(&w, t);
     lock(&w, s, "a", FAIR, .owner = "alice");
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
-    skip_watches(&w);
     drains(&w);
     expect_reply(&w, w.request, CORE_DRAINING);
     op = expect_op(&w, CORE_RELEASE, "a");
-    skip_watches(&w);
     redis_says(&w, op, CORE_OK);
     world_close(&w);
 }
@@ -869,7 +843,7 @@ START_TEST(places_for_nobody_keep_nobody_out)
         redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(20));
         expect_reply(&w, id, CORE_NOT_GRANTED);
         if (i == 0) {
-            expect_op(&w, CORE_WATCH, "a");
+            ck_assert(is_watched(&w, "a"));
         }
     }
     id = lock(&w, s, "a", .owner = "next", .nowait = true);

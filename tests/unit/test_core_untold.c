@@ -31,7 +31,6 @@ begin(struct pending *p, bool told, struct ask a)
 static void
 times_out(struct pending *p)
 {
-    skip_watches(&p->w);
     pass(&p->w, SEC(1));
     expect_reply(&p->w, p->id, CORE_NOT_GRANTED);
 }
@@ -138,7 +137,6 @@ START_TEST(told_by_the_whole)
         begin(&p, true, (struct ask){.once = once != 0});
         broken(&p, "a");
         give(&p.w, p.bob, "c");
-        skip_watches(&p.w);
         redis_says(&p.w, expect_op(&p.w, CORE_ACQUIRE, "c"), CORE_OK);
         expect_reply(&p.w, p.id, CORE_WAS_LOST);
         skip_all(&p.w);
@@ -166,7 +164,6 @@ START_TEST(one_of_two_is_told_by_the_whole)
     broken(&p, "a");
     broken(&p, "b");
     give(&p.w, p.bob, "c");
-    skip_watches(&p.w);
     redis_says(&p.w, expect_op(&p.w, CORE_ACQUIRE, "c"), CORE_OK);
     ck_assert_str_eq(p.w.answers[p.w.answers_n - 1].name, "b");
     expect_reply(&p.w, id, CORE_WAS_LOST);

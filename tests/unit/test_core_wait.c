@@ -47,7 +47,6 @@ START_TEST(nowait_asks_every_time)
     id = lock(&w, s, "a", .owner = "alice", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
     expect_reply(&w, id, CORE_NOT_GRANTED);
-    skip_watches(&w); /* her place is kept; watching for it is allowed */
     pass(&w, MS(100));
     id = lock(&w, t, "a", .nowait = true);
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = SEC(30));
@@ -55,7 +54,6 @@ START_TEST(nowait_asks_every_time)
     pass(&w, MS(100));
     id = lock(&w, s, "a", .owner = "alice", .nowait = true);
     redis_grants(&w, "a", id);
-    skip_watches(&w);
     world_close(&w);
 }
 END_TEST
@@ -114,7 +112,7 @@ START_TEST(nowait_behind_a_waiter)
     op = expect_op(&w, CORE_ACQUIRE, "a");
     expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
     redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(1));
-    expect_op(&w, CORE_WATCH, "a");
+    ck_assert(is_watched(&w, "a"));
     expect_reply(&w, lock(&w, session(&w), "a", .nowait = true), CORE_NOT_GRANTED);
     world_close(&w);
 }
@@ -180,12 +178,12 @@ START_TEST(wait_times_out)
 
     id = lock(&w, session(&w), "b", .wait_us = SEC(1)); /* held elsewhere */
     redis_says(&w, expect_op(&w, CORE_ACQUIRE, "b"), CORE_TAKEN, .pttl_us = SEC(30));
-    expect_op(&w, CORE_WATCH, "b");
+    ck_assert(is_watched(&w, "b"));
     pass(&w, SEC(1) - 1);
     quiet(&w);
     pass(&w, 1);
     expect_reply(&w, id, CORE_NOT_GRANTED);
-    expect_op(&w, CORE_UNWATCH, "b");
+    ck_assert(!is_watched(&w, "b"));
     ck_assert(!known(&w, "b"));
 
     id = lock(&w, session(&w), "c", .wait_us = MS(30)); /* Redis is away */

@@ -402,7 +402,7 @@ crowd(struct world *w, uint64_t *s, uint64_t *id, int n)
         id[i] = lock(w, s[i], "a");
     }
     redis_says(w, op, CORE_TAKEN, .pttl_us = SEC(30));
-    op = expect_op(w, CORE_WATCH, "a");
+    op = watch_of(w, "a");
     watching(w, op.op.lock);
     op = expect_op(w, CORE_ACQUIRE, "a");
     redis_says(w, op, CORE_OK);
@@ -606,7 +606,7 @@ START_TEST(our_own_ear)
         id[1] = lock(&w, s[1], "a", LINGER, .no_queue_grace = no_grace);
         id[2] = lock(&w, s[2], "a", LINGER, .owner = "me", .wait_us = MS(7), .no_queue_grace = no_grace);
         redis_says(&w, op, CORE_TAKEN, .pttl_us = 0);
-        op = expect_op(&w, CORE_WATCH, "a");
+        op = watch_of(&w, "a");
         if (ear != COMES) {
             watching(&w, op.op.lock);
         } else {
@@ -620,7 +620,7 @@ START_TEST(our_own_ear)
             watching(&w, op.op.lock);
         } else if (ear == GOES) {
             gone(&w, s[2]);
-            expect_op(&w, CORE_UNWATCH, "a");
+            ck_assert(!is_watched(&w, "a"));
         }
         listen(&w, 1);
         pass(&w, MS(7) - GAP_US);
@@ -628,7 +628,6 @@ START_TEST(our_own_ear)
             expect_reply(&w, id[2], CORE_NOT_GRANTED);
         }
         last = unlock(&w, s[1], "a");
-        skip_watches(&w);
         if (ear == THERE) {
             expect_state(&w, "a", "lingering");
         } else {

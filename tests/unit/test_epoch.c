@@ -47,9 +47,34 @@ put_text(const char *text)
     told.item[i] = &told.one[i];
 }
 
+enum { VERSION = 100 };
+
+static struct peers known; /* what the daemon knows of others */
+
+/* What an answer says of the list of members. */
+static struct {
+    int64_t version, upto, anew, bring;
+} list;
+
+/* Outside of a grace period all members, from the beginning. */
+static void
+setup(void)
+{
+    peers_init(&known, &(struct hash_key){1, 2});
+    list.version = list.upto = VERSION;
+    list.anew = 1;
+    list.bring = EPOCH_BRING_NOTHING;
+}
+
+static void
+teardown(void)
+{
+    peers_fini(&known);
+}
+
 /* The answer of a Redis in that epoch; its word is OPEN. */
 static enum epoch_news
-answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const char *const *others)
+answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const char *const *changes)
 {
     begin_answer();
     put_number(1700000000000001);
@@ -57,14 +82,40 @@ answers(struct epoch *e, int64_t status, int64_t number, int64_t until_ms, const
     put_number(number);
     put_number(until_ms);
     put_text(OPEN);
-    for (; others != NULL && *others != NULL; others++) {
-        put_text(*others);
+    put_number(list.version);
+    put_number(list.upto);
+    put_number(list.anew);
+    put_number(list.bring);
+    for (; changes != NULL && *changes != NULL; changes++) {
+        put_text(*changes);
     }
-    return epoch_answer(e, &told.whole);
+    return epoch_answer(e, &known, &told.whole);
 }
 
-static const char *const a_b[] = {"aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b64", "bbbbbbbb-1c2d-4e3f-8a9b-726c6f636b64", NULL};
-static const char *const b_c[] = {"bbbbbbbb-1c2d-4e3f-8a9b-726c6f636b64", "cccccccc-1c2d-4e3f-8a9b-726c6f636b64", NULL};
+#define A "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b64"
+#define B "bbbbbbbb-1c2d-4e3f-8a9b-726c6f636b64"
+#define C "cccccccc-1c2d-4e3f-8a9b-726c6f636b64"
+static const char *const a_b[] = {A " 30000 10", B " 30000 11", NULL};
+static const char *const b_c[] = {B " 30000 11", C " 30000 12", NULL};
+
+/* The first letters of all that are known. */
+static void
+knows(const char *want)
+{
+    char got[8] = "";
+    struct buf uuids;
+
+    buf_init(&uuids, 0);
+    peers_print(&known, &uuids);
+    ck_assert_uint_eq(uuids.n, strlen(want) * PEERS_UUID_BYTES);
+    for (size_t i = 0; i < strlen(want); i++) {
+        got[i] = uuids.p[i * PEERS_UUID_BYTES];
+    }
+    for (const char *p = want; *p != '\0'; p++) {
+        ck_assert_ptr_nonnull(strchr(got, *p));
+    }
+    buf_fini(&uuids);
+}
 
 static struct epoch
 ours(void)
@@ -75,34 +126,48 @@ ours(void)
 /* ---- words ---- */
 
 static void
-expect_words(const struct epoch *e, uint64_t floor, const char *const *want)
+expect(const struct epoch *e, const struct epoch_ask *ask, const char *const *want)
 {
     static struct slice word[EPOCH_WORDS_MAX];
     struct buf text;
     int n, i;
 
     buf_init(&text, 0);
-    n = epoch_words(e, floor, &text, word);
+    n = epoch_words(e, &known, ask, &text, word);
     ck_assert(!text.failed);
-    ck_assert(slice_is(word[0], "EVAL") && word[1].n > 1000);
     for (i = 2; i < n && want[i - 2] != NULL; i++) {
         ck_assert_msg(slice_is(word[i], want[i - 2]), "word %d is %.*s, not %s", i, (int)word[i].n, word[i].p,
                       want[i - 2]);
     }
     ck_assert_msg(i == n && want[i - 2] == NULL, "%d words", n);
+    if (ask->sha != NULL) {
+        ck_assert(slice_is(word[0], "EVALSHA") && slice_is(word[1], ask->sha));
+    } else {
+        ck_assert(slice_is(word[0], "EVAL") && word[1].n > 1000);
+    }
     buf_fini(&text);
 }
 
-#define KEYS_WORDS "4", "rlock:clock", "rlock:epoch", "rlock:daemons", "rlock:absent", US
+static void
+expect_words(const struct epoch *e, uint64_t floor, const char *const *want)
+{
+    expect(e, &(struct epoch_ask){.token_floor = floor, .changes = e->until_ms == 0}, want);
+}
+
+#define KEYS_WORDS                                                                                                     \
+    "7", "rlock:clock", "rlock:epoch", "rlock:members", "rlock:until", "rlock:changes", "rlock:left",                  \
+        "rlock:awaited", US
 #define NO_NONCE " 0000000000000000"
 #define NONCES "0000000000000012", "0000000000abcdef" NO_NONCE NO_NONCE NO_NONCE
 
 START_TEST(the_words)
 {
     struct epoch e = ours();
-    const char *const first[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "77", "0", "0", "here", NULL};
+    const char *const first[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "77", "0", "0", "here",
+                                 "0", "0", "256", "0", "0", "0", "0", "0", "30000", "", "0", NULL};
     const char *const later[] = {KEYS_WORDS, NONCES, "1700000000000000", "1699999999999999", "30000", "2000", "1", "77",
-                                 "1",        "1",    "here", a_b[0], a_b[1], NULL};
+                                 "1", "1", "here", "100", "100", "256", "1700000000000000", "100", "11", "2", "0",
+                                 "30000", "", "0", NULL};
 
     expect_words(&e, 77, first);
     ck_assert_int_eq(answers(&e, 1, 1700000000000000, 0, a_b), EPOCH_NEW);
@@ -112,27 +177,36 @@ START_TEST(the_words)
 }
 END_TEST
 
-START_TEST(as_many_others_as_there_is_room_for)
+START_TEST(by_digest_and_in_parts)
+{
+    struct epoch e = ours();
+    struct epoch_ask ask = {.sha = "0123", .part = SLICE_LIT(A B)};
+    const char *const more[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                "0", "0", "0", "0", "0", "0", "0", "0", "30000", "", "1", A, B, NULL};
+    const char *const last[] = {KEYS_WORDS, NONCES, "0", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                "0", "0", "0", "0", "0", "0", "0", "0", "30000", "", "2", A, B, NULL};
+
+    expect(&e, &ask, more);
+    ask.last = true;
+    expect(&e, &ask, last);
+}
+END_TEST
+
+/* A part as large as parts get, and the largest numbers. */
+START_TEST(as_many_words_as_there_is_room_for)
 {
     struct epoch e = ours();
     static struct slice word[EPOCH_WORDS_MAX];
+    static char part[EPOCH_PART * PEERS_UUID_BYTES];
     struct buf text;
-    char uuid[64];
+    int n;
 
-    begin_answer();
-    put_number(1);
-    put_number(1);
-    put_number(5);
-    put_number(0);
-    put_text(OPEN);
-    for (int i = 0; i < 290; i++) {
-        snprintf(uuid, sizeof(uuid), "%08x-1c2d-4e3f-8a9b-726c6f636b64", i);
-        put_text(uuid);
-    }
-    ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_NEW);
-    ck_assert_uint_eq(e.peers_n, EPOCH_PEERS_MAX);
+    e.number = e.since = e.cursor = e.from = e.from_whole = EPOCH_FAR - 1;
+    e.until_ms = INT64_MAX;
     buf_init(&text, 0);
-    ck_assert_int_le(epoch_words(&e, UINT64_C(1) << 53, &text, word), EPOCH_WORDS_MAX);
+    n = epoch_words(&e, &known, &(struct epoch_ask){.token_floor = EPOCH_FAR, .part = {part, sizeof(part)}}, &text,
+                    word);
+    ck_assert_int_eq(n, EPOCH_WORDS_MAX - 40 + 33);
     buf_fini(&text);
 }
 END_TEST
@@ -199,19 +273,97 @@ START_TEST(others_are_kept_in_a_grace)
     struct epoch e = ours();
 
     answers(&e, 1, 5, 0, a_b);
-    ck_assert_uint_eq(e.peers_n, 2);
+    knows("ab");
+    ck_assert(epoch_is_current(&e));
     answers(&e, 1, 5, 0, NULL);
-    ck_assert_uint_eq(e.peers_n, 0);
+    knows("");
     answers(&e, 1, 5, 0, a_b);
-    answers(&e, 1, 6, 900, b_c);
-    ck_assert_uint_eq(e.peers_n, 3);
-    ck_assert_str_eq(e.peer[0], a_b[0]);
-    ck_assert_str_eq(e.peer[2], b_c[1]);
-    answers(&e, 1, 6, 900, b_c);
-    ck_assert_uint_eq(e.peers_n, 3);
+    answers(&e, 1, 6, 900, b_c); /* an answer to what was asked before */
+    knows("ab");
+    ck_assert(!epoch_is_current(&e));
+    epoch_newcomer(&e, &known, SLICE_LIT(C " 30000 12"));
+    knows("abc");
     answers(&e, 1, 6, 0, b_c);
-    ck_assert_uint_eq(e.peers_n, 2);
-    ck_assert_str_eq(e.peer[0], b_c[0]);
+    knows("bc");
+}
+END_TEST
+
+/* Only when the last change has been told the daemon knows all others, and only then those go that were not told of. */
+START_TEST(told_in_pages)
+{
+    struct epoch e = ours();
+    const char *const a[] = {A " 30000 10", NULL}, *const c[] = {C " 30000 12", NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "5", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                 "100", "10", "256", "5", "0", "11", "2", "1", "30000", "", "0", NULL};
+
+    answers(&e, 1, 4, 0, a_b);
+    ck_assert(!e.members_unknown && e.complete);
+    list.upto = 10;
+    ck_assert_int_eq(answers(&e, 1, 5, 0, a), EPOCH_NEW);
+    ck_assert(e.members_unknown && !e.complete);
+    knows("ab");
+    expect_words(&e, 0, words);
+    list.upto = list.version;
+    list.anew = 0;
+    answers(&e, 1, 5, 0, c);
+    ck_assert(!e.members_unknown && e.complete);
+    knows("ac");
+}
+END_TEST
+
+START_TEST(changes_since_then)
+{
+    struct epoch e = ours();
+    const char *const changes[] = {C " 30000 101", A " - 102", NULL}, *const rest[] = {B " 40000 103", NULL};
+
+    answers(&e, 1, 5, 0, a_b);
+    list.version = 103;
+    list.upto = 102;
+    list.anew = 0;
+    answers(&e, 1, 5, 0, changes);
+    knows("bc");
+    ck_assert(e.members_unknown);
+    ck_assert_uint_eq(e.since, 100); /* changes since then are asked for, from 102 on */
+    ck_assert_uint_eq(e.cursor, 102);
+    list.upto = 103;
+    answers(&e, 1, 5, 0, rest);
+    ck_assert(!e.members_unknown && epoch_is_current(&e));
+    ck_assert_uint_eq(e.since, 103);
+    ck_assert_int_eq(peers_longest_ms(&known), 40000);
+    list.upto = 0; /* not asked */
+    answers(&e, 1, 5, 0, NULL);
+    ck_assert(!e.members_unknown && !e.complete && epoch_is_current(&e));
+    knows("bc");
+}
+END_TEST
+
+/* Two connections: a message may come before, or behind, what tells of the same, or of what came after. */
+START_TEST(newcomers)
+{
+    struct epoch e = ours();
+    const char *const left[] = {C " - 102", NULL}, *const none[] = {NULL};
+
+    answers(&e, 1, 5, 0, a_b);
+    epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101"));
+    knows("abc");
+    ck_assert(!e.members_unknown && epoch_is_current(&e));
+    ck_assert_uint_eq(known.last, 101);
+    answers(&e, 1, 5, 0, a_b); /* as Redis was before C came: it stays */
+    knows("abc");
+    list.version = list.upto = 102;
+    list.anew = 0;
+    answers(&e, 1, 5, 0, left);
+    knows("ab");
+    epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 101")); /* behind it */
+    epoch_newcomer(&e, &known, SLICE_LIT(US " 50000 103"));
+    epoch_newcomer(&e, &known, SLICE_LIT(C " - 103"));
+    epoch_newcomer(&e, &known, SLICE_LIT("nonsense"));
+    knows("ab");
+    epoch_newcomer(&e, &known, SLICE_LIT(C " 50000 103"));
+    answers(&e, 1, 5, 0, none);
+    knows("abc");
+    answers(&e, 1, 5, 0, left); /* that was before it came again */
+    knows("abc");
 }
 END_TEST
 
@@ -219,9 +371,9 @@ END_TEST
 START_TEST(members_unknown)
 {
     struct epoch e = ours();
-    const char *const b[] = {a_b[1], NULL};
-    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
-                                 "!900", a_b[1], NULL};
+    const char *const b[] = {B " 30000 11", NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                 "0", "0", "0", "6", "0", "0", "0", "1", "30000", "900", "0", NULL};
 
     e.members_unknown = true;
     ck_assert_int_eq(answers(&e, 1, 5, 900, NULL), EPOCH_NEW);
@@ -243,14 +395,35 @@ START_TEST(members_unknown)
 }
 END_TEST
 
+/* The end of a grace period is heard, and who is there is not: should the data be lost now, not all are known. */
+START_TEST(over_and_not_told)
+{
+    struct epoch e = ours();
+
+    answers(&e, 1, 5, 0, a_b);
+    answers(&e, 1, 6, 900, NULL);
+    list.upto = list.anew = 0;
+    ck_assert_int_eq(answers(&e, 1, 6, 0, NULL), EPOCH_OVER);
+    ck_assert(e.members_unknown);
+    knows("ab");
+    list.upto = list.version;
+    answers(&e, 1, 6, 0, b_c); /* of what was known before: no whole list */
+    ck_assert(e.members_unknown);
+    list.anew = 1;
+    answers(&e, 1, 6, 0, b_c);
+    ck_assert(!e.members_unknown);
+    knows("bc");
+}
+END_TEST
+
 /* Nobody else is known, and nothing was reported as reclaimed: others may have come back unheard all the same. */
 START_TEST(alone_and_cut_off)
 {
     struct epoch e = ours();
-    const char *const words[] = {KEYS_WORDS, NONCES, "7", "0", "30000", "2000", "0", "0", "0", "0", "here", "?",
-                                 "!900", NULL};
-    const char *const before[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here", "!900",
-                                  NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "7", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                 "0", "0", "0", "7", "0", "0", "0", "1", "30000", "900", "0", NULL};
+    const char *const before[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                  "0", "0", "0", "6", "0", "0", "0", "0", "30000", "900", "0", NULL};
 
     ck_assert_int_eq(answers(&e, 1, 5, 0, NULL), EPOCH_NEW);
     ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
@@ -262,19 +435,45 @@ START_TEST(alone_and_cut_off)
 }
 END_TEST
 
-/* What Redis says of another daemon's grace is said back as it was last. */
+/* Whose list it is, and up to where it is whole, goes along until Redis has heard it. */
+START_TEST(a_list_to_bring)
+{
+    struct epoch e = ours();
+    const char *const words[] = {KEYS_WORDS, NONCES, "6", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                 "0", "0", "0", "5", "100", "11", "2", "0", "30000", "900", "0", NULL};
+
+    answers(&e, 1, 5, 0, a_b);
+    list.bring = EPOCH_BRING_LATER;
+    ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
+    ck_assert_int_eq(e.bring, EPOCH_BRING_LATER);
+    expect_words(&e, 0, words);
+    list.bring = EPOCH_BRING_NOW;
+    answers(&e, 1, 6, 900, NULL);
+    ck_assert_int_eq(e.bring, EPOCH_BRING_NOW);
+    expect_words(&e, 0, words);
+    answers(&e, 1, 7, 900, NULL); /* lost again: what is known now is of a grace period that was cut off */
+    ck_assert_uint_eq(e.from, 6);
+    ck_assert_uint_eq(e.from_whole, 0);
+    list.bring = EPOCH_BRING_NOTHING;
+    answers(&e, 1, 7, 900, NULL);
+    ck_assert_uint_eq(e.from, 0);
+}
+END_TEST
+
+/* The longest lease of all, ours among them; how long a grace period was to last. */
 START_TEST(how_long_a_grace_others_need)
 {
     struct epoch e = ours();
-    char longer[64], shorter[64];
-    const char *const first[] = {longer, a_b[1], NULL}, *const later[] = {shorter, NULL};
-    const char *const words[] = {KEYS_WORDS, NONCES, "1999", "0", "30000", "2000", "0", "0", "0", "0", "here", "!899",
-                                 shorter, a_b[1], NULL};
+    const char *const first[] = {A " 86400000 10", B " 40000 11", NULL}, *const later[] = {A " 3000 12", NULL};
+    const char *const words[] = {KEYS_WORDS, NONCES, "1999", "0", "30000", "2000", "0", "0", "0", "0", "here",
+                                 "0", "0", "0", "1999", "0", "12", "2", "0", "40000", "899", "0", NULL};
 
-    snprintf(longer, sizeof(longer), "%s 86400000", a_b[0]);
-    snprintf(shorter, sizeof(shorter), "%s 3000", a_b[0]);
     ck_assert_int_eq(answers(&e, 1, 5, 0, first), EPOCH_NEW);
-    ck_assert_int_eq(answers(&e, 1, 6, 900, later), EPOCH_NEW);
+    ck_assert_int_eq(peers_longest_ms(&known), 86400000);
+    list.version = list.upto = 101;
+    list.anew = 0;
+    ck_assert_int_eq(answers(&e, 1, 5, 0, later), EPOCH_SAME);
+    ck_assert_int_eq(answers(&e, 1, 6, 900, NULL), EPOCH_NEW);
     e.number = 1999; /* us: so long the grace is to last since then */
     expect_words(&e, 0, words);
 }
@@ -295,32 +494,33 @@ START_TEST(refused)
     ck_assert_int_eq(answers(&e, 1, 0, 0, b_c), EPOCH_BROKEN);
     ck_assert_int_eq(answers(&e, 1, -1, 0, b_c), EPOCH_BROKEN);
     ck_assert_int_eq(answers(&e, 1, 9, -1, b_c), EPOCH_BROKEN);
+    list.bring = 3;
+    ck_assert_int_eq(answers(&e, 1, 9, 0, b_c), EPOCH_BROKEN);
     ck_assert_int_eq(memcmp(&was, &e, sizeof(e)), 0);
+    knows("");
 }
 END_TEST
 
 START_TEST(malformed)
 {
-#define U "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b64"
-    static const char *const spoilt[] = {"",      "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b6",
-                                         U "4",   U " ",
-                                         U "x12", U " 12 ",
-                                         U " -1", U " 1234567890123456789",
-                                         U " 1x", U " 1:"};
+    static const char *const spoilt[] = {"", "aaaaaaaa-1c2d-4e3f-8a9b-726c6f636b6 1 1", A, A " ", A "1 1", A " 1",
+                                         A " 1 ",
+                                         A " 1 x", A " x 1", A " -1 1", A " - ", A " -- 1", A "  1", A " 1 1 ",
+                                         A " 1 4503599627370496", A " 1 18446744073709551617", A " 1 -1"};
     struct epoch e = ours(), was;
 
     answers(&e, 1, 5, 900, a_b);
     memcpy(&was, &e, sizeof(e));
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 9; i++) {
         answers(&e, 2, 9, 0, NULL);
         told.one[i].type = told.one[i].type == REPLY_INT ? REPLY_TEXT : REPLY_INT;
-        ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_BROKEN);
+        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
         answers(&e, 2, 9, 0, NULL);
         told.whole.count = i; /* too short */
-        ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_BROKEN);
+        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
         answers(&e, 2, 9, 0, NULL);
         told.one[i].type = REPLY_NULL;
-        ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_BROKEN);
+        ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
     }
     for (size_t i = 0; i < sizeof(spoilt) / sizeof(spoilt[0]); i++) {
         const char *const others[] = {a_b[0], spoilt[i], NULL};
@@ -329,16 +529,19 @@ START_TEST(malformed)
     }
     answers(&e, 2, 9, 0, NULL);
     put_number(3); /* among the others */
-    ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_BROKEN);
+    ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
     begin_answer();
     put_number(1);
     put_number(1);
     put_number(9);
     put_number(0);
     put_text(OPEN " and a word that is far too long");
-    ck_assert_int_eq(epoch_answer(&e, &told.whole), EPOCH_BROKEN);
+    for (int i = 0; i < 4; i++) {
+        put_number(0);
+    }
+    ck_assert_int_eq(epoch_answer(&e, &known, &told.whole), EPOCH_BROKEN);
     told.one[0] = (struct reply){.type = REPLY_ERROR, .text = SLICE_LIT("NOPERM")};
-    ck_assert_int_eq(epoch_answer(&e, &told.one[0]), EPOCH_BROKEN);
+    ck_assert_int_eq(epoch_answer(&e, &known, &told.one[0]), EPOCH_BROKEN);
     ck_assert_int_eq(memcmp(&was, &e, sizeof(e)), 0);
 }
 END_TEST
@@ -347,13 +550,19 @@ int
 main(void)
 {
     const TTest *tests[] = {the_words,
-                            as_many_others_as_there_is_room_for,
+                            by_digest_and_in_parts,
+                            as_many_words_as_there_is_room_for,
                             a_life,
                             rolled_back,
                             too_far,
                             others_are_kept_in_a_grace,
+                            told_in_pages,
+                            changes_since_then,
+                            newcomers,
                             members_unknown,
+                            over_and_not_told,
                             alone_and_cut_off,
+                            a_list_to_bring,
                             how_long_a_grace_others_need,
                             refused,
                             malformed};
@@ -362,6 +571,7 @@ main(void)
     SRunner *sr;
     int failed;
 
+    tcase_add_checked_fixture(tc, setup, teardown);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         tcase_add_test(tc, tests[i]);
     }

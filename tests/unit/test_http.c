@@ -7,6 +7,7 @@
 #include "tests/unit/house.h"
 
 #include "daemon/serve/http.h"
+#include "daemon/serve/listener.h"
 
 static char dir[64], path[96];
 static struct http *http;
@@ -15,13 +16,14 @@ static void
 move_in(void)
 {
     char addr[112], error[160] = "";
+    struct listening on;
 
     build();
     snprintf(dir, sizeof(dir), "/tmp/rlockd-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/http.sock", dir);
     snprintf(addr, sizeof(addr), "unix:%s", path);
-    http = http_open(engine, addr, error);
+    http = listening_open(&on, addr, 0600, error) ? http_serve(engine, &on, error) : NULL;
     ck_assert_msg(http != NULL, "%s", error);
     ck_assert_str_eq(http_addr(http), addr);
 }
@@ -223,6 +225,7 @@ START_TEST(a_passed_socket)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     char error[160] = "";
+    struct listening on;
     struct client c;
     int fd;
 
@@ -230,11 +233,10 @@ START_TEST(a_passed_socket)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-    ck_assert_ptr_null(http_adopt(engine, dup(fd), error)); /* it does not listen */
+    ck_assert(!listening_adopt(&on, dup(fd), error)); /* it does not listen */
     ck_assert_str_ne(error, "");
     ck_assert_int_eq(listen(fd, 1), 0);
-    http = http_adopt(engine, fd, error);
-    ck_assert_msg(http != NULL, "%s", error);
+    ck_assert_msg(listening_adopt(&on, fd, error) && (http = http_serve(engine, &on, error)) != NULL, "%s", error);
     must_answer("GET /healthz HTTP/1.0\r\n\r\n", " 200 ", "ok\n");
     c = call();
     settle();

@@ -94,20 +94,6 @@ START_TEST(handed_over_are_few)
 }
 END_TEST
 
-START_TEST(value_formats)
-{
-    enum value_format v = VALUE_UUID;
-
-    for (int i = 0; i < VALUES; i++) {
-        ck_assert(value_format_parse(slice_of(value_format_name((enum value_format)i)), &v));
-        ck_assert_int_eq((int)v, i);
-    }
-    ck_assert(value_format_parse(SLICE_LIT("BASE64-uuid"), &v) && v == VALUE_BASE64_UUID);
-    ck_assert(!value_format_parse(SLICE_LIT("base64"), &v));
-    ck_assert_int_eq(v, VALUE_BASE64_UUID);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -121,7 +107,6 @@ main(void)
     tcase_add_test(tc, the_core_answers_as_the_flags_say);
     tcase_add_test(tc, answers_that_exclude_each_other);
     tcase_add_test(tc, handed_over_are_few);
-    tcase_add_test(tc, value_formats);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -36,6 +36,22 @@ move_out(void)
 }
 
 static struct listener *
+listener_open(struct engine *e, const char *at, char error[160])
+{
+    struct listening on;
+
+    return listening_open(&on, at, (unsigned)e->conf->socket_mode, error) ? listener_serve(e, &on, error) : NULL;
+}
+
+static struct listener *
+listener_adopt(struct engine *e, int fd, char error[160])
+{
+    struct listening on;
+
+    return listening_adopt(&on, fd, error) ? listener_serve(e, &on, error) : NULL;
+}
+
+static struct listener *
 must_open(const char *where)
 {
     char error[160] = "";

@@ -102,20 +102,6 @@ START_TEST(levels_and_priorities)
 }
 END_TEST
 
-START_TEST(level_names)
-{
-    enum log_level l = LOG_WARN;
-
-    for (int i = 0; i < LOG_LEVELS; i++) {
-        ck_assert(log_level_parse(slice_of(log_level_name((enum log_level)i)), &l));
-        ck_assert_int_eq((int)l, i);
-    }
-    ck_assert(log_level_parse(SLICE_LIT("WARN"), &l) && l == LOG_WARN);
-    ck_assert(!log_level_parse(SLICE_LIT("warning"), &l));
-    ck_assert_int_eq(l, LOG_WARN);
-}
-END_TEST
-
 START_TEST(long_values_are_cut)
 {
     char value[300], want[400];
@@ -318,7 +304,6 @@ main(void)
     tcase_add_test(tc, plain);
     tcase_add_test(tc, quoting);
     tcase_add_test(tc, levels_and_priorities);
-    tcase_add_test(tc, level_names);
     tcase_add_test(tc, long_values_are_cut);
     tcase_add_test(tc, long_lines_are_cut_between_pairs);
     tcase_add_test(tc, every_length_fits);

@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "suite.h"
 
-enum { ASKED_MAX = 8 };
+enum { ASKED_MAX = 8, HEAD_WORDS = 33 };
 
 struct redis_link {
     bool up, silent;
@@ -35,6 +35,11 @@ static struct {
     uint64_t epoch;
     uint64_t reclaims;
     unsigned failed; /* links that were given up */
+    bool no_script;  /* Redis does not know the script */
+    int part;        /* of a list, that was brought last: 1 = more follows, 2 = the last; 0 = none */
+    int uuids;       /* ... so many were in it */
+    int64_t until_ms, bring, upto; /* of answers */
+    unsigned text;   /* it was sent so often */
 } t;
 
 /* ---- in link.c's stead ---- */
@@ -42,8 +47,11 @@ static struct {
 bool
 link_send(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
 {
-    (void)words;
-    ck_assert(slice_is(word[0], "EVAL"));
+    ck_assert_int_ge(words, HEAD_WORDS);
+    t.part = word[HEAD_WORDS - 1].p[0] - '0';
+    t.uuids = words - HEAD_WORDS;
+    ck_assert(slice_is(word[0], l->up ? "EVALSHA" : "EVAL") || t.no_script);
+    t.text += slice_is(word[0], "EVAL");
     ck_assert(l == &t.link || l == t.other);
     ck_assert_uint_lt(t.asked_n, ASKED_MAX);
     t.asked[t.asked_n].fn = fn;
@@ -86,16 +94,23 @@ static void
 answer_sent(int64_t sent_us)
 {
     char open[48];
-    struct reply head[5] = {{.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT},
-                            {.type = REPLY_INT}, {.type = REPLY_TEXT}};
-    struct reply *item[5] = {&head[0], &head[1], &head[2], &head[3], &head[4]};
-    struct reply r = {.type = REPLY_ARRAY, .count = 5, .item = item};
+    struct reply head[9] = {{.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT},
+                            {.type = REPLY_INT}, {.type = REPLY_TEXT}, {.type = REPLY_INT, .n = 1},
+                            {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT, .n = 1}, {.type = REPLY_INT}};
+    struct reply *item[9];
+    struct reply r = {.type = REPLY_ARRAY, .count = 9, .item = item};
     link_reply_fn *fn = t.asked[0].fn;
     void *arg = t.asked[0].arg;
 
+    for (int i = 0; i < 9; i++) {
+        item[i] = &head[i];
+    }
     ck_assert_uint_gt(t.asked_n, 0);
     snprintf(open, sizeof(open), "%" PRIu64 " abcd", t.epoch);
     head[2].n = (int64_t)t.epoch;
+    head[3].n = t.until_ms;
+    head[6].n = head[7].n = t.upto;
+    head[8].n = t.bring;
     head[4].text = slice_of(open);
     memmove(&t.asked[0], &t.asked[1], sizeof(t.asked[0]) * --t.asked_n);
     fn(arg, LINK_ANSWERED, &r, sent_us);
@@ -113,6 +128,7 @@ setup(void)
     memset(&t, 0, sizeof(t));
     t.base = event_base_new();
     t.epoch = 7;
+    t.upto = 1;
     t.events = (struct shard_events){.life = life};
     t.env = (struct backend_env){.base = t.base, .log = &t.log, .metrics = &t.metrics,
                                  .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
@@ -354,6 +370,137 @@ START_TEST(asked_on_several_links)
 }
 END_TEST
 
+/* ---- in a fleet ---- */
+
+static void
+meet(int n)
+{
+    for (int i = 0; i < n; i++) {
+        char uuid[64];
+
+        snprintf(uuid, sizeof(uuid), "%08x-1c2d-4e3f-8a9b-726c6f636b64 30000 9", i);
+        membership_newcomer(&t.p, slice_of(uuid));
+    }
+    ck_assert_uint_eq(peers_count(&t.p.peers), (size_t)n);
+}
+
+/* It restarts, or SCRIPT FLUSH: the text goes along once. */
+START_TEST(a_script_that_is_not_known)
+{
+    unsigned was = t.text;
+
+    membership_beat(&t.p);
+    ck_assert_uint_eq(t.text, was);
+    t.no_script = true;
+    answer_error("NOSCRIPT No matching script. Please use EVAL.");
+    ck_assert_uint_eq(t.text, was + 1);
+    answer();
+    ck_assert_uint_eq(t.asked_n + t.failed, 0);
+    t.no_script = false;
+    membership_beat(&t.p);
+    ck_assert_uint_eq(t.text, was + 1);
+}
+END_TEST
+
+/* Redis has lost its data: whom it does not know any more is brought in parts, each behind the answer to the other. */
+START_TEST(a_list_in_parts)
+{
+    meet(EPOCH_PART + 44);
+    t.epoch = 8;
+    t.until_ms = 60000;
+    t.bring = EPOCH_BRING_NOW;
+    membership_beat(&t.p);
+    ck_assert_int_eq(t.part, 0);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 1);
+    ck_assert_int_eq(t.part, 1);
+    ck_assert_int_eq(t.uuids, EPOCH_PART);
+    t.no_script = true;
+    answer_error("NOSCRIPT No matching script. Please use EVAL.");
+    t.no_script = false;
+    ck_assert_int_eq(t.uuids, EPOCH_PART);
+    answer();
+    ck_assert_int_eq(t.part, 2);
+    ck_assert_int_eq(t.uuids, 44);
+    t.bring = EPOCH_BRING_NOTHING;
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* Between two parts it is lost once more: from the beginning, where it is asked for. */
+START_TEST(a_list_from_the_beginning)
+{
+    meet(EPOCH_PART + 44);
+    t.epoch = 8;
+    t.until_ms = 60000;
+    t.bring = EPOCH_BRING_NOW;
+    membership_beat(&t.p);
+    answer();
+    t.epoch = 9;
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0); /* no second part, whose first one is lost */
+    event_base_loop(t.base, EVLOOP_ONCE);
+    ck_assert_int_eq(t.part, 0);
+    answer();
+    ck_assert_int_eq(t.part, 1);
+    t.epoch = 10;
+    t.bring = EPOCH_BRING_LATER;
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    event_base_loop(t.base, EVLOOP_ONCE); /* the timer */
+    ck_assert_int_eq(t.part, 0);
+    t.bring = EPOCH_BRING_NOW;
+    answer();
+    ck_assert_int_eq(t.part, 1);
+    t.asked_n = 0;
+    t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0); /* or the connection is */
+    event_base_loop(t.base, EVLOOP_ONCE);
+    ck_assert_int_eq(t.part, 0);
+    answer();
+    ck_assert_int_eq(t.part, 1);
+    ck_assert_int_eq(t.uuids, EPOCH_PART);
+}
+END_TEST
+
+/* Not with the next beat, and not at the same time as all others. */
+START_TEST(a_report)
+{
+    int64_t began_us;
+
+    meet(100);
+    t.epoch = 8;
+    t.until_ms = 60000;
+    membership_beat(&t.p);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+    began_us = clock_now_us();
+    membership_reclaimed(&t.p, 8);
+    event_base_loop(t.base, EVLOOP_ONCE);
+    ck_assert_uint_eq(t.asked_n, 1);
+    ck_assert_int_lt(clock_now_us() - began_us, EPOCH_BEAT_MS * US_PER_MS / 2);
+    answer();
+    ck_assert_uint_eq(t.asked_n, 0);
+}
+END_TEST
+
+/* Who stood still from then on has not heard of newcomers, whatever else was answered. */
+START_TEST(what_is_known_of_members)
+{
+    int64_t was_us = t.p.known_us, now_us;
+
+    t.upto = 0; /* another connection greets: it does not ask who is there */
+    now_us = clock_now_us() + US_PER_S;
+    membership_beat(&t.p);
+    answer_sent(now_us);
+    ck_assert_int_eq(t.p.known_us, was_us);
+    t.upto = 1;
+    membership_beat(&t.p);
+    answer_sent(now_us);
+    ck_assert_int_eq(t.p.known_us, now_us);
+}
+END_TEST
+
 START_TEST(as_many_links_as_there_is_room_for)
 {
     while (t.p.lines_n < MEMBERSHIP_LINES) {
@@ -370,7 +517,9 @@ main(void)
     const TTest *tests[] = {fresh_from_the_sending, not_fresh_and_asked, asked_in_vain, failed_unawaited,
                             asked_on_several_links, it_is_said_on_any_link, who_is_woken_asks_at_once,
                             and_once_more_behind_what_is_on_its_way, a_link_that_has_gone_greets,
-                            not_at_once_in_a_storm, errors_of_the_moment, as_many_links_as_there_is_room_for};
+                            not_at_once_in_a_storm, errors_of_the_moment,
+                            a_script_that_is_not_known, a_list_in_parts, a_list_from_the_beginning, a_report,
+                            what_is_known_of_members, as_many_links_as_there_is_room_for};
 
     return suite_main_with("presence", tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }

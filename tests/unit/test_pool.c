@@ -1,7 +1,7 @@
 /*
  * test_pool.c -- memory that goes round: what came back is given out again, and what does not fit is freed.
  */
-#include "daemon/serve/pool.h"
+#include "daemon/base/pool.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -4,9 +4,10 @@
   way.py [--all] [--most N]
 
 The daemon is built with -finstrument-functions (build/way) and serves one client over a Unix socket. The first LOCK and
-UNLOCK load the scripts; what runs for the next LOCK is written down. A move is a call from a function of one file to a
-function of another; a return is none. Moves into daemon/base, which knows nothing of locks, are left out, unless --all
-asks for them. Fails when there are more than N moves.
+UNLOCK load the scripts; what runs for each of the next LOCKs is written down, and the shortest is that of a LOCK which
+no heartbeat has met. A move is a call from a function of one file to a function of another; a return is none. Moves
+into daemon/base, which knows nothing of locks, are left out, unless --all asks for them. Fails when there are more than
+N moves.
 """
 import argparse
 import mmap
@@ -25,6 +26,7 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "redis"))
 import harness  # noqa: E402
 
 WORDS_MAX = 1 << 20
+LOCKS = 5
 MACHINERY = ("daemon/base/",)
 
 
@@ -88,6 +90,14 @@ def moves(words, machinery):
     return found
 
 
+def one_way(tape, c, name):
+    begin = harness.until(tape.still)
+    token = c.cmd("LOCK", name)
+    end = tape.at()
+    assert isinstance(token, int), token
+    return tape.between(begin, end)
+
+
 def one_lock(directory):
     path = os.path.join(directory, "tape")
     tape = Tape(path)
@@ -99,11 +109,8 @@ def one_lock(directory):
             for _ in range(2):
                 c.cmd("LOCK", "way:warm")
                 c.cmd("UNLOCK", "way:warm")
-            begin = harness.until(tape.still)
-            token = c.cmd("LOCK", "way:one")
-            end = tape.at()
-            assert isinstance(token, int), token
-        return tape.between(begin, end)
+            ways = [one_way(tape, c, "way:%d" % i) for i in range(LOCKS)]
+        return min(ways, key=len)
     finally:
         daemon.stop()
 

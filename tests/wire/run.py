@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""run.py -- the wire scripts: bytes in, bytes out, against the real daemon with a real embedded Redis.
+"""run.py -- the wire scripts: bytes in, bytes out, against the real daemon with a real Redis.
 
-    run.py [--build DIR] [--under "valgrind ..."] [SCRIPT...]     default: every *.wire here, then PROTOCOL.md
+    run.py [--build DIR] [--under "valgrind ..."] [--shape NAME] [SCRIPT...]
+                                                                  default: every *.wire here, then PROTOCOL.md
 
-README.md of the directory above describes the language. Each script has a daemon and a Redis of its own.
+README.md of the directory above describes the language. Each script has a daemon of its own, with an embedded Redis,
+or with an empty one of the shape that is named (tests/redis/shapes.py).
 """
 import argparse
 import ast
 import concurrent.futures
+import contextlib
 import glob
 import os
+import queue
 import re
 import shutil
 import signal
@@ -23,7 +27,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(TOP, "tests", "redis"))
 import harness  # noqa: E402
+import shapes  # noqa: E402
 
+WORKERS = 2
 TYPES = {
     "token": r"[1-9][0-9]*",
     "int": r"-?[0-9]+",
@@ -50,9 +56,28 @@ def unescape(text, script):
         raise Wrong("not a quoted string: %s (%s)" % (text, e))
 
 
+class Embedded:
+    """The Redis that a daemon starts for itself."""
+
+    def conf(self):
+        return ""
+
+    def clear(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def cli(self, daemon):
+        return ["redis-cli", "-s", daemon.embedded_redis()[1]]
+
+    def words(self, daemon, command):
+        return [*self.cli(daemon), *command]
+
+
 class Script:
-    def __init__(self, name, lines, daemon):
-        self.name, self.lines, self.daemon = name, lines, daemon
+    def __init__(self, name, lines, daemon, shape):
+        self.name, self.lines, self.daemon, self.shape = name, lines, daemon, shape
         self.conns, self.named, self.last = {}, {}, {}
         self.control = daemon.conn()
         self.redis_out = None
@@ -193,13 +218,17 @@ class Script:
         self.conns.pop(name).close()
 
     def redis_cli(self, rest):
-        _, path = self.daemon.embedded_redis()
-        words = ["redis-cli", "-s", path] + [self.fill(w) for w in split_words(rest)]
+        words = self.shape.words(self.daemon, [self.fill(w) for w in split_words(rest)])
         self.redis_out = subprocess.run(words, capture_output=True, timeout=harness.DEADLINE, stdin=subprocess.DEVNULL,
                                         text=True).stdout.splitlines()
 
+    def nothing_flies(self):
+        """Redis has answered all that it was asked: an answer on its way would be late when the clock has moved"""
+        return "redis_in_flight:0\r" in self.ask_control("INFO", "redis")
+
     def line(self, text):
         if text.startswith("@ +"):
+            harness.until(self.nothing_flies)
             reply = self.ask_control("DEBUG", "ADVANCE", text[3:].strip())
             if reply != "OK":
                 raise Wrong("DEBUG ADVANCE: %s" % reply)
@@ -332,15 +361,39 @@ def parse_protocol(path):
     return scripts
 
 
-def run_one(script, build, under):
+def run_one(script, build, under, shapes_free):
     """Runs one script with its own daemon. None = fine, else what is wrong; and how many checks it made."""
+    shape = shapes_free.get()
+    try:
+        return run_on(shape, script, build, under)
+    finally:
+        shapes_free.put(shape)
+
+
+def all_up(daemon):
+    """
+    every link, and every server that INFO lists, is up: a link that connects would be late when the clock moves; and
+    the connections of who looked before have ended: where sessions are limited they count
+    """
+    told = daemon.info("redis")
+    if daemon.info("clients").get("connected_clients") != "1":
+        return False
+    nodes = [value for key, value in told.items() if re.match(r"redis_node\d", key)]
+    return told.get("redis_links_up") == told.get("redis_links") and \
+        all(re.search(",state=(up|voting),", node) for node in nodes)
+
+
+def run_on(shape, script, build, under):
     title, conf, lines = script
     directory = tempfile.mkdtemp(prefix="rlockd-wire.")
     daemon = None
     checks = 0
     try:
-        daemon = harness.Rlockd(directory, conf=conf, build=build, under=under, tcp=True)
-        s = (Example if title.startswith("PROTOCOL.md") else Script)(title, lines, daemon)
+        shape.clear()
+        redis = "embedded" if isinstance(shape, Embedded) else None
+        daemon = harness.Rlockd(directory, redis=redis, conf=shape.conf() + conf, build=build, under=under, tcp=True)
+        harness.until(lambda: all_up(daemon))
+        s = (Example if title.startswith("PROTOCOL.md") else Script)(title, lines, daemon, shape)
         s.run()
         checks = s.checks
         daemon.signal(signal.SIGINT)  # now: named owners would hold through their grace
@@ -365,6 +418,7 @@ def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--build", default=harness.BUILD)
     args.add_argument("--under", default="")
+    args.add_argument("--shape", choices=sorted(shapes.SHAPES))
     args.add_argument("-v", action="store_true")
     args.add_argument("scripts", nargs="*")
     a = args.parse_args()
@@ -376,8 +430,21 @@ def main():
     if not a.scripts and os.path.exists(protocol):
         scripts += parse_protocol(protocol)
     passed = failed = checks = 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for script, (wrong, n) in zip(scripts, pool.map(lambda s: run_one(s, build, a.under.split()), scripts)):
+    shapes_free = queue.Queue()
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        for _ in range(WORKERS):
+            shapes_free.put(shapes.SHAPES[a.shape]() if a.shape else Embedded())
+            stack.callback(shapes_free.queue[-1].stop)
+        skipped = []
+        for s in scripts[:] if a.shape else []:
+            why = shapes_free.queue[0].skips(s[0], s[1] + "\n".join(text for _, text in s[2]))
+            if why:
+                skipped.append("%s (%s)" % (s[0], why))
+                scripts.remove(s)
+        if skipped:
+            print("wire over %s: not run: %s" % (a.shape, ", ".join(skipped)), flush=True)
+        ran = pool.map(lambda s: run_one(s, build, a.under.split(), shapes_free), scripts)
+        for script, (wrong, n) in zip(scripts, ran):
             checks += n
             if wrong:
                 failed += 1
@@ -386,7 +453,7 @@ def main():
                 passed += 1
                 if a.v:
                     print("ok     %s (%d)" % (script[0], n), flush=True)
-    print("wire: %d scripts, %d expectations" % (len(scripts), checks))
+    print("wire%s: %d scripts, %d expectations" % (" over " + a.shape if a.shape else "", len(scripts), checks))
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed or not scripts else 0
 

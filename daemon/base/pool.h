@@ -1,9 +1,9 @@
 /*
- * pool.h -- memory that sessions give back when they are idle and take again when they are not, so that an idle one
+ * pool.h -- memory that records give back when they are idle and take again when they are not, so that an idle one
  * holds none and a busy loop allocates none. Bounded: what does not fit is freed.
  */
-#ifndef RLOCKD_SERVE_POOL_H
-#define RLOCKD_SERVE_POOL_H
+#ifndef RLOCKD_BASE_POOL_H
+#define RLOCKD_BASE_POOL_H
 
 #include "daemon/base/buf.h"
 
@@ -18,9 +18,9 @@ enum {
 struct pool {
     struct buf buf[POOL_BUFS];
     unsigned bufs_n;
-    void *ring[POOL_RINGS]; /* all of one size: see slots.c */
+    void *ring[POOL_RINGS]; /* all of one size, which is its users' */
     unsigned rings_n;
-    void *marks[POOL_MARKS]; /* all of one size: see outbox.c */
+    void *marks[POOL_MARKS]; /* the same */
     unsigned marks_n;
 };
 

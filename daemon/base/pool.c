@@ -1,7 +1,7 @@
 /*
  * pool.c -- three stacks: what came back last is warm, and goes out first.
  */
-#include "daemon/serve/pool.h"
+#include "daemon/base/pool.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,366 @@
+/*
+ * anchor_words.c -- words and answers of node.lua, anchor.lua and record.lua.
+ */
+#include "daemon/backend/anchor_words.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+enum { HEAD = 10, SLOT_MAX = 16383 };
+
+/* Tags of the slots 2730, 8191 and 13652. */
+static const struct {
+    uint16_t slot;
+    const char *key[ANCHOR_KEYS];
+} anchor[ANCHORS] = {
+#define KEYS_OF(tag)                                                                                                   \
+    {"rlock:{" tag "}:seen", "rlock:{" tag "}:who", "rlock:{" tag "}:gen", "rlock:{" tag "}:back",                     \
+     "rlock:{" tag "}:used"}
+    {2730, KEYS_OF("54h")},
+    {8191, KEYS_OF("7ho")},
+    {13652, KEYS_OF("80c")},
+};
+
+uint16_t
+anchor_slot(unsigned i)
+{
+    return anchor[i].slot;
+}
+
+void
+record_key(const char *tag, char out[RECORD_KEY_ROOM])
+{
+    snprintf(out, RECORD_KEY_ROOM, "rlock:{%s}:epoch", tag);
+}
+
+void
+record_word(uint64_t number, bool grants, char out[32])
+{
+    snprintf(out, 32, "%" PRIu64 "%s", number, grants ? " 0" : " 0 0");
+}
+
+/* ---- words ---- */
+
+int
+node_words(struct slice *words)
+{
+    words[0] = SLICE_LIT("EVAL");
+    words[1] = slice_of(call_other_text(OTHER_NODE));
+    words[2] = SLICE_LIT("0");
+    return 3;
+}
+
+/* Words that are made up one behind the other in a text: only when it does not move any more they are slices of it. */
+struct made {
+    struct buf *text;
+    size_t end[ANCHOR_WORDS_MAX];
+    int n;
+};
+
+static void
+made_number(struct made *m, int64_t n)
+{
+    buf_add_i64(m->text, n);
+    m->end[m->n++] = m->text->n;
+}
+
+static int
+made_words(const struct made *m, struct slice *words)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < m->n; i++) {
+        words[i] = (struct slice){m->text->p + at, m->end[i] - at};
+        at = m->end[i];
+    }
+    return m->n;
+}
+
+static void
+add_ranges(struct buf *text, const struct generation_entry *e)
+{
+    for (size_t i = 0; i < e->ranges_n; i++) {
+        const struct slot_range *r = &e->range[i];
+
+        if (r->first == r->last) {
+            buf_printf(text, "%s%u", i > 0 ? " " : "", r->first);
+        } else {
+            buf_printf(text, "%s%u-%u", i > 0 ? " " : "", r->first, r->last);
+        }
+    }
+}
+
+static void
+made_lists(struct made *m, const struct anchor_message *msg)
+{
+    for (size_t i = 0; i < msg->begin_n; i++) {
+        const struct generation_entry *e = &msg->begin[i];
+
+        buf_printf(m->text, "%" PRIu64 " %016" PRIx64 " %" PRIu64 " %" PRIu64 " ", e->number, e->origin, e->since_us,
+                   msg->expected[i]);
+        add_ranges(m->text, e);
+        buf_adds(m->text, "\n");
+    }
+    m->end[m->n++] = m->text->n;
+    for (size_t i = 0; i < msg->slots_n; i++) {
+        buf_printf(m->text, "%s%u %" PRIu64, i > 0 ? " " : "", msg->slot[i], msg->slot_number[i]);
+    }
+    m->end[m->n++] = m->text->n;
+}
+
+int
+anchor_words(unsigned i, const struct anchor_identity *who, const struct anchor_message *msg, struct buf *text,
+             struct slice words[ANCHOR_WORDS_MAX])
+{
+    struct made m = {.text = text};
+    int n = 0;
+
+    buf_clear(text, SIZE_MAX);
+    words[n++] = SLICE_LIT("EVAL");
+    words[n++] = slice_of(call_other_text(OTHER_ANCHOR));
+    words[n++] = SLICE_LIT("5");
+    for (int k = 0; k < ANCHOR_KEYS; k++) {
+        words[n++] = slice_of(anchor[i].key[k]);
+    }
+    words[n++] = slice_of(who->uuid);
+    buf_printf(text, "%016" PRIx64, who->nonce);
+    m.end[m.n++] = text->n;
+    for (size_t k = 0; k < ANCHOR_FORMERS; k++) {
+        buf_printf(text, "%s%016" PRIx64, k > 0 ? " " : "", who->former[k]);
+    }
+    m.end[m.n++] = text->n;
+    made_number(&m, who->lease_us / US_PER_MS);
+    made_number(&m, who->strict);
+    made_number(&m, msg->leaving);
+    made_number(&m, msg->holds);
+    made_number(&m, msg->lists);
+    made_number(&m, (int64_t)msg->birth);
+    made_number(&m, (int64_t)msg->version);
+    made_number(&m, (int64_t)msg->back);
+    made_number(&m, (int64_t)msg->suspect_us);
+    made_number(&m, msg->longest_us / US_PER_MS);
+    made_lists(&m, msg);
+    made_number(&m, (int64_t)msg->brings_birth);
+    made_number(&m, msg->brings_new);
+    made_number(&m, (int64_t)msg->floor);
+    n += made_words(&m, words + n) - 1; /* the last one comes behind the lists */
+    words[n++] = msg->brings[0];
+    words[n++] = msg->brings[1];
+    words[n++] = (struct slice){text->p + m.end[m.n - 2], m.end[m.n - 1] - m.end[m.n - 2]};
+    assert(n <= ANCHOR_WORDS_MAX);
+    return n;
+}
+
+int
+record_words(struct slice key, uint64_t number, enum record_mode mode, struct buf *text, struct slice *words)
+{
+    static const char *const said[] = {"read", "reclaim", "grant", "open", "spoil"};
+
+    buf_clear(text, SIZE_MAX);
+    buf_add_u64(text, number);
+    words[0] = SLICE_LIT("EVAL");
+    words[1] = slice_of(call_other_text(OTHER_RECORD));
+    words[2] = SLICE_LIT("1");
+    words[3] = key;
+    words[4] = buf_slice(text);
+    words[5] = slice_of(said[mode]);
+    return 6;
+}
+
+/* ---- answers ---- */
+
+/* Texts of replies end in a NUL. */
+static bool
+number_of(const char **at, int base, uint64_t *out)
+{
+    char *end;
+
+    if (!(**at >= '0' && **at <= '9') && !(base == 16 && **at >= 'a' && **at <= 'f')) {
+        return false;
+    }
+    *out = strtoull(*at, &end, base);
+    *at = *end == ' ' ? end + 1 : end;
+    return true;
+}
+
+/* "0-5460 5462 ..." to the end of the text, as slots in rising order. Owned by the caller. */
+static bool
+ranges_of(const char *at, struct slot_range **out, size_t *n)
+{
+    size_t room = 0;
+    int last_of_all = -1;
+
+    *out = NULL;
+    *n = 0;
+    while (*at != '\0') {
+        uint64_t first, last;
+
+        if (!number_of(&at, 10, &first)) {
+            return false;
+        }
+        last = first;
+        if (*at == '-' && (at++, !number_of(&at, 10, &last))) {
+            return false;
+        }
+        if (last > SLOT_MAX || first > last || (int)first <= last_of_all) {
+            return false;
+        }
+        if (*n == room) {
+            room = room == 0 ? 4 : 2 * room;
+            *out = mem_array(*out, room, sizeof(**out));
+        }
+        (*out)[(*n)++] = (struct slot_range){(uint16_t)first, (uint16_t)last};
+        last_of_all = (int)last;
+    }
+    return true;
+}
+
+/* Whether the first items are of these types: i = INT, t = TEXT. */
+static bool
+is_shaped(const struct reply *r, const char *types)
+{
+    if (r->type != REPLY_ARRAY || r->count < strlen(types)) {
+        return false;
+    }
+    for (size_t i = 0; types[i] != '\0'; i++) {
+        if (r->item[i]->type != (types[i] == 'i' ? REPLY_INT : REPLY_TEXT) ||
+            (types[i] == 'i' && r->item[i]->n < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+open_of(const char *at, struct node_answer *out)
+{
+    uint64_t slot;
+
+    out->open = mem_array(NULL, strlen(at) / 2 + 1, sizeof(*out->open));
+    while (*at != '\0') {
+        if (!number_of(&at, 10, &slot) || slot > SLOT_MAX) {
+            return false;
+        }
+        out->open[out->open_n++] = (uint16_t)slot;
+    }
+    return true;
+}
+
+bool
+node_answer_take(const struct reply *r, struct node_answer *out)
+{
+    const char *at;
+
+    *out = (struct node_answer){.time_us = 0};
+    if (!is_shaped(r, "ittti" "tt") || r->item[3]->text.n >= NODE_ID_ROOM) {
+        return false;
+    }
+    at = r->item[2]->text.p;
+    out->time_us = r->item[0]->n;
+    out->master = slice_eq(r->item[1]->text, SLICE_LIT("master"));
+    out->config_epoch = (uint64_t)r->item[4]->n;
+    memcpy(out->id, r->item[3]->text.p, r->item[3]->text.n);
+    if (!number_of(&at, 16, &out->origin) || !ranges_of(r->item[5]->text.p, &out->range, &out->ranges_n) ||
+        !open_of(r->item[6]->text.p, out)) {
+        node_answer_free(out);
+        return false;
+    }
+    return true;
+}
+
+void
+node_answer_free(struct node_answer *a)
+{
+    free(a->range);
+    free(a->open);
+    *a = (struct node_answer){.time_us = 0};
+}
+
+static bool
+entry_of(const struct reply *r, struct generation_entry *e)
+{
+    const char *at = r->text.p;
+    struct slot_range *range;
+    bool ok = r->type == REPLY_TEXT && number_of(&at, 10, &e->number) && number_of(&at, 16, &e->origin) &&
+              number_of(&at, 10, &e->since_us) && number_of(&at, 10, &e->version);
+
+    if (!ok) {
+        return false;
+    }
+    ok = ranges_of(at, &range, &e->ranges_n);
+    e->range = range;
+    return ok && e->number > 0 && e->version > 0;
+}
+
+static bool
+bits_of(struct slice text, struct anchor_answer *out)
+{
+    out->bit = mem_array(NULL, text.n + 1, sizeof(*out->bit));
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] < '0' || text.p[i] > '2') {
+            return false;
+        }
+        out->bit[i] = (enum slot_bit)(text.p[i] - '0');
+    }
+    out->bits_n = text.n;
+    return true;
+}
+
+bool
+anchor_answer_take(const struct reply *r, struct anchor_answer *out)
+{
+    bool ok;
+
+    *out = (struct anchor_answer){.time_us = 0};
+    if (!is_shaped(r, "iiiiiiiitt") || r->item[1]->n < ANCHOR_VOTES || r->item[1]->n > ANCHOR_DUPLICATE_UUID) {
+        return false;
+    }
+    out->time_us = r->item[0]->n;
+    out->status = (enum anchor_status)r->item[1]->n;
+    out->is_new = r->item[2]->n != 0;
+    out->birth = (uint64_t)r->item[3]->n;
+    out->version = (uint64_t)r->item[4]->n;
+    out->done = (uint64_t)r->item[5]->n;
+    out->longest_us = r->item[6]->n * US_PER_MS;
+    out->floor = (uint64_t)r->item[7]->n;
+    out->list = r->item[8]->text;
+    ok = bits_of(r->item[9]->text, out);
+    out->entry = mem_zalloc((r->count - HEAD + 1) * sizeof(*out->entry));
+    for (size_t i = HEAD; ok && i < r->count; i++) {
+        out->entries_n++;
+        ok = entry_of(r->item[i], &out->entry[i - HEAD]);
+    }
+    if (!ok) {
+        anchor_answer_free(out);
+    }
+    return ok;
+}
+
+void
+anchor_answer_free(struct anchor_answer *a)
+{
+    for (size_t i = 0; i < a->entries_n; i++) {
+        free((struct slot_range *)(uintptr_t)a->entry[i].range);
+    }
+    free(a->entry);
+    free(a->bit);
+    *a = (struct anchor_answer){.time_us = 0};
+}
+
+bool
+record_answer_take(const struct reply *r, struct record_answer *out)
+{
+    if (!is_shaped(r, "iii")) {
+        return false;
+    }
+    *out = (struct record_answer){
+        r->item[0]->n, (uint64_t)r->item[1]->n, r->item[2]->n == 1, r->item[2]->n == 2};
+    return true;
+}

@@ -1,0 +1,382 @@
+/*
+ * anchors.c -- sends what generations.h wants sent, and tells in a later turn of the loop what it tells.
+ *
+ * Each destination has one message in flight at most: an anchor, a node, a slot's record; so there is one struct of it
+ * for each, and nothing is allocated but for greetings. Scripts go as EVALSHA to nodes that have answered their text.
+ */
+#include "daemon/backend/anchors.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/sha1.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+enum { SLOTS_ALL = 16384, SENDS_MAX = 256 };
+enum pending { PENDING_NEW = 1, PENDING_OVER = 2, PENDING_ASKS = 4 };
+
+/* A message in flight. */
+struct flight {
+    struct anchors *of;
+    struct generation_send send;
+    uint16_t node; /* where */
+    bool busy;
+};
+
+/* What a link that greets was asked. */
+struct greeting {
+    struct anchors *of;
+    struct redis_link *link; /* outlives the answer */
+    uint16_t node;
+};
+
+struct anchors {
+    const struct backend_env *env; /* borrowed */
+    struct anchors_io io;
+    struct generations *generations;
+    struct event *timer;
+    struct buf text; /* scratch */
+    char sha[SEND_RECORD + 1][41];
+    uint8_t has[GENERATION_NODES_MAX]; /* scripts that the node has, a bit for each type */
+    struct flight anchor[ANCHORS], node[GENERATION_NODES_MAX], record[GENERATION_RECORDS_MAX];
+    uint8_t pending[SLOTS_ALL]; /* what is to be told of each slot; in `told` if it is not 0 */
+    uint16_t told[SLOTS_ALL];
+    unsigned told_n;
+    bool bound;
+    bool leaving, logged;
+    bool woken; /* the timer is due at once */
+};
+
+struct generations *
+anchors_generations(struct anchors *a)
+{
+    return a->generations;
+}
+
+/* ---- what is told ---- */
+
+static void
+on_tell(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+{
+    static const uint8_t bit[] = {PENDING_NEW, PENDING_OVER, PENDING_ASKS};
+    struct anchors *a = ctx;
+
+    (void)number; /* it may be another one by then */
+    if (news == GENERATION_BOUND) {
+        a->bound = true;
+    } else {
+        if (a->pending[slot] == 0) {
+            a->told[a->told_n++] = slot;
+        }
+        a->pending[slot] |= bit[news];
+    }
+    anchors_wake(a);
+}
+
+/* A slot's news in this order; what comes while they are told is for the next turn. */
+static void
+tell_all(struct anchors *a)
+{
+    unsigned n = a->told_n;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint16_t slot = a->told[i];
+        uint8_t what = a->pending[slot];
+        uint64_t number = generations_number(a->generations, slot);
+
+        a->pending[slot] = 0;
+        if (what & PENDING_NEW) {
+            a->io.tell(a->io.ctx, GENERATION_NEW, slot, number);
+        }
+        if (what & PENDING_OVER) {
+            a->io.tell(a->io.ctx, GENERATION_OVER, slot, number);
+        }
+        if (what & PENDING_ASKS) {
+            a->io.tell(a->io.ctx, GENERATION_ASKS, slot, number);
+        }
+    }
+    memmove(a->told, a->told + n, (a->told_n - n) * sizeof(a->told[0]));
+    a->told_n -= n;
+    if (a->bound) {
+        a->bound = false;
+        a->io.tell(a->io.ctx, GENERATION_BOUND, 0, 0);
+    }
+}
+
+/* ---- answers ---- */
+
+/* Once, until one answers again. */
+static void
+log_refusal(struct anchors *a, const char *what, const struct reply *r)
+{
+    char text[TEXT_ERROR_ROOM];
+
+    if (!a->logged && r->type == REPLY_ERROR) {
+        log_event(a->env->log, LOG_WARN, "redis", what, "reason", LOG_S(text_error(text, r->text, NULL)), NULL);
+        a->logged = true;
+    }
+}
+
+static void
+anchor_answered(struct anchors *a, const struct flight *f, const struct reply *r, int64_t sent_us)
+{
+    struct anchor_answer answer;
+    bool ok = r != NULL && anchor_answer_take(r, &answer);
+
+    generations_anchor_answered(a->generations, f->send.anchor, ok ? &answer : NULL, sent_us, clock_now_us());
+    if (ok && answer.status == ANCHOR_DUPLICATE_UUID && !a->logged) {
+        log_event(a->env->log, LOG_ERROR, "redis", "twin", "reason", LOG_S("another daemon has our id"), "uuid",
+                  LOG_S(a->env->uuid), NULL);
+    }
+    if (ok) {
+        a->logged = answer.status == ANCHOR_DUPLICATE_UUID;
+        anchor_answer_free(&answer);
+    } else if (r != NULL) {
+        log_refusal(a, "cannot register", r);
+    }
+}
+
+static bool
+node_answered(struct anchors *a, uint16_t node, const struct reply *r, int64_t sent_us)
+{
+    struct node_answer answer;
+    bool ok = r != NULL && node_answer_take(r, &answer), sound;
+
+    if (!ok && r != NULL) {
+        log_refusal(a, "cannot ask for origins", r);
+    }
+    sound = generations_node_answered(a->generations, node, ok ? &answer : NULL, sent_us, clock_now_us());
+    if (ok) {
+        node_answer_free(&answer);
+    }
+    return ok && sound;
+}
+
+static void
+answered(struct flight *f, const struct reply *r, int64_t sent_us)
+{
+    struct anchors *a = f->of;
+    struct record_answer record;
+
+    f->busy = false;
+    if (r != NULL) {
+        uint8_t bit = (uint8_t)(1u << f->send.type);
+
+        a->has[f->node] = (uint8_t)(call_is_noscript(r) ? a->has[f->node] & ~bit : a->has[f->node] | bit);
+    }
+    switch (f->send.type) {
+    case SEND_REGISTER:
+        anchor_answered(a, f, r, sent_us);
+        break;
+    case SEND_NODE:
+        (void)node_answered(a, f->send.node, r, sent_us);
+        break;
+    case SEND_RECORD:
+        generations_record_answered(a->generations, f->send.slot,
+                                    r != NULL && record_answer_take(r, &record) ? &record : NULL);
+        break;
+    case SEND_NOTHING:
+        break;
+    }
+    anchors_wake(a);
+}
+
+static void
+on_reply(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    answered(arg, result == LINK_ANSWERED ? r : NULL, sent_us);
+}
+
+/* ---- messages ---- */
+
+static struct flight *
+flight_of(struct anchors *a, const struct generation_send *s)
+{
+    struct flight *f = a->record;
+
+    if (s->type == SEND_REGISTER) {
+        return &a->anchor[s->anchor];
+    } else if (s->type == SEND_NODE) {
+        return &a->node[s->node];
+    }
+    while (f->busy) { /* there are as many as may be in flight */
+        f++;
+    }
+    return f;
+}
+
+static void
+perform(struct anchors *a, const struct generation_send *s)
+{
+    struct flight *f = flight_of(a, s);
+    struct slice word[ANCHOR_WORDS_MAX];
+    char key[RECORD_KEY_ROOM];
+    uint16_t node = s->type == SEND_REGISTER ? a->io.owner(a->io.ctx, anchor_slot(s->anchor)) : s->node;
+    int words;
+
+    *f = (struct flight){.of = a, .send = *s, .node = node, .busy = true};
+    if (s->type == SEND_REGISTER) {
+        words = anchor_words(s->anchor, generations_identity(a->generations),
+                             generations_message(a->generations, s->anchor), &a->text, word);
+    } else if (s->type == SEND_NODE) {
+        words = node_words(word);
+    } else {
+        record_key(a->io.tag(a->io.ctx, s->slot), key);
+        words = record_words(slice_of(key), s->number, s->mode, &a->text, word);
+    }
+    if (node < GENERATION_NODES_MAX && (a->has[node] & 1u << s->type) != 0) {
+        word[0] = SLICE_LIT("EVALSHA");
+        word[1] = slice_of(a->sha[s->type]);
+    }
+    if (node >= GENERATION_NODES_MAX || !a->io.send(a->io.ctx, node, words, word, on_reply, f)) {
+        f->node = node < GENERATION_NODES_MAX ? node : 0;
+        answered(f, NULL, clock_now_us());
+    }
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct anchors *a = ctx;
+    struct generation_send s;
+    int64_t now_us = clock_now_us(), due_us;
+
+    (void)fd;
+    (void)what;
+    a->woken = false;
+    generations_next(a->generations, now_us, &s);
+    for (unsigned i = 0; s.type != SEND_NOTHING; i++) {
+        perform(a, &s);
+        if (i == SENDS_MAX) { /* a record whose node has no link yet is due again at once */
+            break;
+        }
+        generations_next(a->generations, now_us, &s);
+    }
+    tell_all(a);
+    due_us = generations_due_us(a->generations) - clock_now_us();
+    due_us = due_us < US_PER_MS ? US_PER_MS : due_us > US_PER_S ? US_PER_S : due_us;
+    if (!a->woken) { /* else it is wanted sooner */
+        event_add(a->timer, &(struct timeval){due_us / US_PER_S, due_us % US_PER_S});
+    }
+}
+
+void
+anchors_wake(struct anchors *a)
+{
+    a->woken = true;
+    event_add(a->timer, &(struct timeval){0, 0});
+}
+
+/* ---- greetings ---- */
+
+static void
+on_greeted(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct greeting *g = arg;
+    bool noscript = result == LINK_ANSWERED && call_is_noscript(r);
+
+    if (result == LINK_ANSWERED && !noscript && !node_answered(g->of, g->node, r, sent_us)) {
+        link_fail(g->link, "this node is no master, or not the one that it was");
+    }
+    anchors_wake(g->of);
+    free(g);
+}
+
+bool
+anchors_forget(link_reply_fn *fn, void *arg)
+{
+    if (fn != on_greeted) {
+        return false;
+    }
+    free(arg);
+    return true;
+}
+
+void
+anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l)
+{
+    struct greeting *g = mem_alloc(sizeof(*g));
+    struct slice word[3];
+
+    *g = (struct greeting){a, l, node};
+    generations_node_lost(a->generations, node, clock_now_us());
+    if (!link_send(l, node_words(word), word, on_greeted, g)) {
+        free(g);
+    }
+}
+
+void
+anchors_closed(struct anchors *a, uint16_t node)
+{
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        if (a->anchor[i].busy && a->anchor[i].node == node) {
+            answered(&a->anchor[i], NULL, clock_now_us());
+        }
+    }
+    for (unsigned i = 0; i < GENERATION_RECORDS_MAX; i++) {
+        if (a->record[i].busy && a->record[i].node == node) {
+            answered(&a->record[i], NULL, clock_now_us());
+        }
+    }
+    if (a->node[node].busy) {
+        answered(&a->node[node], NULL, clock_now_us());
+    }
+    generations_node_lost(a->generations, node, clock_now_us());
+}
+
+/* ---- begin and end ---- */
+
+struct anchors *
+anchors_new(const struct backend_conf *conf, const struct backend_env *env, const struct anchors_io *io)
+{
+    static const enum other_script script[] = {
+        [SEND_REGISTER] = OTHER_ANCHOR, [SEND_NODE] = OTHER_NODE, [SEND_RECORD] = OTHER_RECORD};
+    struct anchor_identity who = {.nonce = env->nonce, .lease_us = conf->grace_us, .strict = conf->strict};
+    struct anchors *a = mem_zalloc(sizeof(*a));
+
+    a->env = env;
+    a->io = *io;
+    memcpy(who.uuid, env->uuid, sizeof(who.uuid));
+    memcpy(who.former, env->former_nonce, sizeof(who.former));
+    a->generations = generations_new(&who, env->nonce, on_tell, a);
+    buf_init(&a->text, 0);
+    for (unsigned i = SEND_REGISTER; i <= SEND_RECORD; i++) {
+        sha1_hex(slice_of(call_other_text(script[i])), a->sha[i]);
+    }
+    a->timer = event_new(env->base, -1, 0, on_timer, a);
+    anchors_wake(a);
+    return a;
+}
+
+void
+anchors_free(struct anchors **ap)
+{
+    struct anchors *a = *ap;
+
+    if (a == NULL) {
+        return;
+    }
+    event_free(a->timer);
+    generations_free(&a->generations);
+    buf_fini(&a->text);
+    free(a);
+    *ap = NULL;
+}
+
+void
+anchors_leave(struct anchors *a)
+{
+    a->leaving = true;
+    generations_leave(a->generations);
+    anchors_wake(a);
+}
+
+bool
+anchors_busy(const struct anchors *a)
+{
+    return a->leaving && (a->anchor[0].busy || a->anchor[1].busy || a->anchor[2].busy);
+}

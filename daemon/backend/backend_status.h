@@ -1,0 +1,42 @@
+/*
+ * backend_status.h -- the state of a backend and of its servers, for INFO.
+ */
+#ifndef RLOCKD_BACKEND_BACKEND_STATUS_H
+#define RLOCKD_BACKEND_BACKEND_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* For INFO redis and the ready line. */
+struct backend_status {
+    bool up;              /* a link can serve; `links_away` says which are not there */
+    char address[160];
+    char version[32], run_id[48], role[16], maxmemory_policy[32];
+    int64_t offset_us;    /* Redis's clock minus ours, latest estimate */
+    int64_t rtt_us;       /* of the last command */
+    unsigned links, links_up;
+    char links_away[40];  /* the jobs that have lost a link: of "locks,renewals,subscriptions,replicas" */
+    uint64_t in_flight, queued, watched;
+    char last_error[320]; /* "" = none */
+    char refusal[160];    /* why nothing is granted though it is up; "" = it is, or Redis says why not */
+    uint64_t epoch;       /* of its data; 0 = not known */
+    char tls_version[16], tls_cipher[40]; /* "" = no TLS, or not connected */
+    int64_t tls_peer_expires_s, tls_own_expires_s; /* the certificates; of the wall clock, 0 = not known, or none */
+    bool grace;           /* a grace period: only former holders are granted their locks */
+    size_t daemons;       /* other members */
+};
+
+/* A server that the topology knows, for INFO redis. */
+struct backend_node {
+    char role[16];     /* "master", "replica", "sentinel"; "" = not known */
+    char address[160];
+    char state[32];    /* "up", "down", or a word of the topology's */
+    int64_t rtt_us;    /* of the last command; 0 = none was answered */
+    uint64_t epoch;    /* of its data; 0 = not known, or it has none */
+    char more[64];     /* what the topology says besides: ",key=value" each; "" = nothing */
+};
+
+enum { BACKEND_NODES_MAX = 64 };
+
+#endif

@@ -1,0 +1,478 @@
+/*
+ * cluster.c -- the topology of a Redis Cluster.
+ *
+ * C1  A slot is a domain: it is lost, and asserted anew, by itself (cluster.md). Items of one slot share a call, and
+ *     calls of many slots leave in one write.
+ * C2  An operation goes to the master that owns the slot of its key by the map. The map is asked for every few seconds,
+ *     and soon, jittered, when a node says that a slot is elsewhere, or a master is lost; never is a slot given to a
+ *     lower config epoch (cluster_map.h).
+ * C3  What may be sent to a node at all, cluster_rules.h says.
+ */
+#include "daemon/backend/cluster.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/cluster_private.h"
+#include "daemon/backend/inspect.h"
+#include "daemon/backend/single.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+#define MAP_US (5 * US_PER_S)          /* between questions for the map ... */
+#define MAP_SOON_US (100 * US_PER_MS)  /* ... where something is elsewhere */
+#define OPEN_US (200 * US_PER_MS)      /* between looks at open slots */
+#define LOOK_US US_PER_S
+
+static struct cluster *
+self(struct backend *b)
+{
+    return (struct cluster *)(void *)b;
+}
+
+static const struct cluster *
+look_at(const struct backend *b)
+{
+    return (const struct cluster *)(const void *)b;
+}
+
+/* ---- the map ---- */
+
+static void
+on_map(struct cluster *c, struct slice text, const char *host)
+{
+    struct cluster_news *news = mem_alloc(sizeof(*news));
+
+    if (!cluster_map_take(&c->map, text, host, c->url.secure, news, c->refusal)) {
+        log_event(c->env.log, LOG_WARN, "redis", "no map of the cluster", "asked", LOG_S(host), "reason",
+                  LOG_S(c->refusal), NULL);
+    } else {
+        c->refusal[0] = '\0';
+        if (news->moved_n > 0) {
+            log_event(c->env.log, LOG_INFO, "redis", c->known ? "slots moved" : "cluster", "asked", LOG_S(host),
+                      "nodes", LOG_N(c->map.nodes_n), "slots", LOG_N(news->moved_n), NULL);
+        }
+        c->known = true;
+        cluster_masters_follow(c);
+        cluster_watches_follow(c);
+        cluster_unpark(c);
+    }
+    free(news);
+}
+
+/* Which scripts nodes run, all of them alike, is known before the first shard is opened. */
+static void
+on_version(struct cluster *c, const char *version)
+{
+    if (!c->known) {
+        script_forms_fini(&c->forms);
+        script_forms_init(&c->forms, strtol(version, NULL, 10) >= 7);
+    }
+}
+
+/* ---- what it does by itself ---- */
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct cluster *c = ctx;
+    int64_t now_us = clock_now_us(), next_us;
+
+    (void)fd;
+    (void)what;
+    c->due_us = 0;
+    cluster_masters_close(c, false);
+    cluster_unpark(c);
+    next_us = cluster_watches_poll(c) ? OPEN_US : LOOK_US;
+    if (now_us >= c->asked_us + (c->astray || !c->known ? MAP_SOON_US : MAP_US)) {
+        c->asked_us = now_us;
+        c->astray = false;
+        cluster_seeds_ask(c->seeds);
+    }
+    cluster_wake(c, c->astray || !c->known || !list_empty(&c->parked) ? MAP_SOON_US : next_us);
+}
+
+/* ---- what the rules want ---- */
+
+static uint16_t
+owner_of(void *ctx, uint16_t slot)
+{
+    const struct cluster *c = ctx;
+
+    return c->of[slot] != NULL ? c->of[slot]->number : GENERATION_NODES_MAX;
+}
+
+static bool
+send_to(void *ctx, uint16_t node, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    const struct cluster *c = ctx;
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        if (m->number == node) {
+            return shard_ask(m->shard, words, word, fn, arg);
+        }
+    }
+    return false;
+}
+
+static const char *
+tag_of(void *ctx, uint16_t slot)
+{
+    return ((const struct cluster *)ctx)->tags.tag[slot];
+}
+
+static void
+on_news(void *ctx, enum generation_news news, uint16_t slot, uint64_t number)
+{
+    struct cluster *c = ctx;
+
+    switch (news) {
+    case GENERATION_NEW:
+        cluster_post(c, &(struct core_event){.type = CORE_RECLAIM, .domain = slot, .epoch = number});
+        break;
+    case GENERATION_OVER:
+        cluster_post(c, &(struct core_event){.type = CORE_GRACE_OVER, .domain = slot});
+        break;
+    case GENERATION_ASKS:
+    case GENERATION_BOUND:
+        break;
+    }
+    if (!list_empty(&c->parked)) {
+        cluster_wake(c, 0);
+    }
+}
+
+/* ---- what is asked of it ---- */
+
+static void
+cluster_perform(struct backend *b, const struct core_op *op, enum core_action_type action)
+{
+    struct cluster *c = self(b);
+    struct item *it;
+
+    if (action == CORE_WATCH || action == CORE_UNWATCH) {
+        cluster_watch(c, op, action);
+        return;
+    }
+    it = item_new(&c->freelist, op);
+    it->verb = call_verb_of(action);
+    it->domain = slot_of(op->key);
+    it->epoch = cluster_rules_number(&c->rules, it->domain);
+    cluster_dispatch(c, it);
+}
+
+static void
+cluster_look(struct backend *b, uint64_t id, struct slice key)
+{
+    struct cluster *c = self(b);
+    struct cluster_master *m = c->of[slot_of(key)];
+
+    if (m != NULL) {
+        shard_look(m->shard, id, key);
+    } else {
+        deferred_look(&c->down, inspect_new(&c->env, &c->events, id));
+    }
+}
+
+static void
+cluster_say(struct backend *b, struct slice what)
+{
+    struct cluster_master *m = self(b)->of[CLUSTER_TAG_SLOT];
+
+    if (m != NULL) {
+        shard_say(m->shard, what);
+    }
+}
+
+static void
+cluster_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
+{
+    cluster_poll(self(b), p);
+}
+
+static void
+cluster_configure(struct backend *b, int64_t grace_us)
+{
+    cluster_rules_lease(&self(b)->rules, grace_us);
+}
+
+static void
+cluster_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
+{
+    cluster_rules_reclaimed(&self(b)->rules, domain, epoch);
+}
+
+static void
+cluster_leave(struct backend *b)
+{
+    anchors_leave(self(b)->rules.anchors);
+}
+
+static void
+cluster_flush(struct backend *b)
+{
+    struct cluster *c = self(b);
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        shard_flush(container_of(pos, struct cluster_master, node)->shard);
+    }
+}
+
+static bool
+cluster_idle(const struct backend *b)
+{
+    const struct cluster *c = look_at(b);
+    struct list *pos, *nxt;
+    bool idle = list_empty(&c->parked) && deferred_idle(&c->down) && !anchors_busy(c->rules.anchors);
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        idle = idle && shard_idle(container_of(pos, struct cluster_master, node)->shard);
+    }
+    return idle;
+}
+
+/* ---- what it says of itself ---- */
+
+static void
+add_status(struct backend_status *sum, const struct backend_status *one)
+{
+    sum->up = sum->up || one->up;
+    sum->links += one->links;
+    sum->links_up += one->links_up;
+    sum->in_flight += one->in_flight;
+    sum->queued += one->queued;
+    sum->watched += one->watched;
+    sum->rtt_us = one->rtt_us > sum->rtt_us ? one->rtt_us : sum->rtt_us;
+    if (sum->last_error[0] == '\0') {
+        memcpy(sum->last_error, one->last_error, sizeof(sum->last_error));
+    }
+    if (sum->links_away[0] == '\0') {
+        memcpy(sum->links_away, one->links_away, sizeof(sum->links_away));
+    }
+}
+
+static void
+cluster_status(const struct backend *b, struct backend_status *out)
+{
+    const struct cluster *c = look_at(b);
+    struct list *pos, *nxt;
+    bool first = true;
+
+    memset(out, 0, sizeof(*out));
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct backend_status one;
+
+        shard_status(container_of(pos, struct cluster_master, node)->shard, &one);
+        if (first) {
+            *out = one;
+        } else {
+            add_status(out, &one);
+        }
+        first = false;
+    }
+    snprintf(out->address, sizeof(out->address), "%s", c->like->shown);
+    out->run_id[0] = '\0'; /* of one of them */
+    out->daemons = 0;
+    snprintf(out->refusal, sizeof(out->refusal), "%s", c->refusal);
+    if (!c->known) {
+        snprintf(out->last_error, sizeof(out->last_error), "%s", cluster_seeds_error(c->seeds));
+    }
+}
+
+static size_t
+cluster_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
+{
+    const struct cluster *c = look_at(b);
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->map.nodes_n && n < BACKEND_NODES_MAX; i++) {
+        const struct cluster_node *node = &c->map.node[i];
+        const struct cluster_master *m = cluster_master_at(c, node->host, node->port);
+
+        out[n] = (struct backend_node){.role = ""};
+        if (m != NULL && node->slots_n > 0) {
+            shard_node(m->shard, &out[n]);
+        }
+        snprintf(out[n].role, sizeof(out[n].role), "%s", node->master ? "master" : "replica");
+        snprintf(out[n].more, sizeof(out[n].more), ",slots=%u", node->slots_n);
+        address_show(out[n].address, c->url.secure, node->host, node->port);
+        if (node->failed || m == NULL || node->slots_n == 0) { /* others say so: there is no connection to it */
+            snprintf(out[n].state, sizeof(out[n].state), "%s", node->failed ? "failed" : "up");
+        }
+        n++;
+    }
+    return n;
+}
+
+static uint16_t
+cluster_domain(const struct backend *b, struct slice key)
+{
+    (void)b;
+    return slot_of(key);
+}
+
+static bool
+cluster_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+{
+    (void)b;
+    (void)kind;
+    if (!slot_suits(key)) {
+        snprintf(why, 160, "has a brace and no hash tag, so that in a cluster its channel would be in another slot");
+        return false;
+    }
+    return true;
+}
+
+static void
+cluster_refusal(const struct backend *b, struct slice key, char why[160])
+{
+    const struct cluster *c = look_at(b);
+    uint16_t slot = slot_of(key);
+    struct cluster_master *m = c->of[slot];
+    struct slot_state state;
+
+    if (c->known && m == NULL) {
+        snprintf(why, 160, "no master is known for slot %u", slot);
+    } else if (c->known && cluster_rules_is_open(&c->rules, slot)) {
+        snprintf(why, 160, "slot %u is being moved from one node to another", slot);
+    } else if (c->known && !m->up) {
+        snprintf(why, 160, "the master of slot %u is down: %.100s", slot, m->address->shown);
+    } else if (c->known) {
+        cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
+        if (state.may == SLOT_WAITS) {
+            snprintf(why, 160, "slot %u: %.140s", slot, state.why);
+        }
+    }
+}
+
+/* ---- begin and end ---- */
+
+static void
+on_down(void *ctx, const struct core_done *done)
+{
+    cluster_post_done(ctx, done);
+}
+
+static void
+on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    cluster_seen(ctx, id, seen);
+}
+
+static struct backend *
+cluster_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
+{
+    struct cluster *c = mem_zalloc(sizeof(*c));
+    char shown[160];
+
+    snprintf(shown, sizeof(shown), "%s", conf->url);
+    if (!cluster_url_parse(conf->url, &c->url, error)) {
+        free(c);
+        return NULL;
+    }
+    c->like = address_unknown(shown, conf->user, conf->password, 0, c->url.secure);
+    if (!single_secure(c->like, &conf->tls, env->log, error)) {
+        address_free(c->like);
+        free(c);
+        return NULL;
+    }
+    c->head.ops = &cluster_ops;
+    c->conf = *conf;
+    c->conf.url = c->conf.user = c->conf.password = c->conf.remote_waiters = NULL;
+    c->conf.tls = (struct tls_files){0};
+    c->env = *env;
+    c->env.freelist = &c->freelist;
+    cluster_map_init(&c->map);
+    slot_tags_fill(&c->tags);
+    snprintf(c->channel, sizeof(c->channel), "rlock:{%s}:deadlock", c->tags.tag[CLUSTER_TAG_SLOT]);
+    script_forms_init(&c->forms, false);
+    list_init(&c->masters);
+    list_init(&c->parked);
+    map_init(&c->watches);
+    c->events = (struct shard_events){.done = on_down, .seen = on_seen, .ctx = c};
+    deferred_init(&c->down, &c->env, &c->events);
+    c->timer = event_new(env->base, -1, 0, on_timer, c);
+    cluster_rules_init(&c->rules, &c->conf, &c->env, &(struct anchors_io){owner_of, send_to, tag_of, on_news, c});
+    cluster_wake(c, MAP_SOON_US);
+    c->seeds = cluster_seeds_open(c, (struct cluster_seeds_events){on_map, on_version});
+    return &c->head;
+}
+
+static bool
+cluster_login(struct backend *b, const struct backend_conf *conf, char error[160])
+{
+    struct cluster *c = self(b);
+    struct cluster_url now;
+    struct list *pos, *nxt;
+
+    if (!cluster_url_parse(conf->url, &now, error) || memcmp(&now, &c->url, sizeof(now)) != 0) {
+        return true; /* these are for another URL, and that takes a restart */
+    }
+    if (!single_secure(c->like, &conf->tls, c->env.log, error)) {
+        return false;
+    }
+    address_login(c->like, conf->user, conf->password);
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct link_address *a = container_of(pos, struct cluster_master, node)->address;
+
+        address_login(a, conf->user, conf->password);
+        tls_close(&a->tls);
+        a->tls = tls_share(c->like->tls);
+    }
+    cluster_seeds_login(c->seeds, conf);
+    return true;
+}
+
+static void
+cluster_close(struct backend *b)
+{
+    struct cluster *c = self(b);
+
+    event_free(c->timer);
+    cluster_seeds_close(&c->seeds);
+    cluster_masters_close(c, true);
+    cluster_park_forget(c);
+    cluster_watches_forget(c);
+    deferred_fini(&c->down);
+    cluster_rules_fini(&c->rules);
+    script_forms_fini(&c->forms);
+    cluster_map_fini(&c->map);
+    address_free(c->like);
+    freelist_clear(&c->freelist);
+    explicit_bzero(&c->env.secret, sizeof(c->env.secret));
+    free(c);
+}
+
+const struct backend_ops cluster_ops = {
+    .schemes = "cluster: cluster+tls:",
+    .domains = SLOTS,
+    .open = cluster_open,
+    .perform = cluster_perform,
+    .look = cluster_look,
+    .say = cluster_say,
+    .waiter_poll = cluster_waiter_poll,
+    .configure = cluster_configure,
+    .login = cluster_login,
+    .reclaimed = cluster_reclaimed,
+    .leave = cluster_leave,
+    .flush = cluster_flush,
+    .idle = cluster_idle,
+    .status = cluster_status,
+    .nodes = cluster_nodes,
+    .close = cluster_close,
+    .domain = cluster_domain,
+    .takes = cluster_takes,
+    .refusal = cluster_refusal,
+};

@@ -1,0 +1,316 @@
+/*
+ * cluster_map.c -- CLUSTER NODES, line by line:
+ *
+ *   <id> <host>:<port>@<bus>[,<name>[,<aux>=...]] <flags> <master> <ping> <pong> <epoch> <link> [<slots> ...]
+ *
+ * where <slots> is "5", "0-99", or of the asked node alone "[7->-<id>]" (it gives 7 away) or "[7-<-<id>]" (it gets 7).
+ */
+#include "daemon/backend/cluster_map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/memory.h"
+#include "daemon/base/units.h"
+
+enum {
+    WORDS = 8,                          /* of a line, before its slots */
+    MERGED_MAX = 2 * CLUSTER_NODES_MAX, /* nodes of an answer and of the map before it */
+};
+
+void
+cluster_map_init(struct cluster_map *m)
+{
+    *m = (struct cluster_map){0};
+    memset(m->owner, 0xff, sizeof(m->owner));
+}
+
+void
+cluster_map_fini(struct cluster_map *m)
+{
+    free(m->node);
+    m->node = NULL;
+    m->nodes_n = 0;
+}
+
+static const struct cluster_node *
+find(const struct cluster_map *m, const char *id)
+{
+    for (size_t i = 0; i < m->nodes_n; i++) {
+        if (strcmp(m->node[i].id, id) == 0) {
+            return &m->node[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- words of a line ---- */
+
+/* The text before the next `mark`, or all that is left; it is taken from `text`. */
+static struct slice
+before(struct slice *text, char mark)
+{
+    const char *at = text->n > 0 ? memchr(text->p, mark, text->n) : NULL;
+    size_t n = at != NULL ? (size_t)(at - text->p) : text->n, skip = n + (at != NULL);
+    struct slice word = {text->p, n};
+
+    *text = (struct slice){text->p + skip, text->n - skip};
+    return word;
+}
+
+static bool
+has_flag(struct slice flags, const char *flag)
+{
+    while (flags.n > 0) {
+        if (slice_eq(before(&flags, ','), slice_of(flag))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where clients reach the node. */
+static bool
+take_address(struct cluster_node *node, struct slice word, const char *asked_host, bool secure)
+{
+    struct slice address = before(&word, ','), name = before(&word, ','), host = before(&address, '@'), port;
+    const char *colon = host.n > 0 ? memrchr(host.p, ':', host.n) : NULL;
+    int64_t n;
+
+    if (colon == NULL) {
+        return false;
+    }
+    port = (struct slice){colon + 1, host.n - (size_t)(colon + 1 - host.p)};
+    host.n = (size_t)(colon - host.p);
+    if (secure && name.n > 0 && memchr(name.p, '=', name.n) == NULL) {
+        host = name;
+    }
+    if (host.n == 0 || slice_eq(host, SLICE_LIT("?"))) {
+        host = slice_of(asked_host);
+    }
+    if (!number_parse(port, &n) || n < 0 || n > 65535 || !sentinel_host(host, node->host)) {
+        return false;
+    }
+    node->port = (int)n;
+    return true;
+}
+
+/* A line up to its slots, which are left in it. False: it is none. */
+static bool
+take_node(struct cluster_node *node, struct slice *line, const char *asked_host, bool secure, bool *myself)
+{
+    struct slice word[WORDS];
+    int64_t epoch;
+
+    for (int i = 0; i < WORDS; i++) {
+        word[i] = before(line, ' ');
+    }
+    *node = (struct cluster_node){0};
+    *myself = has_flag(word[2], "myself");
+    node->master = has_flag(word[2], "master");
+    node->failed = has_flag(word[2], "fail") || has_flag(word[2], "fail?");
+    if (word[0].n != CLUSTER_ID_ROOM - 1 || word[7].n == 0 || !number_parse(word[6], &epoch) || epoch < 0) {
+        return false;
+    }
+    memcpy(node->id, word[0].p, word[0].n);
+    node->epoch = (uint64_t)epoch;
+    if (has_flag(word[2], "noaddr")) {
+        snprintf(node->host, sizeof(node->host), "%s", "?");
+        return true;
+    }
+    return take_address(node, word[1], asked_host, secure);
+}
+
+/* "5" or "0-99". */
+static bool
+take_range(struct slice word, int64_t *first, int64_t *last)
+{
+    struct slice from = before(&word, '-');
+
+    if (!number_parse(from, first)) {
+        return false;
+    }
+    *last = *first;
+    return (word.n == 0 || number_parse(word, last)) && *first >= 0 && *first <= *last && *last < SLOTS;
+}
+
+/* ---- the answer ---- */
+
+struct answer {
+    struct cluster_map map; /* as the answer alone has it: epoch[] is not set */
+    struct cluster_news *news;
+    const char *asked_host;
+    bool secure;
+};
+
+static bool
+take_slots(struct answer *a, size_t node, struct slice line)
+{
+    while (line.n > 0) {
+        struct slice word = before(&line, ' ');
+        int64_t first, last;
+
+        if (word.n > 1 && word.p[0] == '[') { /* of the asked node: a slot that is open there */
+            word = (struct slice){word.p + 1, word.n - 1};
+            if (!number_parse(before(&word, '-'), &first) || first < 0 || first >= SLOTS) {
+                return false;
+            }
+            slot_set_add(&a->news->open, (uint16_t)first);
+            continue;
+        }
+        if (!take_range(word, &first, &last)) {
+            return false;
+        }
+        for (int64_t slot = first; slot <= last; slot++) {
+            a->map.owner[slot] = (uint16_t)node;
+        }
+    }
+    return true;
+}
+
+/* Into a->map and a->news. */
+static bool
+read_answer(struct answer *a, struct slice text, char error[160])
+{
+    while (text.n > 0) {
+        struct slice line = before(&text, '\n');
+        struct cluster_node node;
+        bool myself;
+
+        if (line.n == 0) {
+            continue;
+        }
+        if (a->map.nodes_n == CLUSTER_NODES_MAX) {
+            snprintf(error, 160, "a cluster of more than %d nodes", CLUSTER_NODES_MAX);
+            return false;
+        }
+        if (!take_node(&node, &line, a->asked_host, a->secure, &myself)) {
+            snprintf(error, 160, "no answer to CLUSTER NODES");
+            return false;
+        }
+        a->map.node = mem_array(a->map.node, a->map.nodes_n + 1, sizeof(node));
+        a->map.node[a->map.nodes_n++] = node;
+        if (myself) {
+            memcpy(a->news->myself, node.id, sizeof(node.id));
+        }
+        if (!take_slots(a, a->map.nodes_n - 1, line)) {
+            snprintf(error, 160, "slots of an unexpected shape in CLUSTER NODES");
+            return false;
+        }
+    }
+    if (a->map.nodes_n == 0) {
+        snprintf(error, 160, "CLUSTER NODES names no node");
+    }
+    return a->map.nodes_n > 0;
+}
+
+/* ---- the answer against what is known ---- */
+
+static bool
+is_other_cluster(const struct cluster_map *m, const struct cluster_map *answer)
+{
+    for (size_t i = 0; i < answer->nodes_n; i++) {
+        if (find(m, answer->node[i].id) != NULL) {
+            return false;
+        }
+    }
+    return m->nodes_n > 0;
+}
+
+/* The index in `to` of a node of `from`; where the answer did not name it, it is taken along, for it owns something. */
+static uint16_t
+carry(struct cluster_map *to, const struct cluster_map *from, uint16_t i)
+{
+    const struct cluster_node *had = find(to, from->node[i].id);
+
+    if (had == NULL) {
+        to->node = mem_array(to->node, to->nodes_n + 1, sizeof(*to->node));
+        to->node[to->nodes_n] = from->node[i];
+        had = &to->node[to->nodes_n++];
+    }
+    return (uint16_t)(had - to->node);
+}
+
+/* Sets the owner of each slot in the answer's map: by the answer, or as it was (I1, I2). */
+static void
+merge_slots(const struct cluster_map *m, struct cluster_map *answer, struct cluster_news *news)
+{
+    uint16_t index[MERGED_MAX];
+
+    memset(index, 0xff, sizeof(index));
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint16_t was = m->owner[slot], is = answer->owner[slot];
+        uint64_t epoch = is != CLUSTER_NOBODY ? answer->node[is].epoch : 0;
+        bool same = is != CLUSTER_NOBODY && was != CLUSTER_NOBODY && strcmp(m->node[was].id, answer->node[is].id) == 0;
+
+        answer->epoch[slot] = epoch;
+        if (was != CLUSTER_NOBODY && (is == CLUSTER_NOBODY || epoch < m->epoch[slot])) {
+            if (index[was] == CLUSTER_NOBODY) {
+                index[was] = carry(answer, m, was);
+            }
+            answer->owner[slot] = index[was];
+            answer->epoch[slot] = m->epoch[slot];
+        } else if (is != CLUSTER_NOBODY && !same) {
+            slot_set_add(&news->moved, (uint16_t)slot);
+            news->moved_n++;
+        }
+        if (answer->owner[slot] != CLUSTER_NOBODY) {
+            answer->node[answer->owner[slot]].slots_n++;
+        }
+    }
+}
+
+bool
+cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_host, bool secure,
+                 struct cluster_news *news, char error[160])
+{
+    struct answer *a = mem_zalloc(sizeof(*a));
+    bool ok;
+
+    memset(news, 0, sizeof(*news));
+    *a = (struct answer){.news = news, .asked_host = asked_host, .secure = secure};
+    cluster_map_init(&a->map);
+    ok = read_answer(a, text, error);
+    if (ok && a->map.nodes_n + m->nodes_n > MERGED_MAX) { /* many left with slots to their name */
+        snprintf(error, 160, "too many nodes have come and gone");
+        ok = false;
+    }
+    if (ok) {
+        news->other_cluster = is_other_cluster(m, &a->map);
+        if (news->other_cluster) {
+            cluster_map_fini(m);
+            cluster_map_init(m);
+        }
+        merge_slots(m, &a->map, news);
+        free(m->node);
+        *m = a->map;
+    } else {
+        cluster_map_fini(&a->map);
+    }
+    free(a);
+    return ok;
+}
+
+const struct cluster_node *
+cluster_map_owner(const struct cluster_map *m, uint16_t slot)
+{
+    return m->owner[slot] != CLUSTER_NOBODY ? &m->node[m->owner[slot]] : NULL;
+}
+
+const struct cluster_node *
+cluster_map_at(const struct cluster_map *m, const char *host, int port)
+{
+    for (size_t i = 0; i < m->nodes_n; i++) {
+        if (m->node[i].port == port && strcmp(m->node[i].host, host) == 0) {
+            return &m->node[i];
+        }
+    }
+    return NULL;
+}
+
+const struct cluster_node *
+cluster_map_node(const struct cluster_map *m, const char *id)
+{
+    return find(m, id);
+}

@@ -1,0 +1,86 @@
+/*
+ * cluster_map.h -- which node of a cluster owns which slot, from the answers to CLUSTER NODES. Pure: no link, no clock.
+ *
+ * CLUSTER NODES rather than SHARDS (7.0) or SLOTS: it is the one answer of all versions that brings the config epoch of
+ * each node, by which maps are ordered, and the slots that the asked node has open.
+ *
+ * I1  A slot never goes to a node with a lower config epoch than that of the node it is taken from (cluster.md R10): so
+ *     the map of an old master that is cut off does not win. Of the same owner the highest one counts.
+ * I2  A slot that an answer gives to nobody stays where it is.
+ * I3  An answer that names none of the nodes that are known is of another cluster, and replaces the whole map.
+ */
+#ifndef RLOCKD_BACKEND_CLUSTER_MAP_H
+#define RLOCKD_BACKEND_CLUSTER_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/backend/sentinel_url.h"
+#include "daemon/backend/slot.h"
+
+enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NOBODY = 0xffff };
+
+struct cluster_node {
+    char id[CLUSTER_ID_ROOM];
+    char host[SENTINEL_HOST_ROOM];
+    int port;           /* 0: it has none that clients could use */
+    uint64_t epoch;     /* its config epoch, as the latest answer has it */
+    bool master, failed; /* failed: the asked node says so, or suspects it */
+    unsigned slots_n;   /* that it owns by this map */
+};
+
+struct cluster_map {
+    struct cluster_node *node; /* owned; nodes_n of them. Their order may change with each answer */
+    size_t nodes_n;
+    uint16_t owner[SLOTS]; /* index of a node, or CLUSTER_NOBODY */
+    uint64_t epoch[SLOTS]; /* config epoch of the owner */
+};
+
+/* A set of slots. */
+struct slot_set {
+    uint64_t bits[SLOTS / 64];
+};
+
+static inline void
+slot_set_add(struct slot_set *s, uint16_t slot)
+{
+    s->bits[slot / 64] |= UINT64_C(1) << slot % 64;
+}
+
+static inline bool
+slot_set_has(const struct slot_set *s, uint16_t slot)
+{
+    return (s->bits[slot / 64] >> slot % 64 & 1) != 0;
+}
+
+/* What an answer has changed. */
+struct cluster_news {
+    struct slot_set moved; /* slots with another owner, or the first one */
+    struct slot_set open;  /* slots that the asked node says it gives away or gets */
+    char myself[CLUSTER_ID_ROOM]; /* the asked node */
+    unsigned moved_n;
+    bool other_cluster;    /* I3 */
+};
+
+void cluster_map_init(struct cluster_map *m);
+void cluster_map_fini(struct cluster_map *m);
+
+/*
+ * Takes in the answer of a node that was reached as asked_host; `secure`: by TLS, where a host name that the node
+ * announces is what its certificate names, and used. False with a message: it is no answer, or has more than
+ * CLUSTER_NODES_MAX nodes, and nothing has changed.
+ */
+bool cluster_map_take(struct cluster_map *m, struct slice text, const char *asked_host, bool secure,
+                      struct cluster_news *news, char error[160]);
+
+/* The owner of the slot; NULL: none is known. */
+const struct cluster_node *cluster_map_owner(const struct cluster_map *m, uint16_t slot);
+
+/* The node at that address; NULL: it is not in the map. */
+const struct cluster_node *cluster_map_at(const struct cluster_map *m, const char *host, int port);
+
+/* The node with that id; NULL: it is not in the map. */
+const struct cluster_node *cluster_map_node(const struct cluster_map *m, const char *id);
+
+#endif

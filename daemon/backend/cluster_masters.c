@@ -1,0 +1,373 @@
+/*
+ * cluster_masters.c -- a shard for each master that owns slots.
+ *
+ * M1  A master is known by its id: a replica that was promoted is another one, with a shard of its own. That of the one
+ *     before stays until nothing of it is in flight any more.
+ * M2  Shards are opened and closed from the timer and the answers of cluster_seeds.c alone: never under the feet of one
+ *     of their links.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/cluster_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+/* ---- what a shard asks about its data ---- */
+
+static struct cluster_master *
+self(struct continuity *c)
+{
+    return (struct cluster_master *)(void *)c;
+}
+
+static const struct cluster_master *
+look_at(const struct continuity *c)
+{
+    return (const struct cluster_master *)(const void *)c;
+}
+
+static uint16_t
+domain_of(const struct continuity *c, struct slice key)
+{
+    (void)c;
+    return slot_of(key);
+}
+
+static uint64_t
+epoch_of(const struct continuity *c, uint16_t slot)
+{
+    return cluster_rules_number(&look_at(c)->cluster->rules, slot);
+}
+
+/* The word lies in the scratch behind the keys: it is copied before the next question. */
+static struct slice
+word_of(const struct continuity *c, uint16_t slot, bool reclaim)
+{
+    struct cluster_master *m = look_at(c)->cluster->of[slot];
+    struct slot_state state;
+
+    if (m == NULL || &m->head != c) { /* a call behind ASK, which does not look at it */
+        return (struct slice){"", 0};
+    }
+    cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
+    if (reclaim) {
+        memcpy(m->word, state.word, sizeof(m->word));
+    } else {
+        record_word(state.number, true, m->word);
+    }
+    return slice_of(m->word);
+}
+
+static struct continuity_keys
+keys_of(struct continuity *c, uint16_t slot)
+{
+    struct cluster_master *m = self(c);
+    const char *tag = m->cluster->tags.tag[slot];
+
+    snprintf(m->key[0], sizeof(m->key[0]), "rlock:{%s}:clock", tag);
+    snprintf(m->key[1], sizeof(m->key[1]), "rlock:{%s}:epoch", tag);
+    return (struct continuity_keys){slice_of(m->key[0]), slice_of(m->key[1])};
+}
+
+static void
+on_hello(struct continuity *c, struct redis_link *l)
+{
+    (void)c;
+    (void)l;
+}
+
+static void
+on_lost(struct continuity *c, const struct redis_link *l)
+{
+    (void)l;
+    generations_node_lost(rules_of(&self(c)->cluster->rules), self(c)->number, clock_now_us());
+    anchors_wake(self(c)->cluster->rules.anchors);
+    self(c)->cluster->astray = true;
+    cluster_wake(self(c)->cluster, 100 * US_PER_MS);
+}
+
+static void
+on_differs(struct continuity *c, uint16_t slot, struct redis_link *l)
+{
+    struct cluster_master *m = self(c);
+
+    (void)l;
+    if (!cluster_rules_is_open(&m->cluster->rules, slot)) {
+        cluster_rules_differs(&m->cluster->rules, slot);
+    }
+}
+
+static void
+on_token(struct continuity *c, uint16_t slot, uint64_t token)
+{
+    (void)slot;
+    cluster_rules_token(&self(c)->cluster->rules, token);
+}
+
+static uint64_t
+floor_of(const struct continuity *c)
+{
+    return generations_floor(rules_of(&look_at(c)->cluster->rules));
+}
+
+static bool
+is_fresh(struct continuity *c, uint16_t slot, int64_t now_us)
+{
+    struct cluster_master *m = self(c);
+    struct slot_state state;
+
+    if (!cluster_rules_fresh(&m->cluster->rules, now_us)) {
+        return false;
+    }
+    cluster_rules_slot(&m->cluster->rules, slot, m->number, false, &state);
+    return state.may != SLOT_WAITS || cluster_rules_is_open(&m->cluster->rules, slot);
+}
+
+static bool
+is_pending(struct continuity *c)
+{
+    (void)c;
+    return false;
+}
+
+static const struct continuity_ops by_slot = {
+    .domain = domain_of,
+    .epoch = epoch_of,
+    .word = word_of,
+    .keys = keys_of,
+    .hello = on_hello,
+    .lost = on_lost,
+    .ask = on_differs,
+    .token = on_token,
+    .floor = floor_of,
+    .fresh = is_fresh,
+    .pending = is_pending,
+};
+
+/* ---- what a shard tells ---- */
+
+static void
+on_done(void *ctx, const struct core_done *done)
+{
+    cluster_post_done(((struct cluster_master *)ctx)->cluster, done);
+}
+
+static void
+on_heard(void *ctx, const struct core_event *ev)
+{
+    cluster_post(((struct cluster_master *)ctx)->cluster, ev);
+}
+
+static void
+on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    cluster_seen(((struct cluster_master *)ctx)->cluster, id, seen);
+}
+
+static void
+on_elsewhere(void *ctx, struct item *it, struct slice error)
+{
+    cluster_elsewhere(ctx, it, error);
+}
+
+static void
+on_greet(void *ctx, struct redis_link *l)
+{
+    struct cluster_master *m = ctx;
+
+    anchors_greet(m->cluster->rules.anchors, m->number, l);
+}
+
+static void
+set_up(struct cluster_master *m, bool up)
+{
+    struct cluster *c = m->cluster;
+    struct list *pos, *nxt;
+    bool any = false;
+
+    m->up = up;
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        any = any || container_of(pos, struct cluster_master, node)->up;
+    }
+    if (any != c->up) {
+        c->up = any;
+        cluster_state(c, any);
+    }
+    if (up) {
+        cluster_post_slots(c, m, CORE_REACHED, false);
+    }
+    c->astray = c->astray || !up;
+    cluster_wake(c, 50 * US_PER_MS);
+}
+
+static void
+on_life(void *ctx, enum shard_life what, uint64_t n)
+{
+    struct cluster_master *m = ctx;
+    struct cluster *c = m->cluster;
+
+    switch (what) {
+    case SHARD_UP:
+    case SHARD_DOWN:
+        set_up(m, what == SHARD_UP);
+        break;
+    case SHARD_CLOCK_JUMP:
+        cluster_post_slots(c, m, CORE_SUSPECT, true);
+        break;
+    case SHARD_CLOCK_BACK:
+        cluster_post(c, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
+        break;
+    case SHARD_ASTRAY:
+        slot_set_add(&c->stray, (uint16_t)n);
+        c->astray = true;
+        cluster_wake(c, 50 * US_PER_MS);
+        break;
+    case SHARD_NEW:
+    case SHARD_GRANTING:
+    case SHARD_SHARED:
+    case SHARD_ALONE:
+        break; /* of a membership: there is none */
+    }
+}
+
+/* ---- begin and end ---- */
+
+static struct cluster_master *
+find(const struct cluster *c, const char *id)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        if (strcmp(m->id, id) == 0) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static struct cluster_master *
+open_master(struct cluster *c, const struct cluster_node *node)
+{
+    struct cluster_master *m = mem_zalloc(sizeof(*m));
+    struct link_address *a =
+        address_unknown("node", c->like->user, c->like->password, 0, c->url.secure);
+
+    address_move(a, node->host, node->port);
+    a->tls = tls_share(c->like->tls);
+    m->head.ops = &by_slot;
+    m->cluster = c;
+    m->poll.cluster = c;
+    memcpy(m->id, node->id, sizeof(m->id));
+    m->number = generations_node(rules_of(&c->rules), m->id);
+    m->address = a;
+    list_push_back(&c->masters, &m->node);
+    c->masters_n++;
+    m->shard = shard_open(a, &c->conf, &c->env,
+                          (struct shard_events){.done = on_done,
+                                                .life = on_life,
+                                                .heard = on_heard,
+                                                .seen = on_seen,
+                                                .ctx = m,
+                                                .greet = on_greet,
+                                                .data = &m->head,
+                                                .elsewhere = on_elsewhere,
+                                                .forms = &c->forms,
+                                                .channel = c->channel});
+    shard_grant_until(m->shard, CORE_FOREVER);
+    return m;
+}
+
+/* The master that the map knows by this id; it has moved to another address perhaps. */
+static struct cluster_master *
+follow(struct cluster *c, const struct cluster_node *node)
+{
+    struct cluster_master *m = find(c, node->id);
+
+    if (m == NULL && c->masters_n < CLUSTER_MASTERS_MAX && node->port != 0 &&
+        generations_node(rules_of(&c->rules), node->id) < GENERATION_NODES_MAX) {
+        m = open_master(c, node);
+    } else if (m != NULL && node->port != 0 && !address_names(m->address, node->host, node->port)) {
+        shard_retarget(m->shard, node->host, node->port);
+    }
+    if (m != NULL) {
+        m->owns = true;
+    }
+    return m;
+}
+
+static void
+give_slots(struct cluster *c, struct cluster_master *const *of_node)
+{
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        uint16_t owner = c->map.owner[slot];
+
+        c->of[slot] = owner != CLUSTER_NOBODY ? of_node[owner] : NULL;
+    }
+}
+
+void
+cluster_masters_follow(struct cluster *c)
+{
+    struct cluster_master **of_node = mem_zalloc(c->map.nodes_n * sizeof(struct cluster_master *));
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        container_of(pos, struct cluster_master, node)->owns = false;
+    }
+    for (size_t i = 0; i < c->map.nodes_n; i++) {
+        if (c->map.node[i].slots_n > 0) {
+            of_node[i] = follow(c, &c->map.node[i]);
+        }
+    }
+    give_slots(c, of_node);
+    free(of_node);
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        shard_talks(m->shard, c->of[CLUSTER_TAG_SLOT] == m);
+    }
+}
+
+void
+cluster_masters_close(struct cluster *c, bool all)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        if (all || (!m->owns && shard_idle(m->shard))) {
+            c->poll.op = m->poll.op != 0 ? 0 : c->poll.op;
+            list_remove(&m->node);
+            c->masters_n--;
+            shard_close(&m->shard);
+            anchors_closed(c->rules.anchors, m->number);
+            free(m);
+        }
+    }
+}
+
+struct cluster_master *
+cluster_master_at(const struct cluster *c, const char *host, int port)
+{
+    struct list *pos, *nxt;
+
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        if (address_names(m->address, host, port)) {
+            return m;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,104 @@
+/*
+ * cluster_poll.c -- how many listen on the channels of some names: each master is asked for those of its slots.
+ *
+ * Where a master does not answer, or a slot has none, there is no answer at all: the core does without. One poll is in
+ * flight at a time; the deadlines of the links end it.
+ */
+#include "daemon/backend/cluster_private.h"
+#include "daemon/backend/waiter_poll.h"
+
+static void
+finish_part(struct cluster *c, bool ok)
+{
+    c->poll.failed = c->poll.failed || !ok;
+    if (--c->poll.left > 0) {
+        return;
+    }
+    if (!c->poll.failed) {
+        cluster_post(c, &(struct core_event){.type = CORE_PROBED,
+                                             .polled = {c->poll.op, c->poll.subscribers, c->poll.n}});
+    }
+    c->poll.op = 0;
+}
+
+static void
+on_part(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct cluster_poll_part *part = arg;
+    int64_t subscribers[CORE_WAITER_POLL_MAX];
+    bool ok = result == LINK_ANSWERED && r->type == REPLY_ARRAY && waiter_poll_read(r, part->n, subscribers);
+
+    (void)sent_us;
+    for (size_t i = 0; ok && i < part->n; i++) {
+        part->cluster->poll.subscribers[part->at[i]] = subscribers[i];
+    }
+    if (part->op == part->cluster->poll.op) { /* else that poll has ended without us */
+        finish_part(part->cluster, ok);
+    }
+    part->op = 0;
+}
+
+/* Sends the part of the master; false: it has none, or cannot be asked. */
+static bool
+ask(struct cluster_master *m, const struct core_waiter_poll *p)
+{
+    struct slice word[2 + CORE_WAITER_POLL_MAX] = {SLICE_LIT("PUBSUB"), SLICE_LIT("NUMSUB")};
+    struct cluster_poll_part *part = &m->poll;
+    struct buf channels;
+    const char *at;
+    bool sent;
+
+    buf_init(&channels, 0);
+    part->n = 0;
+    word[1] = m->cluster->forms.sharded ? SLICE_LIT("SHARDNUMSUB") : word[1];
+    for (size_t i = 0; i < p->n; i++) {
+        size_t from = channels.n;
+
+        if (m->cluster->of[slot_of(p->name[i].key)] == m) {
+            call_channel(p->name[i].kind, p->name[i].key, &channels);
+            word[2 + part->n].n = channels.n - from;
+            part->at[part->n++] = (uint16_t)i;
+        }
+    }
+    at = channels.p;
+    for (size_t i = 0; i < part->n; i++) { /* only now does the text not move any more */
+        word[2 + i].p = at;
+        at += word[2 + i].n;
+    }
+    sent = part->n > 0 && shard_ask(m->shard, (int)part->n + 2, word, on_part, part);
+    buf_fini(&channels);
+    if (sent) {
+        part->op = p->op;
+    }
+    return sent;
+}
+
+void
+cluster_poll(struct cluster *c, const struct core_waiter_poll *p)
+{
+    struct list *pos, *nxt;
+    size_t asked = 0;
+
+    if (c->poll.op != 0) {
+        return;
+    }
+    c->poll.op = p->op;
+    c->poll.n = p->n;
+    c->poll.left = 1;
+    c->poll.failed = false;
+    list_for_each_safe(pos, nxt, &c->masters)
+    {
+        struct cluster_master *m = container_of(pos, struct cluster_master, node);
+
+        if (m->poll.op == 0 && ask(m, p)) {
+            c->poll.left++;
+            asked += m->poll.n;
+        }
+    }
+    if (c->poll.left > 1) {
+        c->env.metrics->probes++;
+        finish_part(c, asked == p->n);
+    } else { /* nothing may be posted from inside here */
+        c->poll.op = 0;
+    }
+}

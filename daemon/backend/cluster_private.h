@@ -1,0 +1,152 @@
+/*
+ * cluster_private.h -- what the files of the topology of a cluster share; only cluster.c and cluster_*.c see it.
+ */
+#ifndef RLOCKD_BACKEND_CLUSTER_PRIVATE_H
+#define RLOCKD_BACKEND_CLUSTER_PRIVATE_H
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/call.h"
+#include "daemon/backend/cluster_map.h"
+#include "daemon/backend/cluster_rules.h"
+#include "daemon/backend/cluster_url.h"
+#include "daemon/backend/continuity.h"
+#include "daemon/backend/deferred.h"
+#include "daemon/backend/script_forms.h"
+#include "daemon/backend/shard.h"
+#include "daemon/base/freelist.h"
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+
+enum {
+    CLUSTER_MASTERS_MAX = 128, /* each has a pool of connections */
+    CLUSTER_HOPS_MAX = 16, /* each behind a look at the map */
+};
+
+#define CLUSTER_TAG_SLOT 2730 /* of broadcasts */
+
+struct cluster;
+
+/* The part of a waiter poll that a master answers. */
+struct cluster_poll_part {
+    struct cluster *cluster;
+    uint64_t op; /* of the poll; 0: nothing is in flight */
+    uint16_t at[CORE_WAITER_POLL_MAX]; /* which of its names these are */
+    size_t n;
+};
+
+/* A master that owns slots, or did when what it still has in flight was sent. */
+struct cluster_master {
+    struct continuity head; /* first */
+    struct list node;       /* cluster.masters */
+    struct cluster *cluster;
+    char id[CLUSTER_ID_ROOM];
+    uint16_t number; /* of the node, for the rules */
+    struct link_address *address; /* the shard's */
+    struct shard *shard;          /* owned */
+    bool up, owns;                /* owns: it is in the map with slots */
+    bool asked;                   /* for its map */
+    char key[2][RECORD_KEY_ROOM]; /* scratch: the keys, and the word, of the slot that was asked for last */
+    char word[32];
+    struct cluster_poll_part poll;
+};
+
+struct cluster {
+    struct backend head;      /* first */
+    struct backend_conf conf; /* its texts are with the addresses: NULL here */
+    struct backend_env env;
+    struct freelist freelist;
+    struct cluster_url url;
+    struct link_address *like; /* login and TLS of all nodes; no link has it */
+    struct cluster_map map;
+    struct script_forms forms;
+    struct slot_tags tags;
+    struct cluster_rules rules;
+    struct cluster_seeds *seeds; /* owned: who is asked for the map */
+    struct list masters;         /* cluster_master.node; owned */
+    unsigned masters_n;
+    struct cluster_master *of[SLOTS]; /* NULL: no master of it is known, or it has no shard yet */
+    struct list parked;          /* item.node: cluster_park.c */
+    struct deferred down;
+    struct shard_events events;  /* of `down` */
+    struct map watches;          /* cluster_watch.c */
+    struct {
+        uint64_t op; /* 0: none is in flight */
+        size_t n, left;
+        bool failed;
+        int64_t subscribers[CORE_WAITER_POLL_MAX];
+    } poll;
+    char channel[32];            /* of broadcasts */
+    char refusal[160];           /* why nothing is served at all; "" = it is */
+    bool known;                  /* a map, and which scripts the nodes run, are known */
+    bool up, astray;             /* astray: the map is to be asked for */
+    struct slot_set stray;       /* what is heard of these is to be asked for again */
+    int64_t asked_us;            /* when the map was asked for last */
+    struct event *timer;
+    int64_t due_us;              /* when it comes */
+};
+
+/* ---- cluster_tell.c: what the core is told, and when the topology looks after itself ---- */
+
+void cluster_post(const struct cluster *c, const struct core_event *ev);
+void cluster_post_done(const struct cluster *c, const struct core_done *done);
+void cluster_seen(const struct cluster *c, uint64_t id, const struct backend_seen *seen);
+void cluster_state(const struct cluster *c, bool up);
+
+/* The same event for each slot that the master owns; `used`: that was asked for since the start. */
+void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
+
+/* cluster_tick() is due in so many us, if not sooner. Jittered by half. */
+void cluster_wake(struct cluster *c, int64_t in_us);
+
+/* ---- cluster_park.c: where items go ---- */
+
+/* The item goes to the master of its slot, or is parked until that may be asked. */
+void cluster_dispatch(struct cluster *c, struct item *it);
+
+/* A node does not run it, and says why. */
+void cluster_elsewhere(struct cluster_master *m, struct item *it, struct slice error);
+
+/* Those that are parked are looked at again; who waits too long is DOWN. */
+void cluster_unpark(struct cluster *c);
+void cluster_park_forget(struct cluster *c);
+
+/* ---- cluster_masters.c: shards ---- */
+
+/* Opens and closes shards, as the map says, and gives slots to them. */
+void cluster_masters_follow(struct cluster *c);
+
+/* Masters that own nothing any more, and have nothing in flight, are closed. */
+void cluster_masters_close(struct cluster *c, bool all);
+struct cluster_master *cluster_master_at(const struct cluster *c, const char *host, int port);
+
+/* ---- cluster_watch.c: who waits hears of its slot's master ---- */
+
+void cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb);
+
+/* Watches whose slot has another master than the one that has them move there; those of cluster.stray in any case. */
+void cluster_watches_follow(struct cluster *c);
+
+/* Who waits in an open slot is not woken from there: it tries. True: there are such. */
+bool cluster_watches_poll(struct cluster *c);
+void cluster_watches_forget(struct cluster *c);
+
+/* ---- cluster_poll.c ---- */
+
+void cluster_poll(struct cluster *c, const struct core_waiter_poll *p);
+
+/* ---- cluster_seeds.c: who is asked for the map ---- */
+
+struct cluster_seeds_events {
+    void (*map)(struct cluster *c, struct slice text, const char *host);
+    void (*version)(struct cluster *c, const char *version);
+};
+
+struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events);
+void cluster_seeds_close(struct cluster_seeds **s);
+
+/* Asks, by its own link, and a master of those that are up; or moves on to the next node, where its link is down. */
+void cluster_seeds_ask(struct cluster_seeds *s);
+void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
+const char *cluster_seeds_error(const struct cluster_seeds *s);
+
+#endif

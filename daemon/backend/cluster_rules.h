@@ -1,0 +1,66 @@
+/*
+ * cluster_rules.h -- what the topology asks of the continuity of its slots: anchors.h, with the leases and the clock.
+ */
+#ifndef RLOCKD_BACKEND_CLUSTER_RULES_H
+#define RLOCKD_BACKEND_CLUSTER_RULES_H
+
+#include "daemon/backend/anchors.h"
+#include "daemon/backend/slot.h"
+
+struct cluster_rules {
+    struct anchors *anchors; /* owned */
+    const struct backend_env *env;
+    int64_t lease_us; /* the longest that this daemon renews */
+};
+
+/* env is borrowed, as is the ctx of io. */
+void cluster_rules_init(struct cluster_rules *r, const struct backend_conf *conf, const struct backend_env *env,
+                        const struct anchors_io *io);
+void cluster_rules_fini(struct cluster_rules *r);
+
+/* The longest lease that this daemon renews; only gets longer. */
+void cluster_rules_lease(struct cluster_rules *r, int64_t lease_us);
+
+/* Of calls to that node; `out`: see generations.h. `holds`: the operation is of what is held already. */
+void cluster_rules_slot(struct cluster_rules *r, uint16_t slot, uint16_t node, bool holds, struct slot_state *out);
+
+/* Whether what is registered outlasts a lease that is taken or renewed now (cluster.md R2). */
+bool cluster_rules_fresh(const struct cluster_rules *r, int64_t now_us);
+
+/* A call was answered GRACE. */
+void cluster_rules_differs(struct cluster_rules *r, uint16_t slot);
+
+/* All that is held in the slot has been reclaimed. */
+void cluster_rules_reclaimed(struct cluster_rules *r, uint16_t slot, uint64_t number);
+
+/* The node answers ASK or TRYAGAIN. */
+void cluster_rules_open(struct cluster_rules *r, uint16_t slot, uint16_t node);
+
+/* A token was given, by any slot of any node. */
+void cluster_rules_token(struct cluster_rules *r, uint64_t token);
+
+static inline struct generations *
+rules_of(const struct cluster_rules *r)
+{
+    return anchors_generations(r->anchors);
+}
+
+static inline uint64_t
+cluster_rules_number(const struct cluster_rules *r, uint16_t slot)
+{
+    return generations_number(rules_of(r), slot);
+}
+
+static inline bool
+cluster_rules_is_open(const struct cluster_rules *r, uint16_t slot)
+{
+    return generations_is_open(rules_of(r), slot);
+}
+
+static inline bool
+cluster_rules_used(const struct cluster_rules *r, uint16_t slot)
+{
+    return generations_is_used(rules_of(r), slot);
+}
+
+#endif

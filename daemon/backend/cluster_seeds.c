@@ -1,0 +1,210 @@
+/*
+ * cluster_seeds.c -- CLUSTER NODES: by a link of its own that goes from node to node until one answers, and by masters.
+ *
+ * Who is asked changes with each question, so that a node that is cut off is not the only one that is heard; what it
+ * says of slots that others have taken since is known by its config epochs (cluster_map.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/cluster_private.h"
+#include "daemon/backend/names.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+#define MOVE_US (200 * US_PER_MS) /* so long a node has to let us in, at least */
+
+struct cluster_seeds {
+    struct cluster *cluster;
+    struct cluster_seeds_events events;
+    struct names *names;
+    struct link_address *address;
+    struct redis_link *link;
+    unsigned turn;      /* who is tried next */
+    unsigned master;    /* ... and asked */
+    int64_t moved_us;
+    bool asking;
+    char error[160];
+};
+
+/* The host that was asked is the link's address, which has not moved: else the answer would not have come. */
+static void
+take(struct cluster_seeds *s, const char *host, enum link_result result, const struct reply *r)
+{
+    char text[TEXT_ERROR_ROOM];
+
+    if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
+        s->error[0] = '\0';
+        s->events.map(s->cluster, r->text, host);
+    } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR) {
+        snprintf(s->error, sizeof(s->error), "%.150s", text_error(text, r->text, s->address->user));
+    }
+}
+
+static void
+on_map(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct cluster_seeds *s = arg;
+
+    (void)sent_us;
+    s->asking = false;
+    take(s, s->address->host, result, r);
+}
+
+static void
+on_master_map(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct cluster_master *m = arg;
+
+    (void)sent_us;
+    m->asked = false;
+    take(m->cluster->seeds, m->address->host, result, r);
+}
+
+static void
+on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct cluster_seeds *s = arg;
+    char version[32] = "";
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
+        text_info_field(r->text, "redis_version", version, sizeof(version));
+        s->events.version(s->cluster, version);
+    }
+}
+
+static void
+ask_map(struct cluster_seeds *s)
+{
+    struct slice word[2] = {SLICE_LIT("CLUSTER"), SLICE_LIT("NODES")};
+
+    if (!s->asking) {
+        s->asking = link_send(s->link, 2, word, on_map, s);
+    }
+}
+
+static void
+on_hello(void *ctx, struct redis_link *l)
+{
+    struct slice word[2] = {SLICE_LIT("INFO"), SLICE_LIT("server")};
+
+    (void)link_send(l, 2, word, on_info, ctx);
+    ask_map(ctx);
+}
+
+static void
+on_state(void *ctx, struct redis_link *l, bool up)
+{
+    struct cluster_seeds *s = ctx;
+
+    if (!up) {
+        s->asking = false;
+        snprintf(s->error, sizeof(s->error), "%.80s: %.70s", s->address->shown, link_last_error(l));
+        cluster_wake(s->cluster, MOVE_US);
+    }
+}
+
+/* To the next one of the URL's and the map's nodes. */
+static void
+move_on(struct cluster_seeds *s)
+{
+    const struct cluster *c = s->cluster;
+    unsigned listed = c->url.listed_n, all = listed + (unsigned)c->map.nodes_n, i = s->turn++ % all;
+    int64_t now_us = clock_now_us();
+
+    if (now_us < s->moved_us + MOVE_US) {
+        return;
+    }
+    s->moved_us = now_us;
+    if (i < listed) {
+        address_move(s->address, c->url.listed[i].host, c->url.listed[i].port);
+    } else if (c->map.node[i - listed].port != 0) {
+        address_move(s->address, c->map.node[i - listed].host, c->map.node[i - listed].port);
+    }
+    link_retarget(s->link);
+}
+
+static void
+ask_master(struct cluster_master *m)
+{
+    struct slice word[2] = {SLICE_LIT("CLUSTER"), SLICE_LIT("NODES")};
+
+    if (!m->asked) {
+        m->asked = shard_ask(m->shard, 2, word, on_master_map, m);
+    }
+}
+
+void
+cluster_seeds_ask(struct cluster_seeds *s)
+{
+    struct list *pos, *nxt;
+    unsigned i = 0, n = s->cluster->masters_n;
+
+    if (link_gone(s->link)) {
+        move_on(s);
+    } else {
+        ask_map(s);
+    }
+    s->master++;
+    list_for_each_safe(pos, nxt, &s->cluster->masters)
+    {
+        if (i++ == s->master % n) {
+            ask_master(container_of(pos, struct cluster_master, node));
+        }
+    }
+}
+
+void
+cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf)
+{
+    address_login(s->address, conf->user, conf->password);
+    tls_close(&s->address->tls);
+    s->address->tls = tls_share(s->cluster->like->tls);
+}
+
+const char *
+cluster_seeds_error(const struct cluster_seeds *s)
+{
+    return s->error;
+}
+
+struct cluster_seeds *
+cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
+{
+    struct cluster_seeds *s = mem_zalloc(sizeof(*s));
+    struct link_owner owner = {.hello = on_hello, .state = on_state, .ctx = s};
+
+    s->cluster = c;
+    s->events = events;
+    s->names = names_new(c->env.base);
+    s->address = address_unknown("node", c->like->user, c->like->password, 0, c->url.secure);
+    s->address->tls = tls_share(c->like->tls);
+    address_move(s->address, c->url.listed[0].host, c->url.listed[0].port);
+    s->turn = 1;
+    s->link = link_open(s->address, &c->conf, &c->env, s->names, false, owner);
+    return s;
+}
+
+static void
+forget(link_reply_fn *fn, void *arg)
+{
+    (void)fn;
+    (void)arg;
+}
+
+void
+cluster_seeds_close(struct cluster_seeds **sp)
+{
+    struct cluster_seeds *s = *sp;
+
+    if (s != NULL) {
+        link_close(&s->link, forget);
+        names_free(&s->names);
+        address_free(s->address);
+        free(s);
+        *sp = NULL;
+    }
+}

@@ -1,0 +1,121 @@
+/*
+ * cluster_watch.c -- each watch is at the shard of the master that owns its slot, and moves with the slot.
+ *
+ * The core is told that it hears nothing (UNSUBSCRIBED) when a watch leaves a shard, and SUBSCRIBED when the next shard
+ * has it confirmed: then it tries.
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/cluster_private.h"
+#include "daemon/base/memory.h"
+
+struct cluster_watch {
+    struct map_node by_lock;
+    struct core_op op; /* op.key points behind it */
+    uint16_t slot;
+    struct cluster_master *at; /* NULL: nowhere */
+};
+
+static struct cluster_watch *
+find(const struct cluster *c, uint64_t lock)
+{
+    struct map_node *n = map_find(&c->watches, lock);
+
+    return n != NULL ? container_of(n, struct cluster_watch, by_lock) : NULL;
+}
+
+static void
+leave(struct cluster_watch *w)
+{
+    if (w->at != NULL) {
+        shard_perform(w->at->shard, &w->op, CORE_UNWATCH);
+        w->at = NULL;
+    }
+}
+
+static void
+join(struct cluster *c, struct cluster_watch *w)
+{
+    w->at = c->of[w->slot];
+    if (w->at != NULL) {
+        shard_perform(w->at->shard, &w->op, CORE_WATCH);
+    }
+}
+
+static void
+forget(struct cluster *c, struct cluster_watch *w)
+{
+    map_remove(&c->watches, &w->by_lock);
+    free(w);
+}
+
+void
+cluster_watch(struct cluster *c, const struct core_op *op, enum core_action_type verb)
+{
+    struct cluster_watch *w = find(c, op->lock);
+
+    if (w != NULL) {
+        leave(w);
+        forget(c, w);
+    }
+    if (verb == CORE_WATCH) {
+        w = mem_zalloc(sizeof(*w) + op->key.n);
+        w->op = *op;
+        memcpy(w + 1, op->key.p, op->key.n);
+        w->op.key.p = (char *)(w + 1);
+        w->slot = slot_of(op->key);
+        map_add(&c->watches, &w->by_lock, op->lock);
+        join(c, w);
+    }
+}
+
+void
+cluster_watches_follow(struct cluster *c)
+{
+    struct map_node *n, *next;
+
+    map_for_each_safe(n, next, &c->watches)
+    {
+        struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
+
+        if (w->at != c->of[w->slot] || slot_set_has(&c->stray, w->slot)) {
+            leave(w);
+            cluster_post(c, &(struct core_event){.type = CORE_UNSUBSCRIBED, .lock = w->op.lock});
+            w = find(c, w->op.lock); /* the core has not taken it back */
+            if (w != NULL) {
+                join(c, w);
+            }
+        }
+    }
+    memset(&c->stray, 0, sizeof(c->stray));
+}
+
+bool
+cluster_watches_poll(struct cluster *c)
+{
+    struct map_node *n, *next;
+    bool any = false;
+
+    map_for_each_safe(n, next, &c->watches)
+    {
+        const struct cluster_watch *w = container_of(n, struct cluster_watch, by_lock);
+
+        if (cluster_rules_is_open(&c->rules, w->slot)) {
+            any = true;
+            cluster_post(c, &(struct core_event){.type = CORE_HINT, .lock = w->op.lock});
+        }
+    }
+    return any;
+}
+
+void
+cluster_watches_forget(struct cluster *c)
+{
+    struct map_node *n, *next;
+
+    map_for_each_safe(n, next, &c->watches)
+    {
+        forget(c, container_of(n, struct cluster_watch, by_lock));
+    }
+    map_fini(&c->watches);
+}

@@ -1,0 +1,142 @@
+/*
+ * generation_begin.c -- which slots need a new generation (R4), and what is said of it to the anchors.
+ *
+ * A slot needs one where the generation it is in is not that of its data: its node has another origin, its slot was
+ * open since, its record was lost. Of one node all such slots begin together, and its next ones when these are known.
+ * An anchor takes none where it knows of a higher number than was expected: of many daemons that see the same, the
+ * first one wins; all others learn of it in the same answer.
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/generations_private.h"
+#include "daemon/base/memory.h"
+
+static bool
+needs(const struct generations *g, const struct gslot *s)
+{
+    const struct gnode *n = s->node != NOBODY ? &g->node[s->node] : NULL;
+
+    return n != NULL && n->heard_us != 0 && n->time_us > s->open_us && !s->open && !s->proposed &&
+           !slot_is_sound(g, s);
+}
+
+static void
+add_slot(struct generations *g, struct proposal *p, uint16_t slot)
+{
+    struct gslot *s = &g->slot[slot];
+    uint64_t number = s->entry != NOBODY ? g->entry[s->entry].number : 1;
+
+    if (p->ranges_n > 0 && p->range[p->ranges_n - 1].last + 1 == slot) {
+        p->range[p->ranges_n - 1].last = slot;
+    } else {
+        if ((p->ranges_n & (p->ranges_n - 1)) == 0) { /* at powers of two it is full */
+            p->range = mem_array(p->range, p->ranges_n == 0 ? 1 : 2 * p->ranges_n, sizeof(*p->range));
+        }
+        p->range[p->ranges_n++] = (struct slot_range){slot, slot};
+    }
+    p->expected = number > p->expected ? number : p->expected;
+    s->proposed = true;
+}
+
+/* Everybody's numbers differ, also where the clocks are behind. */
+static void
+give_number(struct generations *g, struct proposal *p, const struct gnode *n)
+{
+    uint64_t above = n->time_us > g->highest ? n->time_us : g->highest;
+
+    g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    p->number = above + 1 + (g->random >> 52);
+    p->origin = n->origin;
+    p->since_us = n->time_us;
+}
+
+/* Not before two anchors have said what they know. */
+bool
+begin_may(const struct generations *g)
+{
+    unsigned heard = 0;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        heard += g->anchor[i].heard;
+    }
+    return heard >= 2;
+}
+
+void
+begin_all(struct generations *g, int64_t now_us)
+{
+    if (!g->begin_due || !begin_may(g)) {
+        return;
+    }
+    g->begin_due = false;
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        const struct gslot *s = &g->slot[slot];
+        struct proposal *p = s->node != NOBODY ? &g->proposal[s->node] : NULL;
+
+        if (p != NULL && needs(g, s) && (!p->live || p->began_us == 0)) {
+            p->live = true;
+            add_slot(g, p, (uint16_t)slot);
+        }
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        struct proposal *p = &g->proposal[i];
+
+        if (p->live && p->began_us == 0) {
+            p->began_us = now_us;
+            give_number(g, p, &g->node[i]);
+            ask_anchors(g);
+        }
+    }
+}
+
+void
+begin_say(struct generations *g, unsigned anchor)
+{
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        struct proposal *p = &g->proposal[i];
+
+        if (p->live && p->began_us != 0 && (p->answered & 1u << anchor) == 0) {
+            struct generation_entry e = {.number = p->number,
+                                         .origin = p->origin,
+                                         .since_us = p->since_us,
+                                         .range = p->range,
+                                         .ranges_n = p->ranges_n};
+
+            message_add(g, &e, p->expected);
+            p->sent |= 1u << anchor;
+        }
+    }
+}
+
+static void
+drop(struct generations *g, struct proposal *p)
+{
+    for (size_t i = 0; i < p->ranges_n; i++) {
+        for (unsigned slot = p->range[i].first; slot <= p->range[i].last; slot++) {
+            g->slot[slot].proposed = false;
+        }
+    }
+    free(p->range);
+    *p = (struct proposal){.live = false};
+    begin_due(g); /* where it was not taken, and nothing else has come */
+}
+
+/* Nobody waits for a third anchor longer than a beat. */
+void
+begin_answered(struct generations *g, unsigned anchor, bool answered, int64_t now_us)
+{
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        struct proposal *p = &g->proposal[i];
+
+        if (!p->live || p->began_us == 0) {
+            continue;
+        }
+        if (answered && (p->sent & 1u << anchor) != 0) {
+            p->answered |= 1u << anchor;
+        }
+        p->sent &= ~(1u << anchor);
+        if (p->answered == (1u << ANCHORS) - 1 || now_us - p->began_us > GENERATION_BEAT_US) {
+            drop(g, p);
+        }
+    }
+}

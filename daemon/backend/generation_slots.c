@@ -1,0 +1,483 @@
+/*
+ * generation_slots.c -- a slot: the node whose it is, its record, and what it may.
+ *
+ * The node is the one that says so itself with the highest config epoch (R10). The record of a slot in use: the anchors
+ * are asked for its bit; who finds it clear at two of them creates the record, all others take it to be there. Where a
+ * call says otherwise it is read, once more a little later if it is not there, and then it was lost: I4.
+ */
+#include <string.h>
+
+#include "daemon/backend/generations_private.h"
+
+bool
+slot_is_sound(const struct generations *g, const struct gslot *s)
+{
+    const struct gentry *e = s->entry != NOBODY ? &g->entry[s->entry] : NULL;
+
+    return e != NULL && s->node != NOBODY && e->origin == g->node[s->node].origin && e->since_us > s->open_us &&
+           !s->spoiled;
+}
+
+static void
+tell(struct generations *g, enum generation_news news, uint16_t slot)
+{
+    const struct gslot *s = &g->slot[slot];
+
+    if (s->used) {
+        g->tell(g->ctx, news, slot, s->entry != NOBODY ? g->entry[s->entry].number : 0);
+    }
+}
+
+/* ---- records ---- */
+
+static void
+queue(struct generations *g, uint16_t slot, enum record_is is, struct ring *r)
+{
+    struct gslot *s = &g->slot[slot];
+
+    s->record = (uint8_t)is;
+    if (!s->queued) { /* else it stands in some queue, and goes where it should from there */
+        s->queued = ring_push(r, slot);
+    }
+}
+
+static void
+send_record(struct generations *g, uint16_t slot, enum record_mode mode)
+{
+    g->slot[slot].mode = (uint8_t)mode;
+    queue(g, slot, RECORD_TO_SEND, &g->records);
+}
+
+/*
+ * Keys may go astray from now on, and a daemon that does not ask before it is closed again would not know: with the
+ * record spoiled nobody is granted anything by it. Where the record has moved already it is not there either.
+ */
+void
+slot_opens(struct generations *g, uint16_t slot, uint64_t node_us)
+{
+    struct gslot *s = &g->slot[slot];
+    bool was = s->open;
+
+    s->open = true;
+    s->open_us = node_us;
+    if (!was && s->entry != NOBODY) {
+        send_record(g, slot, RECORD_SPOIL);
+    }
+}
+
+/* The next slot of the queue that is there for it; those that are not go on to theirs. */
+static bool
+pop(struct generations *g, struct ring *r, enum record_is is, uint16_t *slot)
+{
+    for (unsigned n = r->n; n > 0; n--) {
+        struct gslot *s = &g->slot[*slot = ring_pop(r)];
+
+        s->queued = false;
+        if (s->record == is) {
+            return true;
+        }
+        if (s->record == RECORD_NEEDS_BIT) {
+            queue(g, *slot, RECORD_NEEDS_BIT, &g->bits);
+        } else if (s->record == RECORD_TO_SEND) {
+            queue(g, *slot, RECORD_TO_SEND, &g->records);
+        } else if (s->record == RECORD_LATER) {
+            queue(g, *slot, RECORD_LATER, &g->later);
+        }
+    }
+    return false;
+}
+
+static void
+record_known(struct generations *g, uint16_t slot, bool grants)
+{
+    struct gslot *s = &g->slot[slot];
+
+    s->record = grants ? RECORD_GRANTS : RECORD_RECLAIMS;
+    s->reread = false;
+    tell(g, grants ? GENERATION_OVER : GENERATION_ASKS, slot);
+}
+
+static void
+spoil(struct generations *g, uint16_t slot)
+{
+    g->slot[slot].spoiled = true;
+    g->slot[slot].record = RECORD_UNKNOWN;
+    begin_due(g);
+    tell(g, GENERATION_ASKS, slot);
+}
+
+/* It is not there. Who found its bit clear may be about to create it; once. */
+static void
+record_missing(struct generations *g, uint16_t slot)
+{
+    struct gslot *s = &g->slot[slot];
+
+    if (s->reread) {
+        spoil(g, slot);
+    } else {
+        s->reread = true;
+        queue(g, slot, RECORD_LATER, &g->later);
+    }
+}
+
+void
+generations_record_answered(struct generations *g, uint16_t slot, const struct record_answer *a)
+{
+    struct gslot *s = &g->slot[slot];
+    struct gentry *e = s->entry != NOBODY ? &g->entry[s->entry] : NULL;
+
+    g->records_sent--;
+    if (s->record != RECORD_SENT || e == NULL) {
+        return; /* it was sent in another generation */
+    }
+    if (s->mode == RECORD_SPOIL) {
+        s->record = RECORD_UNKNOWN;
+    } else if (a == NULL) { /* it may have run: whether it has is read. Never created twice: I4 */
+        send_record(g, slot, e->over && s->mode == RECORD_GRANT ? RECORD_GRANT : RECORD_READ);
+    } else if (a->number == e->number && a->spoiled) {
+        spoil(g, slot);
+    } else if (a->number == e->number && a->grants) {
+        table_over(g, e); /* only who knows that lets it grant */
+        record_known(g, slot, true);
+    } else if (a->number == e->number && e->over) {
+        send_record(g, slot, RECORD_GRANT);
+    } else if (a->number == e->number) {
+        record_known(g, slot, false);
+    } else if (a->number > e->number) { /* the anchors know why; or all of them have lost it */
+        g->highest = a->number > g->highest ? a->number : g->highest;
+        ask_anchors(g);
+        record_missing(g, slot);
+    } else {
+        record_missing(g, slot);
+    }
+}
+
+/* Where the node is away, or its data is not what it was, nothing is sent. */
+bool
+slot_next_record(struct generations *g, struct generation_send *out)
+{
+    uint16_t slot;
+
+    for (unsigned n = g->records.n; n > 0 && g->records_sent < GENERATION_RECORDS_MAX; n--) {
+        struct gslot *s;
+
+        if (!pop(g, &g->records, RECORD_TO_SEND, &slot)) {
+            return false;
+        }
+        s = &g->slot[slot];
+        if (s->mode == RECORD_SPOIL ? !s->open : s->open) {
+            s->record = RECORD_UNKNOWN; /* too late, or to be asked for anew when it is closed */
+            continue;
+        }
+        if (s->node == NOBODY || g->node[s->node].heard_us == 0 || (!s->open && !slot_is_sound(g, s))) {
+            queue(g, slot, RECORD_TO_SEND, &g->records);
+            continue;
+        }
+        s->record = RECORD_SENT;
+        g->records_sent++;
+        *out = (struct generation_send){.type = SEND_RECORD,
+                                        .node = s->node,
+                                        .slot = slot,
+                                        .number = g->entry[s->entry].number,
+                                        .mode = (enum record_mode)s->mode};
+        return true;
+    }
+    return false;
+}
+
+/* What has waited for one tick at least is read. */
+void
+slots_tick(struct generations *g, int64_t now_us)
+{
+    uint16_t slot;
+
+    if (g->later.n == 0 || now_us < g->later_us) {
+        return;
+    }
+    for (unsigned n = g->later_old_n; n > 0 && pop(g, &g->later, RECORD_LATER, &slot); n--) {
+        send_record(g, slot, RECORD_READ);
+    }
+    g->later_old_n = g->later.n;
+    g->later_us = now_us + LATER_US;
+}
+
+/* ---- bits ---- */
+
+/* The one that all ask first, so that of many daemons one finds the bits clear, and not each of them some. */
+static unsigned
+first_anchor(const struct generations *g)
+{
+    unsigned i = 0;
+
+    while (i < ANCHORS - 1 && g->anchor[i].status != ANCHOR_VOTES) {
+        i++;
+    }
+    return i;
+}
+
+void
+batch_begin(struct generations *g, int64_t now_us)
+{
+    struct batch *b = &g->batch;
+    uint16_t slot;
+
+    if (b->n > 0) {
+        return;
+    }
+    while (b->n < BITS_MAX && pop(g, &g->bits, RECORD_NEEDS_BIT, &slot)) {
+        struct gslot *s = &g->slot[slot];
+
+        if (!slot_is_sound(g, s)) {
+            s->record = RECORD_UNKNOWN;
+            continue;
+        }
+        s->record = RECORD_IN_BATCH;
+        b->slot[b->n] = slot;
+        b->number[b->n] = g->entry[s->entry].number;
+        b->clear[b->n] = b->set[b->n] = 0;
+        b->n++;
+    }
+    if (b->n > 0) {
+        b->serial++;
+        b->asks = 1u << first_anchor(g);
+        b->began_us = now_us;
+        ask_anchors(g);
+    }
+}
+
+/* Clear at two: we create it. Set anywhere: another daemon does, or has. */
+static bool
+decide(struct generations *g, size_t i, bool timeout)
+{
+    struct batch *b = &g->batch;
+    uint16_t slot = b->slot[i];
+    struct gslot *s = &g->slot[slot];
+    bool over;
+
+    if (s->record != RECORD_IN_BATCH || g->entry[s->entry].number != b->number[i]) {
+        return true;
+    }
+    over = g->entry[s->entry].over;
+    if (b->set[i] > 0) {
+        record_known(g, slot, over);
+    } else if (b->clear[i] >= 2) {
+        send_record(g, slot, over ? RECORD_CREATE_GRANT : RECORD_CREATE_RECLAIM);
+    } else if (timeout) {
+        queue(g, slot, RECORD_NEEDS_BIT, &g->bits);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void
+batch_end(struct generations *g, bool timeout)
+{
+    struct batch *b = &g->batch;
+    bool all = true;
+
+    for (size_t i = 0; i < b->n; i++) {
+        all = decide(g, i, timeout) && all;
+    }
+    if (all) {
+        b->n = 0;
+    }
+}
+
+static void
+ask_others(struct generations *g)
+{
+    g->batch.asks |= ((1u << ANCHORS) - 1) & ~g->batch.asked;
+    ask_anchors(g);
+}
+
+void
+batch_tick(struct generations *g, int64_t now_us)
+{
+    struct batch *b = &g->batch;
+
+    if (b->n > 0 && now_us - b->began_us > GENERATION_BEAT_US) {
+        b->asked = b->asks = 0;
+        batch_end(g, true);
+    } else if (b->n > 0 && b->asked == 0 && (b->asks & (b->asks - 1)) == 0 &&
+               now_us - b->began_us > GENERATION_BEAT_US / 8) {
+        ask_others(g); /* the first one does not answer */
+    }
+}
+
+void
+batch_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a)
+{
+    struct batch *b = &g->batch;
+
+    if (a->bits_n != b->n || (b->asked & 1u << anchor) != 0) {
+        return;
+    }
+    b->asked |= 1u << anchor;
+    b->asks &= ~(1u << anchor);
+    for (size_t i = 0; i < b->n; i++) {
+        b->clear[i] += a->bit[i] == SLOT_BIT_WAS_CLEAR;
+        b->set[i] += a->bit[i] == SLOT_BIT_WAS_SET;
+    }
+    batch_end(g, b->asked == (1u << ANCHORS) - 1);
+    if (b->n > 0) {
+        ask_others(g);
+    } else {
+        b->asked = b->asks = 0;
+    }
+}
+
+/* ---- generations ---- */
+
+void
+slot_enters(struct generations *g, uint16_t slot, uint16_t entry)
+{
+    struct gslot *s = &g->slot[slot];
+
+    s->entry = entry;
+    s->spoiled = s->reread = false;
+    s->record = RECORD_UNKNOWN;
+    if (s->used) {
+        s->reclaimed = false;
+        g->entry[entry].unreclaimed_n++;
+        tell(g, GENERATION_NEW, slot);
+    }
+}
+
+void
+slot_reclaimed(struct generations *g, struct gslot *s)
+{
+    if (s->used && !s->reclaimed && s->entry != NOBODY) {
+        s->reclaimed = true;
+        g->entry[s->entry].unreclaimed_n--;
+    }
+}
+
+/* Whoever is the first to try lets the record grant: see generations_differs(). */
+void
+slots_over(struct generations *g, uint16_t entry)
+{
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        struct gslot *s = &g->slot[slot];
+
+        if (s->entry == entry && s->used) {
+            s->record = s->record == RECORD_RECLAIMS ? RECORD_GRANTS : s->record;
+            tell(g, GENERATION_OVER, (uint16_t)slot);
+        }
+    }
+}
+
+/* ---- what is asked ---- */
+
+static void
+use(struct generations *g, uint16_t slot)
+{
+    struct gslot *s = &g->slot[slot];
+
+    if (!s->used) {
+        s->used = true;
+        s->reclaimed = s->entry != NOBODY; /* nothing is held there */
+        if (s->entry != NOBODY) {
+            tell(g, GENERATION_NEW, slot);
+        }
+    }
+}
+
+static const char *
+why_not(const struct generations *g, const struct gslot *s, uint16_t node, int64_t now_us)
+{
+    int64_t fresh_us = GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
+    const struct gnode *n = node < g->nodes_n ? &g->node[node] : NULL;
+
+    if (n == NULL || n->heard_us == 0 || now_us - n->heard_us >= fresh_us) {
+        return "the node has not said what data it has";
+    }
+    if (s->node != node) {
+        return "the slot is not the node's, by its own word";
+    }
+    if (s->open) {
+        return "the slot is open";
+    }
+    if (g->registered_us == 0 || now_us - g->registered_us >= fresh_us) {
+        return "two of three anchors have not answered";
+    }
+    if (!slot_is_sound(g, s)) {
+        return "the slot's data may be lost: a generation begins";
+    }
+    if (s->record != RECORD_RECLAIMS && s->record != RECORD_GRANTS) {
+        return "the slot's record is looked at";
+    }
+    return NULL;
+}
+
+void
+generations_slot(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us, struct slot_state *out)
+{
+    struct gslot *s = &g->slot[slot];
+    int64_t since_us;
+
+    use(g, slot);
+    *out = (struct slot_state){.may = SLOT_WAITS, .number = s->entry != NOBODY ? g->entry[s->entry].number : 0};
+    out->why = why_not(g, s, node, now_us);
+    if (s->node != node && node < g->nodes_n) {
+        g->node[node].due_us = 0;
+    }
+    if (s->record == RECORD_UNKNOWN && slot_is_sound(g, s)) {
+        queue(g, slot, RECORD_NEEDS_BIT, &g->bits);
+    }
+    if (out->why != NULL) {
+        return;
+    }
+    since_us = g->node[node].heard_us < g->registered_us ? g->node[node].heard_us : g->registered_us;
+    out->may = s->record == RECORD_GRANTS ? SLOT_GRANTS : SLOT_RECLAIMS;
+    out->until_us = since_us + GENERATION_FRESH_BEATS * GENERATION_BEAT_US;
+    record_word(out->number, s->record == RECORD_GRANTS, out->word);
+}
+
+void
+generations_differs(struct generations *g, uint16_t slot, int64_t now_us)
+{
+    struct gslot *s = &g->slot[slot];
+
+    (void)now_us;
+    if (s->record == RECORD_RECLAIMS || s->record == RECORD_GRANTS) {
+        send_record(g, slot, g->entry[s->entry].over ? RECORD_GRANT : RECORD_READ);
+    }
+}
+
+void
+generations_open(struct generations *g, uint16_t slot, uint16_t node, int64_t now_us)
+{
+    struct gslot *s = &g->slot[slot];
+
+    if (s->node == node && g->node[node].heard_us != 0) { /* until it answers otherwise to what is asked from now on */
+        slot_opens(g, slot, g->node[node].time_us + (uint64_t)(now_us - g->node[node].heard_us));
+        g->node[node].digest = 0;
+        g->node[node].again_us = now_us;
+    }
+    if (node < g->nodes_n) {
+        g->node[node].due_us = 0;
+    }
+}
+
+void
+generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
+{
+    struct gslot *s = &g->slot[slot];
+
+    if (s->entry == NOBODY || g->entry[s->entry].number != number || s->reclaimed) {
+        return;
+    }
+    slot_reclaimed(g, s);
+    if (g->entry[s->entry].unreclaimed_n == 0) {
+        g->anchor[0].due_us = g->anchor[1].due_us = g->anchor[2].due_us = 0;
+    }
+}
+
+void
+generations_restore(struct generations *g, uint16_t slot, uint64_t epoch)
+{
+    (void)epoch; /* whatever it was, what is held is asserted anew */
+    g->restored = true;
+    g->slot[slot].used = true;
+}

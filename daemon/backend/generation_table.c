@@ -1,0 +1,269 @@
+/*
+ * generation_table.c -- the generations that are known, from any anchor; a slot is in the one with the highest number.
+ *
+ * One that no slot is in any more is forgotten; what was to be reclaimed in it passes to those that came after, and
+ * with it the versions that must not be reported back before (from[]): a slot leaves a generation unreclaimed only
+ * into a later one, and until that is reclaimed neither is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/generations_private.h"
+#include "daemon/base/memory.h"
+
+static uint16_t
+find(const struct generations *g, uint64_t number)
+{
+    for (size_t i = 0; i < g->entries_n; i++) {
+        if (g->entry[i].live && g->entry[i].number == number) {
+            return (uint16_t)i;
+        }
+    }
+    return NOBODY;
+}
+
+/* At most one for each slot lives, and one more while it is taken in. */
+static uint16_t
+add(struct generations *g, const struct generation_entry *e, int64_t now_us)
+{
+    size_t i = 0;
+
+    while (i < g->entries_n && g->entry[i].live) {
+        i++;
+    }
+    if (i == g->entries_room) {
+        g->entries_room = g->entries_room == 0 ? 16 : 2 * g->entries_room;
+        g->entry = mem_array(g->entry, g->entries_room, sizeof(*g->entry));
+    }
+    g->entries_n = i == g->entries_n ? i + 1 : g->entries_n;
+    g->entry[i] = (struct gentry){.number = e->number,
+                                  .origin = e->origin,
+                                  .since_us = e->since_us,
+                                  .live = true,
+                                  .heard_us = now_us};
+    g->open_entries_n++;
+    return (uint16_t)i;
+}
+
+static uint64_t
+lower(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* The slot leaves for the generation `to`; what it has not reclaimed goes with it. */
+static void
+leave(struct generations *g, const struct gslot *s, struct gentry *to)
+{
+    struct gentry *e = &g->entry[s->entry];
+
+    if (s->used && !s->reclaimed) {
+        e->unreclaimed_n--;
+        for (unsigned i = 0; i < ANCHORS; i++) {
+            to->from[i] = lower(to->from[i], lower(e->at[i], e->from[i]));
+        }
+    }
+    if (--e->slots_n == 0) {
+        g->open_entries_n -= !e->over;
+        e->live = false;
+    }
+}
+
+/* The slot is in a later one already, and not reclaimed: nor is it in this one. */
+static void
+is_late(struct generations *g, const struct gslot *s, unsigned anchor, const struct generation_entry *e)
+{
+    struct gentry *now = &g->entry[s->entry];
+
+    if (s->used && !s->reclaimed && now->number > e->number) {
+        now->from[anchor] = lower(now->from[anchor], e->version);
+    }
+}
+
+void
+table_take(struct generations *g, unsigned anchor, const struct generation_entry *e, int64_t now_us)
+{
+    uint16_t at = find(g, e->number);
+    struct gentry *to;
+
+    g->highest = e->number > g->highest ? e->number : g->highest;
+    if (at == NOBODY) {
+        at = add(g, e, now_us);
+    }
+    to = &g->entry[at];
+    to->at[anchor] = e->version;
+    for (size_t i = 0; i < e->ranges_n; i++) {
+        for (unsigned slot = e->range[i].first; slot <= e->range[i].last; slot++) {
+            struct gslot *s = &g->slot[slot];
+
+            if (s->entry != NOBODY && g->entry[s->entry].number >= e->number) {
+                is_late(g, s, anchor, e);
+                continue;
+            }
+            if (s->entry != NOBODY) {
+                leave(g, s, to);
+            }
+            to->slots_n++;
+            slot_enters(g, (uint16_t)slot, at);
+        }
+    }
+    if (to->slots_n == 0) {
+        g->open_entries_n -= !to->over;
+        to->live = false;
+    }
+    begin_due(g);
+}
+
+void
+table_lost(struct generations *g, unsigned anchor)
+{
+    for (size_t i = 0; i < g->entries_n; i++) {
+        g->entry[i].at[anchor] = g->entry[i].from[anchor] = 0;
+    }
+}
+
+void
+table_over(struct generations *g, struct gentry *e)
+{
+    if (!e->over) {
+        e->over = true;
+        g->open_entries_n--;
+        slots_over(g, (uint16_t)(e - g->entry));
+    }
+}
+
+/*
+ * That all members of an anchor have reported is a fact that stays one: whoever registers there later hears of the
+ * generation first. So what two anchors say may be from different times.
+ */
+void
+table_done(struct generations *g, unsigned anchor, uint64_t done)
+{
+    if (g->open_entries_n == 0) {
+        return;
+    }
+    for (size_t i = 0; i < g->entries_n; i++) {
+        struct gentry *e = &g->entry[i];
+
+        if (!e->live || e->over || e->at[anchor] == 0 || e->at[anchor] > done) {
+            continue;
+        }
+        e->done |= 1u << anchor;
+        if ((e->done & (e->done - 1)) != 0) {
+            table_over(g, e);
+        }
+    }
+}
+
+uint64_t
+table_back(const struct generations *g, unsigned anchor)
+{
+    uint64_t back = g->anchor[anchor].version;
+
+    for (size_t i = 0; i < g->entries_n; i++) {
+        const struct gentry *e = &g->entry[i];
+        uint64_t held = e->live && e->unreclaimed_n > 0 ? lower(e->at[anchor], e->from[anchor]) : 0;
+
+        if (held != 0 && held - 1 < back) {
+            back = held - 1;
+        }
+    }
+    return back;
+}
+
+/*
+ * Told further is what an anchor does not know though it was asked since: who begins a generation tells all three. One
+ * that has just lost its data is told at once, for it is to vote soon.
+ */
+static bool
+is_lacking(const struct generations *g, unsigned anchor, const struct gentry *e)
+{
+    const struct ganchor *a = &g->anchor[anchor];
+
+    return e->live && e->at[anchor] == 0 && a->heard && (a->heard_us > e->heard_us || a->status != ANCHOR_VOTES);
+}
+
+bool
+table_lacks(const struct generations *g, unsigned anchor)
+{
+    bool lacks = false;
+
+    for (size_t i = 0; i < g->entries_n; i++) {
+        lacks = lacks || is_lacking(g, anchor, &g->entry[i]);
+    }
+    return lacks;
+}
+
+void
+message_add(struct generations *g, const struct generation_entry *e, uint64_t expected)
+{
+    struct anchor_message *m = &g->message;
+    size_t used = 0;
+
+    for (size_t i = 0; i < m->begin_n; i++) {
+        used += g->out[i].ranges_n;
+    }
+    if (m->begin_n == g->out_room) {
+        g->out_room = g->out_room == 0 ? 8 : 2 * g->out_room;
+        g->out = mem_array(g->out, g->out_room, sizeof(*g->out));
+        g->expected = mem_array(g->expected, g->out_room, sizeof(*g->expected));
+    }
+    if (used + e->ranges_n > g->ranges_room) {
+        g->ranges_room = 2 * (used + e->ranges_n);
+        g->ranges = mem_array(g->ranges, g->ranges_room, sizeof(*g->ranges));
+    }
+    memcpy(g->ranges + used, e->range, e->ranges_n * sizeof(*e->range));
+    g->out[m->begin_n] = *e;
+    g->expected[m->begin_n++] = expected;
+}
+
+/* The ranges of an entry, by one walk over the slots for all of them: counted first, then written. */
+void
+table_further(struct generations *g, unsigned anchor)
+{
+    struct slot_range *range;
+    size_t *at, total = 0;
+
+    if (!table_lacks(g, anchor)) {
+        return;
+    }
+    at = mem_zalloc((2 * g->entries_n + 1) * sizeof(*at)); /* how many; then where the next one goes */
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        uint16_t e = g->slot[slot].entry;
+
+        if (e != NOBODY && (slot == 0 || g->slot[slot - 1].entry != e)) {
+            at[2 * e]++;
+        }
+    }
+    for (size_t i = 0; i < g->entries_n; i++) {
+        at[2 * i + 1] = total;
+        total += at[2 * i];
+    }
+    range = mem_array(NULL, total, sizeof(*range));
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        uint16_t e = g->slot[slot].entry;
+
+        if (e == NOBODY) {
+            continue;
+        }
+        if (slot == 0 || g->slot[slot - 1].entry != e) {
+            range[at[2 * e + 1]++].first = (uint16_t)slot;
+        }
+        range[at[2 * e + 1] - 1].last = (uint16_t)slot;
+    }
+    for (size_t i = 0; i < g->entries_n; i++) {
+        const struct gentry *e = &g->entry[i];
+
+        if (is_lacking(g, anchor, e)) {
+            struct generation_entry out = {.number = e->number,
+                                           .origin = e->origin,
+                                           .since_us = e->since_us,
+                                           .range = range + at[2 * i + 1] - at[2 * i],
+                                           .ranges_n = at[2 * i]};
+
+            message_add(g, &out, 0);
+        }
+    }
+    free(range);
+    free(at);
+}

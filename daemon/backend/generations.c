@@ -1,0 +1,545 @@
+/*
+ * generations.c -- the anchors, and the nodes: what is asked of them when, and what their answers mean.
+ */
+#include "daemon/backend/generations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/generations_private.h"
+#include "daemon/base/hash.h"
+#include "daemon/base/memory.h"
+
+enum {
+    GRACE_US = 50 * 1000, /* the first pause while members are awaited */
+    SOON_US = 10 * 1000, /* between two registrations at an anchor */
+    AWAY_BEATS = 5,      /* between two questions to a node that is away: a connection asks at once */
+};
+
+struct generations *
+generations_new(const struct anchor_identity *words, uint64_t random, generations_tell_fn *tell, void *ctx)
+{
+    struct generations *g = mem_zalloc(sizeof(*g));
+
+    g->who = *words;
+    g->random = random;
+    g->tell = tell;
+    g->ctx = ctx;
+    g->wanted = -1;
+    g->longest_us = words->lease_us;
+    for (unsigned i = 0; i < SLOTS_N; i++) {
+        g->slot[i].entry = g->slot[i].node = NOBODY;
+    }
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        buf_init(&g->anchor[i].list, 0);
+    }
+    return g;
+}
+
+void
+generations_free(struct generations **gp)
+{
+    struct generations *g = *gp;
+
+    if (g == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        buf_fini(&g->anchor[i].list);
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        free(g->proposal[i].range);
+    }
+    free(g->node);
+    free(g->proposal);
+    free(g->entry);
+    free(g->out);
+    free(g->expected);
+    free(g->ranges);
+    free(g);
+    *gp = NULL;
+}
+
+void
+generations_lease(struct generations *g, int64_t lease_us)
+{
+    if (lease_us > g->who.lease_us) {
+        g->who.lease_us = lease_us;
+        g->longest_us = lease_us > g->longest_us ? lease_us : g->longest_us;
+        ask_anchors(g);
+    }
+}
+
+void
+generations_leave(struct generations *g)
+{
+    g->leaving = true;
+    ask_anchors(g);
+}
+
+int64_t
+generations_bound_us(const struct generations *g)
+{
+    return g->bound_us;
+}
+
+uint64_t
+generations_number(const struct generations *g, uint16_t slot)
+{
+    const struct gslot *s = &g->slot[slot];
+
+    return s->entry != NOBODY ? g->entry[s->entry].number : 0;
+}
+
+bool
+generations_is_open(const struct generations *g, uint16_t slot)
+{
+    return g->slot[slot].open;
+}
+
+bool
+generations_is_used(const struct generations *g, uint16_t slot)
+{
+    return g->slot[slot].used;
+}
+
+void
+generations_token(struct generations *g, uint64_t token)
+{
+    g->floor = token > g->floor ? token : g->floor;
+}
+
+uint64_t
+generations_floor(const struct generations *g)
+{
+    return g->floor;
+}
+
+const struct anchor_identity *
+generations_identity(const struct generations *g)
+{
+    return &g->who;
+}
+
+/* ---- nodes ---- */
+
+/* A node that has gone, and owns nothing. */
+static unsigned
+unused(const struct generations *g)
+{
+    bool owns[GENERATION_NODES_MAX] = {false};
+    unsigned i = 0;
+
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        if (g->slot[slot].node != NOBODY) {
+            owns[g->slot[slot].node] = true;
+        }
+    }
+    while (i < GENERATION_NODES_MAX &&
+           (owns[i] || g->node[i].heard_us != 0 || g->node[i].asked || g->proposal[i].live)) {
+        i++;
+    }
+    return i;
+}
+
+uint16_t
+generations_node(struct generations *g, const char id[NODE_ID_ROOM])
+{
+    unsigned i = 0;
+
+    while (i < g->nodes_n && strcmp(g->node[i].id, id) != 0) {
+        i++;
+    }
+    if (i < g->nodes_n) {
+        return (uint16_t)i;
+    }
+    if (i < GENERATION_NODES_MAX) {
+        g->node = mem_array(g->node, i + 1, sizeof(*g->node));
+        g->proposal = mem_array(g->proposal, i + 1, sizeof(*g->proposal));
+        g->nodes_n++;
+    } else if ((i = unused(g)) == GENERATION_NODES_MAX) {
+        return (uint16_t)i;
+    }
+    g->node[i] = (struct gnode){.due_us = 0};
+    g->proposal[i] = (struct proposal){.live = false};
+    memcpy(g->node[i].id, id, NODE_ID_ROOM - 1);
+    return (uint16_t)i;
+}
+
+void
+generations_node_lost(struct generations *g, uint16_t node, int64_t now_us)
+{
+    struct gnode *n = &g->node[node];
+
+    n->heard_us = 0;
+    n->digest = 0;
+    n->again_us = now_us;
+    n->due_us = 0;
+}
+
+static uint64_t
+digest_of(const struct node_answer *a)
+{
+    static const struct hash_key key = {1, 2};
+
+    return (hash_bytes(&key, a->range, a->ranges_n * sizeof(*a->range)) ^ hash_bytes(&key, a->open, a->open_n * 2) * 3 ^
+            hash_bytes(&key, &a->origin, sizeof(a->origin)) * 5 ^
+            hash_bytes(&key, &a->config_epoch, sizeof(a->config_epoch)) * 7) | 1;
+}
+
+/* The slot is the node's, by its own word: unless another one with a higher config epoch says the same (R10). */
+static void
+claim(struct generations *g, uint16_t slot, uint16_t node)
+{
+    struct gslot *s = &g->slot[slot];
+
+    if (s->node != NOBODY && s->node != node && g->node[s->node].config_epoch >= g->node[node].config_epoch) {
+        return;
+    }
+    if (s->node != node) {
+        s->node = node;
+        s->open_us = 0; /* by the clock of another one; and the origin is another */
+    }
+}
+
+static bool
+is_open(const struct node_answer *a, uint16_t slot)
+{
+    size_t i = 0;
+
+    while (i < a->open_n && a->open[i] != slot) {
+        i++;
+    }
+    return i < a->open_n;
+}
+
+static void
+take_slots(struct generations *g, uint16_t node, const struct node_answer *a)
+{
+    uint64_t time_us = (uint64_t)a->time_us;
+    size_t at = 0;
+
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        struct gslot *s = &g->slot[slot];
+
+        while (at < a->ranges_n && a->range[at].last < slot) {
+            at++;
+        }
+        if (at < a->ranges_n && a->range[at].first <= slot) {
+            claim(g, (uint16_t)slot, node);
+        } else if (s->node == node) {
+            s->node = NOBODY;
+        }
+        if (s->node == node) {
+            s->open = s->open && is_open(a, (uint16_t)slot);
+            s->open_us = s->open_us > time_us ? time_us : s->open_us; /* its clock was set back */
+        }
+    }
+    for (size_t i = 0; i < a->open_n; i++) {
+        struct gslot *s = &g->slot[a->open[i]];
+
+        if (s->node == node) {
+            slot_opens(g, a->open[i], time_us);
+        }
+    }
+}
+
+static void
+tell_slots(struct generations *g, uint16_t node)
+{
+    for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+        const struct gslot *s = &g->slot[slot];
+
+        if (s->used && (s->node == node || s->node == NOBODY)) {
+            g->tell(g->ctx, GENERATION_ASKS, (uint16_t)slot, s->entry != NOBODY ? g->entry[s->entry].number : 0);
+        }
+    }
+}
+
+bool
+generations_node_answered(struct generations *g, uint16_t node, const struct node_answer *a, int64_t sent_us,
+                          int64_t now_us)
+{
+    struct gnode *n = &g->node[node];
+    uint64_t digest;
+
+    n->asked = false;
+    n->due_us = now_us + (a == NULL && n->heard_us == 0 ? AWAY_BEATS : 1) * GENERATION_BEAT_US;
+    if (a == NULL) {
+        return true;
+    }
+    if (!a->master || strcmp(a->id, n->id) != 0) {
+        generations_node_lost(g, node, now_us);
+        n->due_us = now_us + GENERATION_BEAT_US;
+        return false;
+    }
+    if (sent_us < n->again_us) {
+        n->due_us = 0;
+        return true;
+    }
+    n->due_us = now_us + (a->open_n > 0 ? GENERATION_BEAT_US / 4 : GENERATION_BEAT_US); /* that they close, soon */
+    digest = digest_of(a);
+    n->heard_us = sent_us;
+    n->time_us = (uint64_t)a->time_us;
+    if (digest != n->digest || a->open_n > 0) {
+        n->digest = digest;
+        n->origin = a->origin;
+        n->config_epoch = a->config_epoch;
+        take_slots(g, node, a);
+        begin_due(g);
+        tell_slots(g, node);
+    }
+    return true;
+}
+
+/* ---- the anchors: what they are told ---- */
+
+/* R7: the lists of the others go to the one that wants them, when both have come; or that all three are new. */
+static void
+bring(struct generations *g, unsigned i)
+{
+    struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS], *c = &g->anchor[(i + 2) % ANCHORS];
+    struct anchor_message *m = &g->message;
+
+    if (a->is_new && b->is_new && c->is_new) {
+        m->brings_new = true;
+        m->brings_birth = a->birth;
+    } else if (g->wanted == (int)i && b->has_list && c->has_list) {
+        m->brings[0] = buf_slice(&b->list);
+        m->brings[1] = buf_slice(&c->list);
+        m->brings_birth = a->birth;
+    }
+}
+
+const struct anchor_message *
+generations_message(struct generations *g, unsigned i)
+{
+    struct ganchor *a = &g->anchor[i];
+    struct anchor_message *m = &g->message;
+
+    *m = (struct anchor_message){.leaving = g->leaving,
+                                 .holds = g->restored || g->registered_us != 0,
+                                 .lists = g->wanted >= 0 && g->wanted != (int)i && !a->has_list,
+                                 .birth = a->birth,
+                                 .version = a->version,
+                                 .back = table_back(g, i),
+                                 .suspect_us = g->slot[anchor_slot(i)].open_us,
+                                 .longest_us = g->longest_us,
+                                 .floor = g->floor};
+    a->sent_lists = m->lists;
+    a->sent_lease_us = g->who.lease_us;
+    if (a->heard) {
+        table_further(g, i);
+    }
+    begin_say(g, i);
+    a->sent_batch = 0;
+    if (g->batch.n > 0 && (g->batch.asks & 1u << i) != 0) {
+        m->slot = g->batch.slot;
+        m->slot_number = g->batch.number;
+        m->slots_n = g->batch.n;
+        a->sent_batch = g->batch.serial;
+    }
+    bring(g, i);
+    m->begin = g->out;
+    m->expected = g->expected;
+    for (size_t k = 0, used = 0; k < m->begin_n; used += g->out[k++].ranges_n) {
+        g->out[k].range = g->ranges + used;
+    }
+    return m;
+}
+
+/* ---- the anchors: what they say ---- */
+
+/* I2: of two anchors the later ones that have answered. */
+static void
+move_bound(struct generations *g)
+{
+    int64_t sent_us = 0, lease_us = 0, bound_us;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        const struct ganchor *a = &g->anchor[i], *b = &g->anchor[(i + 1) % ANCHORS];
+        int64_t both_us = a->ok_us < b->ok_us ? a->ok_us : b->ok_us;
+
+        if (both_us > sent_us) {
+            sent_us = both_us;
+            lease_us = a->ok_lease_us < b->ok_lease_us ? a->ok_lease_us : b->ok_lease_us;
+        }
+    }
+    g->registered_us = sent_us;
+    bound_us = sent_us == 0 ? 0 : sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS;
+    if (bound_us > g->bound_us) {
+        g->bound_us = bound_us;
+        g->tell(g->ctx, GENERATION_BOUND, 0, 0);
+    }
+}
+
+static void
+keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
+{
+    struct ganchor *an = &g->anchor[i];
+
+    if (!an->sent_lists || g->wanted < 0 || a->list.n == 0) {
+        return;
+    }
+    buf_clear(&an->list, SIZE_MAX);
+    buf_add_slice(&an->list, a->list);
+    an->has_list = true;
+    g->anchor[g->wanted].due_us = 0;
+}
+
+static void
+forget_lists(struct generations *g)
+{
+    g->wanted = -1;
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        g->anchor[i].has_list = false;
+        buf_clear(&g->anchor[i].list, 0);
+    }
+}
+
+static void
+take_status(struct generations *g, unsigned i, const struct anchor_answer *a)
+{
+    struct ganchor *an = &g->anchor[i];
+
+    an->status = a->status;
+    an->is_new = a->is_new && a->status != ANCHOR_VOTES;
+    if (g->wanted == (int)i && a->status != ANCHOR_WANTS_LISTS) {
+        forget_lists(g);
+    }
+    if (a->status == ANCHOR_WANTS_LISTS) {
+        if (g->wanted != (int)i) {
+            forget_lists(g);
+            g->wanted = (int)i;
+        }
+        ask_anchors(g);
+    }
+    if (an->is_new && g->anchor[(i + 1) % ANCHORS].is_new && g->anchor[(i + 2) % ANCHORS].is_new) {
+        ask_anchors(g);
+    }
+}
+
+static void
+take_answer(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us, int64_t now_us)
+{
+    struct ganchor *an = &g->anchor[i];
+
+    if (an->birth != a->birth) {
+        table_lost(g, i);
+        an->birth = a->birth;
+        an->version = 0;
+    }
+    for (size_t k = 0; k < a->entries_n; k++) {
+        table_take(g, i, &a->entry[k], now_us);
+    }
+    if (a->entries_n > 0) {
+        an->due_us = 0; /* it is said at once what is reclaimed, of slots that are not in use */
+        for (unsigned k = 0; k < ANCHORS; k++) {
+            g->anchor[k].waits = 0;
+        }
+    }
+    an->version = a->version;
+    an->heard = true;
+    an->heard_us = sent_us;
+    g->longest_us = a->longest_us > g->longest_us ? a->longest_us : g->longest_us;
+    generations_token(g, a->floor);
+    take_status(g, i, a);
+    keep_list(g, i, a);
+    if (a->status == ANCHOR_VOTES && !g->leaving) {
+        table_done(g, i, a->done);
+        an->ok_us = sent_us;
+        an->ok_lease_us = an->sent_lease_us;
+        move_bound(g);
+    }
+    if (a->status == ANCHOR_VOTES && an->sent_batch == g->batch.serial) {
+        batch_answered(g, i, a);
+    }
+    if (table_lacks(g, i)) {
+        an->due_us = 0;
+    }
+}
+
+/*
+ * While members are awaited the end of that is asked for soon, and then ever less often: so the end of a grace period
+ * of any length is heard of soon enough, and costs a handful of calls.
+ */
+static int64_t
+pause_us(const struct generations *g, struct ganchor *a)
+{
+    int64_t us = GRACE_US << a->waits;
+
+    if (g->open_entries_n == 0 || us >= GENERATION_BEAT_US) {
+        return GENERATION_BEAT_US;
+    }
+    a->waits++;
+    return us;
+}
+
+/* An answer that took longer than a beat may be from before the anchor lost its data: it counts for nothing (R7). */
+void
+generations_anchor_answered(struct generations *g, unsigned i, const struct anchor_answer *a, int64_t sent_us,
+                            int64_t now_us)
+{
+    struct ganchor *an = &g->anchor[i];
+    bool counts = a != NULL && a->status != ANCHOR_DUPLICATE_UUID && now_us - sent_us < GENERATION_BEAT_US;
+
+    an->asked = false;
+    an->due_us = now_us + (a == NULL ? GENERATION_BEAT_US / 8 : pause_us(g, an));
+    if (counts) {
+        take_answer(g, i, a, sent_us, now_us);
+    }
+    begin_answered(g, i, counts, now_us);
+}
+
+/* ---- what is due ---- */
+
+void
+generations_next(struct generations *g, int64_t now_us, struct generation_send *out)
+{
+    *out = (struct generation_send){.type = SEND_NOTHING};
+    begin_all(g, now_us);
+    slots_tick(g, now_us);
+    batch_tick(g, now_us);
+    batch_begin(g, now_us);
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        struct ganchor *a = &g->anchor[i];
+
+        if (!a->asked && a->due_us <= now_us && now_us - a->asked_us >= SOON_US) {
+            a->asked = true;
+            a->asked_us = now_us;
+            *out = (struct generation_send){.type = SEND_REGISTER, .anchor = i};
+            return;
+        }
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        if (!g->node[i].asked && g->node[i].due_us <= now_us) {
+            g->node[i].asked = true;
+            *out = (struct generation_send){.type = SEND_NODE, .node = (uint16_t)i};
+            return;
+        }
+    }
+    (void)slot_next_record(g, out);
+}
+
+int64_t
+generations_due_us(const struct generations *g)
+{
+    int64_t due_us = INT64_MAX;
+
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        const struct ganchor *a = &g->anchor[i];
+        int64_t its_us = a->due_us > a->asked_us + SOON_US ? a->due_us : a->asked_us + SOON_US;
+
+        due_us = !a->asked && its_us < due_us ? its_us : due_us;
+    }
+    for (unsigned i = 0; i < g->nodes_n; i++) {
+        due_us = !g->node[i].asked && g->node[i].due_us < due_us ? g->node[i].due_us : due_us;
+    }
+    if (g->later.n > 0 && g->later_us < due_us) {
+        due_us = g->later_us;
+    }
+    if ((g->batch.n == 0 && g->bits.n > 0) || (g->begin_due && begin_may(g))) {
+        return 0;
+    }
+    return due_us;
+}

@@ -1,0 +1,103 @@
+/*
+ * membership_domain.c -- the membership as the continuity of a shard with one set of data (continuity.h).
+ */
+#include "daemon/backend/call.h"
+#include "daemon/backend/membership.h"
+#include "daemon/base/clock.h"
+
+static struct membership *
+self(struct continuity *c)
+{
+    return (struct membership *)(void *)c;
+}
+
+static const struct membership *
+look_at(const struct continuity *c)
+{
+    return (const struct membership *)(const void *)c;
+}
+
+static uint16_t
+one_domain_of(const struct continuity *c, struct slice key)
+{
+    (void)c;
+    (void)key;
+    return 0;
+}
+
+static uint64_t
+one_epoch(const struct continuity *c, uint16_t domain)
+{
+    (void)domain;
+    return look_at(c)->epoch.number;
+}
+
+static struct slice
+one_word(const struct continuity *c, uint16_t domain, bool reclaim)
+{
+    const struct epoch *e = &look_at(c)->epoch;
+
+    (void)domain;
+    return slice_of(reclaim ? e->now : e->open);
+}
+
+static struct continuity_keys
+one_pair_of_keys(struct continuity *c, uint16_t domain)
+{
+    (void)c;
+    (void)domain;
+    return (struct continuity_keys){SLICE_LIT(CALL_CLOCK_KEY), SLICE_LIT(CALL_EPOCH_KEY)};
+}
+
+static void
+one_hello(struct continuity *c, struct redis_link *l)
+{
+    membership_hello(self(c), l);
+}
+
+static void
+one_lost(struct continuity *c, const struct redis_link *l)
+{
+    membership_lost(self(c), l);
+}
+
+static void
+one_ask(struct continuity *c, uint16_t domain, struct redis_link *l)
+{
+    (void)domain;
+    membership_ask(self(c), l);
+}
+
+static void
+one_token(struct continuity *c, uint16_t domain, uint64_t token)
+{
+    (void)domain;
+    membership_token(self(c), token);
+}
+
+/* The clock of the domain knows: scripts/presence.lua. */
+static bool
+one_fresh(struct continuity *c, uint16_t domain, int64_t now_us)
+{
+    (void)domain;
+    return membership_fresh(look_at(c), now_us);
+}
+
+static bool
+one_pending(struct continuity *c)
+{
+    return !membership_is_calm(look_at(c), clock_now_us()) && membership_pending(self(c));
+}
+
+const struct continuity_ops membership_one_domain = {
+    .domain = one_domain_of,
+    .epoch = one_epoch,
+    .word = one_word,
+    .keys = one_pair_of_keys,
+    .hello = one_hello,
+    .lost = one_lost,
+    .ask = one_ask,
+    .token = one_token,
+    .fresh = one_fresh,
+    .pending = one_pending,
+};

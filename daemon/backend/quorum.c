@@ -1,0 +1,449 @@
+/*
+ * quorum.c -- the topology of N independent masters: one shard for each, and a fold over what they report.
+ *
+ * A majority q = N/2 + 1 has to agree on everything. What the nodes answer is counted in votes.c.
+ *
+ * Q1  A token is told when q nodes cover it; a name is held while q nodes have our key, each until its own deadline
+ *     (quorum_holds.c), and the q-th largest of these is what the core hears.
+ * Q2  What is taken back, or given back, goes to every node that may have it, behind all that was asked of it before.
+ * Q3  A node that has lost its data has no vote: for as long as anybody may hold what it had, and until it knows the
+ *     highest token of the others (quorum_admit.c). Until then what is held counts as held there: nobody else gets it.
+ * Q4  To the core all nodes are one domain: it may have been lost when more than N - q have no vote.
+ */
+#include "daemon/backend/quorum.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/quorum_private.h"
+#include "daemon/backend/single.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+#define WAKE_MAX_US (500 * 1000) /* tests move the clock, and timers of the loop do not know */
+
+static struct quorum *
+self(struct backend *b)
+{
+    return (struct quorum *)(void *)b;
+}
+
+static const struct quorum *
+look_at(const struct backend *b)
+{
+    return (const struct quorum *)(const void *)b;
+}
+
+/* ---- the loop ---- */
+
+static void
+timer_due(struct quorum *qu, struct heap_node *n)
+{
+    struct timer *t = container_of(n, struct timer, node);
+
+    switch ((enum quorum_timer)n->what) {
+    case TIMER_OP:
+        quorum_op_due(qu, container_of(t, struct quorum_op, timer));
+        break;
+    case TIMER_HOLD:
+        quorum_hold_due(qu, container_of(t, struct hold, timer));
+        break;
+    case TIMER_WATCH:
+        quorum_watch_due(qu, container_of(t, struct quorum_watch, timer));
+        break;
+    }
+}
+
+static void
+arm(struct quorum *qu)
+{
+    int64_t now_us = clock_now_us(), at_us = heap_min_at(&qu->timers), us;
+
+    at_us = qu->look_us < at_us ? qu->look_us : at_us;
+    us = at_us <= now_us ? 0 : at_us - now_us < WAKE_MAX_US ? at_us - now_us : WAKE_MAX_US;
+    event_add(qu->due, &(struct timeval){us / US_PER_S, us % US_PER_S});
+}
+
+static void
+on_due(evutil_socket_t fd, short what, void *ctx)
+{
+    struct quorum *qu = ctx;
+    int64_t now_us = clock_now_us();
+
+    (void)fd;
+    (void)what;
+    while (!list_empty(&qu->begun)) {
+        quorum_op_begun(qu, container_of(qu->begun.next, struct quorum_op, node));
+    }
+    quorum_errands_over(qu);
+    while (heap_min_at(&qu->timers) <= now_us) { /* each is set to later, or off */
+        timer_due(qu, heap_min(&qu->timers));
+    }
+    if (qu->look_us <= now_us) {
+        quorum_look_at_nodes(qu);
+    }
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_flush(qu->node[i].shard);
+    }
+    arm(qu);
+}
+
+/* ---- what the shards tell ---- */
+
+/* A node is in another epoch than before, or its first one is heard of. */
+static void
+node_began(struct quorum_node *node, uint64_t epoch)
+{
+    struct quorum *qu = node->of;
+
+    node->epoch = epoch;
+    node->epoch_us = clock_now_us();
+    node->voting = node->looked = node->heard = node->over = false;
+    quorum_voting_changed(qu);
+    qu->look_us = 0;
+    quorum_wake(qu);
+}
+
+static void
+on_life(void *ctx, enum shard_life what, uint64_t n)
+{
+    struct quorum_node *node = ctx;
+    struct quorum *qu = node->of;
+
+    switch (what) {
+    case SHARD_UP:
+    case SHARD_DOWN:
+        quorum_up_changed(node, what == SHARD_UP);
+        break;
+    case SHARD_NEW:
+        node_began(node, n);
+        break;
+    case SHARD_GRANTING:
+        qu->look_us = 0;
+        quorum_wake(qu);
+        break;
+    case SHARD_CLOCK_JUMP:
+        node->jumped_us = clock_now_us();
+        holds_jumped(qu);
+        break;
+    case SHARD_CLOCK_BACK:
+        quorum_post(qu, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
+        break;
+    case SHARD_SHARED:
+    case SHARD_ALONE:
+        quorum_shared_changed(node, what == SHARD_SHARED);
+        break;
+    case SHARD_ASTRAY:
+        break; /* of a cluster */
+    }
+}
+
+static void
+on_done(void *ctx, const struct core_done *done)
+{
+    struct quorum_node *node = ctx;
+    struct map_node *n = map_find(&node->of->errands, done->op);
+
+    if (n != NULL) {
+        quorum_answered(node->of, container_of(n, struct errand, by_serial), done);
+        quorum_wake(node->of);
+    }
+}
+
+/* ---- begin and end ---- */
+
+/* The URLs behind quorum:, each as for one Redis. False with a message. */
+static bool
+parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
+{
+    const char *at = conf->url + sizeof("quorum:") - 1;
+
+    for (;;) {
+        size_t n = strcspn(at, ",");
+        char url[1024];
+
+        if (qu->n == VOTES_NODES_MAX || n >= sizeof(url)) {
+            snprintf(error, 160, "quorum: at most %d URLs", VOTES_NODES_MAX);
+            return false;
+        }
+        snprintf(url, sizeof(url), "%.*s", (int)n, at);
+        qu->node[qu->n].address = address_parse(url, conf->user, conf->password, error);
+        explicit_bzero(url, sizeof(url));
+        if (qu->node[qu->n].address == NULL) {
+            return false;
+        }
+        qu->n++;
+        if (!single_secure(qu->node[qu->n - 1].address, &conf->tls, qu->env.log, error)) {
+            return false;
+        }
+        if (at[n] == '\0') {
+            break;
+        }
+        at += n + 1;
+    }
+    if (qu->n < 3) {
+        snprintf(error, 160, "quorum: needs at least three URLs");
+        return false;
+    }
+    return true;
+}
+
+static void
+open_shards(struct quorum *qu)
+{
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct quorum_node *node = &qu->node[i];
+
+        node->of = qu;
+        node->index = i;
+        node->shard = shard_open(node->address, &qu->conf, &qu->env,
+                                 (struct shard_events){.done = on_done,
+                                                       .life = on_life,
+                                                       .heard = quorum_heard,
+                                                       .seen = quorum_seen,
+                                                       .ctx = node});
+    }
+}
+
+static struct backend *
+quorum_open(const struct backend_conf *conf, const struct backend_env *env, char error[160])
+{
+    struct quorum *qu = mem_zalloc(sizeof(*qu));
+
+    qu->head.ops = &quorum_ops;
+    qu->env = *env;
+    if (!parse(qu, conf, error)) {
+        for (unsigned i = 0; i < qu->n; i++) {
+            address_free(qu->node[i].address);
+        }
+        explicit_bzero(&qu->env.secret, sizeof(qu->env.secret));
+        free(qu);
+        return NULL;
+    }
+    if (qu->n % 2 == 0) {
+        log_event(env->log, LOG_WARN, "redis", "an even number of nodes", "nodes", LOG_N(qu->n), "reason",
+                  LOG_S("one node less bears as many failures"), NULL);
+    }
+    qu->q = votes_majority(qu->n);
+    qu->conf = *conf;
+    qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* they are in the addresses now */
+    qu->conf.tls = (struct tls_files){0};
+    qu->conf.proposes = true;
+    qu->env.freelist = &qu->freelist;
+    qu->env.epoch = NULL; /* one number says nothing of several nodes: their records do */
+    qu->random = env->nonce;
+    qu->look_us = CORE_FOREVER;
+    list_init(&qu->begun);
+    list_init(&qu->over);
+    heap_init(&qu->timers);
+    qu->due = event_new(env->base, -1, 0, on_due, qu);
+    arm(qu);
+    open_shards(qu);
+    return &qu->head;
+}
+
+static void
+quorum_close(struct backend *b)
+{
+    struct quorum *qu = self(b);
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_close(&qu->node[i].shard);
+    }
+    quorum_ops_free(qu);
+    holds_free(qu);
+    quorum_watches_free(qu);
+    heap_fini(&qu->timers);
+    event_free(qu->due);
+    freelist_clear(&qu->freelist);
+    explicit_bzero(&qu->env.secret, sizeof(qu->env.secret));
+    free(qu);
+}
+
+/* ---- what is asked of it ---- */
+
+static void
+quorum_perform(struct backend *b, const struct core_op *op, enum core_action_type verb)
+{
+    struct quorum *qu = self(b);
+
+    if (verb == CORE_WATCH || verb == CORE_UNWATCH) {
+        quorum_watch_op(qu, op, verb == CORE_WATCH);
+    } else {
+        quorum_perform_op(qu, op, verb);
+    }
+}
+
+static void
+quorum_configure(struct backend *b, int64_t grace_us)
+{
+    struct quorum *qu = self(b);
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_configure(qu->node[i].shard, grace_us);
+    }
+}
+
+/* User, password and the files of TLS. Other URLs are for the next start. */
+static bool
+quorum_login(struct backend *b, const struct backend_conf *conf, char error[160])
+{
+    struct quorum *qu = self(b);
+    struct quorum *now = mem_zalloc(sizeof(*now));
+    bool same, ok = true;
+
+    now->env.log = qu->env.log;
+    same = strncmp(conf->url, "quorum:", 7) == 0 && parse(now, conf, error) && now->n == qu->n;
+    for (unsigned i = 0; i < now->n && same; i++) {
+        same = address_is_same(now->node[i].address, qu->node[i].address);
+    }
+    for (unsigned i = 0; i < now->n; i++) {
+        address_free(now->node[i].address);
+    }
+    free(now);
+    for (unsigned i = 0; i < qu->n && same && ok; i++) {
+        ok = single_secure(qu->node[i].address, &conf->tls, qu->env.log, error);
+    }
+    for (unsigned i = 0; i < qu->n && same && ok; i++) {
+        address_login(qu->node[i].address, conf->user, conf->password);
+    }
+    return ok;
+}
+
+/* A quarantine is not ended early: clients of other libraries assert nothing anew, and may hold what was lost. */
+static void
+quorum_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch)
+{
+    (void)b;
+    (void)domain;
+    (void)epoch;
+}
+
+static void
+quorum_leave(struct backend *b)
+{
+    struct quorum *qu = self(b);
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_leave(qu->node[i].shard);
+    }
+}
+
+static void
+quorum_flush(struct backend *b)
+{
+    struct quorum *qu = self(b);
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_flush(qu->node[i].shard);
+    }
+}
+
+static bool
+quorum_idle(const struct backend *b)
+{
+    const struct quorum *qu = look_at(b);
+    bool idle = qu->ops_n == 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        idle = idle && shard_idle(qu->node[i].shard);
+    }
+    return idle;
+}
+
+/* Other kinds keep more than one key, or count; a majority of the nodes says nothing of what these have together. */
+static bool
+quorum_takes(const struct backend *b, enum kind kind, struct slice key, char why[160])
+{
+    (void)b;
+    (void)key;
+    if (kind == KIND_REENTRANT || kind == KIND_SIMPLE) {
+        return true;
+    }
+    snprintf(why, 160, "kind %s is not for a quorum of Redis servers, which has reentrant and simple",
+             kind_rows[kind].name);
+    return false;
+}
+
+static void
+explain(const struct quorum *qu, char out[160])
+{
+    unsigned up = quorum_up(qu), voting = quorum_voting(qu);
+
+    if (up < qu->q) {
+        snprintf(out, 160, "%u of %u nodes answer: no majority", up, qu->n);
+    } else if (voting < qu->q) {
+        snprintf(out, 160, "%u of %u nodes vote: no majority", voting, qu->n);
+    } else {
+        out[0] = '\0';
+    }
+}
+
+static void
+quorum_status(const struct backend *b, struct backend_status *out)
+{
+    const struct quorum *qu = look_at(b);
+    int64_t rtt_us[VOTES_NODES_MAX] = {0};
+
+    shard_status(qu->node[0].shard, out);
+    rtt_us[0] = out->rtt_us;
+    for (unsigned i = 1; i < qu->n; i++) {
+        struct backend_status s;
+
+        shard_status(qu->node[i].shard, &s);
+        out->links += s.links;
+        out->links_up += s.links_up;
+        out->in_flight += s.in_flight;
+        out->queued += s.queued;
+        out->daemons = s.daemons > out->daemons ? s.daemons : out->daemons;
+        rtt_us[i] = s.rtt_us;
+        if (out->last_error[0] == '\0') {
+            memcpy(out->last_error, s.last_error, sizeof(out->last_error));
+        }
+    }
+    snprintf(out->address, sizeof(out->address), "quorum of %u", qu->n);
+    out->up = qu->up;
+    out->watched = qu->watches.count;
+    out->rtt_us = votes_median(rtt_us, qu->n);
+    out->epoch = qu->epoch;
+    out->grace = !qu->granting;
+    explain(qu, out->refusal);
+}
+
+static size_t
+quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX])
+{
+    const struct quorum *qu = look_at(b);
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *node = &qu->node[i];
+
+        shard_node(node->shard, &out[i]);
+        snprintf(out[i].state, sizeof(out[i].state), "%s",
+                 !node->up ? "down" : node->voting ? "voting" : "quarantine");
+        snprintf(out[i].more, sizeof(out[i].more), ",votes=%" PRIu64 ",second_rounds=%" PRIu64, node->votes,
+                 node->second_rounds);
+    }
+    return qu->n;
+}
+
+const struct backend_ops quorum_ops = {
+    .schemes = "quorum:",
+    .open = quorum_open,
+    .perform = quorum_perform,
+    .look = quorum_look,
+    .say = quorum_say,
+    .waiter_poll = quorum_poll,
+    .configure = quorum_configure,
+    .login = quorum_login,
+    .reclaimed = quorum_reclaimed,
+    .leave = quorum_leave,
+    .flush = quorum_flush,
+    .idle = quorum_idle,
+    .status = quorum_status,
+    .nodes = quorum_nodes,
+    .takes = quorum_takes,
+    .close = quorum_close,
+};

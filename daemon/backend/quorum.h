@@ -1,0 +1,11 @@
+/*
+ * quorum.h -- the topology of N independent masters, of which a majority has to agree; for backend.c's table.
+ */
+#ifndef RLOCKD_BACKEND_QUORUM_H
+#define RLOCKD_BACKEND_QUORUM_H
+
+#include "daemon/backend/backend.h"
+
+extern const struct backend_ops quorum_ops;
+
+#endif

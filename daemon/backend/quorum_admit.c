@@ -1,0 +1,176 @@
+/*
+ * quorum_admit.c -- which nodes vote: a node that has lost its data is in quarantine, then raised, then admitted.
+ *
+ * That a node is established stands in its own data (scripts/quorum.lua), so all daemons agree, and what loses the data
+ * loses the word. All nodes are looked at in rounds, until each that is up votes, and when one comes up.
+ *
+ * A1  A node votes when it says of itself, in the epoch that we know, that it is established.
+ * A2  It is admitted in an epoch when the quarantine since that began is over: the longest lease that a daemon renews,
+ *     and a timeout for what was on its way. Clients of other libraries are taken to have no longer leases.
+ * A3  ... and its clock has been raised to what q other established nodes had, each read in a round that began when the
+ *     quarantine was over. So it knows every token that it had a part in, and forgot (counterexample 2 of quorum.pml).
+ * A4  Where q others can not be had, because too many have lost their data, all nodes must answer and be in no
+ *     quarantine; the highest of their clocks counts. Tokens rise then as with one Redis that was emptied: by the time,
+ *     and by what the daemons have seen.
+ * A5  Where no node is established, all answer, and none is in a grace period (presence.lua), the quorum is new.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+
+enum { TIME, EPOCH, ESTABLISHED, CLOCK, NUMBERS, LOOK_AGAIN_US = 250 * 1000 };
+
+/* By clocks of other rates, too. */
+static int64_t
+quarantine_us(const struct quorum *qu)
+{
+    int64_t longest_us = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        int64_t us = shard_longest_us(qu->node[i].shard);
+
+        longest_us = us > longest_us ? us : longest_us;
+    }
+    return longest_us + longest_us / 50 + qu->conf.timeout_us;
+}
+
+static bool
+is_answer(const struct reply *r)
+{
+    return r->type == REPLY_ARRAY && r->count == NUMBERS && r->item[TIME]->type == REPLY_INT &&
+           r->item[EPOCH]->type == REPLY_TEXT && r->item[ESTABLISHED]->type == REPLY_INT &&
+           r->item[CLOCK]->type == REPLY_INT && r->item[CLOCK]->n >= 0 && r->item[EPOCH]->text.n < NODE_EPOCH_ROOM;
+}
+
+/* What it says of itself; in another epoch than we know of it says nothing: that is heard of soon. */
+static void
+take(struct quorum_node *node, const struct reply *r)
+{
+    struct quorum *qu = node->of;
+    int64_t since_us, lasts_us = quarantine_us(qu);
+    struct slice text = r->item[EPOCH]->text;
+
+    snprintf(node->text, sizeof(node->text), "%.*s", (int)text.n, text.p);
+    if (node->epoch == 0 || strtoull(node->text, NULL, 10) != node->epoch) {
+        return;
+    }
+    since_us = r->item[TIME]->n - (int64_t)node->epoch;
+    if (clock_now_us() - node->epoch_us > since_us) { /* its clock was set back */
+        since_us = clock_now_us() - node->epoch_us;
+    }
+    node->looked = node->heard = true;
+    node->established = r->item[ESTABLISHED]->n == 1;
+    node->granting = strchr(node->text, ' ') != NULL && strchr(node->text, ' ') == strrchr(node->text, ' ');
+    node->clock = (uint64_t)r->item[CLOCK]->n;
+    node->left_us = since_us < lasts_us ? lasts_us - since_us : 0;
+    if (node->voting != node->established) {
+        log_event(qu->env.log, LOG_INFO, "redis", node->established ? "node votes" : "node does not vote", "address",
+                  LOG_S(node->address->shown), "epoch", LOG_N(node->epoch), NULL);
+    }
+    node->voting = node->established;
+}
+
+static void on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us);
+
+static bool
+ask(struct quorum_node *node, const char *epoch, uint64_t clock)
+{
+    struct slice word[8] = {SLICE_LIT("EVAL"),         slice_of(call_other_text(OTHER_QUORUM)),
+                            SLICE_LIT("3"),            SLICE_LIT(CALL_CLOCK_KEY),
+                            SLICE_LIT(CALL_EPOCH_KEY), SLICE_LIT("rlock:quorum"),
+                            slice_of(epoch),           {NULL, 0}};
+    char number[24];
+
+    snprintf(number, sizeof(number), "%" PRIu64, clock);
+    word[7] = slice_of(number);
+    return shard_ask(node->shard, 8, word, on_look, node);
+}
+
+/* A3, A4, A5: what its clock has to reach; false: it can not be admitted now. */
+static bool
+highest(const struct quorum *qu, const struct quorum_node *node, uint64_t *clock)
+{
+    unsigned established = 0, heard = 0, open = 0;
+    uint64_t of_established = 0, of_all = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *other = &qu->node[i];
+
+        heard += other->heard;
+        open += other->heard && other->granting;
+        of_all = other->heard && other->clock > of_all ? other->clock : of_all;
+        if (other != node && other->heard && other->established) {
+            established++;
+            of_established = other->clock > of_established ? other->clock : of_established;
+        }
+    }
+    *clock = established >= qu->q ? of_established : of_all;
+    if (established >= qu->q) {
+        return node->over;
+    }
+    return heard == qu->n && (node->over || (established == 0 && open == qu->n && !qu->conf.strict));
+}
+
+/* All have answered that will. */
+static void
+round_over(struct quorum *qu)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct quorum_node *node = &qu->node[i];
+        uint64_t clock;
+
+        if (node->heard && !node->established && node->granting && highest(qu, node, &clock)) {
+            log_event(qu->env.log, LOG_INFO, "redis", "node admitted", "address", LOG_S(node->address->shown), "epoch",
+                      LOG_N(node->epoch), "clock", LOG_N(clock), NULL);
+            (void)ask(node, node->text, clock);
+        }
+        all = all && (!node->up || node->voting);
+    }
+    for (unsigned i = 0; i < qu->n; i++) {
+        qu->node[i].over = qu->node[i].heard && qu->node[i].left_us == 0;
+    }
+    qu->look_us = all ? CORE_FOREVER : clock_now_us() + LOOK_AGAIN_US;
+    quorum_wake(qu);
+}
+
+static void
+on_look(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct quorum_node *node = arg;
+    struct quorum *qu = node->of;
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && is_answer(r)) {
+        take(node, r);
+        quorum_voting_changed(qu);
+        quorum_loss_changed(qu);
+    }
+    if (node->looking) {
+        node->looking = false;
+        if (--qu->looking_n == 0) {
+            round_over(qu);
+        }
+    }
+}
+
+void
+quorum_look_at_nodes(struct quorum *qu)
+{
+    qu->look_us = clock_now_us() + 2 * qu->conf.timeout_us;
+    if (qu->looking_n > 0) {
+        return;
+    }
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct quorum_node *node = &qu->node[i];
+
+        node->heard = false;
+        node->looking = node->up && ask(node, "", 0);
+        qu->looking_n += node->looking;
+    }
+}

@@ -1,0 +1,158 @@
+/*
+ * quorum_ask.c -- what the core asks for, as errands for the nodes; what they answer is counted in quorum_ops.c.
+ *
+ * A1  An attempt proposes a token: above all that this daemon has seen, and the time in the middle of what the nodes
+ *     take it to be.
+ * A2  A node that is not established (quorum_admit.c) is not asked for a vote: its answer would be none.
+ * A3  An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
+ *     it meanwhile. A node without a vote takes it: nobody else can have it there.
+ */
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+
+enum { RESERVE = 64 }; /* tokens set aside behind each vote: answers that differ by fewer need no write-back */
+
+/* What the nodes take the time to be, in the middle. */
+static int64_t
+time_us(const struct quorum *qu)
+{
+    int64_t guess[VOTES_NODES_MAX];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        if (shard_clock_offset(qu->node[i].shard, &guess[n])) {
+            n++;
+        }
+    }
+    return n == 0 ? 0 : clock_now_us() + votes_median(guess, n);
+}
+
+/* Other kinds keep more than one key, or count; a majority of the nodes says nothing of what these have together. */
+static bool
+is_refused(const struct core_op *op)
+{
+    return (op->kind != KIND_REENTRANT && op->kind != KIND_SIMPLE) || op->replicas > 0;
+}
+
+static void
+attempt(struct quorum *qu, struct quorum_op *o)
+{
+    int64_t lease_us = o->op.lease_us, now_us = clock_now_us();
+    int64_t wait_us = lease_us / 10 < qu->conf.timeout_us ? lease_us / 10 : qu->conf.timeout_us;
+
+    o->reserve = RESERVE;
+    o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
+    o->reserve += o->reserve != 0 ? o->op.room : 0;
+    o->vote.validity_us = lease_us / 20;
+    timer_set(&qu->timers, &o->timer, now_us + wait_us);
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *node = &qu->node[i];
+
+        if (is_refused(&o->op)) {
+            vote_failed(&o->vote, i, CORE_DENIED, -1);
+        } else if (!node->up) {
+            vote_failed(&o->vote, i, CORE_DOWN, -1);
+        } else if (!node->voting) { /* A2 */
+            vote_failed(&o->vote, i, CORE_GRACE, node->left_us > 100 * US_PER_MS ? node->left_us : 100 * US_PER_MS);
+        } else {
+            part_push(qu, o, i, CORE_ACQUIRE, o->token);
+        }
+    }
+}
+
+/* RENEW to less: it counts from now on, whatever is answered. */
+static void
+shorten(struct quorum *qu, const struct quorum_op *o)
+{
+    int64_t lease_us = o->op.lease_us, until_us = clock_now_us() + lease_us - lease_us / 100 - 2 * US_PER_MS;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct part *p = &o->hold->part[i];
+
+        p->deadline_us = p->deadline_us < until_us ? p->deadline_us : until_us;
+    }
+}
+
+static void
+ask_all(struct quorum *qu, struct quorum_op *o)
+{
+    bool gives_back = o->sort == SORT_RELEASE;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *node = &qu->node[i];
+        enum core_action_type verb = o->verb;
+
+        if (o->op.reclaim && node->voting) { /* A3 */
+            verb = CORE_EXTEND;
+        }
+        if (is_refused(&o->op)) {
+            vote_failed(&o->vote, i, CORE_DENIED, -1);
+        } else if (gives_back && o->hold->part[i].clean && list_empty(&o->hold->part[i].queue)) {
+            vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
+        } else if (!node->up || (o->op.reclaim && !node->looked)) {
+            vote_failed(&o->vote, i, CORE_DOWN, -1);
+        } else {
+            part_push(qu, o, i, verb, verb == CORE_EXTEND || verb == CORE_RELEASE ? 0 : o->token);
+        }
+    }
+}
+
+static enum quorum_sort
+sort_of(const struct core_op *op, enum core_action_type verb)
+{
+    switch (verb) {
+    case CORE_ACQUIRE:
+        return op->reentry || op->reclaim ? SORT_CONFIRM : SORT_ATTEMPT;
+    case CORE_RELEASE:
+        return op->holds > 0 || op->rest > 0 ? SORT_CONFIRM : SORT_RELEASE;
+    case CORE_BREAK_KEY:
+        return SORT_BREAK;
+    default:
+        return SORT_CONFIRM;
+    }
+}
+
+/* What the hold is from now on. */
+static void
+note(const struct quorum *qu, struct hold *h, const struct quorum_op *o)
+{
+    if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
+        h->generation++;
+        for (unsigned i = 0; i < qu->n; i++) {
+            h->part[i].deadline_us = 0;
+        }
+    }
+    h->known = h->known && o->sort == SORT_CONFIRM;
+    h->wanted = o->sort != SORT_RELEASE && o->sort != SORT_BREAK;
+}
+
+void
+quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb)
+{
+    struct hold *h = hold_of(qu, op);
+    struct quorum_op *o;
+    struct slice key = h->op.key;
+
+    if (!h->wanted && h->ops_n == 0 && h->op.claim != op->claim) { /* another value may be there: it is swept first */
+        quorum_sweep(qu, h);
+        h = hold_of(qu, op);
+        key = h->op.key;
+    }
+    o = quorum_op_new(qu, h, op, verb, sort_of(op, verb));
+    h->op = o->op;
+    h->op.key = key;
+    note(qu, h, o);
+    o->generation = h->generation;
+    o->errands_n++;
+    if (o->op.exact) {
+        shorten(qu, o);
+    }
+    if (o->sort == SORT_ATTEMPT) {
+        attempt(qu, o);
+    } else {
+        o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
+        ask_all(qu, o);
+    }
+    list_push_back(&qu->begun, &o->node);
+    quorum_wake(qu);
+}

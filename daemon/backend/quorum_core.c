@@ -1,0 +1,139 @@
+/*
+ * quorum_core.c -- what a quorum tells the core: that a majority is there, grants, or may have lost what is held.
+ */
+#include <event2/event.h>
+
+#include "daemon/backend/quorum_private.h"
+
+void
+quorum_post(const struct quorum *qu, const struct core_event *ev)
+{
+    qu->env.post(qu->env.ctx, ev);
+}
+
+void
+quorum_tell_seen(const struct quorum *qu, uint64_t id, const struct backend_seen *seen)
+{
+    qu->env.seen(qu->env.ctx, id, seen);
+}
+
+int64_t
+quorum_random(struct quorum *qu, int64_t n)
+{
+    qu->random = qu->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int64_t)((qu->random >> 33) % (uint64_t)n);
+}
+
+void
+quorum_wake(struct quorum *qu)
+{
+    event_active(qu->due, EV_TIMEOUT, 0);
+}
+
+/* ---- majorities ---- */
+
+unsigned
+quorum_voting(const struct quorum *qu)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        n += qu->node[i].up && qu->node[i].voting;
+    }
+    return n;
+}
+
+unsigned
+quorum_up(const struct quorum *qu)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        n += qu->node[i].up;
+    }
+    return n;
+}
+
+void
+quorum_voting_changed(struct quorum *qu)
+{
+    unsigned voting = quorum_voting(qu);
+    bool granting = voting >= qu->q;
+
+    if (voting != qu->voting_n && (voting <= qu->q || qu->voting_n <= qu->q)) {
+        log_event(qu->env.log, voting > qu->q ? LOG_INFO : LOG_WARN, "redis",
+                  voting > qu->q    ? "spare nodes vote"
+                  : voting == qu->q ? "no spare node votes"
+                                    : "no majority votes",
+                  "voting", LOG_N(voting), "of", LOG_N(qu->n), NULL);
+    }
+    qu->voting_n = voting;
+    if (granting && !qu->granting) {
+        quorum_post(qu, &(struct core_event){.type = CORE_GRACE_OVER});
+    }
+    qu->granting = granting;
+}
+
+/*
+ * Q4. At first, when a majority is known, what a process before this has held is asked for; then whenever one more node
+ * is found without a vote, and the others are no majority.
+ */
+void
+quorum_loss_changed(struct quorum *qu)
+{
+    unsigned known = 0, lost = 0;
+    bool more = false;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct quorum_node *node = &qu->node[i];
+        bool is_lost = node->looked && !node->voting;
+
+        known += node->looked;
+        lost += is_lost;
+        more = more || (is_lost && node->lost_epoch != node->epoch);
+    }
+    if (qu->epoch == 0 ? known < qu->q : !more || lost <= qu->n - qu->q) {
+        return;
+    }
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct quorum_node *node = &qu->node[i];
+
+        qu->epoch = node->epoch > qu->epoch ? node->epoch : qu->epoch;
+        node->lost_epoch = node->looked && !node->voting ? node->epoch : node->lost_epoch;
+    }
+    qu->epoch++;
+    quorum_post(qu, &(struct core_event){.type = CORE_RECLAIM, .epoch = qu->epoch});
+}
+
+void
+quorum_up_changed(struct quorum_node *node, bool up)
+{
+    struct quorum *qu = node->of;
+    bool majority;
+
+    node->up = up;
+    majority = quorum_up(qu) >= qu->q;
+    if (majority != qu->up) {
+        qu->up = majority;
+        qu->env.state(qu->env.ctx, majority);
+    }
+    quorum_voting_changed(qu);
+    qu->look_us = 0;
+    quorum_wake(qu);
+}
+
+void
+quorum_shared_changed(struct quorum_node *node, bool is_shared)
+{
+    struct quorum *qu = node->of;
+    bool any = false;
+
+    node->shared = is_shared;
+    for (unsigned i = 0; i < qu->n; i++) {
+        any = any || qu->node[i].shared;
+    }
+    if (any != qu->shared && qu->env.met != NULL) {
+        qu->env.met(qu->env.ctx, any);
+    }
+    qu->shared = any;
+}

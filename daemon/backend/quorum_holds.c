@@ -1,0 +1,350 @@
+/*
+ * quorum_holds.c -- what each node has of an owner's entry for a name, and in which order it is asked about it.
+ *
+ * H1  Of one owner and name a node has one operation on its way; the next one leaves when that is answered or given up.
+ *     So a release is never ahead of the attempt that it takes back, whatever gathers in the shard.
+ * H2  A part is clean when no key of ours can be there: it never was asked for, or a release was answered that was sent
+ *     when no attempt that had been given up could run any more. A record that nobody wants stays until all are clean,
+ *     or until all leases that were asked for are over.
+ * H3  What was given up of a release may yet run, until its guard: until then the node is not asked for a new hold of
+ *     that owner, which such a release would end.
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+enum { QUEUE_MAX = 6, SWEEP_US = 500 * 1000 };
+
+/* ---- the records ---- */
+
+static uint64_t
+name_of(const struct quorum *qu, const struct core_op *op)
+{
+    return hash_bytes(&qu->env.secret, op->key.p, op->key.n) ^ (op->owner * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static struct hold *
+find(const struct quorum *qu, const struct core_op *op)
+{
+    struct map_node *n = map_find(&qu->holds, name_of(qu, op));
+
+    while (n != NULL) {
+        struct hold *h = container_of(n, struct hold, by_name);
+
+        if (h->op.owner == op->owner && slice_eq(h->op.key, op->key)) {
+            return h;
+        }
+        n = map_next(n);
+    }
+    return NULL;
+}
+
+/* The lease that it sets is over then at the latest, by clocks that differ a little. */
+static int64_t
+lease_end_us(const struct quorum *qu, const struct core_op *op, int64_t now_us)
+{
+    return now_us + 2 * qu->conf.timeout_us + op->lease_us + op->lease_us / 50 + 10 * US_PER_MS;
+}
+
+struct hold *
+hold_of(struct quorum *qu, const struct core_op *op)
+{
+    struct hold *h = find(qu, op);
+    bool asks = !op->reentry && !op->reclaim && op->holds > 0;
+    char *key;
+
+    if (h != NULL) {
+        return h;
+    }
+    h = mem_zalloc(sizeof(*h) + qu->n * sizeof(h->part[0]) + op->key.n);
+    key = (char *)(h->part + qu->n);
+    memcpy(key, op->key.p, op->key.n);
+    h->op = *op;
+    h->op.key.p = key;
+    h->until_us = lease_end_us(qu, op, clock_now_us());
+    timer_init(&h->timer, TIMER_HOLD);
+    for (unsigned i = 0; i < qu->n; i++) {
+        list_init(&h->part[i].queue);
+        h->part[i].clean = asks || op->owner == 0; /* else a process before this one may have left something */
+    }
+    map_add(&qu->holds, &h->by_name, name_of(qu, op));
+    return h;
+}
+
+static void
+hold_free(struct quorum *qu, struct hold *h)
+{
+    timer_fini(&qu->timers, &h->timer);
+    map_remove(&qu->holds, &h->by_name);
+    free(h);
+}
+
+static bool
+is_clean(const struct quorum *qu, const struct hold *h)
+{
+    for (unsigned i = 0; i < qu->n; i++) {
+        if (!h->part[i].clean) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* When the part may be asked again to give back what it has. */
+static int64_t
+sweep_us(const struct part *p, int64_t now_us)
+{
+    int64_t us = now_us + SWEEP_US;
+
+    return p->acquire_until_us > us ? p->acquire_until_us : us;
+}
+
+void
+hold_settle(struct quorum *qu, struct hold *h)
+{
+    int64_t now_us = clock_now_us(), at_us = h->until_us;
+
+    if (h->ops_n > 0) {
+        timer_set(&qu->timers, &h->timer, INT64_MAX);
+        return;
+    }
+    if ((!h->wanted && is_clean(qu, h)) || now_us >= h->until_us) {
+        hold_free(qu, h);
+        return;
+    }
+    for (unsigned i = 0; i < qu->n && !h->wanted; i++) {
+        const struct part *p = &h->part[i];
+
+        if (!p->clean && sweep_us(p, now_us) < at_us) {
+            at_us = sweep_us(p, now_us);
+        }
+    }
+    timer_set(&qu->timers, &h->timer, at_us);
+}
+
+void
+holds_free(struct quorum *qu)
+{
+    struct map_node *n, *nxt;
+
+    map_for_each_safe(n, nxt, &qu->holds)
+    {
+        hold_free(qu, container_of(n, struct hold, by_name));
+    }
+    map_fini(&qu->holds);
+    map_fini(&qu->errands);
+}
+
+/* ---- how long it is held ---- */
+
+static int64_t
+trusted_us(const struct part *p, const struct quorum_node *node)
+{
+    bool lost = node->voting && p->epoch != node->epoch; /* it votes again, and the key was not asserted anew */
+
+    return lost ? 0 : p->deadline_us;
+}
+
+int64_t
+part_deadline_us(const struct part *p, const struct quorum_node *node)
+{
+    return p->sent_us <= node->jumped_us ? 0 : trusted_us(p, node);
+}
+
+int64_t
+hold_deadline_us(const struct quorum *qu, const struct hold *h)
+{
+    int64_t deadline_us[VOTES_NODES_MAX] = {0};
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        deadline_us[i] = part_deadline_us(&h->part[i], &qu->node[i]);
+    }
+    return votes_deadline(deadline_us, qu->n);
+}
+
+bool
+hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us)
+{
+    int64_t deadline_us[VOTES_NODES_MAX] = {0};
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        deadline_us[i] = trusted_us(&h->part[i], &qu->node[i]);
+    }
+    return hold_deadline_us(qu, h) <= now_us && votes_deadline(deadline_us, qu->n) > now_us;
+}
+
+/* Whoever may be held by fewer than a majority is confirmed before the core says again that it is held. */
+void
+holds_jumped(struct quorum *qu)
+{
+    struct map_node *n;
+    int64_t now_us = clock_now_us();
+
+    for (n = map_first(&qu->holds); n != NULL; n = map_after(&qu->holds, n)) {
+        const struct hold *h = container_of(n, struct hold, by_name);
+
+        if (h->wanted && hold_deadline_us(qu, h) <= now_us) {
+            quorum_post(qu, &(struct core_event){.type = CORE_SUSPECT});
+            return;
+        }
+    }
+}
+
+/* ---- one after the other ---- */
+
+static size_t
+length(const struct list *queue)
+{
+    size_t n = 0;
+
+    for (const struct list *pos = queue->next; pos != queue; pos = pos->next) {
+        n++;
+    }
+    return n;
+}
+
+/* It is of no use any more, or may not be asked now. */
+static bool
+is_over(const struct part *p, const struct errand *e, int64_t now_us)
+{
+    const struct quorum_op *o = e->op;
+
+    if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
+        return false;
+    }
+    return o->generation != o->hold->generation || (!e->raises && p->release_until_us > now_us) ||
+           (!e->raises && !e->to->voting && o->sort == SORT_ATTEMPT);
+}
+
+/* What the shard is asked for. */
+static struct core_op
+op_of(const struct errand *e)
+{
+    struct core_op op = e->op->op;
+
+    op.op = e->by_serial.number;
+    op.token_floor = e->number;
+    op.room = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
+    return op;
+}
+
+static void
+not_sent(struct quorum *qu, struct errand *e)
+{
+    list_remove(&e->node);
+    list_push_back(&qu->over, &e->node);
+    quorum_wake(qu);
+}
+
+/* The first of the queue leaves, if nothing is on its way. What cannot be asked is DOWN, in a later turn. */
+void
+part_launch(struct quorum *qu, struct part *p)
+{
+    while (!p->flying && !list_empty(&p->queue)) {
+        struct errand *e = container_of(p->queue.next, struct errand, node);
+        int64_t now_us = clock_now_us();
+        struct core_op op;
+
+        if (is_over(p, e, now_us)) {
+            not_sent(qu, e);
+            continue;
+        }
+        p->flying = true;
+        e->was_clean = p->clean;
+        if (e->verb == CORE_ACQUIRE || e->verb == CORE_EXTEND) {
+            int64_t until_us = lease_end_us(qu, &e->op->op, now_us);
+
+            p->clean = p->clean && e->verb != CORE_ACQUIRE;
+            e->op->hold->until_us = until_us > e->op->hold->until_us ? until_us : e->op->hold->until_us;
+        }
+        map_add(&qu->errands, &e->by_serial, ++qu->serial);
+        op = op_of(e);
+        shard_perform(e->to->shard, &op, e->verb);
+        quorum_wake(qu);
+    }
+}
+
+void
+part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number)
+{
+    struct part *p = &o->hold->part[node];
+    struct errand *e = freelist_take_zeroed(&qu->freelist, sizeof(*e));
+
+    e->op = o;
+    e->to = &qu->node[node];
+    e->verb = verb;
+    e->raises = o->sort == SORT_ATTEMPT && verb == CORE_EXTEND;
+    e->number = number;
+    o->errands_n++;
+    list_init(&e->node);
+    if (length(&p->queue) >= QUEUE_MAX) {
+        not_sent(qu, e);
+        return;
+    }
+    list_push_back(&p->queue, &e->node);
+    part_launch(qu, p);
+}
+
+/* What the answer says of the key there. */
+static void
+learn(struct part *p, const struct errand *e, const struct core_done *done)
+{
+    const struct quorum_op *o = e->op;
+    int64_t lease_us = o->op.lease_us;
+    bool current = o->generation == o->hold->generation && o->hold->wanted;
+
+    switch (done->outcome) {
+    case CORE_OK:
+        if (e->verb == CORE_RELEASE && o->sort != SORT_CONFIRM) {
+            p->clean = done->sent_us >= p->acquire_until_us;
+        } else if (e->verb != CORE_BREAK_KEY && current) {
+            int64_t deadline_us = done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS;
+
+            p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
+            p->sent_us = done->sent_us;
+            p->epoch = e->to->epoch;
+            p->hole_us = 0;
+        }
+        break;
+    case CORE_GONE_IN_REDIS:
+    case CORE_TAKEN:
+    case CORE_FOREIGN:
+        if (e->verb == CORE_ACQUIRE) {
+            p->clean = e->was_clean;
+        } else if (e->verb == CORE_RELEASE) {
+            p->clean = done->sent_us >= p->acquire_until_us;
+        }
+        if (current && e->to->voting) {
+            p->deadline_us = 0;
+        }
+        break;
+    case CORE_UNKNOWN:
+        if (e->verb == CORE_ACQUIRE && done->guard_us > p->acquire_until_us) {
+            p->acquire_until_us = done->guard_us;
+        } else if (e->verb == CORE_RELEASE && done->guard_us > p->release_until_us) {
+            p->release_until_us = done->guard_us;
+        }
+        break;
+    case CORE_GRACE: /* the deadline stands: the node gives no vote */
+        p->clean = e->verb == CORE_ACQUIRE   ? e->was_clean
+                   : e->verb == CORE_RELEASE ? done->sent_us >= p->acquire_until_us
+                                             : p->clean;
+        break;
+    default: /* it has not run */
+        p->clean = e->verb == CORE_ACQUIRE ? e->was_clean : p->clean;
+        break;
+    }
+}
+
+void
+part_done(struct quorum *qu, struct errand *e, const struct core_done *done)
+{
+    struct part *p = &e->op->hold->part[e->to->index];
+
+    map_remove(&qu->errands, &e->by_serial);
+    list_remove(&e->node);
+    p->flying = false;
+    learn(p, e, done);
+}

@@ -1,0 +1,434 @@
+/*
+ * quorum_ops.c -- one operation of the core on all nodes: asked, counted (votes.h), told once.
+ *
+ * O1  The core hears of an operation when a majority has said what decides it; what the others say later only adds to
+ *     what is known of them.
+ * O2  An attempt that is refused is taken back from every node that may have run it, behind it and on the same link,
+ *     before the core hears: it is as if it had not run, and never UNKNOWN to the core.
+ * O3  What is held is confirmed by a majority each time.
+ * O4  A node that lacks our key while a majority has it (it was away, or has lost its data) is asked for it anew, by a
+ *     renewal: 2 timeouts behind the one that found the hole, so that a BREAK under way is not undone.
+ */
+#include <stdlib.h>
+
+#include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+enum { PAUSE_US = 5 * 1000 }; /* most of a pause after a split vote */
+
+/* ---- the records ---- */
+
+struct quorum_op *
+quorum_op_new(struct quorum *qu, struct hold *h, const struct core_op *op, enum core_action_type verb,
+              enum quorum_sort sort)
+{
+    struct quorum_op *o = freelist_take_zeroed(&qu->freelist, sizeof(*o));
+
+    o->hold = h;
+    o->op = *op;
+    o->op.key = h->op.key;
+    o->verb = verb;
+    o->sort = sort;
+    o->generation = h->generation;
+    list_init(&o->node);
+    timer_init(&o->timer, TIMER_OP);
+    vote_begin(&o->vote, qu->n, op->room, 0);
+    h->ops_n++;
+    qu->ops_n++;
+    return o;
+}
+
+static void
+op_free(struct quorum *qu, struct quorum_op *o)
+{
+    timer_fini(&qu->timers, &o->timer);
+    o->hold->ops_n--;
+    qu->ops_n--;
+    freelist_give(&qu->freelist, o, sizeof(*o));
+}
+
+/* One errand less, or the verb is over. */
+static void
+op_drop(struct quorum *qu, struct quorum_op *o)
+{
+    if (--o->errands_n == 0) {
+        op_free(qu, o);
+    }
+}
+
+static void
+tell(struct quorum *qu, struct quorum_op *o, struct core_done *done)
+{
+    struct core_event ev;
+
+    o->told = true;
+    timer_set(&qu->timers, &o->timer, INT64_MAX);
+    if (o->sort == SORT_SWEEP) {
+        return;
+    }
+    done->claim = o->op.claim;
+    done->op = o->op.op;
+    ev.type = CORE_DONE;
+    ev.done = *done;
+    quorum_post(qu, &ev);
+}
+
+/* For the core's arithmetic: when what ends then was sent. */
+static int64_t
+sent_us(int64_t deadline_us, int64_t lease_us)
+{
+    return deadline_us - (lease_us - lease_us / 100 - 2 * US_PER_MS);
+}
+
+/* ---- an attempt ---- */
+
+void
+quorum_sweep(struct quorum *qu, struct hold *h)
+{
+    struct quorum_op *o = quorum_op_new(qu, h, &h->op, CORE_RELEASE, SORT_SWEEP);
+
+    o->op.holds = o->op.rest = 0;
+    o->op.shared = false;
+    o->errands_n++; /* none ends it while nodes are asked */
+    for (unsigned i = 0; i < qu->n; i++) {
+        if (!h->part[i].clean && qu->node[i].up) { /* of one that is away the hold comes back to it */
+            part_push(qu, o, i, CORE_RELEASE, 0);
+        }
+    }
+    o->told = true;
+    op_drop(qu, o);
+    hold_settle(qu, h);
+}
+
+/* A majority can not have it, or has it no more: no node keeps it. */
+static void
+give_up(struct quorum *qu, struct quorum_op *o)
+{
+    o->hold->generation++;
+    o->hold->wanted = o->hold->known = false;
+    quorum_sweep(qu, o->hold);
+}
+
+static void
+held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+{
+    int64_t known_us = hold_deadline_us(qu, o->hold), ends_us = r->deadline_us < known_us ? r->deadline_us : known_us;
+    struct core_done done = {.outcome = CORE_OK,
+                             .sent_us = sent_us(ends_us, o->op.lease_us),
+                             .until_us = ends_us,
+                             .pttl_us = -1,
+                             .token = r->token,
+                             .expiry_ms = o->expiry_ms,
+                             .no_room = r->ceiling < r->token + o->op.room};
+
+    o->hold->known = true;
+    tell(qu, o, &done);
+}
+
+static void
+refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+{
+    struct core_done done = {.outcome = r->outcome, .sent_us = clock_now_us(), .pttl_us = r->pttl_us};
+
+    if (done.outcome == CORE_TAKEN && done.pttl_us <= 0) { /* split, or about to be free: not all at once */
+        done.pttl_us = quorum_random(qu, PAUSE_US);
+    }
+    if (o->generation == o->hold->generation) {
+        give_up(qu, o);
+    }
+    tell(qu, o, &done);
+}
+
+static void
+write_back(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+{
+    for (unsigned i = 0; i < qu->n; i++) {
+        if (r->raise & (1u << i)) {
+            vote_raising(&o->vote, i);
+            qu->node[i].second_rounds++;
+            part_push(qu, o, i, CORE_EXTEND, r->ceiling);
+        }
+    }
+}
+
+static void
+count_votes(struct quorum *qu, struct quorum_op *o)
+{
+    struct vote_result r = vote_result(&o->vote, clock_now_us());
+
+    switch (r.step) {
+    case VOTE_OPEN:
+        break;
+    case VOTE_RAISE:
+        write_back(qu, o, &r);
+        break;
+    case VOTE_HELD:
+        held(qu, o, &r);
+        break;
+    case VOTE_REFUSED:
+        refused(qu, o, &r);
+        break;
+    }
+}
+
+/* ---- what is held, given back, or broken ---- */
+
+/* What the core may say of a hold from now on; 0 = that is as it was. */
+static int64_t
+until_us(const struct quorum *qu, const struct quorum_op *o, enum core_outcome outcome)
+{
+    int64_t us = hold_deadline_us(qu, o->hold);
+
+    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->hold->known) ||
+        hold_suspect(qu, o->hold, clock_now_us())) {
+        return 0;
+    }
+    return us > 0 ? us : 1;
+}
+
+/* O4. Nobody waits for it; what the node answers is learned as ever. */
+static void
+repair(struct quorum *qu, const struct quorum_op *renewal)
+{
+    struct hold *h = renewal->hold;
+    int64_t now_us = clock_now_us();
+    struct quorum_op *o = quorum_op_new(qu, h, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
+
+    o->errands_n++;
+    o->told = true;
+    o->op.reentry = o->op.exact = false;
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct part *p = &h->part[i];
+
+        if (part_deadline_us(p, &qu->node[i]) > now_us) {
+            p->hole_us = 0;
+        } else if (p->hole_us == 0) {
+            p->hole_us = now_us;
+        } else if (now_us - p->hole_us >= 2 * qu->conf.timeout_us && qu->node[i].looked && qu->node[i].up) {
+            o->op.reclaim = !qu->node[i].voting;
+            part_push(qu, o, i, CORE_ACQUIRE, renewal->token);
+        }
+    }
+    op_drop(qu, o);
+}
+
+static void
+count_others(struct quorum *qu, struct quorum_op *o)
+{
+    bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
+    struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
+
+    if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
+        return;
+    }
+    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && hold_suspect(qu, o->hold, clock_now_us())) {
+        done.outcome = CORE_UNKNOWN;
+    }
+    done.remote_subscribers = o->remote_subscribers;
+    done.token = o->sort == SORT_BREAK ? o->least : 0;
+    done.until_us = until_us(qu, o, done.outcome);
+    done.sent_us = done.until_us != 0 ? sent_us(done.until_us, o->op.lease_us) : clock_now_us();
+    if (o->sort == SORT_CONFIRM && o->generation == o->hold->generation) {
+        o->hold->known = o->hold->known || done.outcome == CORE_OK;
+        if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
+            give_up(qu, o);
+        } else if (done.outcome == CORE_OK && o->verb == CORE_EXTEND && !o->op.exact && o->op.holds > 0) {
+            repair(qu, o);
+        }
+    }
+    tell(qu, o, &done);
+}
+
+static void
+count(struct quorum *qu, struct quorum_op *o)
+{
+    if (o->told || !o->begun) {
+        return;
+    }
+    if (o->sort == SORT_ATTEMPT) {
+        count_votes(qu, o);
+    } else {
+        count_others(qu, o);
+    }
+}
+
+/* ---- answers ---- */
+
+static void
+vote_heard(struct quorum_op *o, const struct errand *e, const struct core_done *done)
+{
+    struct ballot *b = &o->vote.node[e->to->index];
+    int64_t lease_us = o->op.lease_us;
+
+    if (e->raises) {
+        if (!b->raising) {
+            return;
+        }
+        if (done->outcome == CORE_OK) {
+            vote_raised(&o->vote, e->to->index, e->number);
+        } else {
+            vote_not_raised(&o->vote, e->to->index, done->outcome);
+        }
+    } else if (b->state == BALLOT_AWAITED) {
+        if (done->outcome == CORE_OK) {
+            vote_ok(&o->vote, e->to->index, done->token, done->token + (done->no_room ? 0 : o->reserve),
+                    done->sent_us + lease_us - lease_us / 100 - 2 * US_PER_MS);
+        } else {
+            vote_failed(&o->vote, e->to->index, done->outcome, done->pttl_us);
+        }
+    }
+}
+
+static void
+other_heard(struct quorum_op *o, const struct errand *e, const struct core_done *done)
+{
+    enum core_outcome outcome = done->outcome;
+
+    if (o->vote.node[e->to->index].state != BALLOT_AWAITED) {
+        return;
+    }
+    if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
+        outcome = CORE_GRACE; /* what it lost it had; it gives no vote to anybody else */
+    }
+    if (outcome == CORE_OK) {
+        vote_ok(&o->vote, e->to->index, done->token, done->token, 0);
+    } else {
+        vote_failed(&o->vote, e->to->index, outcome, done->pttl_us);
+    }
+}
+
+static void
+errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
+{
+    struct quorum_op *o = e->op;
+
+    if (done->outcome == CORE_OK) {
+        o->expiry_ms = done->expiry_ms;
+        o->remote_subscribers =
+            done->remote_subscribers > o->remote_subscribers ? done->remote_subscribers : o->remote_subscribers;
+        o->least = o->least == 0 || done->token < o->least ? done->token : o->least;
+    }
+    o->guard_us = done->guard_us > o->guard_us ? done->guard_us : o->guard_us;
+    if (o->sort == SORT_ATTEMPT) {
+        e->to->votes += done->outcome == CORE_OK && !e->raises;
+        vote_heard(o, e, done);
+    } else {
+        other_heard(o, e, done);
+    }
+    freelist_give(&qu->freelist, e, sizeof(*e));
+    count(qu, o);
+    op_drop(qu, o);
+}
+
+void
+quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done)
+{
+    struct hold *h = e->op->hold;
+    struct part *p = &h->part[e->to->index];
+
+    h->ops_n++; /* stays, whatever ends with this errand */
+    part_done(qu, e, done);
+    errand_done(qu, e, done);
+    part_launch(qu, p);
+    h->ops_n--;
+    hold_settle(qu, h);
+}
+
+void
+quorum_errands_over(struct quorum *qu)
+{
+    while (!list_empty(&qu->over)) {
+        struct errand *e = container_of(qu->over.next, struct errand, node);
+        struct hold *h = e->op->hold;
+
+        h->ops_n++;
+        list_remove(&e->node);
+        errand_done(qu, e, &(struct core_done){.outcome = CORE_DOWN, .pttl_us = -1, .sent_us = clock_now_us()});
+        h->ops_n--;
+        hold_settle(qu, h);
+    }
+}
+
+/* The time of an attempt is over: whoever has not answered has not voted. */
+void
+quorum_op_due(struct quorum *qu, struct quorum_op *o)
+{
+    struct hold *h = o->hold;
+
+    o->errands_n++;
+    h->ops_n++;
+    timer_set(&qu->timers, &o->timer, INT64_MAX);
+    for (unsigned i = 0; i < qu->n && !o->told; i++) {
+        if (o->vote.node[i].raising) {
+            vote_not_raised(&o->vote, i, CORE_UNKNOWN);
+        } else if (o->vote.node[i].state == BALLOT_AWAITED) {
+            vote_failed(&o->vote, i, CORE_UNKNOWN, -1);
+        }
+    }
+    count(qu, o);
+    op_drop(qu, o);
+    h->ops_n--;
+    hold_settle(qu, h);
+}
+
+/* Nothing is told from inside a verb: what is known at once, as with all nodes away, is told now. */
+void
+quorum_op_begun(struct quorum *qu, struct quorum_op *o)
+{
+    struct hold *h = o->hold;
+
+    h->ops_n++;
+    list_remove(&o->node);
+    o->begun = true;
+    count(qu, o);
+    op_drop(qu, o);
+    h->ops_n--;
+    hold_settle(qu, h);
+}
+
+void
+quorum_hold_due(struct quorum *qu, struct hold *h)
+{
+    if (!h->wanted && h->ops_n == 0 && clock_now_us() < h->until_us) {
+        quorum_sweep(qu, h);
+    } else {
+        hold_settle(qu, h);
+    }
+}
+
+/* ---- the end ---- */
+
+static void
+drop_errands(struct quorum *qu, struct list *errands)
+{
+    while (!list_empty(errands)) {
+        struct errand *e = container_of(errands->next, struct errand, node);
+
+        list_remove(&e->node);
+        op_drop(qu, e->op);
+        freelist_give(&qu->freelist, e, sizeof(*e));
+    }
+}
+
+/* The shards are closed: nothing is answered any more. */
+void
+quorum_ops_free(struct quorum *qu)
+{
+    struct map_node *n;
+
+    for (n = map_first(&qu->holds); n != NULL; n = map_after(&qu->holds, n)) {
+        struct hold *h = container_of(n, struct hold, by_name);
+
+        for (unsigned i = 0; i < qu->n; i++) {
+            drop_errands(qu, &h->part[i].queue);
+        }
+    }
+    drop_errands(qu, &qu->over);
+    while (!list_empty(&qu->begun)) {
+        struct quorum_op *o = container_of(qu->begun.next, struct quorum_op, node);
+
+        list_remove(&o->node);
+        op_drop(qu, o);
+    }
+}

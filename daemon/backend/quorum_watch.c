@@ -1,0 +1,317 @@
+/*
+ * quorum_watch.c -- what is heard of names and other daemons, by all nodes: watches, broadcasts, waiter polls, looks.
+ *
+ * W1  A watch is confirmed when q nodes have it: any release by a majority meets one of these.
+ * W2  A hint goes up when q nodes have brought it, or a moment after the first: whoever asks at the first finds the
+ *     release under way at the others, and splits the votes.
+ * W3  A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/backend/quorum_private.h"
+#include "daemon/backend/say.h"
+#include "daemon/base/buf.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/memory.h"
+
+enum { HINT_US = 2000, HINT_SPREAD_US = 2000 };
+
+/* ---- watches ---- */
+
+static struct quorum_watch *
+watch_of(const struct quorum *qu, uint64_t lock)
+{
+    struct map_node *n = map_find(&qu->watches, lock);
+
+    return n == NULL ? NULL : container_of(n, struct quorum_watch, by_lock);
+}
+
+static void
+watch_free(struct quorum *qu, struct quorum_watch *w)
+{
+    timer_fini(&qu->timers, &w->timer);
+    map_remove(&qu->watches, &w->by_lock);
+    free(w);
+}
+
+void
+quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on)
+{
+    struct quorum_watch *w = watch_of(qu, op->lock);
+
+    if (w != NULL) { /* a former watch of the lock ends */
+        watch_free(qu, w);
+    }
+    if (on) {
+        w = mem_zalloc(sizeof(*w));
+        w->lock = op->lock;
+        timer_init(&w->timer, TIMER_WATCH);
+        map_add(&qu->watches, &w->by_lock, op->lock);
+    }
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_perform(qu->node[i].shard, op, on ? CORE_WATCH : CORE_UNWATCH);
+    }
+}
+
+static unsigned
+bits(uint32_t mask)
+{
+    unsigned n = 0;
+
+    for (; mask != 0; mask &= mask - 1) {
+        n++;
+    }
+    return n;
+}
+
+static void
+tell(const struct quorum *qu, const struct quorum_watch *w, enum core_event_type type)
+{
+    quorum_post(qu, &(struct core_event){.type = type, .lock = w->lock});
+}
+
+static void
+subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
+{
+    bool majority;
+
+    w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
+    majority = bits(w->subscribed) >= qu->q;
+    if (majority != w->told) {
+        w->told = majority;
+        tell(qu, w, majority ? CORE_SUBSCRIBED : CORE_UNSUBSCRIBED);
+    }
+}
+
+void
+quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
+{
+    timer_set(&qu->timers, &w->timer, INT64_MAX);
+    w->hinted = 0;
+    tell(qu, w, CORE_HINT);
+}
+
+static void
+hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
+{
+    bool first = w->hinted == 0;
+
+    if (w->hinted & (1u << node)) { /* of another release: the one before is over */
+        w->hinted = 0;
+        first = true;
+    }
+    w->hinted |= 1u << node;
+    if (bits(w->hinted) >= qu->q) {
+        quorum_watch_due(qu, w);
+    } else if (first) {
+        timer_set(&qu->timers, &w->timer, clock_now_us() + HINT_US + quorum_random(qu, HINT_SPREAD_US));
+        quorum_wake(qu);
+    }
+}
+
+void
+quorum_watches_free(struct quorum *qu)
+{
+    struct map_node *n, *nxt;
+
+    map_for_each_safe(n, nxt, &qu->watches)
+    {
+        watch_free(qu, container_of(n, struct quorum_watch, by_lock));
+    }
+    map_fini(&qu->watches);
+    map_for_each_safe(n, nxt, &qu->looks)
+    {
+        map_remove(&qu->looks, n);
+        free(n);
+    }
+    map_fini(&qu->looks);
+}
+
+/* ---- broadcasts ---- */
+
+void
+quorum_say(struct backend *b, struct slice what)
+{
+    struct quorum *qu = (struct quorum *)(void *)b;
+    struct buf text;
+
+    buf_init(&text, 0);
+    buf_printf(&text, "%s %" PRIu64 " ", qu->env.uuid, ++qu->said);
+    buf_add_slice(&text, what);
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_say(qu->node[i].shard, (struct slice){text.p, text.n});
+    }
+    buf_fini(&text);
+}
+
+/* What the daemon said; n == 0: it was heard before, or is none of a quorum's. */
+static struct slice
+once(struct quorum *qu, struct slice heard)
+{
+    const char *first = memchr(heard.p, ' ', heard.n), *second;
+    uint64_t digest;
+
+    second = first == NULL ? NULL : memchr(first + 1, ' ', heard.n - (size_t)(first + 1 - heard.p));
+    if (second == NULL) {
+        return (struct slice){NULL, 0};
+    }
+    digest = hash_bytes(&qu->env.secret, heard.p, (size_t)(second - heard.p));
+    for (unsigned i = 0; i < HEARD_MAX; i++) {
+        if (qu->heard[i] == digest) {
+            return (struct slice){NULL, 0};
+        }
+    }
+    qu->heard[qu->heard_at++ % HEARD_MAX] = digest;
+    return (struct slice){second + 1, heard.n - (size_t)(second + 1 - heard.p)};
+}
+
+/* ---- waiter polls ---- */
+
+void
+quorum_poll(struct backend *b, const struct core_waiter_poll *p)
+{
+    struct quorum *qu = (struct quorum *)(void *)b;
+
+    qu->polled = (struct core_waiters_polled){.op = p->op, .subscribers = qu->polled_max, .n = p->n};
+    qu->polled_n = 0;
+    memset(qu->polled_max, 0, sizeof(qu->polled_max));
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_waiter_poll(qu->node[i].shard, p);
+    }
+}
+
+static void
+polled(struct quorum *qu, const struct core_waiters_polled *of_node)
+{
+    struct core_event ev = {.type = CORE_PROBED};
+
+    if (of_node->op != qu->polled.op || of_node->n != qu->polled.n) {
+        return;
+    }
+    for (size_t i = 0; i < of_node->n; i++) {
+        int64_t n = of_node->subscribers[i];
+
+        qu->polled_max[i] = n > qu->polled_max[i] ? n : qu->polled_max[i];
+    }
+    if (++qu->polled_n == qu->q) {
+        ev.polled = qu->polled;
+        quorum_post(qu, &ev);
+    }
+}
+
+void
+quorum_heard(void *ctx, const struct core_event *ev)
+{
+    const struct quorum_node *node = ctx;
+    struct quorum *qu = node->of;
+    struct core_event up = *ev;
+    struct quorum_watch *w;
+
+    switch (ev->type) {
+    case CORE_RECEIVED:
+        up.heard = once(qu, ev->heard);
+        if (up.heard.n > 0) {
+            quorum_post(qu, &up);
+        }
+        break;
+    case CORE_PROBED:
+        polled(qu, &ev->polled);
+        break;
+    case CORE_HINT:
+    case CORE_SUBSCRIBED:
+    case CORE_UNSUBSCRIBED:
+        w = watch_of(qu, ev->lock);
+        if (w == NULL) {
+            break;
+        }
+        if (ev->type == CORE_HINT) {
+            hinted(qu, w, node->index);
+        } else {
+            subscribed(qu, w, node->index, ev->type == CORE_SUBSCRIBED);
+        }
+        break;
+    default: /* shards bring nothing else */
+        break;
+    }
+}
+
+/* ---- LOCKINFO ---- */
+
+/* A question to all nodes. */
+struct quorum_look {
+    struct map_node by_id; /* first: freed as such */
+    unsigned answers_n;
+    struct backend_seen seen[VOTES_NODES_MAX];
+};
+
+void
+quorum_look(struct backend *b, uint64_t id, struct slice key)
+{
+    struct quorum *qu = (struct quorum *)(void *)b;
+    struct quorum_look *look = mem_zalloc(sizeof(*look));
+
+    map_add(&qu->looks, &look->by_id, id);
+    for (unsigned i = 0; i < qu->n; i++) {
+        shard_look(qu->node[i].shard, id, key);
+    }
+}
+
+static bool
+is_same(const struct backend_seen *a, const struct backend_seen *b)
+{
+    return a->ok == b->ok && a->exists == b->exists && strcmp(a->type, b->type) == 0 &&
+           strcmp(a->owner, b->owner) == 0 && strcmp(a->digest, b->digest) == 0;
+}
+
+/* What q nodes say; where these do not agree, the owner is said to be split. */
+static struct backend_seen
+agreed(const struct quorum *qu, const struct quorum_look *look)
+{
+    struct backend_seen split = {.pttl_ms = -1};
+    unsigned ok = 0;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct backend_seen *s = &look->seen[i];
+        unsigned same = 0;
+
+        for (unsigned k = 0; k < qu->n && s->ok; k++) {
+            same += is_same(s, &look->seen[k]);
+        }
+        if (same >= qu->q) {
+            return *s;
+        }
+        ok += s->ok;
+        if (s->ok && s->exists) {
+            split.exists = true;
+            snprintf(split.type, sizeof(split.type), "%s", s->type);
+        }
+    }
+    split.ok = ok >= qu->q;
+    snprintf(split.owner, sizeof(split.owner), "split");
+    return split;
+}
+
+void
+quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
+{
+    const struct quorum_node *node = ctx;
+    struct quorum *qu = node->of;
+    struct map_node *n = map_find(&qu->looks, id);
+    struct quorum_look *look;
+    struct backend_seen all;
+
+    if (n == NULL) {
+        return;
+    }
+    look = container_of(n, struct quorum_look, by_id);
+    look->seen[node->index] = *seen;
+    if (++look->answers_n < qu->n) {
+        return;
+    }
+    all = agreed(qu, look);
+    map_remove(&qu->looks, n);
+    free(look);
+    quorum_tell_seen(qu, id, &all);
+}

@@ -1,0 +1,215 @@
+/*
+ * replicas.c -- one write and one WAIT for all grants that replicas have to acknowledge.
+ *
+ * WAIT delays every command behind it on its connection, and counts the writes of that connection alone. If attempts
+ * went by that connection, so would all commands for their names (shard_route.c, I1), and no lock could be released
+ * while replicas hang. So an attempt goes as any other, and a write on the link of replicas follows it: R1 to R5 below
+ * say why an acknowledgement of that write is one of the grant.
+ */
+#include "daemon/backend/replicas.h"
+
+#include <stdio.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/shard.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/freelist.h"
+
+/*
+ * R1  A master has one stream of writes, and each replica takes it in order. The write leaves when the grant is known,
+ *     so it is behind the grant in the stream of the same master: a replica that has acknowledged the write has the
+ *     grant.
+ * R2  It is the same master: the script does not write unless rlock:epoch is what it was when the lock was granted, and
+ *     its origin is this process with this replication id (scripts/replicas.lua). A replica that was promoted since, or
+ *     a process that was restarted, has another origin.
+ * R3  A grant is OK only by an answered WAIT behind an answered write, on one connection.
+ * R4  A grant of another epoch, or from before a clock jump, is UNKNOWN: the core has reviewed held locks since, and
+ *     did not know this one.
+ * R5  One WAIT is in flight: for all grants that preceded it, and for the most replicas that any of them needs; each
+ *     outcome is by the number that its own rule needs. Later grants share the next WAIT. So a grant waits for two of
+ *     them at most, and locks of other rules never wait.
+ */
+
+struct grant {
+    struct list node; /* replicas.waiting, replicas.asked */
+    struct core_done done;
+    uint64_t epoch;
+    unsigned jumps;
+};
+
+void
+replicas_init(struct replicas *r, const struct backend_conf *conf, const struct backend_env *env,
+              const struct shard_events *events, struct continuity *data, const struct link_address *address)
+{
+    *r = (struct replicas){
+        .conf = conf, .env = env, .events = events, .data = data, .address = address};
+    list_init(&r->waiting);
+    list_init(&r->asked);
+}
+
+static void
+grant_free(struct replicas *r, struct grant *g)
+{
+    list_remove(&g->node);
+    freelist_give(r->env->freelist, g, sizeof(*g));
+}
+
+static void
+drop_all(struct replicas *r, struct list *grants)
+{
+    while (!list_empty(grants)) {
+        grant_free(r, container_of(grants->next, struct grant, node));
+    }
+}
+
+void
+replicas_fini(struct replicas *r)
+{
+    drop_all(r, &r->waiting);
+    drop_all(r, &r->asked);
+}
+
+/*
+ * On a new connection, a WAIT that does not wait: a missing right to it, or a replica in place of a master, shows now.
+ */
+static void
+on_hello(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct replicas *r = arg;
+    char text[TEXT_ERROR_ROOM];
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
+        link_fail(r->link, text_error(text, reply->text, r->address->user));
+    }
+}
+
+void
+replicas_hello(struct replicas *r)
+{
+    const struct slice word[] = {SLICE_LIT("WAIT"), SLICE_LIT("0"), SLICE_LIT("1")};
+
+    (void)link_send(r->link, 3, word, on_hello, r);
+}
+
+void
+replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done)
+{
+    struct grant *g = freelist_take(r->env->freelist, sizeof(*g));
+
+    g->done = *done;
+    g->done.claim = op->claim;
+    g->done.op = op->op;
+    g->epoch = continuity_epoch(r->data, 0);
+    g->jumps = r->jumps;
+    list_init(&g->node);
+    list_push_back(&r->waiting, &g->node);
+}
+
+/* R4 */
+static bool
+is_of_now(const struct replicas *r, const struct grant *g)
+{
+    return g->epoch == continuity_epoch(r->data, 0) && g->jumps == r->jumps;
+}
+
+/* n: how many replicas have it; -1 = that is not known. */
+static void
+finish(struct replicas *r, struct grant *g, int64_t n)
+{
+    struct core_done done = g->done;
+
+    n = is_of_now(r, g) ? n : -1;
+    grant_free(r, g);
+    done.replicas = n < 0 ? 0 : n < CORE_REPLICAS_MAX ? (uint32_t)n : CORE_REPLICAS_MAX;
+    if (n < 0) {
+        done.outcome = CORE_UNKNOWN;
+    } else if (done.replicas < done.replicas_wanted) {
+        done.outcome = CORE_UNREPLICATED;
+    }
+    r->events->done(r->events->ctx, &done);
+}
+
+static void
+on_written(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct replicas *r = arg;
+    char text[TEXT_ERROR_ROOM];
+
+    (void)sent_us;
+    r->written = result == LINK_ANSWERED && reply->type == REPLY_INT && reply->n == 1;
+    if (result == LINK_ANSWERED && reply->type == REPLY_ERROR) {
+        log_event(r->env->log, LOG_WARN, "redis", "replicas cannot be asked", "address",
+                  LOG_S(r->address->shown), "error", LOG_S(text_error(text, reply->text, r->address->user)), NULL);
+    }
+}
+
+static void
+on_waited(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+{
+    struct replicas *r = arg;
+    int64_t n = -1;
+
+    (void)sent_us;
+    if (r->written && result == LINK_ANSWERED && reply->type == REPLY_INT && reply->n >= 0) {
+        n = reply->n;
+    }
+    while (!list_empty(&r->asked)) {
+        finish(r, container_of(r->asked.next, struct grant, node), n);
+    }
+    replicas_flush(r);
+}
+
+/* The write and the WAIT for the grants taken. */
+static void
+ask(struct replicas *r, uint32_t wanted)
+{
+    struct continuity_keys keys = continuity_keys(r->data, 0);
+    const struct slice write[] = {
+        SLICE_LIT("EVAL"), slice_of(call_other_text(OTHER_REPLICAS)), SLICE_LIT("2"), keys.clock, keys.epoch,
+        continuity_word(r->data, 0, false)};
+    char number[16], ms[24];
+    struct slice wait[3] = {SLICE_LIT("WAIT")};
+
+    snprintf(number, sizeof(number), "%u", wanted);
+    snprintf(ms, sizeof(ms), "%lld", (long long)(r->conf->timeout_us / REPLICAS_PART / US_PER_MS + 1));
+    wait[1] = slice_of(number);
+    wait[2] = slice_of(ms);
+    r->written = false;
+    r->env->metrics->replica_waits++;
+    link_cork(r->link);
+    (void)link_send(r->link, 6, write, on_written, r); /* it is up: both are sent */
+    (void)link_send(r->link, 3, wait, on_waited, r);
+    link_uncork(r->link);
+}
+
+void
+replicas_flush(struct replicas *r)
+{
+    uint32_t wanted = 0;
+
+    if (!list_empty(&r->asked)) {
+        return;
+    }
+    while (!list_empty(&r->waiting)) {
+        struct grant *g = container_of(r->waiting.next, struct grant, node);
+
+        if (!link_up(r->link) || !is_of_now(r, g)) {
+            finish(r, g, -1);
+            continue;
+        }
+        wanted = g->done.replicas_wanted > wanted ? g->done.replicas_wanted : wanted;
+        list_remove(&g->node);
+        list_push_back(&r->asked, &g->node);
+    }
+    if (!list_empty(&r->asked)) {
+        ask(r, wanted);
+    }
+}
+
+bool
+replicas_idle(const struct replicas *r)
+{
+    return list_empty(&r->waiting) && list_empty(&r->asked);
+}

@@ -1,0 +1,97 @@
+/*
+ * script_forms.c -- other forms of the scripts, made from their plain texts: what differs is a word or two.
+ */
+#include "daemon/backend/script_forms.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The text with `to` in place of each `from`; how many there were. */
+static unsigned
+replace(struct buf *out, const char *text, const char *from, const char *to)
+{
+    const char *at;
+    unsigned n = 0;
+
+    for (; (at = strstr(text, from)) != NULL; text = at + strlen(from), n++) {
+        buf_add(out, text, (size_t)(at - text));
+        buf_adds(out, to);
+    }
+    buf_adds(out, text);
+    buf_add(out, "", 1);
+    return n;
+}
+
+static char *
+sharded_form(const char *text)
+{
+    struct buf out;
+
+    buf_init(&out, 0);
+    (void)replace(&out, text, "'PUBLISH'", "'SPUBLISH'");
+    return out.p;
+}
+
+/* The two keys that are not named have no name; the epoch is no text, so it is not the one that is expected. */
+static char *
+one_key_form(const char *text)
+{
+    struct buf keys, out;
+    unsigned n;
+
+    buf_init(&keys, 0);
+    buf_init(&out, 0);
+    n = replace(&keys, text, "redis.pcall, KEYS, ARGV", "redis.pcall, {'', '', KEYS[1]}, ARGV");
+    assert(n == 1);
+    n = replace(&out, keys.p, "local failed, last, kept, epoch, no_room\n",
+                "local failed, last, kept, epoch, no_room\nepoch = false\n");
+    assert(n == 1);
+    buf_fini(&keys);
+    return out.p;
+}
+
+/* Their scripts touch no key but the name's. */
+static bool
+has_one_key(enum kind kind)
+{
+    return kind == KIND_REENTRANT || kind == KIND_SIMPLE || kind == KIND_COUNTER;
+}
+
+void
+script_forms_init(struct script_forms *f, bool sharded)
+{
+    *f = (struct script_forms){.sharded = sharded};
+    for (int verb = 0; verb < VERBS; verb++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            const char *text = call_script_text((enum call_verb)verb, (enum kind)kind);
+
+            if (sharded) {
+                text = f->text[verb][kind] = sharded_form(text);
+            }
+            if ((verb == VERB_RENEW || verb == VERB_RELEASE) && has_one_key((enum kind)kind)) {
+                f->one_key[verb][kind] = one_key_form(text);
+            }
+        }
+    }
+}
+
+void
+script_forms_fini(struct script_forms *f)
+{
+    for (int verb = 0; verb < VERBS; verb++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            free(f->text[verb][kind]);
+            free(f->one_key[verb][kind]);
+        }
+    }
+    *f = (struct script_forms){.sharded = false};
+}
+
+const char *
+script_forms_text(const struct script_forms *f, enum call_verb verb, enum kind kind, bool one_key)
+{
+    if (one_key) {
+        return f != NULL ? f->one_key[verb][kind] : NULL;
+    }
+    return f != NULL && f->text[verb][kind] != NULL ? f->text[verb][kind] : call_script_text(verb, kind);
+}

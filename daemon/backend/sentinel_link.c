@@ -1,0 +1,336 @@
+/*
+ * sentinel_link.c -- questions to one sentinel, and its answers. Lengths that it controls are bounded: link.h caps a
+ * reply; at most SENTINELS_MAX other sentinels are reported, and SENTINEL_REPLICAS_MAX replicas kept.
+ */
+#include "daemon/backend/sentinel_link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/text.h"
+#include "daemon/base/memory.h"
+#include "daemon/base/units.h"
+
+#define LOOK_US (10 * US_PER_S) /* between questions for what changes slowly */
+
+struct sentinel {
+    struct link_address *address; /* owned, as are the links */
+    struct redis_link *asks, *hears;
+    const char *master;
+    const struct backend_env *env;
+    struct sentinel_events events;
+    struct sentinel_vote vote;
+    struct sentinel_replica replica[SENTINEL_REPLICAS_MAX];
+    size_t replicas_n;
+    int64_t down_after_ms;
+    int64_t looked_us; /* when what changes slowly was asked for */
+    bool asking, again;
+    bool logged_down;
+};
+
+/* ---- answers ---- */
+
+/* The value behind a name in a flat array of both; empty when it is not there, or is no text. */
+static struct slice
+field(const struct reply *r, const char *name)
+{
+    for (size_t i = 0; r->type == REPLY_ARRAY && i + 1 < r->count; i += 2) {
+        if (r->item[i]->type == REPLY_TEXT && slice_is(r->item[i]->text, name) && r->item[i + 1]->type == REPLY_TEXT) {
+            return r->item[i + 1]->text;
+        }
+    }
+    return (struct slice){"", 0};
+}
+
+static bool
+take_place(struct slice host, struct slice digits, char out[SENTINEL_HOST_ROOM], int *port)
+{
+    int64_t n;
+
+    if (!number_parse(digits, &n) || n < 1 || n > 65535 || !sentinel_host(host, out)) {
+        return false;
+    }
+    *port = (int)n;
+    return true;
+}
+
+static void
+on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct sentinel *s = arg;
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
+        text_print(s->vote.id, sizeof(s->vote.id), r->text);
+    } else {
+        s->vote.id[0] = '\0';
+    }
+}
+
+/* An array of host and port; null where it knows no such master, and then it is no witness. */
+static void
+on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct sentinel *s = arg;
+    bool whole = result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 &&
+                 r->item[0]->type == REPLY_TEXT && r->item[1]->type == REPLY_TEXT;
+
+    s->asking = false;
+    if (result == LINK_ANSWERED) {
+        s->vote.host[0] = '\0';
+        s->vote.said_us = sent_us;
+        if (whole && !take_place(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
+            s->vote.host[0] = '\0';
+        }
+    }
+    if (s->again) {
+        sentinel_ask(s, false);
+    }
+    s->events.changed(s->events.ctx);
+}
+
+static void
+on_fellows(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct sentinel *s = arg;
+    char host[SENTINEL_HOST_ROOM];
+    int port;
+
+    (void)sent_us;
+    if (result != LINK_ANSWERED || r->type != REPLY_ARRAY) {
+        return;
+    }
+    s->vote.others = (unsigned)r->count;
+    for (size_t i = 0; i < r->count && i < SENTINELS_MAX; i++) {
+        if (take_place(field(r->item[i], "ip"), field(r->item[i], "port"), host, &port)) {
+            s->events.fellow(s->events.ctx, field(r->item[i], "runid"), host, port);
+        }
+    }
+}
+
+static void
+on_settings(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct sentinel *s = arg;
+    int64_t ms;
+
+    (void)sent_us;
+    if (result == LINK_ANSWERED && number_parse(field(r, "down-after-milliseconds"), &ms)) {
+        s->down_after_ms = ms;
+    }
+}
+
+static void
+on_replicas(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    struct sentinel *s = arg;
+
+    (void)sent_us;
+    if (result != LINK_ANSWERED || r->type != REPLY_ARRAY) {
+        return;
+    }
+    s->replicas_n = 0;
+    for (size_t i = 0; i < r->count && s->replicas_n < SENTINEL_REPLICAS_MAX; i++) {
+        struct sentinel_replica *at = &s->replica[s->replicas_n];
+
+        if (take_place(field(r->item[i], "ip"), field(r->item[i], "port"), at->host, &at->port)) {
+            at->up = slice_is(field(r->item[i], "flags"), "slave"); /* else with a reason why it is not */
+            s->replicas_n++;
+        }
+    }
+}
+
+/* ---- questions ---- */
+
+static bool
+send_about(struct sentinel *s, const char *what, link_reply_fn *fn)
+{
+    struct slice word[3] = {SLICE_LIT("SENTINEL"), slice_of(what), slice_of(s->master)};
+
+    return link_send(s->asks, 3, word, fn, s);
+}
+
+static void
+look(struct sentinel *s, int64_t now_us)
+{
+    s->looked_us = now_us;
+    (void)send_about(s, "SENTINELS", on_fellows);
+    (void)send_about(s, "MASTER", on_settings);
+    (void)send_about(s, "REPLICAS", on_replicas);
+}
+
+void
+sentinel_ask(struct sentinel *s, bool again)
+{
+    int64_t now_us = clock_now_us();
+
+    if (s->asking) {
+        s->again = s->again || again;
+        return;
+    }
+    s->again = false;
+    if (link_up(s->asks) && now_us >= s->looked_us + LOOK_US) {
+        look(s, now_us);
+    }
+    s->asking = send_about(s, "GET-MASTER-ADDR-BY-NAME", on_named);
+}
+
+/* The named master comes last: by then it is known which sentinel answers, and how many others there are. */
+static void
+on_asks_hello(void *ctx, struct redis_link *l)
+{
+    struct sentinel *s = ctx;
+    struct slice word[2] = {SLICE_LIT("SENTINEL"), SLICE_LIT("MYID")};
+
+    (void)link_send(l, 2, word, on_id, s);
+    look(s, clock_now_us());
+    s->asking = false;
+    sentinel_ask(s, false);
+}
+
+static void
+on_asks_state(void *ctx, struct redis_link *l, bool up)
+{
+    struct sentinel *s = ctx;
+
+    if (up && s->vote.id[0] == '\0') {
+        link_fail(l, "it does not say who it is (SENTINEL MYID): Redis 6.2 is needed");
+    } else if (up && s->logged_down) {
+        s->logged_down = false;
+        log_event(s->env->log, LOG_INFO, "redis", "sentinel up", "address", LOG_S(s->address->shown), NULL);
+    } else if (!up && !s->logged_down) {
+        s->logged_down = true; /* once; INFO redis has its state */
+        log_event(s->env->log, LOG_WARN, "redis", "sentinel down", "address", LOG_S(s->address->shown), "reason",
+                  LOG_S(link_last_error(l)), NULL);
+    }
+    s->events.changed(s->events.ctx);
+}
+
+/* ---- hints ---- */
+
+/* A switch may have been missed while the link was down. */
+static void
+on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
+{
+    (void)r;
+    (void)sent_us;
+    if (result == LINK_ANSWERED) {
+        sentinel_ask(arg, true);
+    }
+}
+
+static void
+on_hears_hello(void *ctx, struct redis_link *l)
+{
+    struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), SLICE_LIT("+switch-master")};
+
+    (void)link_send(l, 2, word, on_subscribed, ctx);
+}
+
+static void
+on_hears_state(void *ctx, struct redis_link *l, bool up)
+{
+    (void)ctx;
+    (void)l;
+    (void)up;
+}
+
+/* Of whichever master: the question costs little, and is asked once however many messages come. */
+static void
+on_message(void *ctx, struct slice channel, const struct reply *what)
+{
+    (void)channel;
+    (void)what;
+    sentinel_ask(ctx, true);
+}
+
+/* ---- begin and end ---- */
+
+struct sentinel *
+sentinel_open(struct link_address *address, const char *master, const struct backend_conf *conf,
+              const struct backend_env *env, struct names *names, struct sentinel_events events)
+{
+    struct sentinel *s = mem_zalloc(sizeof(*s));
+    struct link_owner asks = {.hello = on_asks_hello, .state = on_asks_state, .ctx = s};
+    struct link_owner hears = {.hello = on_hears_hello, .state = on_hears_state, .message = on_message, .ctx = s};
+
+    s->address = address;
+    s->master = master;
+    s->env = env;
+    s->events = events;
+    s->asks = link_open(address, conf, env, names, false, asks);
+    s->hears = link_open(address, conf, env, names, true, hears);
+    return s;
+}
+
+static void
+forget(link_reply_fn *fn, void *arg)
+{
+    (void)fn;
+    (void)arg; /* the sentinel itself */
+}
+
+void
+sentinel_close(struct sentinel **sp)
+{
+    struct sentinel *s = *sp;
+
+    if (s != NULL) {
+        link_close(&s->asks, forget);
+        link_close(&s->hears, forget);
+        address_free(s->address);
+        free(s);
+        *sp = NULL;
+    }
+}
+
+/* ---- the state of it ---- */
+
+struct link_address *
+sentinel_address(struct sentinel *s)
+{
+    return s->address;
+}
+
+const struct sentinel_vote *
+sentinel_vote(const struct sentinel *s)
+{
+    return &s->vote;
+}
+
+bool
+sentinel_up(const struct sentinel *s)
+{
+    return link_up(s->asks);
+}
+
+const char *
+sentinel_last_error(const struct sentinel *s)
+{
+    return link_last_error(s->asks);
+}
+
+int64_t
+sentinel_down_after_ms(const struct sentinel *s)
+{
+    return s->down_after_ms;
+}
+
+size_t
+sentinel_replicas(const struct sentinel *s, const struct sentinel_replica **out)
+{
+    *out = s->replica;
+    return s->replicas_n;
+}
+
+void
+sentinel_node(const struct sentinel *s, struct backend_node *out)
+{
+    bool knows = s->vote.said_us == 0 || s->vote.host[0] != '\0';
+
+    *out = (struct backend_node){.role = "sentinel", .rtt_us = link_rtt_us(s->asks)};
+    snprintf(out->address, sizeof(out->address), "%s", s->address->shown);
+    snprintf(out->state, sizeof(out->state), "%s", !sentinel_up(s) ? "down" : knows ? "up" : "knows no such master");
+}

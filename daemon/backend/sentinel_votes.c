@@ -1,0 +1,81 @@
+/*
+ * sentinel_votes.c -- counting. There are SENTINELS_MAX votes at most.
+ */
+#include "daemon/backend/sentinel_votes.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+/* True: the vote is a recent answer of a sentinel whose id is known. */
+static bool
+counts(const struct sentinel_vote *v, int64_t now_us)
+{
+    return v->id[0] != '\0' && v->host[0] != '\0' && v->said_us != 0 && now_us < v->said_us + SENTINEL_FRESH_US;
+}
+
+/* Of one sentinel that is reached twice, its later answer counts. */
+static bool
+is_outdated(const struct sentinel_vote *const *vote, size_t n, size_t i, int64_t now_us)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (k != i && counts(vote[k], now_us) && strcmp(vote[k]->id, vote[i]->id) == 0 &&
+            (vote[k]->said_us > vote[i]->said_us || (vote[k]->said_us == vote[i]->said_us && k < i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+agree(const struct sentinel_vote *a, const struct sentinel_vote *b)
+{
+    return a->port == b->port && strcasecmp(a->host, b->host) == 0;
+}
+
+/* The time of the need-th latest vote for that server; 0: there are fewer. */
+static int64_t
+said_by(const struct sentinel_vote *const *voter, size_t n, const struct sentinel_vote *who, size_t need)
+{
+    int64_t said_us[SENTINELS_MAX];
+    size_t said = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (agree(voter[i], who)) {
+            size_t at = said++;
+
+            for (; at > 0 && said_us[at - 1] < voter[i]->said_us; at--) {
+                said_us[at] = said_us[at - 1];
+            }
+            said_us[at] = voter[i]->said_us;
+        }
+    }
+    return said >= need ? said_us[need - 1] : 0;
+}
+
+void
+sentinel_votes_count(const struct sentinel_vote *const *vote, size_t n, unsigned least, int64_t now_us,
+                     struct sentinel_verdict *out)
+{
+    const struct sentinel_vote *voter[SENTINELS_MAX];
+    size_t voters = 0;
+
+    assert(n <= SENTINELS_MAX);
+    *out = (struct sentinel_verdict){.electorate = least};
+    for (size_t i = 0; i < n; i++) {
+        if (counts(vote[i], now_us) && !is_outdated(vote, n, i, now_us)) {
+            voter[voters++] = vote[i];
+            out->electorate = vote[i]->others + 1 > out->electorate ? vote[i]->others + 1 : out->electorate;
+        }
+    }
+    out->answering = (unsigned)voters;
+    out->electorate = out->electorate < voters ? (unsigned)voters : out->electorate;
+    for (size_t i = 0; i < voters && out->master == NULL; i++) {
+        int64_t said_us = said_by(voter, voters, voter[i], out->electorate / 2 + 1);
+
+        if (said_us != 0) {
+            out->master = voter[i];
+            out->until_us = said_us + SENTINEL_FRESH_US;
+        }
+    }
+}

@@ -1,0 +1,325 @@
+/*
+ * sentinels.c -- the list of sentinels: which are on it, and when they are asked.
+ *
+ * I1  SENTINELS_MAX at most; those of the URL come first, and stay.
+ * I2  A sentinel is closed in the timer alone, never inside a callback of one of its links.
+ * I3  Two entries may be one sentinel (a name of the URL, and the number that others report): it has one vote
+ *     (sentinel_votes.h), and the discovered entry is dropped.
+ */
+#include "daemon/backend/sentinels.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/address.h"
+#include "daemon/backend/names.h"
+#include "daemon/base/memory.h"
+
+#define ASK_US US_PER_S
+#define PATIENCE_US (ASK_US / 2) /* for answers to the first question behind a pause of this process */
+#define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped after this time down and unnamed */
+
+struct entry {
+    struct sentinel *sentinel; /* owned */
+    bool listed;               /* in the URL */
+    char host[SENTINEL_HOST_ROOM];
+    int port;
+    int64_t named_us;
+};
+
+struct sentinels {
+    struct sentinel_url url;
+    struct backend_conf conf; /* without its texts */
+    const struct backend_env *env;
+    const struct link_address *like; /* borrowed: its TLS is theirs */
+    char *user, *password;           /* owned; NULL = none */
+    struct names *names;
+    struct event *timer;
+    void (*changed)(void *ctx);
+    void *ctx;
+    struct entry entry[SENTINELS_MAX];
+    size_t n;
+    int64_t asked_us, patient_until_us;
+    bool full; /* the log knows that there are too many */
+};
+
+static void on_changed(void *ctx);
+static void on_fellow(void *ctx, struct slice id, const char *host, int port);
+
+/* ---- the list ---- */
+
+static struct link_address *
+address_of(const struct sentinels *ss, const char *host, int port)
+{
+    struct link_address *a = address_unknown("sentinel", ss->user, ss->password, 0, ss->url.secure);
+
+    address_move(a, host, port);
+    a->tls = tls_share(ss->like->tls);
+    return a;
+}
+
+static void
+add(struct sentinels *ss, const char *host, int port, bool listed)
+{
+    struct link_address *a = address_of(ss, host, port);
+    struct entry *e = &ss->entry[ss->n++];
+
+    *e = (struct entry){.listed = listed, .port = port, .named_us = clock_now_us()};
+    snprintf(e->host, sizeof(e->host), "%s", host);
+    e->sentinel = sentinel_open(a, ss->url.master, &ss->conf, ss->env, ss->names,
+                                (struct sentinel_events){on_changed, on_fellow, ss});
+}
+
+static void
+on_fellow(void *ctx, struct slice id, const char *host, int port)
+{
+    struct sentinels *ss = ctx;
+
+    for (size_t i = 0; i < ss->n; i++) {
+        struct entry *e = &ss->entry[i];
+        const char *its = sentinel_vote(e->sentinel)->id;
+
+        if ((e->port == port && strcmp(e->host, host) == 0) || (its[0] != '\0' && slice_is(id, its))) {
+            e->named_us = clock_now_us();
+            return;
+        }
+    }
+    if (ss->n < SENTINELS_MAX) {
+        add(ss, host, port, false);
+        log_event(ss->env->log, LOG_INFO, "redis", "sentinel discovered", "host", LOG_S(host), "port", LOG_N(port),
+                  NULL);
+    } else if (!ss->full) {
+        ss->full = true;
+        log_event(ss->env->log, LOG_WARN, "redis", "too many sentinels", "most", LOG_N(SENTINELS_MAX), NULL);
+    }
+}
+
+/* Another entry, before this one or of the URL, is the same sentinel. */
+static bool
+is_twice(const struct sentinels *ss, size_t i)
+{
+    const char *id = sentinel_vote(ss->entry[i].sentinel)->id;
+
+    for (size_t k = 0; k < ss->n && id[0] != '\0'; k++) {
+        if (k != i && (k < i || ss->entry[k].listed) && strcmp(sentinel_vote(ss->entry[k].sentinel)->id, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+drop_old(struct sentinels *ss, int64_t now_us)
+{
+    for (size_t i = ss->n; i-- > 0;) {
+        struct entry *e = &ss->entry[i];
+        bool unnamed = now_us > e->named_us + UNNAMED_US && !sentinel_up(e->sentinel);
+
+        if (!e->listed && (unnamed || is_twice(ss, i))) {
+            sentinel_close(&e->sentinel);
+            memmove(e, e + 1, (ss->n - i - 1) * sizeof(*e));
+            ss->n--;
+        }
+    }
+}
+
+/* ---- when they are asked ---- */
+
+static void
+on_changed(void *ctx)
+{
+    struct sentinels *ss = ctx;
+
+    ss->changed(ss->ctx);
+}
+
+void
+sentinels_ask(struct sentinels *ss)
+{
+    int64_t now_us = clock_now_us();
+
+    if (now_us > ss->asked_us + 2 * ASK_US) {
+        ss->patient_until_us = now_us + PATIENCE_US;
+    }
+    ss->asked_us = now_us;
+    for (size_t i = 0; i < ss->n; i++) {
+        sentinel_ask(ss->entry[i].sentinel, false);
+    }
+}
+
+/* A tenth of the pause is random, so that daemons that started together do not stay together. */
+static void
+arm(struct sentinels *ss)
+{
+    int64_t us = ASK_US - (int64_t)arc4random_uniform(ASK_US / 10);
+
+    event_add(ss->timer, &(struct timeval){.tv_usec = (suseconds_t)us});
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct sentinels *ss = ctx;
+
+    (void)fd;
+    (void)what;
+    drop_old(ss, clock_now_us());
+    sentinels_ask(ss);
+    arm(ss);
+    ss->changed(ss->ctx);
+}
+
+/* ---- their answers ---- */
+
+void
+sentinels_verdict(const struct sentinels *ss, struct sentinel_verdict *out)
+{
+    const struct sentinel_vote *vote[SENTINELS_MAX];
+
+    for (size_t i = 0; i < ss->n; i++) {
+        vote[i] = sentinel_vote(ss->entry[i].sentinel);
+    }
+    sentinel_votes_count(vote, ss->n, ss->url.listed_n, clock_now_us(), out);
+}
+
+bool
+sentinels_awaited(const struct sentinels *ss)
+{
+    return clock_now_us() < ss->patient_until_us;
+}
+
+int64_t
+sentinels_down_after_ms(const struct sentinels *ss)
+{
+    int64_t least_ms = 0;
+
+    for (size_t i = 0; i < ss->n; i++) {
+        int64_t ms = sentinel_down_after_ms(ss->entry[i].sentinel);
+
+        least_ms = ms > 0 && (least_ms == 0 || ms < least_ms) ? ms : least_ms;
+    }
+    return least_ms;
+}
+
+const char *
+sentinels_last_error(const struct sentinels *ss)
+{
+    for (size_t i = 0; i < ss->n; i++) {
+        const char *error = sentinel_last_error(ss->entry[i].sentinel);
+
+        if (error[0] != '\0' && !sentinel_up(ss->entry[i].sentinel)) {
+            return error;
+        }
+    }
+    return "";
+}
+
+/* ---- for INFO ---- */
+
+/* Of the latest to be up: all list the same ones, sooner or later. */
+static size_t
+add_replicas(const struct sentinels *ss, struct backend_node *out, size_t max)
+{
+    const struct sentinel_replica *replica = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < ss->n && n == 0; i++) {
+        n = sentinel_up(ss->entry[i].sentinel) ? sentinel_replicas(ss->entry[i].sentinel, &replica) : 0;
+    }
+    n = n < max ? n : max;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (struct backend_node){.role = "replica"};
+        address_show(out[i].address, ss->url.secure, replica[i].host, replica[i].port);
+        snprintf(out[i].state, sizeof(out[i].state), "%s", replica[i].up ? "up" : "down");
+    }
+    return n;
+}
+
+size_t
+sentinels_nodes(const struct sentinels *ss, struct backend_node *out, size_t max)
+{
+    size_t n = add_replicas(ss, out, max);
+
+    for (size_t i = 0; i < ss->n && n < max; i++) {
+        sentinel_node(ss->entry[i].sentinel, &out[n++]);
+    }
+    return n;
+}
+
+/* ---- login ---- */
+
+static void
+forget_login(struct sentinels *ss)
+{
+    if (ss->password != NULL) {
+        explicit_bzero(ss->password, strlen(ss->password));
+    }
+    free(ss->password);
+    free(ss->user);
+    ss->password = ss->user = NULL;
+}
+
+static void
+take_login(struct sentinels *ss, const char *user, const char *password)
+{
+    forget_login(ss);
+    ss->user = user != NULL ? mem_text(slice_of(user)) : NULL;
+    ss->password = password != NULL ? mem_text(slice_of(password)) : NULL;
+}
+
+void
+sentinels_login(struct sentinels *ss, const char *user, const char *password)
+{
+    take_login(ss, user, password);
+    for (size_t i = 0; i < ss->n; i++) {
+        struct link_address *a = sentinel_address(ss->entry[i].sentinel);
+
+        address_login(a, ss->user, ss->password);
+        tls_close(&a->tls);
+        a->tls = tls_share(ss->like->tls);
+    }
+}
+
+/* ---- begin and end ---- */
+
+struct sentinels *
+sentinels_open(const struct sentinel_url *url, const struct backend_conf *conf, const struct backend_env *env,
+               const struct link_address *like, void (*changed)(void *ctx), void *ctx)
+{
+    struct sentinels *ss = mem_zalloc(sizeof(*ss));
+
+    ss->url = *url;
+    ss->conf = *conf;
+    ss->env = env;
+    ss->like = like;
+    ss->changed = changed;
+    ss->ctx = ctx;
+    take_login(ss, conf->sentinel_user, conf->sentinel_password);
+    ss->names = names_new(env->base);
+    ss->timer = event_new(env->base, -1, 0, on_timer, ss);
+    for (unsigned i = 0; i < url->listed_n; i++) {
+        add(ss, url->listed[i].host, url->listed[i].port, true);
+    }
+    arm(ss);
+    return ss;
+}
+
+void
+sentinels_close(struct sentinels **ssp)
+{
+    struct sentinels *ss = *ssp;
+
+    if (ss == NULL) {
+        return;
+    }
+    while (ss->n > 0) {
+        sentinel_close(&ss->entry[--ss->n].sentinel);
+    }
+    event_free(ss->timer);
+    names_free(&ss->names);
+    forget_login(ss);
+    free(ss);
+    *ssp = NULL;
+}

@@ -1,0 +1,158 @@
+/*
+ * shard_flush.c -- gathered operations leave as calls, by the rules of shard_calls.c.
+ */
+#include "daemon/backend/shard_private.h"
+#include "daemon/base/freelist.h"
+
+enum {
+    BATCH_MAX = 128,
+    PASSED_MAX = 128, /* items of other domains, while a call is filled */
+    WIDE = 16, /* names: what a call costs is little for each then; and Redis has work while we have its last answer */
+    RENEW_NEAR = 2,       /* calls of renewals on their way, and ... */
+    RENEW_CALL_US = 1000, /* ... one more for each such time to Redis and back */
+    RENEW_CALLS = 16,
+};
+
+/* A call with this operation in it, and others that go under the same terms. */
+static struct call
+call_of(struct list *node)
+{
+    const struct item *it = container_of(node, struct item, node);
+    const struct core_op *op = &it->op;
+
+    return (struct call){
+        .verb = it->verb,
+        .kind = op->kind,
+        .reclaim = op->reclaim,
+        .alone = it->alone,
+        .epoch = it->epoch,
+        .domain = it->domain,
+        .one_key = it->one_key,
+        .asking = it->asking,
+        /* Run late, a release that leaves some of the holds would undo later ones. */
+        .partial = it->verb == VERB_RELEASE && (op->holds > 0 || op->rest > 0),
+    };
+}
+
+/* At most n names of the batch as one call; items that cannot be sent are DOWN. */
+static void
+flush_call(struct shard *sh, struct list *batch, unsigned link, size_t max)
+{
+    struct call *c = freelist_take(sh->env->freelist, sizeof(*c)); /* all is set below */
+    struct list *node, *next;
+    size_t passed = 0;
+
+    *c = call_of(batch->next);
+    c->shard = sh;
+    c->link = link;
+    list_init(&c->items);
+    list_for_each_safe(node, next, batch)
+    {
+        struct call alike;
+
+        if (c->n == (c->alone ? 1 : max) || passed == PASSED_MAX) {
+            break;
+        }
+        if (container_of(node, struct item, node)->domain != c->domain) { /* another name: it has a call of its own */
+            passed++;
+            continue;
+        }
+        alike = call_of(node);
+        if (alike.partial != c->partial || alike.reclaim != c->reclaim || alike.epoch != c->epoch ||
+            alike.alone != c->alone) {
+            break; /* one guard, and one epoch, for all names of a call */
+        }
+        list_remove(node);
+        list_push_back(&c->items, node);
+        c->n++;
+        sh->batched--;
+        sh->gathered[link]--;
+    }
+    if (shard_call_send(sh, c)) {
+        shard_take_off(sh, c);
+        return;
+    }
+    while (!list_empty(&c->items)) {
+        deferred_item(&sh->down, container_of(c->items.next, struct item, node));
+    }
+    freelist_give(sh->env->freelist, c, sizeof(*c));
+}
+
+/*
+ * Renewals without a waiting request have few calls in flight, so that no request waits behind many: two when Redis is
+ * near (it works on one while we read the other), more when it is far, for it may answer other calls meanwhile. "Far"
+ * is the distance, not the duration of the last answer: that one waited for the calls before it, and takes the longer,
+ * the more are sent.
+ */
+static bool
+may_renew(const struct shard *sh)
+{
+    int64_t calls = RENEW_NEAR + offset_way_us(&sh->offset) / RENEW_CALL_US;
+
+    return sh->renewing < (calls < RENEW_CALLS ? calls : RENEW_CALLS);
+}
+
+/* All that has gathered for the link; I4. */
+static void
+flush_link(struct shard *sh, unsigned link)
+{
+    size_t max = sh->conf->batch_max > BATCH_MAX ? BATCH_MAX : sh->conf->batch_max;
+
+    for (int b = 0; b < BATCHES; b++) {
+        bool renews = b == BATCH_VERB + VERB_RENEW;
+
+        for (unsigned i = 0; i < KINDS; i++) {
+            unsigned kind = (i + (renews ? sh->renewed : 0)) % KINDS; /* each kind has its turn */
+            struct list *batch = &sh->batch[link][b][kind];
+
+            while (!list_empty(batch) && (!renews || may_renew(sh))) {
+                struct item *it = container_of(batch->next, struct item, node);
+
+                if (it->epoch == continuity_epoch(sh->data, it->domain)) {
+                    flush_call(sh, batch, link, max);
+                    sh->renewed = renews ? kind + 1 : sh->renewed;
+                } else {
+                    sh->batched--;
+                    sh->gathered[link]--;
+                    deferred_item(&sh->down, it);
+                }
+            }
+        }
+    }
+}
+
+/* Names whose home is up again go there when nothing is in flight any more where they are: I2 of shard_route.c. */
+static void
+go_home(struct shard *sh)
+{
+    for (unsigned home = 0; home < sh->lock_links; home++) {
+        unsigned link = sh->at[home];
+
+        if (sh->calls[link] == 0 && shard_may_return(sh, home)) {
+            sh->at[home] = home;
+            shard_gather_again(sh, link);
+        }
+    }
+}
+
+void
+shard_flush(struct shard *sh)
+{
+    if (sh->address->tls != NULL) {
+        certificates_turn(&sh->certificates, sh->env, sh->address, sh->link[0]);
+    }
+    if (sh->batched > 0 && continuity_pending(sh->data)) {
+        return;
+    }
+    go_home(sh);
+    for (unsigned link = 0; link <= sh->lock_links && sh->batched > 0; link++) {
+        bool wide = sh->gathered[link] >= WIDE && !shard_is_fenced(sh, link) &&
+                    (link < sh->lock_links || may_renew(sh));
+
+        if (sh->calls[link] == 0 || wide) {
+            link_cork(sh->link[link]);
+            flush_link(sh, link);
+            link_uncork(sh->link[link]);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+/*
+ * votes.c -- which token a majority covers, until when a majority has the key, and what refusals come to.
+ *
+ * V1  A node is counted once, for what it has answered itself; what is on its way to it is not counted.
+ * V2  The token is an answer of a node: the smallest one that q nodes cover. Where none is, the q-th smallest answer
+ *     is written back: only to nodes that voted, and they take it only if our key is there.
+ * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
+ */
+#include "daemon/backend/votes.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#define AHEAD_MIN_US 1000     /* tokens that are that far ahead of time are no chance */
+#define AHEAD_MAX_US 10000000 /* ... and that far, it was time that went back */
+
+unsigned
+votes_majority(unsigned n)
+{
+    return n / 2 + 1;
+}
+
+void
+vote_begin(struct vote *v, unsigned n, uint32_t room, int64_t validity_us)
+{
+    assert(n >= 1 && n <= VOTES_NODES_MAX);
+    *v = (struct vote){.n = n, .q = votes_majority(n), .room = room, .validity_us = validity_us};
+}
+
+static struct ballot *
+awaited(struct vote *v, unsigned node)
+{
+    assert(node < v->n && v->node[node].state == BALLOT_AWAITED);
+    return &v->node[node];
+}
+
+void
+vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us)
+{
+    *awaited(v, node) = (struct ballot){
+        .state = BALLOT_OK, .answer = answer, .counter = counter, .deadline_us = deadline_us, .pttl_us = -1};
+}
+
+void
+vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64_t pttl_us)
+{
+    *awaited(v, node) = (struct ballot){.state = BALLOT_FAILED, .outcome = outcome, .pttl_us = pttl_us};
+}
+
+void
+vote_raising(struct vote *v, unsigned node)
+{
+    assert(v->node[node].state == BALLOT_OK && !v->node[node].raising);
+    v->node[node].raising = true;
+}
+
+void
+vote_raised(struct vote *v, unsigned node, uint64_t counter)
+{
+    struct ballot *b = &v->node[node];
+
+    assert(b->raising);
+    b->raising = false;
+    b->counter = counter > b->counter ? counter : b->counter;
+}
+
+void
+vote_not_raised(struct vote *v, unsigned node, enum core_outcome outcome)
+{
+    assert(v->node[node].raising);
+    v->node[node] = (struct ballot){.state = BALLOT_FAILED, .outcome = outcome, .pttl_us = -1};
+}
+
+static bool
+covers(const struct ballot *b, uint64_t token)
+{
+    return b->state == BALLOT_OK && b->answer <= token && token <= b->counter;
+}
+
+static unsigned
+covering(const struct vote *v, uint64_t token)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        n += covers(&v->node[i], token);
+    }
+    return n;
+}
+
+static unsigned
+count(const struct vote *v, enum ballot_state state)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        n += v->node[i].state == state;
+    }
+    return n;
+}
+
+static unsigned
+count_failed(const struct vote *v, enum core_outcome outcome)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        n += v->node[i].state == BALLOT_FAILED && v->node[i].outcome == outcome;
+    }
+    return n;
+}
+
+uint64_t
+votes_agreed(const uint64_t *number, unsigned n, unsigned q)
+{
+    assert(q >= 1 && q <= n);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned below = 0, same = 0;
+
+        for (unsigned k = 0; k < n; k++) {
+            below += number[k] < number[i];
+            same += number[k] == number[i];
+        }
+        if (below < q && q <= below + same) {
+            return number[i];
+        }
+    }
+    return 0; /* not reached: some number has that place */
+}
+
+int64_t
+votes_deadline(const int64_t *deadline_us, unsigned n)
+{
+    unsigned q = votes_majority(n);
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned above = 0, same = 0;
+
+        for (unsigned k = 0; k < n; k++) {
+            above += deadline_us[k] > deadline_us[i];
+            same += deadline_us[k] == deadline_us[i];
+        }
+        if (above < q && q <= above + same) {
+            return deadline_us[i];
+        }
+    }
+    return 0;
+}
+
+int64_t
+votes_median(const int64_t *guess, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        unsigned below = 0, same = 0;
+
+        for (unsigned k = 0; k < n; k++) {
+            below += guess[k] < guess[i];
+            same += guess[k] == guess[i];
+        }
+        if (below <= (n - 1) / 2 && (n - 1) / 2 < below + same) {
+            return guess[i];
+        }
+    }
+    return 0;
+}
+
+uint64_t
+votes_proposal(uint64_t highest, int64_t time_us, uint32_t *reserve)
+{
+    uint64_t time = time_us > 0 ? (uint64_t)time_us : 0;
+
+    if (highest < time) {
+        return time;
+    }
+    if (highest - time > AHEAD_MIN_US && highest - time < AHEAD_MAX_US) {
+        *reserve = 0;
+    }
+    return highest + 1;
+}
+
+/* ---- an attempt ---- */
+
+/* The smallest answer that q nodes cover; 0: there is none. */
+static uint64_t
+covered_token(const struct vote *v)
+{
+    uint64_t token = 0;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        const struct ballot *b = &v->node[i];
+
+        if (b->state == BALLOT_OK && (token == 0 || b->answer < token) && covering(v, b->answer) >= v->q) {
+            token = b->answer;
+        }
+    }
+    return token;
+}
+
+/* What the nodes that cover the token make of it. */
+static struct vote_result
+held(const struct vote *v, uint64_t token)
+{
+    struct vote_result r = {.step = VOTE_HELD, .token = token};
+    int64_t deadline_us[VOTES_NODES_MAX] = {0};
+    uint64_t counter[VOTES_NODES_MAX] = {0};
+
+    for (unsigned i = 0; i < v->n; i++) {
+        if (covers(&v->node[i], token)) {
+            deadline_us[i] = v->node[i].deadline_us;
+            counter[i] = v->node[i].counter;
+        }
+    }
+    r.deadline_us = votes_deadline(deadline_us, v->n);
+    r.ceiling = votes_agreed(counter, v->n, v->n + 1 - v->q); /* the q-th largest */
+    return r;
+}
+
+/* A majority has voted, and covers nothing: the voters below its smallest common token are raised. */
+static struct vote_result
+raise(const struct vote *v)
+{
+    struct vote_result r = {.step = VOTE_OPEN};
+    uint64_t answer[VOTES_NODES_MAX] = {0}, token;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        answer[i] = v->node[i].state == BALLOT_OK ? v->node[i].answer : UINT64_MAX;
+    }
+    token = votes_agreed(answer, v->n, v->q);
+    for (unsigned i = 0; i < v->n; i++) {
+        const struct ballot *b = &v->node[i];
+
+        if (b->state == BALLOT_OK && b->counter < token && !b->raising) {
+            r.step = VOTE_RAISE;
+            r.raise |= 1u << i;
+        }
+    }
+    r.ceiling = token + v->room;
+    return r;
+}
+
+/*
+ * When asking again may help: f nodes are free, or were ours; when of the others the (q - f)-th has run out, q can be
+ * had. Who knows nothing of one asks at any time.
+ */
+static int64_t
+retry_us(const struct vote *v)
+{
+    uint64_t pttl[VOTES_NODES_MAX] = {0};
+    unsigned free_n = 0;
+    uint64_t at;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        const struct ballot *b = &v->node[i];
+
+        pttl[i] = UINT64_MAX;
+        free_n += b->state == BALLOT_OK;
+        if (b->state == BALLOT_FAILED && (b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN) && b->pttl_us >= 0) {
+            pttl[i] = (uint64_t)b->pttl_us;
+        }
+    }
+    if (free_n >= v->q) {
+        return 0;
+    }
+    at = votes_agreed(pttl, v->n, v->q - free_n);
+    return at == UINT64_MAX ? -1 : (int64_t)at;
+}
+
+static int64_t
+longest_grace_us(const struct vote *v)
+{
+    int64_t us = 0;
+
+    for (unsigned i = 0; i < v->n; i++) {
+        const struct ballot *b = &v->node[i];
+
+        if (b->state == BALLOT_FAILED && b->outcome == CORE_GRACE && b->pttl_us > us) {
+            us = b->pttl_us;
+        }
+    }
+    return us;
+}
+
+/*
+ * Why there is no majority. Nodes that answer, as one that is taken does, are no reason to call Redis away. Nothing is
+ * UNKNOWN here: the key is taken back from all nodes before anybody asks again.
+ */
+static struct vote_result
+refused(const struct vote *v)
+{
+    struct vote_result r = {.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
+    unsigned yes = count(v, BALLOT_OK), taken = count_failed(v, CORE_TAKEN), foreign = count_failed(v, CORE_FOREIGN);
+    unsigned grace = count_failed(v, CORE_GRACE), most = v->n - v->q;
+
+    if (foreign > most) {
+        r.outcome = CORE_FOREIGN;
+        r.pttl_us = retry_us(v);
+    } else if (count_failed(v, CORE_DENIED) > most) {
+        r.outcome = CORE_DENIED;
+    } else if (count_failed(v, CORE_FULL) > most) {
+        r.outcome = CORE_FULL;
+    } else if (taken + foreign > 0 && yes + taken + foreign >= v->q) {
+        r.outcome = CORE_TAKEN;
+        r.pttl_us = retry_us(v);
+    } else if (grace > 0 && yes + taken + foreign + grace >= v->q) {
+        r.outcome = CORE_GRACE;
+        r.pttl_us = longest_grace_us(v);
+    }
+    return r;
+}
+
+struct vote_result
+vote_result(const struct vote *v, int64_t now_us)
+{
+    unsigned yes = count(v, BALLOT_OK);
+    uint64_t token = covered_token(v);
+
+    if (token != 0) {
+        struct vote_result r = held(v, token);
+
+        if (now_us + v->validity_us < r.deadline_us) {
+            return r;
+        }
+    }
+    if (count(v, BALLOT_FAILED) > v->n - v->q) {
+        return refused(v);
+    }
+    if (token != 0) { /* it has taken too long; late answers only take longer */
+        return (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
+    }
+    return yes >= v->q ? raise(v) : (struct vote_result){.step = VOTE_OPEN};
+}
+
+/* ---- what is held ---- */
+
+static enum core_outcome
+why_not(const struct vote *v)
+{
+    static const enum core_outcome first[] = {CORE_UNKNOWN, CORE_GRACE, CORE_DOWN, CORE_FULL, CORE_DENIED};
+
+    if (count_failed(v, CORE_FOREIGN) > v->n - v->q) {
+        return CORE_FOREIGN;
+    }
+    if (count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN) >
+        v->n - v->q) {
+        return CORE_GONE_IN_REDIS;
+    }
+    for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+        if (count_failed(v, first[i]) > 0) {
+            return first[i];
+        }
+    }
+    return CORE_UNKNOWN;
+}
+
+bool
+vote_confirmed(const struct vote *v, bool releases, enum core_outcome *outcome)
+{
+    unsigned ok = count(v, BALLOT_OK), gone = 0;
+
+    if (releases) {
+        gone = count_failed(v, CORE_GONE_IN_REDIS) + count_failed(v, CORE_GRACE) + count_failed(v, CORE_TAKEN) +
+               count_failed(v, CORE_FOREIGN);
+    }
+    if (ok + gone >= v->q) {
+        *outcome = ok > 0                                 ? CORE_OK
+                   : count_failed(v, CORE_GRACE) == gone ? CORE_GRACE
+                                                          : CORE_GONE_IN_REDIS;
+        return true;
+    }
+    if (count(v, BALLOT_FAILED) - gone > v->n - v->q) {
+        *outcome = why_not(v);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,114 @@
+/*
+ * session_record.h -- the record of one connection, and its slots. What is done with it is in session.h.
+ *
+ * Owns the socket, the reader, the output and the slots. A slot is one request whose reply is not out yet: WAITING for
+ * the core or for Redis, READY with its bytes, or DEFERRED: a command that runs in its turn (see WHEN_TURN), its words
+ * copied.
+ */
+#ifndef RLOCKD_SERVE_SESSION_RECORD_H
+#define RLOCKD_SERVE_SESSION_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/serve/engine.h"
+#include "daemon/serve/forms.h"
+#include "daemon/serve/outbox.h"
+#include "daemon/serve/pieces.h"
+#include "proto/commands.h"
+#include "proto/reader.h"
+#include "proto/writer.h"
+
+enum slot_state { SLOT_WAITING, SLOT_READY, SLOT_DEFERRED };
+
+struct slot {
+    enum slot_state state;
+    enum command_id cmd;
+    enum reply_form form; /* WAITING for the core: how its reply is to be written */
+    unsigned words_n;     /* DEFERRED */
+    size_t counted;       /* of the box, in session.slots_bytes */
+    struct outbox box;    /* READY: the reply; DEFERRED: the words, packed */
+};
+
+struct peer_process;
+struct auth_wait;
+
+enum close_reason {
+#define CLOSE_REASON(id, text) CLOSE_##id,
+#include "daemon/serve/close_reasons.def"
+#undef CLOSE_REASON
+    CLOSE_REASONS
+};
+
+struct session {
+    uint64_t id;
+    struct engine *engine;     /* borrowed */
+    struct map_node by_id;     /* engine.by_id */
+    struct list node;          /* engine.sessions or engine.dying */
+    struct list ready_node;    /* engine.ready, engine.rest */
+    struct list write_node;    /* engine.writing, engine.owing, engine.telling */
+    struct list recheck_node;   /* engine.unseen */
+    struct list monitor_node;  /* engine.monitors */
+    struct slot *slot;         /* a ring: request i is at i % slots_room; `first`, or owned */
+    uint32_t slots_n, slots_room; /* in use; a power of two */
+    size_t slots_bytes;        /* memory that the slots hold, themselves not counted */
+    uint64_t next_slot;        /* number of the next request; core_request.id */
+    struct slot first;         /* the only slot of a client that does not pipeline */
+
+    int fd;
+    struct event *read_ev, *write_ev; /* owned; edge-triggered; write_ev only while the socket is full */
+    struct reader reader;
+    size_t peeked;             /* bytes of the socket that were read, and are still in it; see peek.c */
+    struct outbox out;         /* replies of this turn and what the socket did not take */
+    struct pieces later;       /* the output behind out */
+    struct list long_node;     /* engine.longs: so much of `later` is of long answers */
+    size_t long_bytes;
+    int proto;                 /* 2 or 3 */
+    bool authed, admin;        /* roles; see roles.c */
+    bool proved_admin;         /* by the admin's password */
+    unsigned auth_failures;    /* wrong passwords since a right one; see commands_conn.c */
+    struct auth_wait *auth_wait; /* owned; NULL = its AUTH waits for nothing; see auth_limit.c */
+    bool eof;                  /* the peer sends nothing more */
+    bool quit;                 /* close when the output is out */
+    bool closed;               /* on engine.dying */
+    bool heard;                /* it had its turn to hand something in, and not yet its turn to write */
+    bool passed;               /* it was passed over since, for it had not written: it stays on engine.ready */
+    bool only_told;            /* it is on engine.telling */
+    bool cut_short;            /* it has handed in its share of this turn, and may have more */
+    bool unsent;               /* the socket may take more of its output: no edge tells of it */
+    bool readable;             /* the socket may have more for us */
+    bool stirred;              /* an event came since it was read last, or its connection may be broken */
+    bool buffered;             /* the reader may hold a whole request */
+    bool hangup;               /* the peer has ended its side; what it sent before may still be unread */
+    bool mute;                 /* the peer cannot receive: replies are dropped; see unheard.h */
+    bool mute_told;            /* the core knows */
+    bool shut;                 /* mute, for the peer has closed the socket */
+    bool bad;                  /* framing is lost: nothing more is read */
+    bool eof_waits;            /* many of its requests are to be ended, by its next turn */
+    uint64_t eof_told;         /* requests below it are known by the core to be the last ones */
+    size_t unauthed_bytes;     /* of requests before AUTH */
+    bool orphan;               /* the process that connected has ended, a child of it may still have the socket */
+    bool overflow, lost;       /* to be closed at the end of the turn: output not read, lock lost */
+    int64_t loss_quiet_us;     /* a loss before then is not the first one of its window, see engine.c */
+    struct heap_node due;      /* engine.due: AUTH, or output that must get moving, by then */
+
+    char peer[64];             /* "unix:pid=12,uid=0,gid=0" or "127.0.0.1:4711" */
+    char addr[96];             /* the listener's address */
+    uint64_t user;             /* whose it is, see user.h */
+    bool is_unix;
+    pid_t pid;                 /* Unix peers; 0 = unknown */
+    uid_t uid;
+    gid_t gid;
+    struct peer_process *process; /* of peer.c; NULL = not watched, or ended */
+    struct list process_node;
+    bool process_ended;        /* it was watched, and has ended */
+    int64_t opened_us, active_us; /* active: last request */
+    uint64_t requests_n;
+    const char *last_command;
+    char *name, *lib_name, *lib_ver; /* owned, CLIENT SETNAME / SETINFO; NULL = none */
+    unsigned events_kept;      /* that its requests have brought, and that channels keep */
+    void *subscriptions;       /* owned by pubsub; NULL = none */
+};
+
+#endif

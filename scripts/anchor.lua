@@ -1,0 +1,342 @@
+-- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
+-- slots; two of them decide (cluster.md R1, R2, R4..R7).
+--
+--   KEYS   rlock:{tag}:seen, :who, :gen, :back, :used
+--   ARGV   1 uuid, 2 nonce, 3 former nonces, 4 lease in ms, 5 strict, 6 leaving, 7 holds: may hold locks, 8 lists: asks
+--          for them, 9 birth known (0 = none), 10 version known, 11 back: reclaimed up to that version, 12 suspect: in
+--          us of this node, when its slot was last seen open, 13 longest lease known, in ms,
+--          14 generations, a line each: "<number> <origin> <since> <expected> <ranges>", 15 bits "<slot> <number> ...",
+--          16 birth for which lists are brought, 17 1 = both others are new too, 18, 19 the lists of both others,
+--          20 floor: the highest token that the daemon knows of
+--   reply  { TIME in us, status, 1 = new, birth, version, done, longest, floor, list, bits, then "<number> <origin>
+--          <since> <version> <ranges>" of each generation that is later than the version known }
+--
+-- :seen   uuid -> ms in which it has run out if it says nothing more; # -> never; ?uuid -> awaited: see below
+-- :who    uuid -> "<nonce> <lease>"; # -> the highest token that a member knew of: what is lost with a slot's clock
+-- :back   uuid -> up to which version it has reclaimed its locks; # -> all. The least of them is `done`: what is not
+--         later is over, as far as this anchor can tell. Who runs out or leaves is gone from all three
+-- :gen    number -> "<origin> <since> <version> <ranges>": generations, which share no slot, as the highest number has
+--         it. Versions count what this anchor has taken in. # -> the head:
+--         "<birth> <origin> <version> <state> <began> <longest> <awaited> <asked> <new>"
+-- :used   a bit for each slot: its record was created in its generation
+--
+-- An anchor whose data may not be what it was (another origin, a key missing, its slot was open) has a new birth and
+-- abstains: it takes part in nothing but knows who registers. It votes when all members that both others know have
+-- registered here, or have run out (their lists say who they are); or when it has abstained for the longest lease.
+-- It asks one daemon at a time to bring the lists, a beat behind its birth: what had registered here and was on its way
+-- to another is in its list by then. Three anchors that never had data vote at once: that is a cluster without daemons.
+-- A daemon that knows of another birth is told its own; and by it a new anchor knows that it is none.
+local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
+local BEAT, ASK, FAR = 2000, 500, 86400000 -- ms
+local HEAD, ALL = 10, 1000 -- elements of the reply before the generations; generations in it
+local call = redis.call
+local seen, who, gen, back, used = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local uuid, nonce, former, lease, strict = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
+local leaving, holds, lists, known = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9])
+local version_known, back_given, suspect = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now / 1000)
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local server, replication = call('INFO', 'server'), call('INFO', 'replication')
+if replication:match('role:(%w+)') ~= 'master' then
+    return redis.error_reply('READONLY not a master: what a replica is given, its master does not know of')
+end
+local origin = redis.sha1hex(server:match('run_id:(%x+)') .. replication:match('master_replid:(%x+)')):sub(1, 16)
+
+-- ---- the head, and whether the data below it is what it was ----
+
+local birth, of, version, state, began, longest, awaited, asked, new =
+    (call('HGET', gen, '#') or ''):match('^(%d+) (%x+) (%d+) (%a) (%d+) (%d+) (%d+) (%d+) ([01])$')
+local head = birth ~= nil
+birth, version = tonumber(birth or 0), tonumber(version or 0)
+began, longest = tonumber(began or 0), tonumber(longest or 0)
+awaited, asked, new = tonumber(awaited or 0), tonumber(asked or 0), new == '1'
+local saved = {birth, version, state, longest, awaited, asked, new}
+local whole = head and call('EXISTS', seen, who, gen, back, used) == 5
+
+if not whole or of ~= origin or suspect >= began then
+    if whole then -- an earlier state of it, perhaps: what generations it knows is true
+        call('DEL', seen, who, back)
+    else
+        call('DEL', seen, who, gen, back, used)
+        version = 0
+        new = not head and not holds and known == 0 and not strict and
+            not call('INFO', 'commandstats'):find('cmdstat_flush', 1, true)
+        call('SETBIT', used, 16384, 1)
+    end
+    new = new and not whole
+    call('ZADD', seen, 'inf', '#')
+    call('ZADD', back, 'inf', '#')
+    call('HSET', who, '#', '0')
+    birth, of, state, began, awaited, asked = math.max(now, birth + 1), origin, 'a', now, 0, 0
+end
+if known ~= 0 and known ~= birth and new then
+    new = false
+end
+longest = math.min(math.max(longest, lease, tonumber(ARGV[13])), FAR)
+local same = known == birth
+
+-- ---- members ----
+
+local function forget(member)
+    call('ZREM', seen, member)
+    if member:sub(1, 1) == '?' then
+        awaited = awaited - 1
+    else
+        call('HDEL', who, member)
+        call('ZREM', back, member)
+    end
+end
+
+for _, member in ipairs(call('ZRANGEBYSCORE', seen, '-inf', now_ms, 'LIMIT', 0, 64)) do
+    forget(member)
+end
+
+local its, its_lease = (call('HGET', who, uuid) or ''):match('^(%x+) (%d+)$')
+if its and its ~= nonce and not former:find(its, 1, true) and
+    tonumber(call('ZSCORE', seen, uuid)) - tonumber(its_lease) > now_ms - 3 * BEAT then
+    return {now, TWIN, 0, birth, 0, 0, longest, 0, '', ''}
+end
+
+-- ---- generations ----
+
+local entries
+local function ranges_of(words)
+    local ranges = {}
+    for first, last in words:gmatch('(%d+)%-?(%d*)') do
+        ranges[#ranges + 1] = {tonumber(first), tonumber(last) or tonumber(first)}
+    end
+    return ranges
+end
+
+local function words_of(ranges)
+    local words = {}
+    for i, r in ipairs(ranges) do
+        words[i] = r[1] == r[2] and text(r[1]) or text(r[1]) .. '-' .. text(r[2])
+    end
+    return table.concat(words, ' ')
+end
+
+local function load_entries()
+    if entries then
+        return
+    end
+    entries = {}
+    local all = call('HGETALL', gen)
+    for i = 1, #all, 2 do
+        if all[i] ~= '#' then
+            local o, since, v, ranges = all[i + 1]:match('^(%x+) (%d+) (%d+) (.*)$')
+            entries[#entries + 1] = {number = tonumber(all[i]), field = all[i], origin = o, since = since,
+                version = tonumber(v), ranges = ranges_of(ranges)}
+        end
+    end
+end
+
+local function save(e)
+    call('HSET', gen, e.field, table.concat({e.origin, e.since, text(e.version), words_of(e.ranges)}, ' '))
+end
+
+-- Of the first ranges what is not in the second ones, and whether that is less; both in order.
+local function without(ranges, others)
+    local left, cut, at = {}, false, 1
+    for _, r in ipairs(ranges) do
+        local first, last = r[1], r[2]
+        while others[at] and others[at][2] < first do
+            at = at + 1
+        end
+        local i = at
+        while others[i] and others[i][1] <= last do
+            cut = true
+            if others[i][1] > first then
+                left[#left + 1] = {first, others[i][1] - 1}
+            end
+            first = others[i][2] + 1
+            i = i + 1
+        end
+        if first <= last then
+            left[#left + 1] = {first, last}
+        end
+    end
+    return left, cut
+end
+
+local function clear_bits(ranges)
+    for _, r in ipairs(ranges) do
+        local slot, last = r[1], r[2]
+        while slot <= last do
+            if slot % 8 == 0 and last - slot >= 7 then
+                local bytes = math.floor((last - slot + 1) / 8)
+                call('SETRANGE', used, slot / 8, string.rep('\0', bytes))
+                slot = slot + 8 * bytes
+            else
+                call('SETBIT', used, slot, 0)
+                slot = slot + 1
+            end
+        end
+    end
+end
+
+-- A generation that begins, where those of its slots are not above what was expected; or one (expected 0) that is told
+-- further: what is above it keeps its slots.
+local function begin(field, o, since, expected, ranges)
+    local number, i = tonumber(field), 1
+    load_entries()
+    for _, e in ipairs(entries) do
+        if e.number >= number or (expected > 0 and e.number > expected) then
+            local left, cut = without(ranges, e.ranges)
+            if cut and expected > 0 then
+                return
+            end
+            ranges = left
+        end
+    end
+    if #ranges == 0 then
+        return
+    end
+    while entries[i] do
+        local e = entries[i]
+        local left, cut = without(e.ranges, ranges)
+        if cut then
+            e.ranges = left
+            if #left == 0 then
+                call('HDEL', gen, e.field)
+                table.remove(entries, i)
+                i = i - 1
+            else
+                save(e)
+            end
+        end
+        i = i + 1
+    end
+    version = version + 1
+    entries[#entries + 1] = {number = number, field = field, origin = o, since = since, version = version,
+        ranges = ranges}
+    save(entries[#entries])
+    clear_bits(ranges)
+end
+
+for field, o, since, expected, ranges in ARGV[14]:gmatch('(%d+) (%x+) (%d+) (%d+) ([%d%- ]*)\n') do
+    begin(field, o, since, tonumber(expected), ranges_of(ranges))
+end
+
+-- ---- an anchor that lost its data ----
+
+local function bring(list)
+    local members, bits = list:match('^([^|]*)|(.*)$')
+    for member, ms in (members or ''):gmatch('(%S+) (%d+)') do
+        if not call('HGET', who, member) then
+            awaited = awaited + call('ZADD', seen, now_ms + tonumber(ms), '?' .. member)
+        end
+    end
+    local mine, all = call('GET', used), {}
+    for i = 1, #mine do
+        all[i] = string.char(bit.bor(mine:byte(i), (bits or ''):byte(i) or 0))
+    end
+    call('SET', used, table.concat(all))
+end
+
+if state ~= 'v' and tonumber(ARGV[16]) == birth then
+    if ARGV[17] == '1' then
+        state = new and 'v' or state
+    elseif state == 'a' and ARGV[18] ~= '' and ARGV[19] ~= '' then
+        bring(ARGV[18])
+        bring(ARGV[19])
+        state = 'w'
+    end
+end
+
+-- ---- the caller ----
+
+if leaving then
+    if its == nonce then
+        forget(uuid)
+    end
+else
+    local was = tonumber(call('ZSCORE', back, uuid) or -1)
+    local reached = same and math.min(back_given, version) or holds and 0 or was < 0 and version or 0
+    call('ZADD', seen, now_ms + lease, uuid)
+    call('HSET', who, uuid, nonce .. ' ' .. text(lease))
+    if reached > was then
+        call('ZADD', back, reached, uuid)
+    end
+    if state == 'w' then
+        awaited = awaited - call('ZREM', seen, '?' .. uuid)
+    end
+end
+if state == 'w' and awaited <= 0 or state ~= 'v' and now_ms - began / 1000 >= longest then
+    state = 'v'
+end
+local status = state == 'v' and VOTES or ABSTAINS
+if state == 'a' and now_ms - asked >= ASK and (new or now_ms - began / 1000 >= BEAT) then
+    status, asked = WANTS, now_ms
+end
+new = new and state ~= 'v'
+
+-- ---- what it is told ----
+
+local bits = {}
+if ARGV[15] ~= '' then
+    local in_slot = {}
+    load_entries()
+    for _, e in ipairs(entries) do
+        for _, r in ipairs(e.ranges) do
+            for slot = r[1], r[2] do
+                in_slot[slot] = e.field
+            end
+        end
+    end
+    for slot, number in ARGV[15]:gmatch('(%d+) (%d+)') do
+        bits[#bits + 1] = in_slot[tonumber(slot)] == number and text(call('SETBIT', used, slot, 1)) or '2'
+    end
+end
+
+local list = ''
+if lists and state == 'v' then
+    local all, words = call('ZRANGE', seen, 0, -1, 'WITHSCORES'), {}
+    for i = 1, #all, 2 do
+        if all[i] ~= '#' and all[i]:sub(1, 1) ~= '?' then
+            words[#words + 1] = all[i] .. ' ' .. text(math.max(tonumber(all[i + 1]) - now_ms, 0))
+        end
+    end
+    list = table.concat(words, ' ') .. '|' .. call('GET', used)
+end
+
+local least = call('ZRANGE', back, 0, 0, 'WITHSCORES')
+local done = math.min(least[1] == '#' and version or tonumber(least[2]), version)
+local floor = tonumber(call('HGET', who, '#')) or 0
+if tonumber(ARGV[20]) > floor then
+    floor = tonumber(ARGV[20])
+    call('HSET', who, '#', text(floor))
+end
+local reply = {now, status, new and 1 or 0, birth, version, done, longest, floor, list, table.concat(bits)}
+if version > (same and version_known or 0) then
+    load_entries()
+    table.sort(entries, function(a, b) return a.version < b.version end)
+    local told = 0
+    for _, e in ipairs(entries) do
+        if e.version > (same and version_known or 0) then
+            if #reply == HEAD + ALL then -- the rest comes next time; until then this answer counts for nothing
+                reply[2], reply[5] = ABSTAINS, told
+                break
+            end
+            reply[#reply + 1] = table.concat({e.field, e.origin, e.since, text(e.version), words_of(e.ranges)}, ' ')
+            told = e.version
+        end
+    end
+end
+
+local now_is = {birth, version, state, longest, awaited, asked, new}
+for i = 1, 7 do
+    if now_is[i] ~= saved[i] then
+        call('HSET', gen, '#', table.concat({text(birth), of, text(version), state, text(began), text(longest),
+            text(awaited), text(asked), new and '1' or '0'}, ' '))
+        break
+    end
+end
+return reply

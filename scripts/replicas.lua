@@ -1,0 +1,15 @@
+-- replicas.lua -- a write behind all that this Redis has granted, for WAIT to count; see daemon/backend/replicas.c.
+--
+-- KEYS rlock:clock, rlock:epoch; ARGV what rlock:epoch was when the locks were granted. Reply: 1 = written, 0 = nothing
+-- was, for this is not surely the process, and the line of replication, in which they were: see origin in presence.lua.
+local call = redis.call
+local process = call('INFO', 'server'):match('run_id:(%x+)')
+local line = call('INFO', 'replication'):match('master_replid:(%x+)')
+local origin = redis.sha1hex(process .. line):sub(1, 16)
+local clock = call('GET', KEYS[1])
+
+if not clock or call('GET', KEYS[2]) ~= ARGV[1] or ARGV[1]:match('^%d+ (%x+)$') ~= origin then
+    return 0
+end
+call('SET', KEYS[1], clock) -- as it is: any write will do, and this key is there, and has no expiry
+return 1

@@ -1,0 +1,212 @@
+/*
+ * newcomer.pml -- whom a grace period waits for, where a daemon has come that others may not know (presence.lua).
+ *
+ * Daemon A is a member, and listens. Daemon N comes at any time, and takes the lock. Redis may lose its data twice, by
+ * a flush, or by a restart, in which all connections end. Who comes first begins an epoch. A takes the lock when Redis
+ * grants it. Time does not pass: no grace period ends by itself, and nobody's lease.
+ *
+ *   F1  who hears the end of a grace period knows all members only when they have been told; and an answer from before
+ *       a newcomer came does not take it away
+ *   F2  the list of a daemon that is back is heard, in a part of its own, before the grace period may end
+ *   F3  the name of a newcomer is published before it is answered; what has been published is heard before the next
+ *       answer of Redis to A is acted on, and before A finds its connections ended
+ *   P1  A does not take the lock while N holds it
+ *
+ * Broken on purpose, one at a time: NOT_ANNOUNCED; TRIP: a message is lost with the connection; LIST_LATE: the grace
+ * period may end before the list is heard; OVER_UNTOLD: who hears its end takes what it knew for all; NO_LASTS: who has
+ * not heard its end says that it knows all; SWEPT: an old answer takes a newcomer away; NOBODY_COUNTED: how many
+ * listened is not asked; HAPPENS: no rule is broken, but what is shown is said not to happen. Not here: that who is cut
+ * off while a newcomer comes does not hear of it (membership_lost() in membership.c): N comes while A listens, or in a
+ * grace period.
+ */
+#define NONE 0
+#define BY_N 1
+#define BY_A 2
+
+/* Redis. */
+byte epoch = 1, next = 2, lock = NONE, wanted = 0, losses = 2;
+bool grace, unknown, known_all;
+bool member_a = true, member_n, awaited_a, awaited_n, back_a, back_n;
+bool pending_a;                /* A's list is to come */
+bool message;                  /* ... that N has come, on its way to A */
+
+/* The daemons. */
+byte a_epoch = 1, n_epoch = 0;
+bool a_up = true, n_up = true, a_listens = true, n_listens;
+bool a_in_grace, a_all = true; /* A knows all members */
+bool a_knows_n, n_holds, n_reclaimed, a_was_here, n_was_here;
+bool an_answer, old_answer_n;  /* to A, from Redis as it was: whether N was a member */
+byte answer_epoch;
+
+#ifdef LIST_LATE
+#define HEARD true
+#else
+#define HEARD (!pending_a)
+#endif
+
+inline begin()
+{
+    epoch = next;
+    next++;
+    wanted = a_listens + n_listens;
+#ifdef NOBODY_COUNTED
+    wanted = 0;
+#endif
+    grace = true;
+    unknown = false; known_all = false;
+    awaited_a = false; awaited_n = false; back_a = false; back_n = false;
+    pending_a = false; a_was_here = false; n_was_here = false;
+}
+
+inline end_if_over()
+{
+    if
+    :: grace && !awaited_a && !awaited_n && !(unknown && !known_all) && back_a + back_n >= wanted && HEARD ->
+        grace = false;
+    :: else -> skip;
+    fi;
+}
+
+active proctype A()
+{
+    do
+    :: atomic { message -> message = false; a_knows_n = true; }
+    :: atomic { !a_up && !message -> a_up = true; }           /* connects anew */
+#ifdef TRIP
+    :: atomic { !a_up && message -> message = false; a_up = true; }
+#endif
+    :: atomic { a_up && !a_listens && a_epoch == epoch -> a_listens = true; a_all = a_all && !member_n || a_knows_n; }
+    :: atomic { a_up && !message ->                            /* registers */
+            if
+            :: epoch == 0 -> begin();
+            :: else -> skip;
+            fi;
+            member_a = true;
+            if
+            :: grace && a_epoch != epoch && !a_was_here ->
+                a_was_here = true;
+                awaited_a = true;
+                if
+#ifdef NO_LASTS
+                :: a_all -> known_all = true;
+#else
+                :: a_all && !a_in_grace -> known_all = true;
+#endif
+                :: else -> unknown = true;
+                fi;
+                pending_a = a_knows_n;
+                a_all = a_all && !a_in_grace;
+                a_epoch = epoch;
+                a_in_grace = true;
+            :: grace && a_epoch == epoch && HEARD ->           /* its report goes with it */
+                awaited_a = false;
+                back_a = true;
+            :: !grace && (a_in_grace || a_epoch != epoch) ->
+                a_epoch = epoch;
+                a_in_grace = false;
+#ifdef OVER_UNTOLD
+                a_all = true;
+#else
+                a_all = false;                                 /* told in a page of its own */
+#endif
+            :: else -> skip;
+            fi;
+            end_if_over();
+        }
+    :: atomic { a_up && pending_a && grace && a_epoch == epoch ->
+            awaited_n = awaited_n || !back_n;
+            pending_a = false;
+        }
+    :: atomic { a_up && !grace && epoch != 0 && a_epoch == epoch && !a_in_grace && !an_answer -> /* asks for members */
+            an_answer = true;
+            old_answer_n = member_n;
+            answer_epoch = epoch;
+        }
+    :: atomic { an_answer ->
+            an_answer = false;
+            if
+            :: a_up && a_epoch == answer_epoch && !a_in_grace ->
+#ifdef SWEPT
+                a_knows_n = old_answer_n;
+#else
+                a_knows_n = a_knows_n || old_answer_n;         /* its version is the later one */
+#endif
+                a_all = true;
+            :: else -> skip;
+            fi;
+            old_answer_n = false;
+            answer_epoch = 0;
+        }
+    :: atomic { a_up && !grace && epoch != 0 && a_epoch == epoch && lock == NONE && losses == 0 ->
+            lock = BY_A;
+#ifdef HAPPENS
+            assert(epoch < 3);
+#endif
+            assert(!n_holds); /* P1 */
+        }
+    od
+}
+
+active proctype N()
+{
+    do
+    :: atomic { !n_up -> n_up = true; }
+    :: atomic { n_up && !n_listens && n_epoch == epoch && epoch != 0 -> n_listens = true; }
+    :: atomic { n_up && (a_listens || grace || n_epoch != 0 || member_n) ->
+            if
+            :: epoch == 0 -> begin();
+            :: !grace && !member_n && epoch != 0 ->
+#ifndef NOT_ANNOUNCED
+                message = message || a_listens;
+#endif
+                skip;
+            :: else -> skip;
+            fi;
+            member_n = true;
+            if
+            :: grace && n_epoch != 0 && n_epoch != epoch && !n_was_here ->
+                n_was_here = true;
+                awaited_n = true;
+                awaited_a = awaited_a || !back_a;
+                n_reclaimed = false;
+            :: grace && n_epoch == epoch && n_reclaimed && (n_was_here || awaited_n) ->
+                awaited_n = false;
+                back_n = true;
+            :: !grace && n_epoch != epoch -> n_holds = n_holds && lock == BY_N;
+            :: else -> skip;
+            fi;
+            n_reclaimed = n_reclaimed || n_epoch == 0;
+            n_epoch = epoch;
+            end_if_over();
+        }
+    :: atomic { n_up && grace && n_epoch == epoch && !n_reclaimed ->
+            if
+            :: n_holds && lock == NONE -> lock = BY_N;
+            :: n_holds && lock != NONE && lock != BY_N -> n_holds = false;
+            :: else -> skip;
+            fi;
+            n_reclaimed = true;
+        }
+    :: atomic { n_up && !grace && epoch != 0 && n_epoch == epoch && member_n && lock == NONE && !n_holds ->
+            lock = BY_N;
+            n_holds = true;
+        }
+    od
+}
+
+active proctype Loss()
+{
+    do
+    :: atomic { losses > 0 && epoch != 0 ->
+            losses--;
+            epoch = 0; lock = NONE; grace = false;
+            member_a = false; member_n = false;
+            if
+            :: true;                                           /* a flush */
+            :: a_up = false; n_up = false; a_listens = false; n_listens = false;
+            fi;
+        }
+    :: atomic { losses > 0 -> losses--; }                      /* fewer of them */
+    :: losses == 0 -> break;
+    od
+}

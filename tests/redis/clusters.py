@@ -1,0 +1,151 @@
+"""clusters.py -- a Redis Cluster, private to the test that starts it: masters with their slots, and replicas.
+
+Nodes are told of each other, and which slots are whose, by hand: `redis-cli --cluster create` asks, and waits for whole
+seconds. Everything is on loopback; the ports of the bus are free ones, too.
+"""
+import os
+
+import harness
+from harness import Closed, Conn, RError, free_port, until
+
+SLOTS = 16384
+
+
+def crc16(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xffff
+    return crc
+
+
+def slot_of(key):
+    """The hash slot of a key, as the specification has it."""
+    key = key if isinstance(key, bytes) else key.encode()
+    at = key.find(b"{")
+    end = key.find(b"}", at + 1) if at >= 0 else -1
+    return crc16(key[at + 1:end] if end > at + 1 else key) % SLOTS
+
+
+class Node(harness.Redis):
+    def __init__(self, directory, name, port=None, bus=None, args=()):
+        self.bus, self.words = bus or free_port(), args
+        self.name = name
+        port = port or free_port()
+        super().__init__(directory, name, tcp=True, args=(
+            "--port", str(port), "--cluster-enabled", "yes", "--cluster-config-file", name + ".nodes",
+            "--cluster-port", str(self.bus), "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
+            "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0",
+            "--cluster-allow-replica-migration", "no", *args))
+        self.port = port
+        self.id = self.cmd("CLUSTER", "MYID")
+
+    def again(self):
+        """Another process with the same place in the cluster, and without data."""
+        return Node(self.directory, self.name, self.port, self.bus, self.words)
+
+    @property
+    def addr(self):
+        return "127.0.0.1:%d" % self.port
+
+    def ask(self, *words):
+        """A command, and an error that stands for no answer."""
+        try:
+            with Conn(self.path, 2) as c:
+                return c.cmd(*words)
+        except (OSError, Closed) as e:
+            return RError(str(e))
+
+    def nodes(self):
+        """{id: (flags, slots)} as this node sees it."""
+        out = {}
+        for line in str(self.ask("CLUSTER", "NODES")).split("\n"):
+            word = line.split(" ")
+            if len(word) >= 8:
+                out[word[0]] = (word[2].split(","), word[8:])
+        return out
+
+    def is_master(self):
+        """the node says that it is a master"""
+        return "role:master" in str(self.ask("INFO", "replication"))
+
+
+class Cluster:
+    """`keep` keeps a process for the end of the test."""
+
+    def __init__(self, directory, keep, masters=3, replicas=1, args=()):
+        self.dir, self.keep = os.path.join(directory, "cluster"), keep
+        os.makedirs(self.dir, exist_ok=True)
+        n = masters * (1 + replicas)
+        self.nodes = [keep(Node(self.dir, "node%d" % i, args=args)) for i in range(n)]
+        self.masters = self.nodes[:masters]
+        for i, m in enumerate(self.masters):
+            assert m.cmd("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1)) == "OK"
+            assert m.cmd("CLUSTER", "ADDSLOTSRANGE", str(SLOTS * i // masters),
+                         str(SLOTS * (i + 1) // masters - 1)) == "OK"
+        for node in self.nodes[1:]:
+            assert self.nodes[0].cmd("CLUSTER", "MEET", "127.0.0.1", str(node.port), str(node.bus)) == "OK"
+        until(lambda: all(len(node.nodes()) == n and all("handshake" not in f for f, _ in node.nodes().values())
+                          for node in self.nodes))
+        for i, node in enumerate(self.nodes[masters:]):
+            until(lambda node=node, i=i: node.ask("CLUSTER", "REPLICATE", self.masters[i % masters].id) == "OK")
+        until(self.settled, 20)
+
+    def settled(self):
+        """every node knows all slots and all replicas, and these have their data"""
+        for node in self.nodes:
+            if "cluster_state:ok" not in str(node.ask("CLUSTER", "INFO")):
+                return False
+            known = node.nodes().values()
+            if len([1 for flags, _ in known if "slave" in flags]) != len(self.nodes) - len(self.masters):
+                return False
+        return all(n.is_master() or "master_link_status:up" in str(n.ask("INFO", "replication")) for n in self.nodes)
+
+    def url(self):
+        return "cluster:" + ",".join(node.addr for node in self.nodes[:3])
+
+    def owner(self, slot):
+        """The master of the slot, as most nodes see it now."""
+        for node in self.nodes:
+            for other, (flags, slots) in node.nodes().items():
+                if "myself" not in flags or "master" not in flags:
+                    continue
+                for text in slots:
+                    first, _, last = text.partition("-")
+                    if text[0] != "[" and int(first) <= slot <= int(last or first):
+                        return next(n for n in self.nodes if n.id == other)
+        return None
+
+    def move(self, slot, to, stop=None):
+        """Moves a slot, key by key, as redis-cli does. `stop`: called when half of its keys have gone."""
+        source = self.owner(slot)
+        assert to.cmd("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source.id) == "OK"
+        assert source.cmd("CLUSTER", "SETSLOT", str(slot), "MIGRATING", to.id) == "OK"
+        keys = source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "1000")
+        half = len(keys) // 2
+        for i, key in enumerate([*keys, None]):
+            if i == half and stop is not None:
+                stop()
+            if key is not None:
+                source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+        while True:
+            keys = source.cmd("CLUSTER", "GETKEYSINSLOT", str(slot), "1000")
+            if not keys:
+                break
+            for key in keys:
+                source.cmd("MIGRATE", "127.0.0.1", str(to.port), key, "0", "5000")
+        assert to.cmd("CLUSTER", "SETSLOT", str(slot), "NODE", to.id) == "OK"
+        source.ask("CLUSTER", "SETSLOT", str(slot), "NODE", to.id)
+
+    def data(self, key):
+        """The words of the node that has the key."""
+        return self.owner(slot_of(key))
+
+    def cmd(self, key, *words):
+        return self.owner(slot_of(key)).cmd(*words)
+
+    def clear(self):
+        for node in self.nodes:
+            if node.is_master():
+                node.cmd("FLUSHALL")

@@ -1,0 +1,160 @@
+"""shapes.py -- the shapes of Redis that rlockd stands before, each to be begun once and used by many daemons in turn.
+
+A shape has the conf that a daemon needs for it, a way to say something to its data by redis-cli, and a way to be empty
+again. Everything is private to the test, see harness.py.
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+import harness
+from certificates import Authority
+from clusters import Cluster, slot_of
+from quorums import Masters
+from sentinels import Deployment
+from test_tls import TlsRedis
+
+
+class Shape:
+    """What is started for it is ended with it, newest first."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="rlockd-shape.")
+        self.kept = []
+        try:
+            self.begin()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _keep(self, p):
+        self.kept.append(p)
+        return p
+
+    def stop(self):
+        for p in reversed(self.kept):
+            p.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def begin(self):
+        """Starts the servers; then `self.url` names them."""
+        raise NotImplementedError
+
+    def redis_conf(self):
+        """The keys below `redis:`."""
+        return {"url": self.url}
+
+    def conf(self):
+        return "redis:\n" + "".join('  %s: "%s"\n' % row for row in self.redis_conf().items())
+
+    def server(self):
+        """The server that has the data."""
+        return self.kept[0]
+
+    def cli(self, _daemon):
+        """The words of redis-cli before a command."""
+        return ["redis-cli", "-s", self.server().path]
+
+    def skips(self, title, text):
+        """Why it cannot run a wire script of that name, with all its text; None: it can."""
+        return None
+
+    def words(self, daemon, command):
+        """The words that give the command to the data, as a script has it for one Redis."""
+        return [*self.cli(daemon), *command]
+
+    def clear(self):
+        """As if it had begun just now."""
+        assert self.server().cmd("FLUSHALL") == "OK"
+
+
+class Tcp(Shape):
+    def begin(self):
+        self.url = "redis://127.0.0.1:%d" % self._keep(harness.Redis(self.dir, tcp=True)).port
+
+
+class Tls(Shape):
+    def begin(self):
+        self.ca = Authority(self.dir)
+        self.url = self._keep(TlsRedis(self.dir, self.ca.certificate("redis"), self.ca)).url
+
+    def redis_conf(self):
+        return {**super().redis_conf(), "tls_ca_file": self.ca.pem}
+
+
+class Sentinel(Shape):
+    """A master that wants a replica, two replicas, three sentinels."""
+
+    def begin(self):
+        self.url = Deployment(self).url()
+
+
+class SentinelTls(Shape):
+    """The same, where sentinels and servers speak TLS alone."""
+
+    def begin(self):
+        self.ca = Authority(self.dir)
+        cert, key = self.ca.certificate("redis")
+        self.url = Deployment(self, tls=(cert, key, self.ca.pem)).url()
+
+    def redis_conf(self):
+        return {**super().redis_conf(), "tls_ca_file": self.ca.pem}
+
+
+class Quorum(Shape):
+    """Three independent masters. What is said by redis-cli is said to all of them."""
+
+    REFUSED = re.compile(r"\b(kind:|KIND) *(fair|rw|semaphore|fenced|counter)\b")
+    SKIPPED = {"39-own-keys.wire": "rlock:clock has the reserve of a vote in front of the token",
+               "88-info.wire": "INFO counts the links of one server"}
+
+    def skips(self, title, text):
+        kind = self.REFUSED.search(text)
+        return "kind " + kind.group(2) if kind else self.SKIPPED.get(title)
+
+    def begin(self):
+        self.m = Masters(self)
+        self.url = self.m.url()
+
+    def cli(self, _daemon):
+        return [sys.executable, "-SE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "everywhere.py"),
+                ",".join(node.path for node in self.m.nodes)]
+
+    def clear(self):
+        assert self.m.cmd("FLUSHALL") == ["OK"] * len(self.m.nodes)
+
+
+class ClusterOfSix(Shape):
+    """Three masters, and a replica of each."""
+
+    def begin(self):
+        os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"  # it is for tests alone yet: conf_check.c
+        self.cluster = Cluster(self.dir, self._keep)
+        self.url = self.cluster.url()
+
+    SKIPPED = {"39-own-keys.wire": "each slot has a clock of its own",
+               "88-info.wire": "INFO counts the links of one server"}
+
+    def skips(self, title, text):
+        return self.SKIPPED.get(title)
+
+    def cli(self, _daemon):
+        return ["redis-cli", "-c", "-p", str(self.cluster.nodes[0].port)]
+
+    def words(self, daemon, command):
+        if command[:2] == ["PUBSUB", "NUMSUB"]:
+            command = ["PUBSUB", "SHARDNUMSUB", *command[2:]]
+        elif command[0] == "PUBLISH":
+            return super().words(daemon, ["SPUBLISH", *command[1:]])
+        elif command[0] != "KEYS":
+            return super().words(daemon, command)
+        return ["redis-cli", "-p", str(self.cluster.owner(slot_of(command[-1])).port), *command]
+
+    def clear(self):
+        self.cluster.clear()
+
+
+SHAPES = {"tcp": Tcp, "tls": Tls, "sentinel": Sentinel, "sentinel+tls": SentinelTls, "quorum": Quorum,
+          "cluster": ClusterOfSix}

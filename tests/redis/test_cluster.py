@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Locks in a Redis Cluster of real nodes: many slots, slots that move under them, masters that end."""
+import os
+import signal
+import time
+import unittest
+
+import harness
+from clusters import Cluster, slot_of
+from harness import RError, until
+from test_sentinel_switch import Counting
+
+os.environ["RLOCKD_UNSAFE_CLUSTER"] = "1"
+CONF = "redis: { timeout: 2s }\n"
+
+
+class Case(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.c = Cluster(self.dir, self._keep)
+
+    def daemon(self, name="rlockd", conf=CONF):
+        return self.rlockd(redis=self.c.url(), conf=conf, name=name)
+
+    def target(self, name):
+        """A master that does not own the slot of the name."""
+        owner = self.c.owner(slot_of(name))
+        return next(n for n in self.c.nodes if n.is_master() and n.id != owner.id)
+
+    def holds(self, name):
+        return self.c.cmd(name, "EXISTS", name)
+
+
+class Slots(Case):
+    def test_names_of_many_slots_in_one_turn(self):
+        d = self.daemon()
+        names = ["name%d" % i for i in range(60)]
+        conns = {n: self.conn(d) for n in names}
+        self.assertGreater(len({slot_of(n) for n in names}), 50)
+        for _ in range(2):  # the second time all records are there: they leave together
+            d.signal(signal.SIGSTOP)
+            for n in names:
+                conns[n].ask("LOCK", n)
+            d.signal(signal.SIGCONT)
+            for n in names:
+                self.assertIsInstance(conns[n].read(), int, n)
+            self.assertEqual(sum(self.holds(n) for n in names[:20]), 20)
+            self.assertEqual([conns[n].cmd("UNLOCK", n) for n in names], [0] * len(names))
+        until(lambda: not any(self.holds(n) for n in names[:20]))
+        self.assertEqual(d.info("stats")["redirects"], "0")
+
+    def test_names_of_one_slot_share_a_call(self):
+        d = self.daemon()
+        self.assertIsInstance(self.conn(d).cmd("LOCK", "{s}"), int)
+        conns = [self.conn(d) for _ in range(60)]
+        d.signal(signal.SIGSTOP)
+        for i, c in enumerate(conns):
+            c.ask("LOCK", "{s}%d" % i)
+        before = self.calls()
+        d.signal(signal.SIGCONT)
+        self.assertTrue(all(isinstance(c.read(), int) for c in conns))
+        self.assertLess(self.calls() - before, 20)
+
+    def calls(self):
+        return sum(int(line.split("calls=")[1].split(",")[0]) for n in self.c.masters
+                   for line in n.cmd("INFO", "commandstats").split("\r\n") if line.startswith("cmdstat_eval"))
+
+    def test_several_names(self):
+        c, other = (self.conn(self.daemon(name)) for name in "ab")
+        tokens = c.cmd("MLOCK", "3", "m1", "m2", "m3")
+        self.assertEqual(len({slot_of(n) for n in ("m1", "m2", "m3")}), 3)
+        self.assertTrue(all(isinstance(t, int) for t in tokens), tokens)
+        self.assertIsInstance(other.cmd("LOCK", "m0"), int)
+        self.assertIsInstance(other.cmd("LOCK", "m4"), int)  # whose slots are known from here on
+        self.assertEqual(other.cmd("UNLOCK", "m4"), 0)
+        self.assertIsNone(other.cmd("MLOCK", "2", "m4", "m2", "WAIT", "500ms"))
+        until(lambda: not self.holds("m4"))
+        self.assertEqual(c.cmd("MUNLOCK", "3", "m1", "m2", "m3"), [0, 0, 0])
+
+    def test_a_key_whose_channel_is_in_another_slot(self):
+        c = self.conn(self.daemon())
+        for name in ("foo{", "{}x", "a}b"):
+            self.assertIn("no hash tag", c.cmd("LOCK", name))
+
+    def test_kinds(self):
+        c = self.conn(self.daemon())
+        for kind in ("reentrant", "simple", "counter", "fair", "rw", "fenced"):
+            first = c.cmd("LOCK", kind, "KIND", kind)
+            self.assertIsInstance(first, int, kind)
+            self.assertEqual(c.cmd("UNLOCK", kind), 0, kind)
+            self.assertGreater(c.cmd("LOCK", kind, "KIND", kind), first)
+
+
+class Waiters(Case):
+    def test_a_waiter_at_another_daemon_is_woken(self):
+        a, b = self.daemon("a"), self.daemon("b")
+        holder, waiter = self.conn(a), self.conn(b)
+        for name in ("w1", "w2", "w3", "w4"):
+            token = holder.cmd("LOCK", name)
+            waiter.ask("LOCK", name, "WAIT", "20s")
+            until(lambda name=name: self.listeners(name) == 1)
+            self.assertEqual(holder.cmd("UNLOCK", name), 0)
+            self.assertGreater(waiter.read(), token)
+        self.assertGreater(int(b.info("stats")["hints"]), 0)
+
+    def listeners(self, name):
+        return self.c.cmd(name, "PUBSUB", "SHARDNUMSUB", "redisson_lock__channel:{%s}" % name)[1]
+
+    def test_the_slot_moves_under_a_waiter(self):
+        a, b = self.daemon("a"), self.daemon("b")
+        holder, waiter = self.conn(a), self.conn(b)
+        token = holder.cmd("LOCK", "moving")
+        waiter.ask("LOCK", "moving", "WAIT", "30s")
+        until(lambda: self.listeners("moving") == 1)
+        self.c.move(slot_of("moving"), self.target("moving"))
+        until(lambda: self.listeners("moving") == 1)
+        self.assertEqual(holder.cmd("UNLOCK", "moving"), 0)
+        self.assertGreater(waiter.read(), token)
+
+    def test_broadcasts_find_deadlocks(self):
+        a, b = self.daemon("a"), self.daemon("b")
+        one, two = self.conn(a), self.conn(b)
+        self.assertIsInstance(one.cmd("LOCK", "x"), int)
+        self.assertIsInstance(two.cmd("LOCK", "y"), int)
+        one.ask("LOCK", "y", "WAIT", "20s")
+        two.ask("LOCK", "x", "WAIT", "20s")
+        self.assertIn("DEADLOCK", str(self.first_of(one, two)))
+
+    def first_of(self, *conns):
+        import select
+        ready, _, _ = select.select(conns, [], [], harness.DEADLINE)
+        return ready[0].read()
+
+
+class Moves(Case):
+    def test_renewed_and_freed_in_an_open_slot(self):
+        d = self.daemon(conf=CONF + "locks: { lease: 3s }\n")
+        c = self.conn(d)
+        slot, to = slot_of("open"), self.target("open")
+        self.assertIsInstance(c.cmd("LOCK", "open"), int)
+        self.assertIsInstance(c.cmd("LOCK", "{open}2"), int)
+        self.c.move(slot, to, stop=lambda: self.while_open(d, c))
+        self.assertEqual(self.c.owner(slot).id, to.id)
+        until(lambda: isinstance(c.cmd("LOCK", "{open}3", "WAIT", "1s"), int))
+        self.assertEqual(c.cmd("UNLOCK", "open"), 0)
+        self.assertGreater(int(d.info("stats")["redirects"]), 0)
+
+    def while_open(self, d, c):
+        renewed = int(d.info("stats")["renewals"])
+        until(lambda: int(d.info("stats")["renewals"]) > renewed + 4)  # longer than a lease
+        self.assertEqual(d.info("stats")["lost"], "0")
+        self.assertEqual(c.cmd("UNLOCK", "{open}2"), 0)
+        refused = c.cmd("LOCK", "{open}new", "WAIT", "300ms")
+        self.assertTrue(refused is None or "slot %d is being moved" % slot_of("open") in str(refused), refused)
+
+    def test_back_and_forth_under_load(self):
+        daemons = [self.daemon(name) for name in "ab"]
+        counting = Counting(daemons, 6)
+        self.addCleanup(counting.stop)
+        until(lambda: counting.done > 50)
+        for i in range(4):
+            name = "counter:%d" % (i % 2)
+            self.c.move(slot_of(name), self.target(name))
+            done = counting.done
+            until(lambda done=done: counting.done > done + 50)
+        self.assertEqual(counting.stop(), [])
+        self.assertGreater(sum(int(d.info("stats")["redirects"]) for d in daemons), 0)
+
+
+class Masters(Case):
+    def test_a_replica_takes_over(self):
+        d = self.daemon()
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", "here"), int)
+        old = self.c.owner(slot_of("here"))
+        until(lambda: old.cmd("WAIT", "1", "1000") == 1)
+        old.kill()
+        until(lambda: (self.c.owner(slot_of("here")) or old).id != old.id, 20)
+        name = next("n%d" % i for i in range(1000) if self.c.owner(slot_of("n%d" % i)).id != old.id)
+        until(lambda: isinstance(c.cmd("LOCK", name, "NOWAIT"), int))
+        until(lambda: isinstance(c.cmd("LOCK", "here{here}", "WAIT", "1s"), int), 20)
+        self.assertEqual(c.cmd("UNLOCK", "here"), 0)
+
+    def test_a_slot_whose_master_is_down_is_named(self):
+        d = self.daemon(conf="redis: { timeout: 300ms, connect_timeout: 300ms }\n")
+        c = self.conn(d)
+        self.assertIsInstance(c.cmd("LOCK", "down"), int)
+        node = self.c.owner(slot_of("down"))
+        replica = next(n for n in self.c.nodes if not n.is_master() and node.id in str(n.ask("CLUSTER", "NODES")).split(
+            n.id, 1)[1].split("\n")[0])
+        replica.kill()
+        node.kill()
+        refused = until(lambda: [r for r in [c.cmd("LOCK", "{down}2", "WAIT", "200ms")] if isinstance(r, RError)])[0]
+        self.assertIn("slot %d" % slot_of("down"), refused)
+
+
+class Losses(Case):
+    """Data that is lost: holders keep their locks, and nobody else is granted them meanwhile."""
+
+    LEASE = 8
+    CONF = CONF + "locks: { lease: %ds }\n" % LEASE
+
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = (self.daemon(name, self.CONF) for name in "ab")
+        self.holder, self.other = self.conn(self.a), self.conn(self.b)
+        for c in (self.holder, self.other):  # both have been granted something in the slot
+            self.assertIsInstance(c.cmd("LOCK", "{kept}before"), int)
+            self.assertEqual(c.cmd("UNLOCK", "{kept}before"), 0)
+        self.token = self.holder.cmd("LOCK", "kept")
+        self.node = self.c.owner(slot_of("kept"))
+
+    def kept_and_granted(self, may_be_lost=False):
+        """The holder has it, over two leases; it is granted when it is given back, with a larger token."""
+        self.other.ask("LOCK", "kept", "WAIT", "120s")
+        end = time.monotonic() + 2.2 * self.LEASE
+        while time.monotonic() < end:
+            granted = not self.other.quiet()
+            answer = self.holder.cmd("LOCK", "kept", "ONCE")
+            if may_be_lost and str(answer).startswith("LOST"):
+                break
+            self.assertEqual(answer, self.token)
+            self.assertFalse(granted, "two holders")
+            time.sleep(0.05)
+        else:
+            self.assertEqual(self.holder.cmd("UNLOCK", "kept"), 0)
+        self.assertGreater(self.other.read(), self.token)
+
+    def test_a_flushed_master(self):
+        self.node.cmd("FLUSHALL")
+        self.kept_and_granted()
+
+    def test_a_flushed_cluster(self):
+        """All anchors are lost: for a lease nothing is renewed, so the lock may be, and its holder is told first."""
+        self.c.clear()
+        self.kept_and_granted(may_be_lost=True)
+
+    def test_a_replica_that_lacks_the_last_write(self):
+        replica = next(n for n in self.c.nodes if not n.is_master() and self.node.id in next(
+            line for line in str(n.ask("CLUSTER", "NODES")).split("\n") if "myself" in line))
+        self.assertEqual(self.holder.cmd("UNLOCK", "kept"), 0)
+        replica.signal(signal.SIGSTOP)
+        self.token = self.holder.cmd("LOCK", "kept")
+        self.node.kill()
+        replica.signal(signal.SIGCONT)
+        until(lambda: (self.c.owner(slot_of("kept")) or self.node).id == replica.id, 20)
+        self.kept_and_granted()
+
+
+class Refused(unittest.TestCase):
+    def test_not_outside_of_tests(self):
+        env = {k: v for k, v in os.environ.items() if k != "RLOCKD_UNSAFE_CLUSTER"}
+        import subprocess
+        ran = subprocess.run([os.path.join(harness.BUILD, "rlockd"), "--redis", "cluster:127.0.0.1:1", "-t"], env=env,
+                             capture_output=True, text=True, check=False)
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("not built yet", ran.stdout + ran.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

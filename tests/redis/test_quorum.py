@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""A quorum of three independent masters: what locks feel when some of them are killed, paused or emptied."""
+import secrets
+import threading
+import time
+
+import harness
+from harness import Case, RError, until
+from quorums import Masters
+from test_sentinel import nodes
+
+CONF = "redis: { timeout: 500ms, connect_timeout: 500ms }\nlocks: { lease: 3s }\n"
+
+
+class Quorum(Case):
+    n = 3
+
+    def start(self, **more):
+        self.m = Masters(self, self.n)
+        return self.daemon(**more)
+
+    def daemon(self, name="rlockd", conf=CONF, **more):
+        r = self.rlockd(redis=self.m.url(), conf=conf, name=name, **more)
+        until(lambda: self.voting(r) == self.n)
+        return r
+
+    @staticmethod
+    def voting(r):
+        return sum(n["state"] == "voting" for n in nodes(r))
+
+    def granted(self, c, name, deadline=30):
+        """The token of a LOCK that is asked for until it is granted."""
+        end = time.monotonic() + deadline * harness.SLOW
+        while True:
+            answer = c.cmd("LOCK", name, "WAIT", "2s")
+            if answer is not None and not isinstance(answer, RError):
+                return answer
+            self.assertLess(time.monotonic(), end, answer)
+
+    def where(self, key):
+        return [n == 1 for n in self.m.cmd("EXISTS", key)]
+
+
+class Plain(Quorum):
+    """Nothing fails."""
+
+    def test_a_lock_is_on_every_node_and_on_none_behind_its_release(self):
+        r = self.start()
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        self.assertEqual(c.cmd("LOCK", "a") > 0, True)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 1)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+        until(lambda: self.where("a") == [False] * 3)
+
+    def test_who_waits_at_another_daemon_is_woken(self):
+        r, other = self.start(), self.daemon(name="other")
+        a, b = self.conn(r), self.conn(other)
+        t = a.cmd("LOCK", "a")
+        b.ask("LOCK", "a", "WAIT", "20s")
+        b.quiet()
+        self.assertEqual(a.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(b.read(), t)
+        self.assertIsNone(a.cmd("LOCK", "a", "NOWAIT"))
+
+    def test_two_daemons_count(self):
+        """Each adds one under the lock, behind a larger token each time."""
+        r, other = self.start(), self.daemon(name="other")
+        state = {"n": 0, "token": 0, "in": 0}
+
+        def work(daemon):
+            with daemon.conn() as c:
+                for _ in range(60):
+                    token = self.granted(c, "counter")
+                    self.assertEqual(state["in"], 0)
+                    state["in"] = 1
+                    self.assertGreater(token, state["token"])
+                    state["token"] = token
+                    state["n"] += 1
+                    state["in"] = 0
+                    self.assertEqual(c.cmd("UNLOCK", "counter"), 0)
+        threads = [threading.Thread(target=work, args=(d,)) for d in (r, other, r, other)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(state["n"], 240)
+
+
+class Failures(Quorum):
+    """Nodes fail, one or two of three."""
+
+    def test_one_of_three_is_missed_by_nobody(self):
+        r = self.start()
+        c = self.conn(r)
+        t = c.cmd("LOCK", "held")
+        self.m.nodes[1].kill()
+        for i in range(20):
+            self.assertGreater(c.cmd("LOCK", "n%d" % i), t)
+        time.sleep(4)
+        self.assertEqual(c.cmd("UNLOCK", "held"), 0)
+
+    def test_two_of_three_and_nothing_is_granted_until_they_are_back(self):
+        r = self.start()
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        self.m.nodes[1].kill()
+        self.m.nodes[2].kill()
+        self.assertTrue(c.cmd("LOCK", "b", "WAIT", "1s").startswith("UNAVAILABLE"))
+        self.m.again(1)
+        self.m.again(2)
+        self.assertGreater(self.granted(self.conn(r), "b"), t)
+
+    def test_a_paused_node_costs_nothing(self):
+        r = self.start()
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        self.m.pause(0)
+        begin = time.monotonic()
+        for i in range(10):
+            self.assertGreater(c.cmd("LOCK", "n%d" % i), 0)
+        self.assertLess(time.monotonic() - begin, 0.4 * harness.SLOW)
+        self.m.resume(0)
+        for i in range(10):
+            self.assertEqual(c.cmd("UNLOCK", "n%d" % i), 0)
+        until(lambda: all(self.where("n%d" % i) == [False] * 3 for i in range(10)))
+
+    def test_an_emptied_node_does_not_vote_for_a_lease(self):
+        r = self.start()
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        clock = max(int(x) for x in self.m.cmd("GET", "rlock:clock"))
+        self.m.nodes[0].kill()
+        self.m.again(0)
+        begin = time.monotonic()
+        until(lambda: [n["state"] for n in nodes(r)] == ["quarantine", "voting", "voting"])
+        self.m.nodes[1].kill() # no majority votes now
+        answer = self.conn(r).cmd("LOCK", "b", "WAIT", "500ms")
+        self.assertTrue(answer is None or answer.startswith("UNAVAILABLE"), answer)
+        self.m.again(1)
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertGreater(time.monotonic() - begin, 3)
+        self.assertGreaterEqual(int(self.m.nodes[0].cmd("GET", "rlock:clock")), clock)
+
+    def test_a_hole_is_filled(self):
+        r = self.start()
+        c = self.conn(r)
+        c.cmd("LOCK", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[0].cmd("DEL", "a")
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[1].kill()
+        self.m.again(1)
+        until(lambda: self.where("a") == [True] * 3)
+        self.m.nodes[0].kill() # what was filled counts
+        time.sleep(4)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+    def test_flushall_of_one(self):
+        r = self.start()
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        self.m.nodes[2].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == 2)
+        self.assertEqual(c.cmd("LOCK", "b") > t, True)
+        clock = 10**9 + max(int(node.cmd("GET", "rlock:clock")) for node in self.m.nodes[:2])
+        for node in self.m.nodes[:2]: # as far as tokens have got elsewhere
+            node.cmd("SET", "rlock:clock", clock)
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertGreaterEqual(int(self.m.nodes[2].cmd("GET", "rlock:clock")), clock)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0)
+
+    def test_flushall_of_two(self):
+        r, other = self.start(), self.daemon(name="other")
+        c = self.conn(r)
+        t = c.cmd("LOCK", "a")
+        for i in (1, 2):
+            self.m.nodes[i].cmd("FLUSHALL")
+        until(lambda: self.voting(r) == 1)
+        until(lambda: self.voting(r) == 3, 30)
+        self.assertEqual(c.cmd("UNLOCK", "a"), 0) # it was reclaimed
+        self.assertGreater(self.granted(self.conn(other), "a"), t)
+
+
+    def test_two_paused_nodes_are_told_within_the_bound(self):
+        r = self.start()
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        self.m.pause(0, 2)
+        begin = time.monotonic()
+        answer = c.cmd("LOCK", "b", "WAIT", "1s")
+        self.assertTrue(answer.startswith("UNAVAILABLE"), answer)
+        self.assertLess(time.monotonic() - begin, 1 + 2 * 0.5 + harness.SLOW)
+        self.m.resume(0, 2)
+        t = self.granted(self.conn(r), "b")
+        until(lambda: self.where("b") == [True] * 3)
+        self.assertGreater(self.granted(self.conn(r), "c"), t)
+
+
+class Restarts(Quorum):
+    """The daemon is killed, and the next one has its state directory."""
+
+    def test_named_owners_go_on_and_sessions_are_free(self):
+        conf = 'state_dir: "%s/state"\n' % self.dir + CONF
+        r = self.start(conf=conf)
+        c = self.conn(r)
+        t = c.cmd("LOCK", "named", "OWNER", "me", "GRACE", "20s")
+        self.assertGreater(t, 0)
+        self.assertGreater(c.cmd("LOCK", "session"), 0)
+        until(lambda: self.where("named") == self.where("session") == [True] * 3)
+        r.kill()
+        r = self.daemon(name="again", conf=conf)
+        until(lambda: self.where("session") == [False] * 3)
+        self.assertEqual(self.where("named"), [True] * 3)
+        c = self.conn(r)
+        self.assertIsNone(c.cmd("LOCK", "named", "NOWAIT"))
+        self.assertEqual(c.cmd("UNLOCK", "named", "OWNER", "me"), 0)
+        until(lambda: self.where("named") == [False] * 3)
+        self.assertGreater(c.cmd("LOCK", "named"), t)
+
+
+class Redlock:
+    """The plain algorithm of the libraries: SET NX PX at each node, compare and DEL at all of them."""
+
+    FREE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+    def __init__(self, masters):
+        self.m, self.q = masters, len(masters.nodes) // 2 + 1
+
+    def lock(self, key, ttl_ms=10000):
+        value = secrets.token_hex(16)
+        taken = self.m.cmd("SET", key, value, "NX", "PX", ttl_ms)
+        if taken.count("OK") >= self.q:
+            return value
+        self.free(key, value)
+        return None
+
+    def free(self, key, value):
+        self.m.cmd("EVAL", self.FREE, 1, key, value)
+
+
+class Strangers(Quorum):
+    """Others lock the same names on the same nodes."""
+
+    def test_a_plain_redlock_keeps_us_out_and_we_it(self):
+        r = self.start(conf=CONF + "rules: [{ match: 's*', kind: simple }]\n")
+        c, other = self.conn(r), Redlock(self.m)
+        for name in ("s", "reentrant"):
+            value = other.lock(name)
+            self.assertIsNotNone(value)
+            answer = c.cmd("LOCK", name, "NOWAIT")
+            if name == "s":
+                self.assertIsNone(answer)
+            else:
+                self.assertTrue(answer.startswith("KIND"), answer)
+            other.free(name, value)
+            self.assertGreater(c.cmd("LOCK", name, "WAIT", "10s"), 0)
+            self.assertIsNone(other.lock(name))
+            self.assertEqual(c.cmd("UNLOCK", name), 0)
+            value = until(lambda: other.lock(name))
+            other.free(name, value)
+
+    def test_both_count(self):
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
+        state, other = {"in": 0, "n": 0}, Redlock(self.m)
+
+        def inside():
+            self.assertEqual(state["in"], 0)
+            state["in"] = 1
+            time.sleep(0.001)
+            state["n"] += 1
+            state["in"] = 0
+
+        def ours():
+            with r.conn() as c:
+                for _ in range(40):
+                    self.granted(c, "counter")
+                    inside()
+                    self.assertEqual(c.cmd("UNLOCK", "counter"), 0)
+
+        def theirs():
+            for _ in range(40):
+                value = until(lambda: other.lock("counter"))
+                inside()
+                other.free("counter", value)
+        threads = [threading.Thread(target=f) for f in (ours, theirs, ours)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(state["n"], 120)
+
+
+class Storm(Quorum):
+    """Everything at once, and tokens that rise all the while."""
+
+    def test_tokens_rise_whatever_fails(self):
+        r, other = self.start(), self.daemon(name="other")
+        state = {"token": 0, "in": 0, "n": 0, "wrong": []}
+        stop = threading.Event()
+
+        def work(daemon):
+            with daemon.conn() as c:
+                while not stop.is_set():
+                    answer = c.cmd("LOCK", "a", "WAIT", "1s")
+                    if answer is None or isinstance(answer, RError):
+                        continue
+                    if state["in"] or answer <= state["token"]:
+                        state["wrong"].append((state["in"], answer, state["token"]))
+                    state["in"], state["token"] = 1, answer
+                    state["n"] += 1
+                    state["in"] = 0
+                    c.cmd("UNLOCK", "a")
+        threads = [threading.Thread(target=work, args=(d,)) for d in (r, other)]
+        for t in threads:
+            t.start()
+        try:
+            for i in (0, 1, 2):
+                at = state["n"]
+                if i == 0:
+                    self.m.nodes[i].cmd("FLUSHALL")
+                elif i == 1:
+                    self.m.nodes[i].kill()
+                    self.m.again(i)
+                else:
+                    self.m.pause(i)
+                    until(lambda: state["n"] > at + 20)
+                    self.m.resume(i)
+                until(lambda: state["n"] > at + 40)
+                until(lambda: self.voting(r) == 3 and self.voting(other) == 3, 30)
+            for i in (0, 1):
+                self.m.nodes[i].cmd("FLUSHALL")
+            until(lambda: self.voting(r) == 1)
+            until(lambda: self.voting(r) == 3, 30)
+            at = state["n"]
+            until(lambda: state["n"] > at + 20)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        self.assertEqual(state["wrong"], [])
+
+
+if __name__ == "__main__":
+    harness.main()

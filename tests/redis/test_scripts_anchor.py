@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""test_scripts_anchor.py -- the scripts of a cluster's grace on a real Redis: node, anchor, record (cluster.md)."""
+import re
+import uuid
+
+import harness
+from scripted import Case, embed
+
+NODE, ANCHOR, RECORD = embed("node"), embed("anchor"), embed("record")
+VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
+LEASE, BEAT = 30000, 2000
+O1, O2 = "1111111111111111", "2222222222222222"
+# Redis's clock, so many ms ahead.
+CLOCK = """local true_call, real = redis.call, redis
+local redis = setmetatable({call = function(...)
+    local r = true_call(...)
+    if ... == 'TIME' then
+        local us = r[1] * 1000000 + r[2] + %d * 1000
+        r = {math.floor(us / 1000000), us %% 1000000}
+    end
+    return r
+end}, {__index = real})
+"""
+
+
+class Answer:
+    def __init__(self, r):
+        (self.time, self.status, self.new, self.birth, self.version, self.done, self.longest, self.floor,
+         self.list, self.bits) = r[:10]
+        self.entries = [(int(n), o, int(since), int(v), ranges) for n, o, since, v, ranges in
+                        (re.match(r"(\d+) (\w+) (\d+) (\d+) (.*)$", e).groups() for e in r[10:])]
+
+    @property
+    def ranges(self):
+        return {e[0]: e[4] for e in self.entries}
+
+
+class Daemon:
+    """What a daemon knows of one anchor."""
+
+    def __init__(self, case, n, **more):
+        self.case, self.uuid, self.nonce, self.more = case, str(uuid.UUID(int=n)), "%016x" % n, more
+        self.birth = self.version = self.back = 0
+
+    def says(self, at=None, begins=(), bits=(), **more):
+        c = dict(lease=LEASE, strict=0, leaving=0, holds=0, lists=0, suspect=0, longest=0, brings=0, both=0, one="",
+                 two="", former="", back=self.back, floor=0)
+        c.update(self.more)
+        c.update(more)
+        lines = "".join("%d %s %d %d %s\n" % b for b in begins)
+        words = [self.uuid, self.nonce, c["former"], c["lease"], c["strict"], c["leaving"], c["holds"], c["lists"],
+                 self.birth, self.version, c["back"], c["suspect"], c["longest"], lines,
+                 " ".join("%d %d" % b for b in bits), c["brings"], c["both"], c["one"], c["two"], c["floor"]]
+        at = at or self.case.anchor
+        keys = ["rlock:{%s}:%s" % (at, k) for k in ("seen", "who", "gen", "back", "used")]
+        r = self.case.c.cmd("EVAL", CLOCK % self.case.ahead + ANCHOR, 5, *keys, *words)
+        self.case.assertIsInstance(r, list, r)
+        a = Answer(r)
+        if a.status != TWIN:
+            self.birth, self.version = a.birth, a.version
+        return a
+
+
+class Anchored(Case):
+    anchor = "a"
+
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis()
+        self.c = self.conn(self.r)
+        self.ahead = 0
+
+    def daemons(self, n=2):
+        """The anchor of a new cluster votes, as three that are new do; they are members."""
+        all_ = [Daemon(self, i + 1) for i in range(n)]
+        a = all_[0].says()
+        self.assertEqual((a.status, a.new), (WANTS, 1))
+        self.assertEqual(all_[0].says(brings=a.birth, both=1).status, VOTES)
+        for d in all_[1:]:
+            self.assertEqual(d.says().status, VOTES)
+        for d in all_:
+            d.more = {"holds": 1}
+        return all_
+
+
+class Anchor(Anchored):
+    def test_a_generation_is_over_when_all_members_are_back(self):
+        one, two = self.daemons()
+        a = one.says(begins=[(100, O1, 7, 1, "0-5460")])
+        self.assertEqual((a.entries, a.version, a.done), ([(100, O1, 7, 1, "0-5460")], 1, 0))
+        self.assertEqual(one.says(back=1).done, 0)
+        a = two.says()
+        self.assertEqual((len(a.entries), a.done), (1, 0))
+        self.assertEqual(two.says(back=1).done, 1)
+        self.assertEqual(one.says(back=0).done, 1)  # it only rises
+        self.assertEqual(one.says().entries, [])
+
+    def test_a_newcomer_is_not_waited_for_but_who_may_hold_locks_is(self):
+        one, _ = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0-5460")])
+        three, four = Daemon(self, 3), Daemon(self, 4, holds=1)
+        one.says(back=1)
+        Daemon(self, 2).says(leaving=1)
+        self.assertEqual(three.says().done, 1)
+        self.assertEqual(four.says().done, 0)
+        self.assertEqual(four.says(back=1).done, 1)
+
+    def test_silence_is_waited_for_a_lease_from_the_last_registration(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0")])
+        self.ahead = 20000
+        two.says()
+        one.says(back=1)
+        self.ahead = 20000 + LEASE - 100
+        self.assertEqual(one.says(back=1).done, 0)
+        self.ahead += 200
+        self.assertEqual(one.says(back=1).done, 1)
+
+    def test_only_its_own_process_leaves_for_a_member(self):
+        one, two = self.daemons()
+        late = Daemon(self, 2)
+        late.nonce = "f" * 16
+        self.assertEqual(late.says().status, TWIN)
+        late.says(former=two.nonce)
+        two.says(leaving=1, former=late.nonce)
+        one.says(begins=[(100, O1, 7, 1, "0")])
+        self.assertEqual(one.says(back=1).done, 0)
+
+    def test_the_highest_token_is_everybodys(self):
+        one, two = self.daemons()
+        one.says(floor=2 ** 52)
+        self.assertEqual(two.says(floor=7).floor, 2 ** 52)
+
+    def test_two_that_begin_at_once(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0-99")])
+        self.assertEqual(one.says(begins=[(200, O1, 7, 100, "0-9")]).version, 2)
+        a = two.says(begins=[(300, O1, 7, 100, "5-20")])  # it did not know of 200
+        self.assertEqual((a.version, a.ranges), (2, {100: "10-99", 200: "0-9"}))
+        self.assertEqual(two.says(begins=[(300, O1, 7, 200, "5-20")]).ranges, {300: "5-20"})
+        self.assertEqual(Daemon(self, 9).says().ranges, {100: "21-99", 200: "0-4", 300: "5-20"})
+
+    def test_told_further_it_takes_what_is_not_above_it(self):
+        one, _ = self.daemons()
+        one.says(begins=[(200, O1, 7, 1, "10-19 30")])
+        a = one.says(begins=[(100, O2, 6, 0, "0-40")])
+        self.assertEqual(a.ranges, {100: "0-9 20-29 31-40"})
+        a = one.says(begins=[(90, O2, 6, 0, "0-40"), (300, O1, 9, 0, "0-9 20-29 31-40")])
+        self.assertEqual(a.ranges, {300: "0-9 20-29 31-40"})
+        self.assertEqual(set(Daemon(self, 9).says().ranges), {200, 300})
+
+    def test_bits_are_of_a_generation(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0-16383")])
+        self.assertEqual(one.says(bits=[(5, 100), (16383, 100), (5, 99)]).bits, "002")
+        self.assertEqual(two.says(bits=[(5, 100), (6, 100)]).bits, "10")
+        one.says(begins=[(200, O1, 8, 100, "0-20 16383")])
+        self.assertEqual(one.says(bits=[(5, 200), (6, 200), (16383, 200), (16382, 100)]).bits, "0000")
+        self.assertEqual(two.says(bits=[(5, 200), (6, 100)]).bits, "12")
+
+    def test_many_generations_come_in_parts_and_only_then_count(self):
+        one, two = self.daemons()
+        for first in range(0, 1200, 100):
+            one.says(begins=[(1000 + i, O1, 7, 1, str(i)) for i in range(first, first + 100)])
+        a = two.says()
+        self.assertEqual((a.status, len(a.entries), a.version), (ABSTAINS, 1000, 1000))
+        a = two.says()
+        self.assertEqual((a.status, len(a.entries), a.version), (VOTES, 200, 1200))
+
+
+class Lost(Anchored):
+    def test_a_new_anchor_is_none_if_anybody_knows_of_data(self):
+        one = Daemon(self, 1)
+        a = one.says()
+        two = Daemon(self, 2)
+        two.birth = 77
+        self.assertEqual(two.says().new, 0)
+        self.assertEqual(one.says(brings=a.birth, both=1).status, ABSTAINS)
+
+    def test_strict_and_flushed_ones_are_not_new(self):
+        self.assertEqual(Daemon(self, 1, strict=1).says().new, 0)
+        self.c.cmd("FLUSHALL")
+        self.assertEqual(Daemon(self, 1).says().new, 0)
+
+    def lose(self):
+        self.c.cmd("FLUSHALL")
+
+    def lists(self, *of):
+        """As from two other anchors where they are members."""
+        members = " ".join("%s %d" % (d.uuid, ms) for d, ms in of)
+        return dict(one=members + "|", two="|\x01")
+
+    def test_it_votes_when_all_that_others_know_are_there(self):
+        one, two, three = self.daemons(3)
+        birth = one.birth
+        self.lose()
+        a = one.says()
+        self.assertEqual((a.status, a.new), (ABSTAINS, 0))
+        self.assertGreater(a.birth, birth)
+        self.ahead = BEAT + 1
+        a = one.says()
+        self.assertEqual(a.status, WANTS)
+        self.assertEqual(two.says().status, ABSTAINS)  # one is asked at a time
+        a = one.says(brings=a.birth, **self.lists((one, 25000), (two, 25000), (three, 1000), (Daemon(self, 8), 5000)))
+        self.assertEqual(a.status, ABSTAINS)
+        self.assertEqual(two.says().status, ABSTAINS)
+        self.ahead += 4900
+        self.assertEqual(two.says().status, ABSTAINS)
+        self.ahead += 200
+        self.assertEqual(two.says().status, VOTES)
+
+    def test_bits_come_back_with_the_lists(self):
+        one, _ = self.daemons()
+        self.lose()
+        one.says()
+        self.ahead = BEAT + 1
+        a = one.says(begins=[(100, O1, 7, 0, "0-16383")])
+        one.says(brings=a.birth, **self.lists((one, 100)))
+        self.assertEqual(one.says(bits=[(7, 100), (6, 100)]).bits, "10")
+
+    def test_lists_for_another_birth_are_none(self):
+        one, _ = self.daemons()
+        birth = one.birth
+        self.lose()
+        self.ahead = BEAT + 1
+        one.says()
+        one.says(brings=birth, **self.lists((one, 0)))
+        self.assertEqual(one.says().status, ABSTAINS)
+
+    def test_a_lease_is_enough(self):
+        one, _ = self.daemons()
+        self.lose()
+        one.says(longest=2 * LEASE)
+        self.ahead = 2 * LEASE - 100
+        self.assertNotEqual(one.says().status, VOTES)
+        self.ahead += 200
+        self.assertEqual(one.says().status, VOTES)
+
+    def test_members_that_come_back_have_reclaimed_nothing(self):
+        one, two = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0")])
+        for d in (one, two):
+            d.says(back=1)
+        self.lose()
+        a = one.says(begins=[(100, O1, 7, 0, "0")], back=1)
+        self.assertEqual(a.done, 0)
+        self.assertEqual(one.says(back=1).done, 1)
+
+    def test_a_key_that_is_missing_is_a_loss(self):
+        for key in ("seen", "who", "gen", "back", "used"):
+            self.anchor = key
+            one, _ = self.daemons()
+            self.c.cmd("DEL", "rlock:{%s}:%s" % (key, key))
+            self.assertEqual(one.says().status, ABSTAINS)
+
+    def test_another_origin_is_a_loss_but_generations_stay(self):
+        one, _ = self.daemons()
+        one.says(begins=[(100, O1, 7, 1, "0")])
+        head = self.c.cmd("HGET", "rlock:{a}:gen", "#")
+        self.c.cmd("HSET", "rlock:{a}:gen", "#", re.sub(r"^(\d+) \w+", r"\1 " + O2, head))
+        a = one.says()
+        self.assertEqual((a.status, a.ranges), (ABSTAINS, {100: "0"}))
+
+    def test_its_slot_was_open(self):
+        one, _ = self.daemons()
+        now = one.says().time
+        self.assertEqual(one.says(suspect=now).status, ABSTAINS)
+        self.ahead = BEAT + 1
+        a = one.says(suspect=now)
+        self.assertEqual(one.says(suspect=now, brings=a.birth, **self.lists((one, 100))).status, VOTES)
+        self.assertEqual(one.says(suspect=now).status, VOTES)
+
+
+class Record(Anchored):
+    def says(self, number, mode):
+        return self.c.cmd("EVAL", RECORD, 1, "rlock:{a}:epoch", number, mode)[1:]
+
+    def test_it_only_rises_and_is_not_opened_into_being(self):
+        for number, mode, is_ in ((5, "read", [0, 0]), (5, "open", [0, 0]), (5, "reclaim", [5, 0]),
+                                  (4, "grant", [5, 0]), (6, "open", [5, 0]), (5, "grant", [5, 0]),
+                                  (5, "open", [5, 1]), (5, "reclaim", [5, 1]), (9, "grant", [9, 1]),
+                                  (5, "open", [9, 1]), (10, "reclaim", [10, 0]), (0, "read", [10, 0]),
+                                  (1, "spoil", [10, 2]), (10, "open", [10, 2]), (10, "grant", [10, 2]),
+                                  (11, "reclaim", [11, 0])):
+            self.assertEqual(self.says(number, mode), is_, (number, mode))
+        self.assertEqual(self.c.cmd("GET", "rlock:{a}:epoch"), "11 0 0")
+        self.c.cmd("DEL", "rlock:{a}:epoch")
+        self.assertEqual(self.says(1, "spoil"), [0, 0])
+
+    def test_a_key_of_another_type_is_none(self):
+        self.c.cmd("RPUSH", "rlock:{a}:epoch", "x")
+        self.assertEqual(self.says(3, "grant"), [3, 1])
+
+
+class Node(Case):
+    def setUp(self):
+        super().setUp()
+        self.r = self.redis(tcp=True, args=("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+                                            "--cluster-port", str(harness.free_port())))
+        self.c = self.conn(self.r)
+
+    def test_what_it_says_of_itself(self):
+        self.c.cmd("CLUSTER", "ADDSLOTS", *range(10), 16383)
+        other = "f" * 40
+        time, role, origin, id_, epoch, slots, open_ = self.c.cmd("EVAL", NODE, 0)
+        self.assertEqual((role, id_, epoch, slots, open_), ("master", self.c.cmd("CLUSTER", "MYID"), 0, "0-9 16383",
+                                                            ""))
+        self.assertEqual(self.c.cmd("EVAL", NODE, 0)[2], origin)
+        self.assertIn("ERR", str(self.c.cmd("CLUSTER", "SETSLOT", 3, "MIGRATING", other)))  # it knows no other
+        self.assertEqual(self.c.cmd("CLUSTER", "BUMPEPOCH").split()[0], "BUMPED")
+        again = self.c.cmd("EVAL", NODE, 0)
+        self.assertEqual(again[4], 1)
+        self.assertNotEqual(again[2], origin)
+        self.assertGreater(again[0], time)
+
+
+if __name__ == "__main__":
+    harness.main()

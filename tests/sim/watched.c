@@ -1,0 +1,577 @@
+/*
+ * watched.c -- the shape of a master, its replicas, and the sentinels that watch them: what is copied and when, who
+ * names whom, and how a master is replaced.
+ *
+ * A replica has what its master had some time ago; what was written since is lost when it is promoted. Who is not
+ * reached for down-after-milliseconds is replaced when a majority of the sentinels that reach each other have found it
+ * so; the others hear of it later, and the old master, which may serve all the while, is told later still. As in
+ * Redis, a replica acknowledges what it has once a second, and a master looks at that once a second: what
+ * min-replicas-max-lag bounds is by so much longer.
+ *
+ * One partition at a time parts servers and daemons in two sides (`apart`); nothing is lost on a connection meanwhile,
+ * it comes when the sides are one again.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+enum { SENTINELS = 3, MAJORITY = 2 };
+
+/* ---- the world at its beginning ---- */
+
+/* Half of the rows of this shape are left out; failovers that a single Redis has by itself come of others here. */
+static void
+draw_rates(struct world *w)
+{
+    for (int f = 0; f < FAULTS; f++) {
+        const struct fault_row *row = &fault_rows[f];
+
+        if (row->shape == SHAPE_SENTINEL && row->rate > 0) {
+            w->rate[f] = chance(w, 50000) ? (uint32_t)between(w, 1, row->rate) : 0;
+        }
+    }
+    w->rate[FAULT_FAILOVER_CLEAN] = w->rate[FAULT_FAILOVER_LOSSY] = w->rate[FAULT_FAILBACK] = 0;
+    w->rate[FAULT_UNHEARD] = 0;
+}
+
+void
+watched_draw(struct world *w)
+{
+    struct sentinels_world *sw = &w->sentinels;
+    int64_t down_s = between(w, 1, 5);
+
+    draw_rates(w);
+    sw->replicas = (int)between(w, 1, 2);
+    w->habit.replicas = w->habit.replicas > sw->replicas ? sw->replicas : w->habit.replicas;
+    sw->lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
+    sw->down_after_us = down_s * US_PER_S;
+    sw->bounded = chance(w, 70000) || w->options->control == CONTROL_OLD_MASTER;
+    sw->max_lag_us = sw->bounded ? between(w, 1, down_s) * US_PER_S : 0;
+    if (!sw->bounded) { /* strict, it grants nothing there; and else it trusts what is empty */
+        w->habit.strict = false;
+        for (int f = 0; f < FAULTS; f++) {
+            w->rate[f] = fault_rows[f].loss ? 0 : w->rate[f];
+        }
+    }
+}
+
+void
+watched_open(struct world *w)
+{
+    for (int i = 1; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+
+        s->follows = w->master;
+        s->wall_us += between(w, -US_PER_S, US_PER_S);
+        sim_redis_follow(s->redis, w->master->redis);
+    }
+    for (int i = 0; i < SENTINELS; i++) {
+        struct server *s = &w->server[w->nodes_n];
+
+        server_open(s, w, w->nodes_n++);
+        s->type = SERVER_SENTINEL;
+        s->port = 26379;
+        s->named = w->master;
+        snprintf(s->name, sizeof(s->name), "sentinel-%d", i);
+    }
+}
+
+/* ---- who reaches whom ---- */
+
+static bool
+is_up(const struct server *s)
+{
+    int64_t now_us = s->world->now_us;
+
+    return now_us >= s->down_until_us && now_us >= s->paused_until_us;
+}
+
+static bool
+reach(const struct server *a, const struct server *b)
+{
+    bool parted = a->world->now_us < a->world->parted_until_us && a->apart != b->apart;
+
+    return is_up(a) && is_up(b) && !parted;
+}
+
+/* ---- replication ---- */
+
+/* It is a replica, of another server than before: it begins with all that one has. */
+static void
+follow(struct server *s, struct server *master)
+{
+    trace(s->world, s->name, "follows %s", master->name);
+    sim_redis_follow(s->redis, master->redis);
+    memset(s->loaded, 0, sizeof(s->loaded));
+    s->follows = master;
+    s->writes = master->writes;
+    s->acked_us = s->world->now_us;
+    s->alone = false;
+    s->reform_us = 0;
+    server_ends_conns(s);
+}
+
+void
+replica_syncs(struct happening *h)
+{
+    struct server *s = container_of(h, struct server, sync);
+
+    if (s->follows != NULL && reach(s, s->follows)) {
+        sim_redis_follow(s->redis, s->follows->redis);
+        s->writes = s->follows->writes;
+    }
+}
+
+void
+replicas_hear(struct server *master)
+{
+    struct world *w = master->world;
+
+    master->writes++;
+    for (int i = 0; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+
+        if (s->follows == master && s->sync.node.pos == 0 && reach(s, master)) {
+            schedule(w, &s->sync, w->now_us + 1 + below(w, 2 * w->sentinels.lag_us));
+        }
+    }
+}
+
+int
+replicas_ack(struct server *master)
+{
+    struct world *w = master->world;
+    int n = 0;
+
+    for (int i = 0; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+
+        if (s->follows == master && reach(s, master)) {
+            replica_syncs(&s->sync);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Once a second each says that it is there, and each master counts who has said so in time. By whole seconds. */
+static void
+replication_ticks(struct world *w)
+{
+    int64_t tick = w->now_us / (US_PER_S / 10), second = w->now_us / US_PER_S;
+
+    for (int i = 0; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+        int good = 0;
+
+        if (s->follows != NULL && tick % 10 == i && reach(s, s->follows)) {
+            s->acked_us = w->now_us;
+            replica_syncs(&s->sync);
+        }
+        if (s->follows != NULL || tick % 10 != 5 + i || !is_up(s) || w->sentinels.max_lag_us == 0) {
+            continue;
+        }
+        for (int k = 0; k < w->servers_n; k++) {
+            const struct server *r = &w->server[k];
+
+            good += r->follows == s && second - r->acked_us / US_PER_S <= w->sentinels.max_lag_us / US_PER_S;
+        }
+        w->totals->faults[FAULT_NO_REPLICAS] += good == 0 && !s->alone;
+        s->alone = good == 0 && w->options->control != CONTROL_OLD_MASTER;
+        sim_redis_alone(s->redis, s->alone);
+        if (s->alone) {
+            last_failure(w, longest_lease_us(w) + 3 * US_PER_S); /* and then a new epoch begins */
+        }
+    }
+}
+
+/* ---- failover ---- */
+
+static struct server *
+sentinel(struct world *w, int i)
+{
+    return &w->server[w->servers_n + i];
+}
+
+/* A sentinel that names `named`, has not reached it for long enough, and reaches enough others who have not either. */
+static struct server *
+leader(struct world *w, const struct server *named)
+{
+    for (int i = 0; i < SENTINELS; i++) {
+        int agree = 0;
+
+        for (int k = 0; k < SENTINELS; k++) {
+            const struct server *s = sentinel(w, k);
+
+            agree += s->named == named && s->unseen_us != 0 && w->now_us >= s->unseen_us + w->sentinels.down_after_us &&
+                     reach(s, sentinel(w, i));
+        }
+        if (agree >= MAJORITY && sentinel(w, i)->named == named) {
+            return sentinel(w, i);
+        }
+    }
+    return NULL;
+}
+
+/* Who has most of it; NULL: none can be had. */
+static struct server *
+candidate(struct world *w, const struct server *by)
+{
+    struct server *best = NULL;
+
+    for (int i = 0; i < w->servers_n; i++) {
+        struct server *s = &w->server[i];
+
+        if (s->follows == w->master && reach(s, by) && (best == NULL || s->writes > best->writes)) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+static void
+names(struct server *s, struct server *master)
+{
+    struct world *w = s->world;
+    struct slice words[3] = {SLICE_LIT("PUBLISH"), SLICE_LIT("+switch-master"), SLICE_LIT("simulated")};
+
+    trace(w, s->name, "names %s", master->name);
+    s->named = master;
+    s->unseen_us = s->hears_us = 0;
+    (void)server_command(s, 3, words);
+}
+
+static void
+promote(struct world *w, struct server *s, struct server *by)
+{
+    struct server *old = w->master;
+    char replid[41];
+    bool loses = s->writes != old->writes;
+
+    w->totals->faults[FAULT_SWITCHED]++;
+    w->totals->faults[FAULT_SWITCH_LOSES] += loses;
+    trace(w, s->name, "is promoted in the stead of %s, %d behind", old->name, (int)(old->writes - s->writes));
+    turns_harm(w, NULL, SIGHT_FAILOVER_IN_RUN);
+    s->life++;
+    s->follows = NULL;
+    s->reform_us = 0;
+    server_id(s, replid, s->life, 3);
+    sim_redis_promote(s->redis, replid);
+    server_ends_conns(s);
+    w->master = s;
+    w->sentinels.elect_us = 0;
+    names(by, s);
+    last_failure(w, 8 * US_PER_S);
+    w->harm_us = w->now_us;
+    strangers_lost(s, false);
+    if (loses) {
+        nature_lost(s);
+    }
+}
+
+/* They hear of it from those who know: within two seconds, or later. */
+static void
+sentinel_hears(struct world *w, struct server *s)
+{
+    bool told = false;
+
+    for (int i = 0; i < SENTINELS; i++) {
+        told = told || (sentinel(w, i)->named == w->master && reach(sentinel(w, i), s));
+    }
+    if (s->named == w->master || !told) {
+        return;
+    }
+    if (s->hears_us == 0) {
+        s->hears_us = w->now_us + below(w, (fault(w, FAULT_SENTINEL_LATE) ? 12 : 2) * US_PER_S);
+        last_failure(w, s->hears_us - w->now_us + 3 * US_PER_S);
+    } else if (w->now_us >= s->hears_us) {
+        names(s, w->master);
+    }
+}
+
+static void
+sentinels_look(struct world *w)
+{
+    struct server *by;
+
+    for (int i = 0; i < SENTINELS; i++) {
+        struct server *s = sentinel(w, i);
+
+        if (!is_up(s) || reach(s, s->named)) {
+            s->unseen_us = 0;
+        } else if (s->unseen_us == 0) {
+            s->unseen_us = w->now_us;
+        }
+        sentinel_hears(w, s);
+    }
+    by = leader(w, w->master);
+    if (by == NULL || candidate(w, by) == NULL) {
+        w->sentinels.elect_us = 0;
+    } else if (w->sentinels.elect_us == 0) {
+        w->sentinels.elect_us = w->now_us + between(w, 10, 1500) * US_PER_MS;
+    } else if (w->now_us >= w->sentinels.elect_us) {
+        promote(w, candidate(w, by), by);
+    }
+}
+
+/* A server that does not follow the master is told to, by a sentinel that names it, some seconds later. */
+static void
+reform(struct world *w, struct server *s)
+{
+    bool told = false;
+
+    if (s == w->master || s->follows == w->master) {
+        return;
+    }
+    for (int i = 0; i < SENTINELS; i++) {
+        told = told || (sentinel(w, i)->named == w->master && reach(sentinel(w, i), s));
+    }
+    if (s->follows == NULL && is_up(s)) { /* it takes itself for the master */
+        w->totals->faults[FAULT_OLD_MASTER]++;
+        last_failure(w, 4 * US_PER_S);
+        if (w->sentinels.max_lag_us == 0) {
+            w->domain[0].excused_us = w->now_us + longest_lease_us(w) + 2 * US_PER_S;
+        }
+    }
+    if (!told || !reach(s, w->master)) {
+        s->reform_us = 0;
+    } else if (s->reform_us == 0) {
+        s->reform_us = w->now_us + below(w, (s->follows == NULL ? 10 : 2) * US_PER_S);
+    } else if (w->now_us >= s->reform_us) {
+        follow(s, w->master);
+    }
+}
+
+void
+watched_tick(struct world *w)
+{
+    sentinels_look(w);
+    for (int i = 0; i < w->servers_n; i++) {
+        reform(w, &w->server[i]);
+    }
+    replication_ticks(w);
+}
+
+/* ---- what goes wrong ---- */
+
+/* On the side of the master: daemons and sentinels as they fall, never all of the sentinels. */
+static void
+part(struct world *w, bool daemons, int sentinels, int64_t for_us)
+{
+    for (int i = 0; i < w->nodes_n; i++) {
+        w->server[i].apart = &w->server[i] == w->master;
+    }
+    for (int i = 0; i < sentinels; i++) {
+        sentinel(w, (int)below(w, SENTINELS))->apart = true;
+    }
+    for (int d = 0; d < w->daemons_n; d++) {
+        w->daemon[d].apart = daemons && chance(w, 50000);
+    }
+    w->parted_until_us = w->now_us + for_us;
+    last_failure(w, for_us + 10 * US_PER_S);
+}
+
+/* It comes back with what it had: or with less, as a Redis does that does not write each command to its disk. */
+static void
+die(struct server *s, int64_t for_us)
+{
+    struct world *w = s->world;
+    struct sim_redis *data = sim_redis_copy(s->redis);
+
+    server_restart(s, data, false);
+    sim_redis_free(&data);
+    s->down_until_us = w->now_us + for_us;
+    last_failure(w, for_us + 10 * US_PER_S);
+}
+
+static void
+stop_sentinels(struct world *w, int64_t for_us)
+{
+    int n = (int)between(w, 1, SENTINELS);
+
+    for (int i = 0; i < n; i++) {
+        sentinel(w, (int)below(w, SENTINELS))->paused_until_us = w->now_us + for_us;
+    }
+    last_failure(w, for_us + 6 * US_PER_S);
+}
+
+/* As SENTINEL FAILOVER: nobody asks whether the replica has everything. */
+static void
+switch_by_hand(struct world *w)
+{
+    struct server *by = sentinel(w, (int)below(w, SENTINELS)), *to;
+
+    to = is_up(by) && by->named == w->master ? candidate(w, by) : NULL;
+    if (to != NULL) {
+        promote(w, to, by);
+    } else {
+        w->totals->faults[FAULT_SWITCH_BY_HAND]--;
+    }
+}
+
+void
+watched_strike(struct world *w, struct daemon *d, enum fault f)
+{
+    int64_t us = w->sentinels.down_after_us + between(w, -1000, 8000) * US_PER_MS;
+
+    (void)d;
+    if (w->now_us < w->parted_until_us && f >= FAULT_MASTER_CUT && f <= FAULT_MASTER_CUT_AGREED) {
+        w->totals->faults[f]--; /* one at a time */
+        return;
+    }
+    us = us > US_PER_S / 2 ? us : US_PER_S / 2;
+    switch (f) {
+    case FAULT_MASTER_DIES:
+        die(w->master, us);
+        break;
+    case FAULT_MASTER_STOPS:
+        turns_harm(w, NULL, SIGHT_REDIS_PAUSE_IN_RUN);
+        w->master->paused_until_us = w->now_us + us;
+        last_failure(w, us + 10 * US_PER_S);
+        break;
+    case FAULT_MASTER_CUT:
+        part(w, false, 0, us);
+        break;
+    case FAULT_MASTER_CUT_WITH:
+        part(w, true, 0, us);
+        break;
+    case FAULT_MASTER_CUT_AGREED:
+        part(w, true, 1, us);
+        break;
+    case FAULT_REPLICA_DIES:
+        if (w->server[below(w, w->servers_n)].follows != NULL) {
+            die(&w->server[w->master == &w->server[0] ? 1 : 0], us);
+        }
+        break;
+    case FAULT_SENTINEL_STOPS:
+        stop_sentinels(w, us);
+        break;
+    default:
+        switch_by_hand(w);
+        break;
+    }
+}
+
+void
+watched_rest(struct world *w)
+{
+    w->parted_until_us = w->now_us;
+}
+
+/* ---- what a sentinel answers ---- */
+
+static void
+put_text(struct buf *out, const char *text)
+{
+    buf_printf(out, "$%zu\r\n%s\r\n", strlen(text), text);
+}
+
+static void
+put_number(struct buf *out, int64_t n)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, n);
+    put_text(out, text);
+}
+
+static void
+put_id(struct buf *out, const struct server *s)
+{
+    char id[41];
+
+    snprintf(id, sizeof(id), "%040d", s->index);
+    put_text(out, id);
+}
+
+static void
+tell_master(const struct server *s, const struct server *master, struct buf *out)
+{
+    (void)s;
+    buf_adds(out, "*2\r\n");
+    put_text(out, master->host);
+    put_number(out, master->port);
+}
+
+static void
+tell_fellows(const struct server *s, struct buf *out)
+{
+    struct world *w = s->world;
+
+    buf_printf(out, "*%d\r\n", SENTINELS - 1);
+    for (int i = 0; i < SENTINELS; i++) {
+        const struct server *other = sentinel(w, i);
+
+        if (other != s) {
+            buf_adds(out, "*6\r\n");
+            put_text(out, "ip");
+            put_text(out, other->host);
+            put_text(out, "port");
+            put_number(out, other->port);
+            put_text(out, "runid");
+            put_id(out, other);
+        }
+    }
+}
+
+static void
+tell_replicas(const struct server *s, struct buf *out)
+{
+    struct world *w = s->world;
+
+    buf_printf(out, "*%d\r\n", w->servers_n - 1);
+    for (int i = 0; i < w->servers_n; i++) {
+        const struct server *r = &w->server[i];
+
+        if (r != s->named) {
+            buf_adds(out, "*6\r\n");
+            put_text(out, "ip");
+            put_text(out, r->host);
+            put_text(out, "port");
+            put_number(out, r->port);
+            put_text(out, "flags");
+            put_text(out, reach(s, r) ? "slave" : "s_down,slave");
+        }
+    }
+}
+
+static void
+answer(const struct server *s, struct slice what, struct buf *out)
+{
+    if (slice_is(what, "MYID")) {
+        put_id(out, s);
+    } else if (slice_is(what, "GET-MASTER-ADDR-BY-NAME")) {
+        tell_master(s, s->named, out);
+    } else if (slice_is(what, "SENTINELS")) {
+        tell_fellows(s, out);
+    } else if (slice_is(what, "REPLICAS")) {
+        tell_replicas(s, out);
+    } else if (slice_is(what, "MASTER")) {
+        buf_adds(out, "*2\r\n");
+        put_text(out, "down-after-milliseconds");
+        put_number(out, s->world->sentinels.down_after_us / US_PER_MS);
+    } else {
+        buf_adds(out, "-ERR no such question\r\n");
+    }
+}
+
+void
+watched_runs(struct conn *c, int words, const struct slice *word)
+{
+    struct buf out;
+
+    if (slice_is(word[0], "SUBSCRIBE")) {
+        server_subscribes(c, word[1], true);
+        return;
+    }
+    buf_init(&out, 0);
+    if (slice_is(word[0], "SENTINEL") && words > 1) {
+        answer(c->server, word[1], &out);
+    } else {
+        buf_adds(&out, slice_is(word[0], "PING") ? "+PONG\r\n" : "+OK\r\n");
+    }
+    conn_reply(c, out.p, out.n, false);
+    buf_fini(&out);
+}

@@ -1,0 +1,330 @@
+/*
+ * test_cluster_map.c -- hash slots, redirections, and maps of a cluster.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backend/call.h"
+#include "daemon/backend/cluster_map.h"
+#include "daemon/backend/redirect.h"
+#include "daemon/backend/slot.h"
+#include "rng.h"
+#include "suite.h"
+
+#define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ID_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define ID_C "cccccccccccccccccccccccccccccccccccccccc"
+
+/* ---- slots ---- */
+
+START_TEST(slots_are_those_of_redis)
+{
+    ck_assert_uint_eq(slot_of(SLICE_LIT("123456789")), 12739); /* the example of the specification */
+    ck_assert_uint_eq(slot_of(SLICE_LIT("foo")), 12182);
+    ck_assert_uint_eq(slot_of(SLICE_LIT("")), 0);
+    ck_assert_uint_eq(slot_of(SLICE_LIT("{user1000}.following")), slot_of(SLICE_LIT("user1000")));
+    ck_assert_uint_eq(slot_of(SLICE_LIT("foo{{bar}}zap")), slot_of(SLICE_LIT("{bar")));
+    ck_assert_uint_eq(slot_of(SLICE_LIT("foo{bar}{zap}")), slot_of(SLICE_LIT("bar")));
+    ck_assert_uint_eq(slot_of(SLICE_LIT("foo{}{bar}")), 8363); /* all of it: the tag is empty */
+    ck_assert_uint_eq(slot_of(SLICE_LIT("a}{b}")), slot_of(SLICE_LIT("b")));
+}
+END_TEST
+
+START_TEST(each_slot_has_a_tag)
+{
+    struct slot_tags *t = malloc(sizeof(*t));
+    char key[32];
+
+    slot_tags_fill(t);
+    for (unsigned slot = 0; slot < SLOTS; slot++) {
+        snprintf(key, sizeof(key), "rlock:{%s}:epoch", t->tag[slot]);
+        ck_assert_uint_eq(slot_of(slice_of(key)), slot);
+    }
+    /* Daemons of all versions must agree. */
+    ck_assert_str_eq(t->tag[0], "06S");
+    ck_assert_str_eq(t->tag[8191], "6xN");
+    ck_assert_str_eq(t->tag[16383], "6ZJ");
+    free(t);
+}
+END_TEST
+
+/* The keys and channels that layouts make of a name: prefixed() and suffixed() of common.lua, call_channel(). */
+static bool
+stays_in_its_slot(struct slice key)
+{
+    bool braces = memchr(key.p, '{', key.n) == NULL;
+    struct buf b;
+    bool same = true;
+
+    for (int i = 0; i < 4; i++) {
+        buf_init(&b, 0);
+        if (i < 2) {
+            call_channel(i == 0 ? KIND_REENTRANT : KIND_RW, key, &b);
+        } else {
+            buf_printf(&b, "%s%s%.*s%s%s", i == 2 ? "redisson_lock_queue:" : "", braces ? "{" : "", (int)key.n, key.p,
+                       braces ? "}" : "", i == 3 ? ":timeout" : "");
+        }
+        same = same && slot_of(buf_slice(&b)) == slot_of(key);
+        buf_fini(&b);
+    }
+    return same;
+}
+
+START_TEST(a_key_suits_when_its_channel_is_in_its_slot)
+{
+    static const char letters[] = "{}{}ab:";
+    struct rng r = rng_of(1);
+    unsigned suits = 0, refused = 0;
+
+    ck_assert(slot_suits(SLICE_LIT("orders:42")));
+    ck_assert(slot_suits(SLICE_LIT("{a}:b")));
+    ck_assert(slot_suits(SLICE_LIT("a{b}c}d")));
+    ck_assert(!slot_suits(SLICE_LIT("{}x")));
+    ck_assert(!slot_suits(SLICE_LIT("foo{")));
+    ck_assert(!slot_suits(SLICE_LIT("a}b")));
+    ck_assert(!slot_suits(SLICE_LIT("a}b{")));
+    for (int i = 0; i < 20000; i++) {
+        char text[9];
+        struct slice key = {text, 1 + rng_below(&r, (unsigned)sizeof(text) - 1)};
+
+        for (size_t c = 0; c < key.n; c++) {
+            text[c] = letters[rng_below(&r, (unsigned)sizeof(letters) - 1)];
+        }
+        text[key.n] = '\0';
+        if (slot_suits(key)) {
+            ck_assert_msg(stays_in_its_slot(key), "%.*s", (int)key.n, key.p);
+            suits++;
+        } else {
+            refused += !stays_in_its_slot(key);
+        }
+    }
+    ck_assert_uint_gt(suits, 1000);
+    ck_assert_uint_gt(refused, 1000); /* what is refused is so for a reason */
+}
+END_TEST
+
+/* ---- redirections ---- */
+
+START_TEST(redirections)
+{
+    struct redirect r;
+
+    ck_assert(redirect_parse(SLICE_LIT("MOVED 3999 127.0.0.1:6381"), "h", &r));
+    ck_assert(!r.ask);
+    ck_assert_uint_eq(r.slot, 3999);
+    ck_assert_str_eq(r.host, "127.0.0.1");
+    ck_assert_int_eq(r.port, 6381);
+    ck_assert(redirect_parse(SLICE_LIT("ASK 0 fe80::1:6381"), "h", &r));
+    ck_assert(r.ask);
+    ck_assert_str_eq(r.host, "fe80::1");
+    ck_assert(redirect_parse(SLICE_LIT("MOVED 16383 :1"), "asked", &r));
+    ck_assert_str_eq(r.host, "asked");
+    ck_assert(redirect_parse(SLICE_LIT("MOVED 16383 ?:1"), "asked", &r));
+    ck_assert_str_eq(r.host, "asked");
+}
+END_TEST
+
+START_TEST(what_is_no_redirection)
+{
+    static const char *const bad[] = {
+        "",          "MOVED",      "MOVED 1",         "MOVED 16384 a:1", "MOVED -1 a:1",
+        "ASK 1 a",   "ASK 1 a:0",  "ASK 1 a:65536",   "ASK x a:1",       "ASK 1:2 a",
+        "MOVED  a:1", "ERR MOVED 1 a:1", "MOVED 1 a b:1", "MOVED 1 a\r\nb:1", "ASK 1 a:",
+    };
+    struct redirect r;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!redirect_parse(slice_of(bad[i]), "h", &r), "%s", bad[i]);
+    }
+}
+END_TEST
+
+/* ---- maps ---- */
+
+static struct cluster_map map;
+static struct cluster_news news;
+
+static void
+begin(void)
+{
+    cluster_map_init(&map);
+}
+
+static void
+end(void)
+{
+    cluster_map_fini(&map);
+}
+
+static bool
+take(const char *text)
+{
+    char error[160] = "";
+
+    return cluster_map_take(&map, slice_of(text), "asked", false, &news, error);
+}
+
+static const char *
+owner(uint16_t slot)
+{
+    const struct cluster_node *n = cluster_map_owner(&map, slot);
+
+    return n != NULL ? n->id : "";
+}
+
+START_TEST(an_answer_becomes_a_map)
+{
+    const struct cluster_node *n;
+
+    ck_assert(take(ID_A " 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-5460 [93->-" ID_B "] [94-<-" ID_C "]\n"
+                   ID_B " ::1:7002@17002,b.example master - 0 16 2 connected 5461-10922 16383\n"
+                   ID_C " :7003@17003 slave " ID_A " 0 16 1 connected\n"));
+    ck_assert_uint_eq(map.nodes_n, 3);
+    ck_assert_str_eq(owner(0), ID_A);
+    ck_assert_str_eq(owner(5460), ID_A);
+    ck_assert_str_eq(owner(5461), ID_B);
+    ck_assert_str_eq(owner(16383), ID_B);
+    ck_assert_str_eq(owner(10923), "");
+    ck_assert_uint_eq(news.moved_n, 10924);
+    ck_assert(slot_set_has(&news.moved, 5461) && !slot_set_has(&news.moved, 10923));
+    ck_assert(slot_set_has(&news.open, 93) && slot_set_has(&news.open, 94) && !slot_set_has(&news.open, 95));
+    ck_assert_str_eq(news.myself, ID_A);
+    n = cluster_map_owner(&map, 5461);
+    ck_assert_str_eq(n->host, "::1");
+    ck_assert_int_eq(n->port, 7002);
+    ck_assert_uint_eq(n->slots_n, 5463);
+    n = cluster_map_node(&map, ID_C);
+    ck_assert(!n->master);
+    ck_assert_str_eq(n->host, "asked");
+    ck_assert_ptr_eq(cluster_map_at(&map, "127.0.0.1", 7001), cluster_map_owner(&map, 0));
+    ck_assert_ptr_null(cluster_map_at(&map, "127.0.0.1", 7002));
+    ck_assert(take(ID_A " 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-5460\n"
+                   ID_B " ::1:7002@17002 master,fail - 0 16 2 connected 5461-10922 16383\n"));
+    ck_assert_uint_eq(news.moved_n, 0);
+    ck_assert(cluster_map_owner(&map, 5461)->failed);
+}
+END_TEST
+
+START_TEST(by_tls_the_name_counts)
+{
+    char error[160];
+
+    ck_assert(cluster_map_take(&map, SLICE_LIT(ID_A " 10.0.0.1:1@2,a.example,shard-id=x master - 0 0 1 connected 1\n"
+                                               ID_B " 10.0.0.2:1@2,,shard-id=x master - 0 0 1 connected 2\n"
+                                               ID_C " 10.0.0.3:1@2,shard-id=x master - 0 0 1 connected 3\n"),
+                               "asked", true, &news, error));
+    ck_assert_str_eq(cluster_map_owner(&map, 1)->host, "a.example");
+    ck_assert_str_eq(cluster_map_owner(&map, 2)->host, "10.0.0.2");
+    ck_assert_str_eq(cluster_map_owner(&map, 3)->host, "10.0.0.3");
+}
+END_TEST
+
+START_TEST(never_to_a_lower_config_epoch)
+{
+    static const char old[] = ID_A " a:1@2 myself,master - 0 0 5 connected 0-99\n" ID_B " b:1@2 slave " ID_A
+                                   " 0 0 5 connected\n";
+
+    ck_assert(take(old));
+    ck_assert(take(ID_A " a:1@2 master,fail - 0 0 5 connected\n" ID_B " b:1@2 myself,master - 0 0 7 connected 0-99\n"));
+    ck_assert_str_eq(owner(7), ID_B);
+    ck_assert_uint_eq(news.moved_n, 100);
+    ck_assert(take(old)); /* the old master's, which does not know yet */
+    ck_assert_str_eq(owner(7), ID_B);
+    ck_assert_uint_eq(map.epoch[7], 7);
+    ck_assert_uint_eq(news.moved_n, 0);
+    /* The owner itself, as somebody saw it before; then it is back where it was. */
+    ck_assert(take(ID_B " b:1@2 myself,master - 0 0 6 connected 0-99\n"));
+    ck_assert_uint_eq(map.epoch[7], 7);
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 8 connected 0-99\n"));
+    ck_assert_str_eq(owner(7), ID_A);
+}
+END_TEST
+
+START_TEST(a_slot_of_nobody_stays)
+{
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-9\n" ID_B " b:1@2 master - 0 0 2 connected 10-19\n"));
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 1 connected 0-8\n"));
+    ck_assert_str_eq(owner(9), ID_A);
+    ck_assert_str_eq(owner(15), ID_B); /* though the node is forgotten */
+    ck_assert_uint_eq(news.moved_n, 0);
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 3 connected 0-19\n"));
+    ck_assert_str_eq(owner(15), ID_A);
+    ck_assert_uint_eq(map.nodes_n, 1);
+}
+END_TEST
+
+START_TEST(another_cluster_replaces_the_map)
+{
+    ck_assert(take(ID_A " a:1@2 myself,master - 0 0 9 connected 0-19\n"));
+    ck_assert(!news.other_cluster);
+    ck_assert(take(ID_B " a:1@2 myself,master - 0 0 1 connected 0-9\n"));
+    ck_assert(news.other_cluster);
+    ck_assert_str_eq(owner(0), ID_B);
+    ck_assert_str_eq(owner(10), "");
+}
+END_TEST
+
+START_TEST(what_is_no_map_changes_nothing)
+{
+    static const char *const bad[] = {
+        "", "\n", "x\n", ID_A "\n", ID_A " a:1@2 master - 0 0 1\n", ID_A " a master - 0 0 1 connected\n",
+        ID_A " a:x@2 master - 0 0 1 connected\n", ID_A " a:65536@2 master - 0 0 1 connected\n",
+        ID_A " a:1@2 master - 0 0 x connected\n", ID_A " a:1@2 master - 0 0 -1 connected\n",
+        ID_A " a:1@2 master - 0 0 1 connected 16384\n", ID_A " a:1@2 master - 0 0 1 connected 5-4\n",
+        ID_A " a:1@2 master - 0 0 1 connected 0-x\n", ID_A " a:1@2 master - 0 0 1 connected [16384->-x]\n",
+        ID_A " a b:1@2 master - 0 0 1 connected 0\n", "a" ID_A " a:1@2 master - 0 0 1 connected 0\n",
+    };
+    struct buf many;
+
+    ck_assert(take(ID_B " b:1@2 myself,master - 0 0 1 connected 0-9\n"));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!take(bad[i]), "%s", bad[i]);
+        ck_assert_str_eq(owner(0), ID_B);
+    }
+    buf_init(&many, 0);
+    for (int i = 0; i <= CLUSTER_NODES_MAX; i++) {
+        buf_printf(&many, "%040d a:1@2 master - 0 0 1 connected\n", i);
+    }
+    buf_add(&many, "", 1);
+    ck_assert(!take(many.p));
+    buf_fini(&many);
+}
+END_TEST
+
+/* Nodes that own a slot and are never heard of again: what is carried along has a bound. */
+START_TEST(nodes_that_come_and_go_are_bounded)
+{
+    enum { NEW = CLUSTER_NODES_MAX / 2 };
+    struct buf many;
+    unsigned taken = 0;
+
+    buf_init(&many, 0);
+    for (unsigned answer = 0; answer < 8; answer++) {
+        many.n = 0;
+        buf_printf(&many, ID_A " a:1@2 master - 0 0 1 connected\n");
+        for (unsigned i = answer * NEW; i < (answer + 1) * NEW; i++) {
+            buf_printf(&many, "%040u b:1@2 master - 0 0 1 connected %u\n", i, i);
+        }
+        buf_add(&many, "", 1);
+        taken += take(many.p);
+    }
+    ck_assert_uint_gt(taken * NEW, CLUSTER_NODES_MAX);
+    ck_assert_uint_lt(taken, 8);
+    ck_assert_uint_le(map.nodes_n, 2 * CLUSTER_NODES_MAX);
+    buf_fini(&many);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        slots_are_those_of_redis, each_slot_has_a_tag, a_key_suits_when_its_channel_is_in_its_slot, redirections,
+        what_is_no_redirection, an_answer_becomes_a_map, by_tls_the_name_counts, never_to_a_lower_config_epoch,
+        a_slot_of_nobody_stays, another_cluster_replaces_the_map, what_is_no_map_changes_nothing,
+        nodes_that_come_and_go_are_bounded,
+    };
+
+    return suite_main_with("cluster_map", tests, sizeof(tests) / sizeof(tests[0]), begin, end);
+}

@@ -1,0 +1,290 @@
+/*
+ * test_core_replicas.c -- names whose grants replicas have to acknowledge: who is told what, and when Redis is asked.
+ */
+#include "tests/unit/core_world.h"
+
+#define FEW(w, f, got, wanted) redis_says(w, f, CORE_UNREPLICATED, .replicas = (got), .replicas_wanted = (wanted))
+
+static void
+open_handing(struct world *w)
+{
+    struct core_conf conf = world_conf;
+
+    conf.handoff_max = 8;
+    world_open_conf(w, &conf);
+}
+
+/* Redis grants s the free "a", and so many replicas have acknowledged it. */
+static const struct core_reply *
+taken(struct world *w, uint64_t s, uint32_t wanted, uint32_t got)
+{
+    uint64_t id = lock(w, s, "a", .replicas = wanted, .full = true);
+    struct flight op = expect_op(w, CORE_ACQUIRE, "a");
+
+    ck_assert_uint_eq(op.op.replicas, wanted);
+    redis_says(w, op, CORE_OK, .replicas = got);
+    return expect_reply(w, id, CORE_GRANTED);
+}
+
+/* Of the first hold: not of the next ones, nor of what renews it or gives it back. */
+START_TEST(asked_of_what_is_taken)
+{
+    struct world w;
+    struct flight op;
+    uint64_t s, id;
+    const struct core_reply *r;
+
+    world_open(&w);
+    s = session(&w);
+    r = taken(&w, s, 2, 3);
+    ck_assert_uint_eq(r->replicas, 3);
+    ck_assert_uint_eq(r->replicas_wanted, 2);
+    id = lock(&w, s, "a", .replicas = 2);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert_uint_eq(op.op.replicas, 0);
+    redis_says(&w, op, CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->replicas, 3);
+    id = renew(&w, s, "a", SEC(60));
+    op = expect_op(&w, CORE_EXTEND, "a");
+    ck_assert_uint_eq(op.op.replicas, 0);
+    redis_says(&w, op, CORE_OK);
+    expect_reply(&w, id, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
+/* Whatever the kind, it is given back; who does not wait is told, with the numbers, and holds nothing. */
+START_TEST(too_few)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct world w;
+        struct flight op;
+        uint64_t s, id;
+        const struct core_reply *r;
+
+        world_open(&w);
+        s = session(&w);
+        id = lock(&w, s, "a", .kind = (enum kind)kind, .limit = 1, .replicas = 2, .nowait = true);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        redis_says(&w, op, CORE_UNREPLICATED, .replicas = 1, .replicas_wanted = 2, .expiry_ms = 30000);
+        r = expect_reply(&w, id, CORE_FEW_REPLICAS);
+        ck_assert_uint_eq(r->replicas, 1);
+        ck_assert_uint_eq(r->replicas_wanted, 2);
+        ck_assert_uint_eq(w.metrics.replica_shortfalls, 1);
+        ck_assert_uint_eq(w.metrics.grants, 0);
+        if (kind == KIND_COUNTER) { /* its stamp must be alone */
+            pass(&w, MS(10));
+        }
+        op = expect_op(&w, CORE_RELEASE, "a");
+        ck_assert_uint_eq(op.op.holds, 0);
+        ck_assert_int_eq(op.op.expiry_ms, 30000);
+        redis_says(&w, op, CORE_OK);
+        expect_reply(&w, unlock(&w, s, "a"), CORE_NOT_HELD);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Its release has no answer: it is given back again and again, until it has one. */
+START_TEST(given_back_for_sure)
+{
+    struct world w;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .replicas = 2, .nowait = true);
+    FEW(&w, expect_op(&w, CORE_ACQUIRE, "a"), 0, 2);
+    expect_reply(&w, id, CORE_FEW_REPLICAS);
+    for (int i = 0; i < 5; i++) {
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), i % 2 == 0 ? CORE_DOWN : CORE_UNKNOWN);
+        pass(&w, SEC(2));
+    }
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+}
+END_TEST
+
+/* Who waits keeps the place in front, and asks again when it is given back; nobody else asks before. */
+START_TEST(who_waits_asks_again)
+{
+    static const enum kind kinds[] = {KIND_REENTRANT, KIND_SEMAPHORE};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct world w;
+        struct flight op, gives;
+        uint64_t first, behind;
+
+        open_handing(&w);
+        first = lock(&w, session(&w), "a", .kind = kinds[i], .limit = 5, .replicas = 2);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        behind = session(&w);
+        lock(&w, behind, "a", .kind = kinds[i], .limit = 5, .replicas = 2);
+        for (int turn = 0; turn < 3; turn++) {
+            uint64_t claim = op.op.claim;
+
+            FEW(&w, op, 1, 2);
+            gives = expect_op(&w, CORE_RELEASE, "a");
+            pass(&w, MS(800));
+            redis_says(&w, gives, CORE_OK);
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            ck_assert_uint_eq(op.op.claim, claim);
+            skip_all(&w); /* with permits the other one asks as well */
+        }
+        gone(&w, behind);
+        redis_says(&w, op, CORE_OK, .replicas = 2);
+        expect_reply(&w, first, CORE_GRANTED);
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The wait is over: the answer is that of the last attempt. */
+START_TEST(waited_in_vain)
+{
+    struct world w;
+    struct flight op;
+    uint64_t id;
+
+    world_open(&w);
+    id = lock(&w, session(&w), "a", .replicas = 3, .wait_us = MS(500));
+    FEW(&w, expect_op(&w, CORE_ACQUIRE, "a"), 1, 3);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(600));
+    FEW(&w, op, 2, 3);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_FEW_REPLICAS)->replicas, 2);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+    world_close(&w);
+}
+END_TEST
+
+/* Replicas have longer than Redis alone. */
+START_TEST(patience)
+{
+    struct world w;
+    uint64_t plain, id;
+
+    world_open(&w);
+    plain = lock(&w, session(&w), "b", .nowait = true);
+    expect_op(&w, CORE_ACQUIRE, "b");
+    id = lock(&w, session(&w), "a", .replicas = 1, .nowait = true);
+    expect_op(&w, CORE_ACQUIRE, "a");
+    pass(&w, MS(260));
+    expect_reply(&w, plain, CORE_UNAVAILABLE);
+    pass(&w, MS(730));
+    quiet(&w);
+    pass(&w, MS(20));
+    expect_reply(&w, id, CORE_UNAVAILABLE);
+    world_close(&w);
+}
+END_TEST
+
+/* All or none; the answer has the numbers of the name that had too few. */
+START_TEST(one_of_several)
+{
+    struct world w;
+    const struct core_reply *r;
+    uint64_t s, id;
+
+    world_open(&w);
+    s = session(&w);
+    id = mlock(&w, s, "a b", .replicas = 2, .nowait = true);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .replicas = 2);
+    FEW(&w, expect_op(&w, CORE_ACQUIRE, "b"), 0, 2);
+    r = expect_reply(&w, id, CORE_FEW_REPLICAS);
+    ck_assert_uint_eq(r->replicas, 0);
+    ck_assert_uint_eq(r->replicas_wanted, 2);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* ---- hand-over ---- */
+
+/* s holds it, and t waits, as of a rule that wants so many now; the UNLOCK of s, by which it may be handed over. */
+static uint64_t
+gives(struct world *w, uint32_t got, uint32_t wanted, uint64_t *waits)
+{
+    uint64_t s, t, before, brings, id, frees;
+    struct flight op;
+
+    open_handing(w);
+    s = session(w);
+    t = session(w);
+    before = session(w);
+    (void)taken(w, before, 1, 1);
+    id = lock(w, s, "a", .replicas = 1);
+    *waits = lock(w, t, "a", .replicas = 1);
+    frees = unlock(w, before, "a");
+    op = redis_frees_for_next(w, "a");
+    expect_reply(w, frees, CORE_LEFT);
+    redis_says(w, op, CORE_OK, .replicas = got);
+    expect_reply(w, id, CORE_GRANTED);
+    brings = session(w);
+    (void)lock(w, brings, "a", .replicas = wanted);
+    gone(w, brings);
+    return unlock(w, s, "a");
+}
+
+START_TEST(handed_over)
+{
+    struct world w;
+    uint64_t waits, id;
+
+    id = gives(&w, 2, 2, &waits);
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(expect_reply(&w, waits, CORE_GRANTED)->replicas, 2);
+    ck_assert_uint_eq(w.metrics.handoffs, 1);
+    world_close(&w);
+}
+END_TEST
+
+/* Too few for the rule as it is now: they are asked for the next owner. */
+START_TEST(not_handed_over)
+{
+    struct world w;
+    struct flight op;
+    uint64_t waits, id;
+
+    id = gives(&w, 1, 2, &waits);
+    op = redis_frees_for_next(&w, "a");
+    expect_reply(&w, id, CORE_LEFT);
+    ck_assert_uint_eq(op.op.replicas, 2);
+    FEW(&w, op, 1, 2);
+    ck_assert_uint_eq(w.metrics.handoffs, 0);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
+/* A Redis that has lost it has replicas that nobody has asked. */
+START_TEST(not_when_it_was_reclaimed)
+{
+    struct world w;
+    uint64_t s, id;
+
+    open_handing(&w);
+    s = session(&w);
+    (void)taken(&w, s, 1, 1);
+    reclaims(&w, 9);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    skip_all(&w);
+    grace_over(&w);
+    id = lock(&w, s, "a", .replicas = 1);
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+    ck_assert_uint_eq(expect_reply(&w, id, CORE_GRANTED)->replicas, 0);
+    world_close(&w);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *tests[] = {asked_of_what_is_taken, too_few,  given_back_for_sure, who_waits_asks_again,
+                            waited_in_vain,         patience, one_of_several,      handed_over,
+                            not_handed_over,        not_when_it_was_reclaimed};
+
+    return suite_main("core, replicas", tests, sizeof(tests) / sizeof(tests[0]));
+}

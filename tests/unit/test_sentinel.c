@@ -1,0 +1,203 @@
+/*
+ * test_sentinel.c -- URLs of sentinels, and what their answers come to.
+ */
+#include <string.h>
+
+#include "daemon/backend/sentinel_url.h"
+#include "daemon/backend/sentinel_votes.h"
+#include "suite.h"
+
+#define NOW_US (100 * US_PER_S)
+
+/* ---- URLs ---- */
+
+START_TEST(a_url_lists_sentinels_and_names_a_master)
+{
+    struct sentinel_url u;
+    char error[160];
+
+    ck_assert(sentinel_url_parse("sentinel:a.example:26379,[::1]:1/my-master?db=3", &u, error));
+    ck_assert_uint_eq(u.listed_n, 2);
+    ck_assert_str_eq(u.listed[0].host, "a.example");
+    ck_assert_int_eq(u.listed[0].port, 26379);
+    ck_assert_str_eq(u.listed[1].host, "::1");
+    ck_assert_int_eq(u.listed[1].port, 1);
+    ck_assert_str_eq(u.master, "my-master");
+    ck_assert_int_eq(u.db, 3);
+    ck_assert(!u.secure);
+    ck_assert(sentinel_url_parse("sentinel+tls:a:1/m", &u, error));
+    ck_assert(u.secure);
+    ck_assert_int_eq(u.db, 0);
+}
+END_TEST
+
+START_TEST(what_is_no_url_of_sentinels_is_refused)
+{
+    static const char *const bad[] = {
+        "",           "sentinel:",      "sentinel:/m",      "sentinel:a:1",     "sentinel:a:1/",  "sentinel:a/m",
+        "sentinel:a:0/m", "sentinel:a:65536/m", "sentinel:a:1,/m", "sentinel:,a:1/m", "sentinel:::1:1/m",
+        "sentinel:a b:1/m", "sentinel:a:1/m m", "sentinel:a:1/m?db=x", "sentinel:a:1/m?x=1", "redis://a:1/m",
+        "sentinel:a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9,a:10,a:11,a:12,a:13,a:14,a:15,a:16,a:17/m",
+    };
+    struct sentinel_url u;
+    char error[160];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!sentinel_url_parse(bad[i], &u, error), "%s", bad[i]);
+    }
+}
+END_TEST
+
+START_TEST(a_host_holds_nothing_that_could_end_a_line)
+{
+    char host[SENTINEL_HOST_ROOM] = "as it was", longest[SENTINEL_HOST_ROOM + 1];
+
+    memset(longest, 'a', sizeof(longest));
+    ck_assert(!sentinel_host(SLICE_LIT("a\r\nredis_state:up"), host));
+    ck_assert(!sentinel_host(SLICE_LIT("a,state=up"), host));
+    ck_assert(!sentinel_host(SLICE_LIT("a\0b"), host));
+    ck_assert(!sentinel_host((struct slice){"", 0}, host));
+    ck_assert(!sentinel_host((struct slice){longest, SENTINEL_HOST_ROOM}, host));
+    ck_assert_str_eq(host, "as it was");
+    ck_assert(sentinel_host((struct slice){longest, SENTINEL_HOST_ROOM - 1}, host));
+    ck_assert(sentinel_host(SLICE_LIT("fe80::1%eth0"), host));
+    ck_assert_str_eq(host, "fe80::1%eth0");
+}
+END_TEST
+
+/* ---- votes ---- */
+
+/* "AAB" = two sentinels that name A, one that names B; - is silent, ? knows no master. Each knows `others` others. */
+static struct sentinel_verdict
+count(const char *said, unsigned others, unsigned least)
+{
+    static struct sentinel_vote vote[SENTINELS_MAX];
+    const struct sentinel_vote *each[SENTINELS_MAX];
+    struct sentinel_verdict v;
+    size_t n = strlen(said);
+
+    for (size_t i = 0; i < n; i++) {
+        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .said_us = said[i] == '-' ? 0 : NOW_US - 1};
+        vote[i].id[0] = (char)('a' + i);
+        vote[i].host[0] = (char)(said[i] == '?' ? '\0' : said[i]);
+        each[i] = &vote[i];
+    }
+    sentinel_votes_count(each, n, least, NOW_US, &v);
+    return v;
+}
+
+static char
+named(const char *said, unsigned others)
+{
+    struct sentinel_verdict v = count(said, others, 0);
+
+    ck_assert_int_eq(v.until_us, v.master == NULL ? 0 : NOW_US - 1 + SENTINEL_FRESH_US);
+    return (char)(v.master == NULL ? '\0' : v.master->host[0]);
+}
+
+START_TEST(a_majority_of_all_sentinels_names_the_master)
+{
+    ck_assert_int_eq(named("A", 0), 'A');
+    ck_assert_int_eq(named("A", 1), 0); /* two of two */
+    ck_assert_int_eq(named("A", 2), 0); /* a minority beside an old master */
+    ck_assert_int_eq(named("AA", 2), 'A');
+    ck_assert_int_eq(named("A--", 2), 0);
+    ck_assert_int_eq(named("AA-", 2), 'A');
+    ck_assert_int_eq(named("ABB", 2), 'B');
+    ck_assert_int_eq(named("ABC", 2), 0);
+    ck_assert_int_eq(named("AA??", 3), 0);
+    ck_assert_int_eq(named("AAA", 0), 'A'); /* they do not know each other yet */
+    ck_assert_int_eq(named("AB", 0), 0);
+    ck_assert_int_eq(named("AABB", 3), 0);
+    ck_assert_int_eq(named("AAABB", 4), 'A');
+    ck_assert_int_eq(named("", 0), 0);
+    ck_assert_uint_eq(count("A-?", 4, 0).electorate, 5);
+    ck_assert_uint_eq(count("A-?", 4, 0).answering, 1);
+    ck_assert_ptr_null(count("A--", 0, 3).master); /* it has forgotten the others that the URL lists */
+    ck_assert_ptr_nonnull(count("AA-", 0, 3).master);
+}
+END_TEST
+
+START_TEST(one_sentinel_has_one_vote_its_latest)
+{
+    struct sentinel_vote a = {.id = "a", .host = "old", .port = 1, .others = 2, .said_us = NOW_US - 3};
+    struct sentinel_vote twice = {.id = "a", .host = "new", .port = 1, .others = 2, .said_us = NOW_US - 2};
+    struct sentinel_vote b = {.id = "b", .host = "new", .port = 1, .others = 2, .said_us = NOW_US - 1};
+    const struct sentinel_vote *each[] = {&a, &twice, &b};
+    struct sentinel_verdict v;
+
+    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    ck_assert_ptr_null(v.master);
+    ck_assert_uint_eq(v.answering, 1);
+    sentinel_votes_count(each, 3, 0, NOW_US, &v);
+    ck_assert_str_eq(v.master->host, "new");
+    a.said_us = twice.said_us; /* both at once: still one */
+    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    ck_assert_uint_eq(v.answering, 1);
+}
+END_TEST
+
+START_TEST(who_does_not_say_who_it_is_has_none)
+{
+    struct sentinel_vote a = {.host = "new", .port = 1, .said_us = NOW_US - 2};
+    const struct sentinel_vote *each[] = {&a};
+    struct sentinel_verdict v;
+
+    sentinel_votes_count(each, 1, 0, NOW_US, &v);
+    ck_assert_ptr_null(v.master);
+}
+END_TEST
+
+/* The third of five counts: when it is too old, the majority is. */
+START_TEST(a_majority_is_as_old_as_its_oldest)
+{
+    struct sentinel_vote vote[5];
+    const struct sentinel_vote *each[5];
+    struct sentinel_verdict v;
+
+    for (int i = 0; i < 5; i++) {
+        vote[i] = (struct sentinel_vote){.id = "a", .host = "m", .port = 1, .others = 4};
+        vote[i].said_us = NOW_US - 10 * (i + 1);
+        vote[i].id[0] = (char)('a' + i);
+        each[4 - i] = &vote[i];
+    }
+    sentinel_votes_count(each, 5, 0, NOW_US, &v);
+    ck_assert_int_eq(v.until_us, NOW_US - 30 + SENTINEL_FRESH_US);
+    sentinel_votes_count(each, 5, 0, v.until_us - 1, &v);
+    ck_assert_ptr_nonnull(v.master);
+    sentinel_votes_count(each, 5, 0, v.until_us, &v);
+    ck_assert_ptr_null(v.master);
+}
+END_TEST
+
+START_TEST(a_port_is_part_of_the_address_and_a_name_has_no_case)
+{
+    struct sentinel_vote a = {.id = "a", .host = "Host", .port = 1, .others = 1, .said_us = NOW_US - 2};
+    struct sentinel_vote b = {.id = "b", .host = "host", .port = 1, .others = 1, .said_us = NOW_US - 2};
+    const struct sentinel_vote *each[] = {&a, &b};
+    struct sentinel_verdict v;
+
+    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    ck_assert_ptr_nonnull(v.master);
+    b.port = 2;
+    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    ck_assert_ptr_null(v.master);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        a_url_lists_sentinels_and_names_a_master,
+        what_is_no_url_of_sentinels_is_refused,
+        a_host_holds_nothing_that_could_end_a_line,
+        a_majority_of_all_sentinels_names_the_master,
+        one_sentinel_has_one_vote_its_latest,
+        who_does_not_say_who_it_is_has_none,
+        a_majority_is_as_old_as_its_oldest,
+        a_port_is_part_of_the_address_and_a_name_has_no_case,
+    };
+
+    return suite_main("sentinel", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,635 @@
+/*
+ * test_votes.c -- votes over N nodes: the counterexamples to plainer rules, and random orders of events, each checked
+ * against what the rule promises (votes.h; I1 .. I7 of tests/models/quorum.pml).
+ */
+#include <string.h>
+
+#include "daemon/backend/votes.h"
+#include "rng.h"
+#include "suite.h"
+
+#define LATER_US INT64_C(1000000) /* a deadline that is not in question */
+
+static struct vote
+vote_of(unsigned n)
+{
+    struct vote v;
+
+    vote_begin(&v, n, 0, 0);
+    return v;
+}
+
+/* ---- one vote ---- */
+
+START_TEST(a_majority_that_agrees_holds_it)
+{
+    struct vote v = vote_of(3);
+    struct vote_result r;
+
+    vote_ok(&v, 0, 5, 5, 700);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    vote_ok(&v, 2, 5, 5, 900);
+    r = vote_result(&v, 0);
+    ck_assert_int_eq(r.step, VOTE_HELD);
+    ck_assert_uint_eq(r.token, 5);
+    ck_assert_int_eq(r.deadline_us, 700); /* the second largest of three */
+    ck_assert_int_eq(vote_result(&v, 700).step, VOTE_REFUSED);
+    v.validity_us = 100;
+    ck_assert_int_eq(vote_result(&v, 599).step, VOTE_HELD);
+    ck_assert_int_eq(vote_result(&v, 600).step, VOTE_REFUSED);
+    vote_ok(&v, 1, 5, 5, 800);
+    ck_assert_int_eq(vote_result(&v, 0).deadline_us, 800);
+}
+END_TEST
+
+START_TEST(only_nodes_that_cover_the_token_count_for_the_deadline)
+{
+    struct vote v = vote_of(3);
+
+    vote_ok(&v, 0, 5, 9, 700);
+    vote_ok(&v, 1, 6, 9, 800);
+    vote_ok(&v, 2, 12, 12, 900);
+    ck_assert_uint_eq(vote_result(&v, 0).token, 6);
+    ck_assert_int_eq(vote_result(&v, 0).deadline_us, 700);
+    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 9);
+}
+END_TEST
+
+START_TEST(a_reserve_saves_the_write_back)
+{
+    struct vote v = vote_of(3);
+
+    vote_ok(&v, 0, 5, 68, LATER_US);
+    vote_ok(&v, 1, 41, 104, LATER_US);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_HELD);
+    ck_assert_uint_eq(vote_result(&v, 0).token, 41);
+    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 68);
+}
+END_TEST
+
+START_TEST(voters_below_are_raised_and_nobody_else)
+{
+    struct vote v = vote_of(3);
+    struct vote_result r;
+
+    v.room = 4;
+    vote_ok(&v, 0, 5, 5, LATER_US);
+    vote_ok(&v, 1, 10, 10, LATER_US);
+    r = vote_result(&v, 0);
+    ck_assert_int_eq(r.step, VOTE_RAISE);
+    ck_assert_uint_eq(r.raise, 1); /* the third one has not voted */
+    ck_assert_uint_eq(r.ceiling, 14);
+    vote_raising(&v, 0);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    vote_raised(&v, 0, r.ceiling);
+    ck_assert_uint_eq(vote_result(&v, 0).token, 10);
+    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 10);
+}
+END_TEST
+
+START_TEST(a_raised_node_that_has_lost_our_key_covers_nothing)
+{
+    struct vote v = vote_of(3);
+
+    vote_ok(&v, 0, 5, 5, LATER_US);
+    vote_ok(&v, 1, 10, 10, LATER_US);
+    vote_raising(&v, 0);
+    vote_not_raised(&v, 0, CORE_GONE_IN_REDIS);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    vote_failed(&v, 2, CORE_TAKEN, 50);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
+}
+END_TEST
+
+START_TEST(refusals_say_when_to_ask_again)
+{
+    struct vote v = vote_of(5);
+    struct vote_result r;
+
+    vote_ok(&v, 0, 5, 5, LATER_US);
+    vote_failed(&v, 1, CORE_TAKEN, 300);
+    vote_failed(&v, 2, CORE_TAKEN, 100);
+    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+    vote_failed(&v, 3, CORE_TAKEN, 200);
+    r = vote_result(&v, 0);
+    ck_assert_int_eq(r.step, VOTE_REFUSED);
+    ck_assert_int_eq(r.outcome, CORE_TAKEN);
+    ck_assert_int_eq(r.pttl_us, 200); /* with one that is free two of the others do */
+}
+END_TEST
+
+START_TEST(nodes_without_a_vote_are_told_from_nodes_that_are_away)
+{
+    struct vote v = vote_of(3);
+
+    vote_failed(&v, 0, CORE_GRACE, 400);
+    vote_ok(&v, 1, 5, 5, LATER_US);
+    vote_failed(&v, 2, CORE_GRACE, 500);
+    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_GRACE);
+    ck_assert_int_eq(vote_result(&v, 0).pttl_us, 500);
+    v = vote_of(3);
+    vote_failed(&v, 0, CORE_UNKNOWN, -1);
+    vote_ok(&v, 1, 5, 5, LATER_US);
+    vote_failed(&v, 2, CORE_DOWN, -1);
+    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_DOWN); /* the key is taken back: nothing is unknown */
+    v = vote_of(3);
+    vote_failed(&v, 0, CORE_FOREIGN, -1);
+    vote_failed(&v, 1, CORE_FOREIGN, 70);
+    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_FOREIGN);
+}
+END_TEST
+
+START_TEST(what_is_held_needs_a_majority_each_time)
+{
+    struct vote v = vote_of(3);
+    enum core_outcome outcome;
+
+    vote_ok(&v, 0, 0, 0, 0);
+    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
+    ck_assert(!vote_confirmed(&v, false, &outcome));
+    ck_assert(vote_confirmed(&v, true, &outcome)); /* given back is given back */
+    ck_assert_int_eq(outcome, CORE_OK);
+    vote_failed(&v, 2, CORE_UNKNOWN, -1);
+    ck_assert(vote_confirmed(&v, false, &outcome));
+    ck_assert_int_eq(outcome, CORE_UNKNOWN);
+    v = vote_of(3);
+    vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
+    vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
+    ck_assert(vote_confirmed(&v, false, &outcome));
+    ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
+    ck_assert(vote_confirmed(&v, true, &outcome));
+    ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
+}
+END_TEST
+
+START_TEST(a_proposal_is_the_time_or_one_more)
+{
+    uint32_t reserve = 64;
+
+    ck_assert_uint_eq(votes_proposal(10, 5000000, &reserve), 5000000);
+    ck_assert_uint_eq(votes_proposal(5000900, 5000000, &reserve), 5000901);
+    ck_assert_uint_eq(reserve, 64);
+    ck_assert_uint_eq(votes_proposal(50000000, 5000000, &reserve), 50000001); /* time went back */
+    ck_assert_uint_eq(reserve, 64);
+    ck_assert_uint_eq(votes_proposal(5002000, 5000000, &reserve), 5002001);
+    ck_assert_uint_eq(reserve, 0);
+}
+END_TEST
+
+START_TEST(of_guesses_the_middle_one_counts)
+{
+    ck_assert_int_eq(votes_median((int64_t[]){9, -5, 3}, 3), 3);
+    ck_assert_int_eq(votes_median((int64_t[]){9, 3}, 2), 3);
+    ck_assert_int_eq(votes_median((int64_t[]){4, 4, 9, 4}, 4), 4);
+    ck_assert_int_eq(votes_deadline((int64_t[]){9, 0, 3, 7, 0}, 5), 3);
+    ck_assert_int_eq(votes_deadline((int64_t[]){9, 0, 0}, 3), 0);
+}
+END_TEST
+
+/* ---- a world of nodes and daemons, where messages of one link come in order, as late as they like ---- */
+
+enum { NODES = 5, DAEMONS = 3, MESSAGES = 64, NOBODY = 0 };
+
+enum what { ASK, RAISE, RELEASE };
+
+struct message {
+    enum what what;
+    unsigned attempt; /* whose */
+    uint64_t number;  /* token proposed, or counter to raise to */
+    uint32_t room;
+    bool unheard;     /* the daemon has given up on its answer */
+};
+
+struct link {
+    struct message to[MESSAGES];
+    unsigned first, n;
+};
+
+struct node {
+    uint64_t counter;
+    unsigned key;      /* the attempt that has it */
+    uint64_t covers_from, covers_to; /* while `key` has been there */
+    bool votes;
+    unsigned empty_from; /* attempts up to this one began before it lost its data */
+};
+
+struct asker {
+    struct vote vote;
+    unsigned attempt; /* 0 = it does not ask */
+    bool holds, left; /* left: the release is on its way to all */
+};
+
+struct world {
+    struct rng rng;
+    unsigned n, q, attempts, told_n, refused_n, raised_n, emptied_n;
+    uint64_t told; /* the last one, and the largest */
+    struct node node[NODES];
+    struct asker asker[DAEMONS];
+    struct link link[DAEMONS][NODES];
+    bool covered[NODES];          /* by the attempt in question */
+};
+
+static struct link *
+link_to(struct world *w, unsigned d, unsigned i)
+{
+    return &w->link[d][i];
+}
+
+static void
+send_to(struct world *w, unsigned d, unsigned i, struct message m)
+{
+    struct link *l = link_to(w, d, i);
+
+    ck_assert_uint_lt(l->n, MESSAGES);
+    l->to[(l->first + l->n++) % MESSAGES] = m;
+}
+
+/* I6: q established nodes have no counter that is smaller than what was told. */
+static void
+check_counters(const struct world *w)
+{
+    unsigned low = 0;
+
+    for (unsigned i = 0; i < w->n; i++) {
+        low += w->node[i].votes && w->node[i].counter < w->told;
+    }
+    ck_assert_uint_lt(low, w->q);
+}
+
+static void
+begin(struct world *w, unsigned d)
+{
+    struct asker *a = &w->asker[d];
+    uint64_t proposal = w->told / 2 + rng_below(&w->rng, (unsigned)w->told / 2 + 8); /* guesses of time are poor */
+    uint32_t room = rng_below(&w->rng, 3);
+
+    a->attempt = ++w->attempts;
+    a->holds = a->left = false;
+    vote_begin(&a->vote, w->n, room, 0);
+    for (unsigned i = 0; i < w->n; i++) {
+        send_to(w, d, i, (struct message){ASK, a->attempt, proposal + 1, room, false});
+    }
+}
+
+static void
+leave(struct world *w, unsigned d)
+{
+    struct asker *a = &w->asker[d];
+
+    for (unsigned i = 0; i < w->n; i++) {
+        send_to(w, d, i, (struct message){RELEASE, a->attempt, 0, 0, false});
+    }
+    a->holds = false;
+    a->left = true;
+}
+
+/* I1, I2, I3 of what is told. */
+static void
+tell(struct world *w, unsigned d, const struct vote_result *r)
+{
+    unsigned covered = 0;
+
+    for (unsigned i = 0; i < w->n; i++) {
+        const struct node *z = &w->node[i];
+
+        covered += z->key == w->asker[d].attempt && z->covers_from <= r->token && r->ceiling <= z->covers_to;
+    }
+    for (unsigned other = 0; other < DAEMONS; other++) {
+        ck_assert(!w->asker[other].holds);
+    }
+    if (w->emptied_n == 0) { /* else a node may have covered it before it was emptied */
+        ck_assert_uint_ge(covered, w->q);
+    }
+    ck_assert_uint_gt(r->token, w->told);
+    w->told = r->ceiling; /* hand-overs give all of them */
+    w->asker[d].holds = true;
+    w->told_n++;
+    check_counters(w);
+}
+
+static void
+advance(struct world *w, unsigned d)
+{
+    struct asker *a = &w->asker[d];
+    struct vote_result r;
+
+    if (a->attempt == 0 || a->holds || a->left) {
+        return;
+    }
+    r = vote_result(&a->vote, 0);
+    if (r.step == VOTE_HELD) {
+        tell(w, d, &r);
+    } else if (r.step == VOTE_REFUSED) {
+        w->refused_n++;
+        leave(w, d);
+    } else if (r.step == VOTE_RAISE) {
+        w->raised_n++;
+        for (unsigned i = 0; i < w->n; i++) {
+            if (r.raise & (1u << i)) {
+                vote_raising(&a->vote, i);
+                send_to(w, d, i, (struct message){RAISE, a->attempt, r.ceiling, 0, false});
+            }
+        }
+    }
+}
+
+static void
+cover(struct node *z, uint64_t counter)
+{
+    z->counter = z->counter > counter ? z->counter : counter;
+    z->covers_to = z->counter;
+}
+
+static void
+ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
+{
+    bool heard = v != NULL && !m->unheard;
+
+    if (z->votes && z->key == NOBODY) {
+        uint64_t answer = z->counter + 1 > m->number ? z->counter + 1 : m->number;
+
+        z->key = m->attempt;
+        z->covers_from = answer;
+        cover(z, answer + m->room);
+        if (heard) {
+            vote_ok(v, i, answer, answer + m->room, LATER_US);
+        }
+    } else if (heard) {
+        vote_failed(v, i, z->votes ? CORE_TAKEN : CORE_GRACE, -1);
+    }
+}
+
+/* The next message of a link runs; its answer is heard in the same step, as nothing is done meanwhile. */
+static void
+run(struct world *w, unsigned d, unsigned i)
+{
+    struct link *l = link_to(w, d, i);
+    struct asker *a = &w->asker[d];
+    struct node *z = &w->node[i];
+    struct message m;
+    struct vote *v;
+
+    if (l->n == 0) {
+        return;
+    }
+    m = l->to[l->first];
+    l->first = (l->first + 1) % MESSAGES;
+    l->n--;
+    v = a->attempt == m.attempt && !a->left ? &a->vote : NULL;
+    switch (m.what) {
+    case ASK:
+        ask(z, &m, v, i);
+        break;
+    case RAISE:
+        if (z->key == m.attempt) {
+            cover(z, m.number);
+        }
+        if (v != NULL && !m.unheard && z->key == m.attempt) {
+            vote_raised(v, i, m.number);
+        } else if (v != NULL && !m.unheard) {
+            vote_not_raised(v, i, CORE_GONE_IN_REDIS);
+        }
+        break;
+    case RELEASE:
+        z->key = z->key == m.attempt ? NOBODY : z->key;
+        break;
+    }
+}
+
+/* The daemon does not wait any longer for what that node says; it may run all the same. */
+static void
+give_up(struct world *w, unsigned d, unsigned i)
+{
+    struct link *l = link_to(w, d, i);
+    struct asker *a = &w->asker[d];
+
+    for (unsigned k = 0; k < l->n; k++) {
+        struct message *m = &l->to[(l->first + k) % MESSAGES];
+
+        if (m->attempt != a->attempt || a->left || m->unheard || m->what == RELEASE) {
+            continue;
+        }
+        m->unheard = true;
+        if (m->what == ASK) {
+            vote_failed(&a->vote, i, CORE_UNKNOWN, -1);
+        } else {
+            vote_not_raised(&a->vote, i, CORE_UNKNOWN);
+        }
+    }
+}
+
+/* One node at most has no vote. What was asked for before it lost its data is over when it has one again. */
+static void
+lose_or_admit(struct world *w)
+{
+    static const unsigned z = 1;
+    uint64_t most = 0;
+    bool over = true;
+
+    if (w->node[z].votes) {
+        w->node[z] = (struct node){.empty_from = w->attempts};
+        w->emptied_n++;
+        check_counters(w);
+        return;
+    }
+    for (unsigned d = 0; d < DAEMONS; d++) {
+        over = over && (w->asker[d].attempt == 0 || w->asker[d].attempt > w->node[z].empty_from);
+    }
+    if (!over) {
+        return;
+    }
+    for (unsigned i = 0, read = 0; i < w->n && read < w->q; i++) { /* of q others */
+        if (i != z) {
+            most = w->node[i].counter > most ? w->node[i].counter : most;
+            read++;
+        }
+    }
+    w->node[z].counter = most;
+    w->node[z].votes = true;
+    check_counters(w);
+}
+
+/* I7: what was left has nothing anywhere, when all that was said has run. */
+static void
+end(struct world *w, unsigned d)
+{
+    struct asker *a = &w->asker[d];
+
+    if (!a->left) {
+        return;
+    }
+    for (unsigned i = 0; i < w->n; i++) {
+        if (link_to(w, d, i)->n > 0) {
+            return;
+        }
+    }
+    for (unsigned i = 0; i < w->n; i++) {
+        ck_assert_uint_ne(w->node[i].key, a->attempt);
+    }
+    a->attempt = 0;
+    a->left = false;
+}
+
+static void
+step(struct world *w)
+{
+    unsigned d = rng_below(&w->rng, DAEMONS), i = rng_below(&w->rng, w->n), what = rng_below(&w->rng, 100);
+    struct asker *a = &w->asker[d];
+
+    if (what < 70) {
+        run(w, d, i);
+        advance(w, d);
+    } else if (what < 85 && a->attempt == 0) {
+        begin(w, d);
+    } else if (what < 95 && a->holds) {
+        leave(w, d);
+    } else if (what < 97 && a->attempt != 0 && !a->left) {
+        give_up(w, d, i);
+        advance(w, d);
+    } else if (what == 98) {
+        w->node[i].counter += rng_below(&w->rng, 12); /* another name shares it */
+    } else if (what == 99) {
+        lose_or_admit(w);
+    }
+    end(w, d);
+}
+
+START_TEST(tokens_rise_in_every_order_of_events)
+{
+    struct world w = {.rng = rng_of(_i)};
+
+    w.n = 3 + (unsigned)_i % 3;
+    w.q = votes_majority(w.n);
+    for (unsigned i = 0; i < w.n; i++) {
+        w.node[i] = (struct node){.counter = rng_below(&w.rng, 10), .votes = true};
+    }
+    for (int k = 0; k < 12000; k++) {
+        step(&w);
+    }
+    ck_assert_uint_gt(w.told_n, 10);
+    ck_assert_uint_gt(w.refused_n, 0);
+    ck_assert_uint_gt(w.raised_n, 0);
+}
+END_TEST
+
+/* ---- what goes wrong with plainer rules ---- */
+
+/* The next messages of the link, of so many. */
+static void
+run_all(struct world *w, unsigned d, unsigned i)
+{
+    while (link_to(w, d, i)->n > 0) {
+        run(w, d, i);
+        advance(w, d);
+    }
+}
+
+static void
+begin_with(struct world *w, unsigned d, uint64_t proposal)
+{
+    struct asker *a = &w->asker[d];
+
+    a->attempt = ++w->attempts;
+    vote_begin(&a->vote, w->n, 0, 0);
+    for (unsigned i = 0; i < w->n; i++) {
+        send_to(w, d, i, (struct message){ASK, a->attempt, proposal, 0, false});
+    }
+}
+
+/* Counterexample 1: a write-back to a node that has not voted lets a smaller token be told behind a larger one. */
+START_TEST(a_write_back_does_not_go_to_any_majority)
+{
+    struct world w = {.rng = rng_of(1), .n = 3, .q = 2};
+    enum { H, G };
+
+    for (unsigned i = 0; i < 3; i++) {
+        w.node[i].votes = true;
+    }
+    w.node[1].counter = 9;
+    begin_with(&w, H, 5);
+    run_all(&w, H, 0); /* a takes 5 */
+    run_all(&w, H, 1); /* b answers 10: a is raised to it, and c, which has not voted, is not */
+    begin_with(&w, G, 8);
+    run_all(&w, G, 2); /* c takes 8 */
+    ck_assert_uint_eq(link_to(&w, H, 2)->n, 1);
+    run_all(&w, H, 0); /* the write-back */
+    ck_assert(w.asker[H].holds);
+    ck_assert_uint_eq(w.told, 10);
+    leave(&w, H);
+    for (unsigned i = 0; i < 3; i++) {
+        run_all(&w, H, i);
+    }
+    run_all(&w, G, 0);
+    ck_assert(!w.asker[G].holds); /* a answered 11 */
+    run_all(&w, G, 2);
+    ck_assert(w.asker[G].holds);
+    ck_assert_uint_eq(w.told, 11);
+}
+END_TEST
+
+/* Counterexample 2: an emptied node that votes with its own counter gives a token twice. */
+START_TEST(an_emptied_node_votes_with_what_others_know)
+{
+    struct world w = {.rng = rng_of(1), .n = 3, .q = 2};
+    enum { G, H };
+
+    for (unsigned i = 0; i < 3; i++) {
+        w.node[i].votes = true;
+    }
+    w.node[2].counter = 5; /* node 1 is the one that loses its data */
+    begin_with(&w, G, 100);
+    run_all(&w, G, 0);
+    run_all(&w, G, 1);
+    ck_assert_uint_eq(w.told, 100);
+    leave(&w, G);
+    lose_or_admit(&w);
+    begin_with(&w, H, 50);
+    run_all(&w, H, 1);
+    run_all(&w, H, 2);
+    ck_assert(!w.asker[H].holds); /* an emptied node gives no vote */
+    lose_or_admit(&w);
+    ck_assert(!w.node[1].votes); /* what G asked for may run yet */
+    for (unsigned i = 0; i < 3; i++) {
+        run_all(&w, G, i);
+        run_all(&w, H, i);
+    }
+    end(&w, G);
+    leave(&w, H);
+    for (unsigned i = 0; i < 3; i++) {
+        run_all(&w, H, i);
+    }
+    end(&w, H);
+    lose_or_admit(&w);
+    ck_assert(w.node[1].votes);
+    begin_with(&w, H, 50);
+    run_all(&w, H, 1);
+    run_all(&w, H, 2);
+    ck_assert(w.asker[H].holds || w.raised_n > 0);
+    run_all(&w, H, 2);
+    ck_assert(w.asker[H].holds);
+    ck_assert_uint_gt(w.told, 100);
+}
+END_TEST
+
+int
+main(void)
+{
+    const TTest *const tests[] = {
+        a_majority_that_agrees_holds_it, only_nodes_that_cover_the_token_count_for_the_deadline,
+        a_reserve_saves_the_write_back, voters_below_are_raised_and_nobody_else,
+        a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
+        nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
+        a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
+        a_write_back_does_not_go_to_any_majority, an_emptied_node_votes_with_what_others_know,
+    };
+    Suite *s = suite_create("votes");
+    TCase *t = tcase_create("all");
+
+    tcase_set_timeout(t, 300);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(t, tests[i]);
+    }
+    tcase_add_loop_test(t, tokens_rise_in_every_order_of_events, 0, rng_seeds(600));
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
