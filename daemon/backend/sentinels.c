@@ -18,7 +18,7 @@
 #include "daemon/base/memory.h"
 
 #define ASK_US US_PER_S
-#define PATIENCE_US (ASK_US / 2) /* for answers to the first question behind a pause of this process */
+#define PATIENCE_US ASK_US        /* for answers to the first question behind a pause of this process */
 #define UNNAMED_US (60 * US_PER_S) /* a discovered sentinel is dropped after this time down and unnamed */
 
 struct entry {
@@ -127,26 +127,39 @@ drop_old(struct sentinels *ss, int64_t now_us)
 
 /* ---- when they are asked ---- */
 
+/* The question of every second is overdue: this process stood still. */
+static bool
+stood_still(const struct sentinels *ss, int64_t now_us)
+{
+    return now_us > ss->asked_us + 2 * ASK_US;
+}
+
+/* Behind a pause, a sentinel whose answer is still on its way is asked again: that answer is too old to count. */
+void
+sentinels_ask(struct sentinels *ss)
+{
+    int64_t now_us = clock_now_us();
+    bool again = stood_still(ss, now_us);
+
+    if (again) {
+        ss->patient_until_us = now_us + PATIENCE_US;
+    }
+    ss->asked_us = now_us;
+    for (size_t i = 0; i < ss->n; i++) {
+        sentinel_ask(ss->entry[i].sentinel, again);
+    }
+}
+
+/* An answer may be the first event behind a pause. */
 static void
 on_changed(void *ctx)
 {
     struct sentinels *ss = ctx;
 
+    if (stood_still(ss, clock_now_us())) {
+        sentinels_ask(ss);
+    }
     ss->changed(ss->ctx);
-}
-
-void
-sentinels_ask(struct sentinels *ss)
-{
-    int64_t now_us = clock_now_us();
-
-    if (now_us > ss->asked_us + 2 * ASK_US) {
-        ss->patient_until_us = now_us + PATIENCE_US;
-    }
-    ss->asked_us = now_us;
-    for (size_t i = 0; i < ss->n; i++) {
-        sentinel_ask(ss->entry[i].sentinel, false);
-    }
 }
 
 /* A tenth of the pause is random, so that daemons that started together do not stay together. */

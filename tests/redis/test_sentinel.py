@@ -24,6 +24,14 @@ def nodes(daemon):
     return out
 
 
+def unread(port):
+    """Bytes have come to a connection of that port on loopback, and its process has not read them."""
+    with open("/proc/net/tcp") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    return any(row[1].endswith(":%04X" % port) and row[3] == "01" and int(row[4].split(":")[1], 16) > 0
+               for row in rows)
+
+
 class Sentinels(Case):
     conf = CONF
 
@@ -202,6 +210,25 @@ class Pause(Sentinels):
             d.advance("10s")
             self.assertGreater(c.cmd("LOCK", "a%d" % i, "NOWAIT"), 0)
         self.assertLess(time.monotonic() - began, 3 * harness.SLOW)  # they are asked at once, not within a second
+        self.assertNotIn("do not agree", d.log())
+
+    def test_answers_on_their_way_are_asked_for_again(self):
+        d = self.start()
+        c = self.conn(d)
+        for i in range(4):
+            for s in self.d.sentinels:
+                s.signal(signal.SIGSTOP)
+            until(lambda: all(unread(s.port) for s in self.d.sentinels))
+            d.advance("10s")
+            if i % 2 == 0:
+                c.line("LOCK a%d NOWAIT" % i)
+                d.cmd("PING")
+            for s in self.d.sentinels:
+                s.signal(signal.SIGCONT)
+            if i % 2 == 1:
+                until(lambda: not any(unread(s.port) for s in self.d.sentinels))
+                c.line("LOCK a%d NOWAIT" % i)
+            self.assertGreater(c.read(), 0)
         self.assertNotIn("do not agree", d.log())
 
     def test_where_none_answers_any_more_nothing_is_granted(self):
