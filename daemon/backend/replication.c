@@ -11,6 +11,7 @@
 #include "daemon/base/units.h"
 
 #define SETTINGS_US (10 * US_PER_S) /* CONFIG SET may have changed them unnoticed; a tenth while they do not do */
+#define LAG_LATE_MS 2000 /* Redis counts the lag in whole seconds, and acts on it once a second */
 
 void
 replication_init(struct replication *r, const struct backend_env *env, const struct link_address *address)
@@ -115,7 +116,8 @@ doubt(const struct replication *r, int64_t down_after_ms)
     if (down_after_ms == 0) {
         return "the sentinels do not tell down-after-milliseconds";
     }
-    return r->lag_ms > down_after_ms ? "min-replicas-max-lag is longer than down-after-milliseconds" : NULL;
+    return r->lag_ms > down_after_ms - LAG_LATE_MS ?
+        "min-replicas-max-lag + 2 s is longer than down-after-milliseconds" : NULL;
 }
 
 bool

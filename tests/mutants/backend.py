@@ -232,7 +232,7 @@ MUTANTS = [
            '!isalnum((unsigned char)text.p[i]) && memchr("-._:%", text.p[i], 5) == NULL', "false",
            ["unit:test_sentinel"]),
     Mutant("R728", "any lag bounds an old master", BACKEND + "replication.c", "doubt",
-           "r->lag_ms > down_after_ms", "false",
+           "r->lag_ms > down_after_ms - LAG_LATE_MS", "false",
            ["redis:test_sentinel.py Found.test_strict_wants_a_master_that_stops_when_it_is_cut_off"]),
     Mutant("R727", "a majority stays one for as long as its latest answer counts", BACKEND + "sentinel_votes.c",
            "said_by", "said_us[need - 1]", "said_us[0]", ["unit:test_sentinel"]),

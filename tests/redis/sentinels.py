@@ -103,9 +103,10 @@ class Sentinel(Process):
 class Deployment:
     """`spread` says where each server and sentinel is: words to run it under, and its host."""
 
-    def __init__(self, case, replicas=2, sentinels=3, down_after=1000, bounded=True, password=None,
+    def __init__(self, case, replicas=2, sentinels=3, down_after=None, bounded=True, password=None,
                  sentinel_password=None, sides=None, args=(), ports=(),
                  name="", tls=None):
+        down_after = down_after or (3000 if bounded else 1000)  # replication.h says why
         self.case, self.dir = case, os.path.join(case.dir, name)
         os.makedirs(self.dir, exist_ok=True)
         here = ((), "127.0.0.1")

@@ -184,14 +184,16 @@ class Found(Sentinels):
         self.assertGreater(self.granted(self.conn(r), "a"), 0)
 
     def test_strict_wants_a_master_that_stops_when_it_is_cut_off(self):
-        self.d = Deployment(self, bounded=False, args=("--min-replicas-to-write", "1"))  # with a lag of 10 s
+        self.d = Deployment(self, bounded=False, down_after=3000, args=("--min-replicas-to-write", "1"))  # a lag of 10 s
         plain = self.daemon(name="plain")  # first: without an epoch, strict would wait for a lease
         strict = self.daemon(conf=CONF.replace("{ timeout", "{ strict: true, timeout"), name="strict")
         until(lambda: "a master that is cut off may go on granting" in plain.log())
         self.assertGreater(self.conn(plain).cmd("LOCK", "a"), 0)
         c = self.conn(strict)
-        self.assertIn("min-replicas-max-lag is longer than down-after-milliseconds",
+        self.assertIn("min-replicas-max-lag + 2 s is longer than down-after-milliseconds",
                       c.cmd("LOCK", "b", "WAIT", "300ms"))
+        self.d.servers[0].cmd("CONFIG", "SET", "min-replicas-max-lag", "2")
+        self.assertIsInstance(c.cmd("LOCK", "b", "WAIT", "2s"), RError)  # the settings were read again by then
         self.d.servers[0].cmd("CONFIG", "SET", "min-replicas-max-lag", "1")
         self.assertGreater(self.granted(c, "b"), 0)
         until(lambda: "a master that is cut off stops granting" in plain.log())

@@ -6,7 +6,7 @@
  * reached for down-after-milliseconds is replaced when a majority of the sentinels that reach each other have found it
  * so; the others hear of it later, and the old master, which may serve all the while, is told later still. As in
  * Redis, a replica acknowledges what it has once a second, and a master looks at that once a second: what
- * min-replicas-max-lag bounds is by so much longer.
+ * min-replicas-max-lag bounds is longer by two seconds, as replication.h counts it.
  *
  * One partition at a time parts servers and daemons in two sides (`apart`); nothing is lost on a connection meanwhile,
  * it comes when the sides are one again.
@@ -40,15 +40,16 @@ void
 watched_draw(struct world *w)
 {
     struct sentinels_world *sw = &w->sentinels;
-    int64_t down_s = between(w, 1, 5);
+    int64_t down_s;
 
     draw_rates(w);
     sw->replicas = (int)between(w, 1, 2);
     w->habit.replicas = w->habit.replicas > sw->replicas ? sw->replicas : w->habit.replicas;
     sw->lag_us = chance(w, 60000) ? between(w, 1, 20) * US_PER_MS : between(w, 20, 1000) * US_PER_MS;
-    sw->down_after_us = down_s * US_PER_S;
     sw->bounded = chance(w, 70000) || w->options->control == CONTROL_OLD_MASTER;
-    sw->max_lag_us = sw->bounded ? between(w, 1, down_s) * US_PER_S : 0;
+    down_s = between(w, sw->bounded ? 3 : 1, 5);
+    sw->down_after_us = down_s * US_PER_S;
+    sw->max_lag_us = sw->bounded ? between(w, 1, down_s - 2) * US_PER_S : 0;
     if (!sw->bounded) { /* strict, it grants nothing there; and else it trusts what is empty */
         w->habit.strict = false;
         for (int f = 0; f < FAULTS; f++) {
