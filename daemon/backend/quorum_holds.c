@@ -153,6 +153,12 @@ part_deadline_us(const struct part *p, const struct quorum_node *node)
     return p->sent_us <= node->jumped_us ? 0 : trusted_us(p, node);
 }
 
+bool
+part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us)
+{
+    return part_deadline_us(p, node) <= now_us && trusted_us(p, node) > now_us;
+}
+
 int64_t
 hold_deadline_us(const struct quorum *qu, const struct hold *h)
 {

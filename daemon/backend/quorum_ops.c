@@ -8,6 +8,8 @@
  * O3  What is held is confirmed by a majority each time.
  * O4  A node that lacks our key while a majority has it (it was away, or has lost its data) is asked for it anew, by a
  *     renewal: 2 timeouts behind the one that found the hole, so that a BREAK under way is not undone.
+ * O5  The answer that shows that a clock was set, and those before it, confirm nothing: keys may have ended early. Each
+ *     node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
  */
 #include <stdlib.h>
 
@@ -110,6 +112,34 @@ give_up(struct quorum *qu, struct quorum_op *o)
     quorum_sweep(qu, o->hold);
 }
 
+/* O5. True: answers are to come. What was asked for is done; whether our key is there is what is asked now. */
+static bool
+ask_again(struct quorum *qu, struct quorum_op *o)
+{
+    int64_t now_us = clock_now_us();
+    bool open = false;
+
+    for (unsigned i = 0; i < qu->n; i++) {
+        struct ballot *b = &o->vote.node[i];
+
+        open = open || b->raising;
+        if (b->state != BALLOT_OK || b->raising || (o->again & (1u << i)) ||
+            !part_suspect(&o->hold->part[i], &qu->node[i], now_us)) {
+            continue;
+        }
+        o->again |= 1u << i;
+        open = true;
+        if (o->sort == SORT_ATTEMPT) { /* as a write-back of what is there: the vote stands if our key does */
+            vote_raising(&o->vote, i);
+            part_push(qu, o, i, CORE_EXTEND, b->counter);
+        } else {
+            vote_again(&o->vote, i);
+            part_push(qu, o, i, CORE_EXTEND, 0);
+        }
+    }
+    return open;
+}
+
 static void
 held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 {
@@ -164,7 +194,9 @@ count_votes(struct quorum *qu, struct quorum_op *o)
         write_back(qu, o, &r);
         break;
     case VOTE_HELD:
-        held(qu, o, &r);
+        if (!hold_suspect(qu, o->hold, clock_now_us()) || !ask_again(qu, o)) {
+            held(qu, o, &r);
+        }
         break;
     case VOTE_REFUSED:
         refused(qu, o, &r);
@@ -219,6 +251,9 @@ count_others(struct quorum *qu, struct quorum_op *o)
     bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
+    if (o->sort == SORT_CONFIRM && o->generation == o->hold->generation) {
+        (void)ask_again(qu, o);
+    }
     if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
         return;
     }

@@ -89,6 +89,7 @@ struct quorum_op {
     uint32_t reserve;
     bool told;           /* the core knows its outcome */
     bool begun;          /* all nodes are asked */
+    uint32_t again;      /* a bit for each node: it was asked once more, because a clock was set */
     unsigned errands_n;
     int64_t guard_us;    /* the latest */
     int64_t expiry_ms, remote_subscribers;
@@ -205,6 +206,9 @@ bool hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us)
 
 /* Until then our key is on the node, or the node gives no vote. */
 int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
+
+/* The node has said that it is there; then a clock was set. */
+bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
 
 void holds_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
 void holds_free(struct quorum *qu);

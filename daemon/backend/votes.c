@@ -48,6 +48,13 @@ vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64_t pt
 }
 
 void
+vote_again(struct vote *v, unsigned node)
+{
+    assert(v->node[node].state != BALLOT_AWAITED && !v->node[node].raising);
+    v->node[node] = (struct ballot){.state = BALLOT_AWAITED};
+}
+
+void
 vote_raising(struct vote *v, unsigned node)
 {
     assert(v->node[node].state == BALLOT_OK && !v->node[node].raising);

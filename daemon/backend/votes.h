@@ -65,6 +65,9 @@ void vote_begin(struct vote *v, unsigned n, uint32_t room, int64_t validity_us);
 void vote_ok(struct vote *v, unsigned node, uint64_t answer, uint64_t counter, int64_t deadline_us);
 void vote_failed(struct vote *v, unsigned node, enum core_outcome outcome, int64_t pttl_us);
 
+/* What it has answered counts no more: it is asked once more. */
+void vote_again(struct vote *v, unsigned node);
+
 /* The write-back was sent; and has ended: the counter of the node is at `counter` at least, and our key is there. */
 void vote_raising(struct vote *v, unsigned node);
 void vote_raised(struct vote *v, unsigned node, uint64_t counter);

@@ -28,4 +28,9 @@ MUTANTS = [
     Mutant("R888", "a raised node that has lost our key still counts", BACKEND + "votes.c", "vote_not_raised",
            "v->node[node] = (struct ballot){.state = BALLOT_FAILED, .outcome = outcome, .pttl_us = -1};",
            "v->node[node].raising = outcome == CORE_OK;", ["unit:test_votes"]),
+    Mutant("R889", "a node is not asked again whose clock was set", BACKEND + "quorum_holds.c", "part_suspect",
+           "trusted_us(p, node) > now_us", "false",
+           [QUORUM + "Clocks.test_what_shows_the_jump_is_asked_again_at_once"]),
+    Mutant("R890", "what was said before a clock was set counts beside what is asked again", BACKEND + "votes.c",
+           "vote_again", "BALLOT_AWAITED};", "BALLOT_OK};", ["unit:test_votes"]),
 ]

@@ -199,6 +199,26 @@ class Failures(Quorum):
         self.assertGreater(self.granted(self.conn(r), "c"), t)
 
 
+class Clocks(Quorum):
+    """The daemon's clock jumps: nothing that was answered before confirms that a majority has a name."""
+
+    def test_what_shows_the_jump_is_asked_again_at_once(self):
+        r = self.start(conf=CONF.replace("lease: 3s", "lease: 30s"))
+        c = self.conn(r)
+        self.assertGreater(c.cmd("LOCK", "a"), 0)
+        until(lambda: self.where("a") == [True] * 3)
+        for words, answer in ((("LOCK", "a"), int), (("UNLOCK", "a"), 1), (("RENEW", "a", "20s"), int),
+                              (("LOCK", "b", "NOWAIT"), int), (("UNLOCK", "a"), 0)):
+            until(lambda: r.info("redis")["redis_in_flight"] == "0")
+            r.advance("1s")
+            got = c.cmd(*words)
+            if answer is int:
+                self.assertGreater(got, 0, words)
+            else:
+                self.assertEqual(got, answer, words)
+        self.assertEqual(r.info("stats")["unknowns"], "0")
+
+
 class Restarts(Quorum):
     """The daemon is killed, and the next one has its state directory."""
 
