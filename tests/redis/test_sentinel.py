@@ -184,7 +184,7 @@ class Found(Sentinels):
         self.assertGreater(self.granted(self.conn(r), "a"), 0)
 
     def test_strict_wants_a_master_that_stops_when_it_is_cut_off(self):
-        self.d = Deployment(self, bounded=False, down_after=3000, args=("--min-replicas-to-write", "1"))  # a lag of 10 s
+        self.d = Deployment(self, bounded=False, down_after=3000, args=("--min-replicas-to-write", "1"))  # lag: 10 s
         plain = self.daemon(name="plain")  # first: without an epoch, strict would wait for a lease
         strict = self.daemon(conf=CONF.replace("{ timeout", "{ strict: true, timeout"), name="strict")
         until(lambda: "a master that is cut off may go on granting" in plain.log())

@@ -1,0 +1,118 @@
+"""present.py -- a daemon that speaks to scripts/presence.lua, and what it is answered."""
+import os
+
+import harness
+from scripted import CLOCK, EPOCH, OK, PRESENCE, Scripted
+
+TWIN = 2
+CHANNEL = "rlock:deadlock:0"
+MEMBERS, UNTIL, CHANGES, LEFT, AWAITED = ("rlock:" + x for x in ("members", "until", "changes", "left", "awaited"))
+KEYS = (CLOCK, EPOCH, MEMBERS, UNTIL, CHANGES, LEFT, AWAITED)
+TAIL = "-1c2d-4e3f-8a9b-726c6f636b64"  # of each daemon's uuid
+A, B, C = ("%s" % (x * 8) + TAIL for x in "abc")
+NONCE = {A: "a" * 16, B: "b" * 16, C: "c" * 16}
+GRACE_MS, BEAT = 30000, 2000
+WINDOW_MS = GRACE_MS + 3 * BEAT  # so long behind its last word a daemon may hold a lock
+
+
+class Answer:
+    def __init__(self, reply):
+        self.time, self.status, self.epoch, self.until, self.word = reply[:5]
+        self.version, self.upto, self.anew, self.bring = reply[5:9]
+        self.changes = [who.split(" ") for who in reply[9:]]
+        self.others = sorted(who for who, grace, _ in self.changes if grace != "-")
+        self.graces = {who: int(grace) for who, grace, _ in self.changes if grace != "-"}
+        self.gone = sorted(who for who, grace, _ in self.changes if grace == "-")
+
+
+class Presence(Scripted):
+    def setUp(self):
+        super().setUp()
+        self.c.cmd("FLUSHALL")
+
+    def say_raw(self, who, c=None, known=0, reclaimed=0, nonce=None, former="0" * 16, grace=GRACE_MS, strict=0, floor=0,
+                leaving=0, stranded=0, met=(), since=0, cursor=None, page=10000, version=0, last=None, of=None,
+                part=None):
+        """met: what it brings: uuids, and how long leases they have; ? and !<ms>."""
+        peers = [w for w in met if w[0] not in "?!"]
+        lasts = [w[1:] for w in met if w[0] == "!"]
+        longest = max([grace] + [int(w[37:] or 0) for w in peers])
+        return (c or self.c).cmd(
+            "EVAL", PRESENCE, len(KEYS), *KEYS, who, nonce or NONCE.get(who, "9" * 16), former, known, reclaimed, grace,
+            BEAT, strict, floor, leaving, stranded, CHANNEL, since, since if cursor is None else cursor, page,
+            known if of is None else of, version, version if last is None else last, len(peers), int("?" in met),
+            longest, (lasts or [""])[0], *([0] if part is None else [part[0], *part[1]]))
+
+    def say_once(self, who, **more):
+        before = self.now_us()
+        reply = self.say_raw(who, **more)
+        self.assertIsInstance(reply, list, reply)
+        a = Answer(reply)
+        if more.get("c") is None:
+            self.assertTrue(before <= a.time <= self.now_us())
+        if a.status == OK:
+            number, origin = a.word.split(" ")
+            self.assertEqual(int(number), a.epoch)
+            self.assertRegex(origin, "^[0-9a-f]{16}$")
+            now = (more.get("c") or self.c).cmd("GET", EPOCH)
+            self.assertEqual(now, a.word + (" %d" % a.until if a.until else ""))
+        return a
+
+    def say(self, who, **more):
+        """And brings its list if it has to, in two parts."""
+        a = self.say_once(who, **more)
+        time_us = a.time
+        more.setdefault("of", more.get("known", 0))
+        while a.bring == 1:
+            more["known"] = a.epoch
+            a = self.say_once(who, **more)
+        if a.bring:
+            peers = [w[:36] for w in more["met"] if w[0] not in "?!"]
+            more["known"] = a.epoch
+            self.assertEqual(self.say_once(who, part=(1, peers[:1]), **more).bring, 2)
+            a = self.say_once(who, part=(2, peers[1:]), **more)
+            self.assertEqual(a.bring, 0)
+        a.time = time_us  # when it was heard of first
+        return a
+
+    def awaited(self, c=None):
+        """By name: 1 awaited, list: awaited, and so is its list, 0 back, 2 left; ?: 1 unknown, 0 known."""
+        of_all = (c or self.c).map("ZRANGE", AWAITED, 0, -1, "WITHSCORES")
+        as_said = {"1": "1", "1.75": "1", "1.25": "list", "1.5": "list", "0": "0", "2": "2", "3": "0"}
+        return {who: is_[1:] if who in "#^" else as_said.get(is_, is_) for who, is_ in of_all.items()
+                if who[0] not in "!="}
+
+    def put(self, who, seen=None, grace=GRACE_MS, nonce="bb", c=None):
+        """A member that registered then (ms)."""
+        c = c or self.c
+        now = self.now_us()
+        seen = now // 1000 if seen is None else seen
+        if not c.cmd("ZSCORE", CHANGES, "<"):
+            c.cmd("ZADD", CHANGES, now, "<", now, ">")
+        version = max(now, int(c.cmd("ZSCORE", CHANGES, ">")) + 1)
+        c.cmd("ZADD", CHANGES, version, who, version, ">")
+        c.cmd("HSET", MEMBERS, who, "%s %d" % (nonce, grace))
+        c.cmd("ZADD", UNTIL, seen + grace + 3 * BEAT, who)
+
+    def another_redis(self, rdb=None):
+        """Another process, with what `rdb` says."""
+        self.others = getattr(self, "others", 0) + 1
+        path = os.path.join(self.dir, "other%d" % self.others)
+        os.mkdir(path)
+        if rdb is not None:
+            with open(os.path.join(path, "dump.rdb"), "wb") as f:
+                f.write(rdb)
+        r = self._keep(harness.Redis(path, name="other%d" % self.others))
+        return r, self.conn(r)
+
+    def saved(self):
+        self.c.cmd("SAVE")
+        with open(os.path.join(self.r.directory, "dump.rdb"), "rb") as f:
+            return f.read()
+
+    def meets(self):
+        """A and B know each other, in the first epoch."""
+        first = self.say(A)
+        self.say(B)
+        self.say(A, known=first.epoch)
+        return first.epoch

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Every verb of every kind by itself on a real Redis that has lost locks: what a grace period lets pass."""
+import harness
+from present import A, GRACE_MS
+from scripted import (EPOCH, FULL, GONE, GRACE, KIND, KINDS, LEASE, LIKE_RLOCK, ME, OK, OPEN, STALE, TAKEN, YOU,
+                      Scripted)
+
+
+class InAGrace(Scripted):
+    """Every verb of every kind, in data that has lost locks."""
+
+    def setUp(self):
+        super().setUp()
+        self.until = self.now_us() // 1000 + GRACE_MS
+        self.word = "%s %d" % (OPEN, self.until)
+
+    def begins(self):
+        self.c.cmd("SET", EPOCH, self.word)
+
+    def test_nobody_gets_anything(self):
+        for kind in KINDS:
+            for epoch, told in ((self.word, True), (OPEN.replace("17", "18"), False), (None, False), ("list", False)):
+                with self.subTest((kind, epoch)):
+                    self.flush()
+                    self.c.cmd("DEL", EPOCH)
+                    if epoch == "list":
+                        self.c.cmd("RPUSH", EPOCH, OPEN)
+                    elif epoch is not None:
+                        self.c.cmd("SET", EPOCH, epoch)
+                    was = self.dump()
+                    outcome, left, _ = self.run_one(kind, "acquire", place=1)
+                    self.assertEqual(outcome, GRACE)
+                    self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if told else left == 0, left)
+                    self.assertEqual(self.dump(), was)
+                    self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
+
+    def test_also_not_who_has_it(self):
+        """Only as a reclaim: it says which grace it knows of."""
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                stamp = self.held(kind)
+                self.begins()
+                self.assertEqual(self.run_one(kind, "acquire", stamp=stamp)[0], GRACE)
+                outcome, token, _ = self.run_one(kind, "acquire", stamp=stamp, epoch=self.word)
+                self.assertEqual(outcome, OK)
+                self.assertGreater(token, 0)
+
+    def test_renewed_and_given_back_as_ever(self):
+        for kind in KINDS:
+            for verb in ("renew", "release", "clear"):
+                with self.subTest((kind, verb)):
+                    self.flush()
+                    stamp = self.held(kind)
+                    self.begins()
+                    self.assertEqual(self.run_one(kind, verb, stamp=stamp)[0], OK)
+
+    def test_what_is_not_there_may_have_been_lost(self):
+        for kind in KINDS:
+            for verb in ("renew", "release", "clear"):
+                with self.subTest((kind, verb)):
+                    self.flush()
+                    self.assertEqual(self.run_one(kind, verb)[0], GONE)
+                    self.begins()
+                    outcome, token, _ = self.run_one(kind, verb)
+                    self.assertEqual(outcome, GRACE)
+                    self.assertEqual(token > 0, verb == "clear")
+
+    def test_reclaimed(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.begins()
+                self.held(kind, epoch=self.word)
+                if KIND[kind].hash_of:
+                    self.assertEqual(self.c.cmd("HGETALL", "k"), KIND[kind].hash_of)
+                self.flush()
+                self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], GRACE, "over meanwhile")
+
+    def test_over_ghosts(self):
+        """A daemon that has it in old data lost it since, or it would have been told so."""
+        ghost = A + ":7"
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=ghost, lease=2 * LEASE)
+                self.begins()
+                outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
+                if kind in ("simple", "counter"):  # a string does not say whose it is
+                    self.assertEqual(outcome, TAKEN)
+                    continue
+                self.assertEqual(outcome, OK)
+                if KIND[kind].hash_of:
+                    self.assertEqual(self.c.cmd("HGETALL", "k"), KIND[kind].hash_of)
+                    self.ttl_is("k", LEASE)
+
+    def test_not_over_strangers(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=YOU)
+                was = self.dump()
+                self.begins()
+                outcome = self.run_one(kind, "acquire", epoch=self.word)[0]
+                if kind == "semaphore":  # whoever has had one has one: the number is put right as they are given back
+                    self.assertEqual(outcome, OK)
+                    continue
+                self.assertEqual(outcome, TAKEN)
+                del was[EPOCH]
+                self.assertEqual({k: v for k, v in self.dump().items() if k != EPOCH}, was)
+
+    def test_not_over_ghosts_when_it_is_over(self):
+        for kind in LIKE_RLOCK + ["rw"]:
+            with self.subTest(kind):
+                self.flush()
+                self.held(kind, who=A + ":7")
+                self.assertEqual(self.run_one(kind, "acquire")[0], TAKEN)
+
+    def test_several_ghosts_and_a_stranger(self):
+        self.begins()
+        for n in range(3):
+            self.run_one("rw", "acquire", owner=A + ":%d" % n, mode="read", epoch=self.word)
+        self.assertEqual(self.run_one("rw", "acquire", epoch=self.word)[0], OK)
+        self.assertEqual(self.c.cmd("HGETALL", "k"), ["mode", "write", ME + ":write", "1"])
+        self.assertEqual(self.c.cmd("KEYS", "*rwlock_timeout*"), [])
+        self.flush()
+        self.begins()
+        self.c.cmd("HSET", "k", "mode", "read", A + ":1", 1, YOU, 1)
+        self.c.cmd("PEXPIRE", "k", 5000)
+        self.assertEqual(self.run_one("rw", "acquire", epoch=self.word)[0], TAKEN)
+        self.assertEqual(self.c.cmd("HLEN", "k"), 3)
+        self.assertEqual(self.run_one("rw", "acquire", mode="read", epoch=self.word)[0], OK, "one more reader")
+        self.assertEqual(self.c.cmd("HLEN", "k"), 4)
+
+    def test_what_we_have_is_not_buried(self):
+        self.held("rw")
+        self.begins()
+        self.assertEqual(self.run_one("rw", "acquire", mode="read", holds=2, epoch=self.word)[0], OK)
+        self.assertEqual(self.c.map("HGETALL", "k"), {"mode": "write", ME + ":write": "1", ME: "2"})
+        self.assertEqual(self.run_one("rw", "acquire", holds=3, epoch=self.word)[0], OK)
+        self.assertEqual(self.c.map("HGETALL", "k"), {"mode": "write", ME + ":write": "3", ME: "2"})
+
+    def test_a_fair_lock_is_reclaimed_past_its_queue(self):
+        self.held("fair", who=A + ":7")
+        self.assertEqual(self.run_one("fair", "acquire", owner=YOU, place=1)[0], TAKEN)
+        self.begins()
+        self.assertEqual(self.run_one("fair", "acquire", epoch=self.word)[0], OK)
+        self.assertEqual(self.c.cmd("LRANGE", "redisson_lock_queue:{k}", 0, -1), [YOU])
+
+    def test_permits_above_the_limit_come_down_again(self):
+        """What was given since the snapshot is all asserted, whatever else is in it."""
+        ghosts = ["g%015d" % i for i in range(2)]
+        ours = ["o%015d" % i for i in range(3)]
+        for p in ghosts:
+            self.held("semaphore", who=p, limit=3)
+        self.begins()
+        for p in ours:
+            self.assertEqual(self.run_one("semaphore", "acquire", owner=p, limit=3, epoch=self.word)[0], OK)
+        self.c.cmd("SET", EPOCH, OPEN)
+        for p in ours[:2]:
+            self.assertEqual(self.run_one("semaphore", "release", owner=p)[0], OK)
+            self.assertEqual(self.run_one("semaphore", "acquire", owner="n" * 16, limit=3)[0], TAKEN)
+        self.assertEqual(self.run_one("semaphore", "release", owner=ours[2])[0], OK)
+        self.assertEqual(self.run_one("semaphore", "acquire", owner="n" * 16, limit=3)[0], OK)
+
+    def test_a_counter_is_reclaimed_by_its_stamp_alone(self):
+        stamp = self.held("counter")
+        self.begins()
+        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp + 5000, epoch=self.word)[0], TAKEN)
+        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp, lease=2 * LEASE, epoch=self.word)[0], OK)
+        self.ttl_is("k", 2 * LEASE)
+
+    def test_fenced_tokens_go_on(self):
+        self.begins()
+        self.c.cmd("SET", "redisson_lock_token:{k}", 10 ** 15 * 5)
+        outcome, token, _ = self.run_one("fenced", "acquire", epoch=self.word)
+        self.assertEqual((outcome, token), (OK, 10 ** 15 * 5 + 1))
+
+    def test_full(self):
+        """Nothing of it is written, also when a ghost had to go first."""
+        for kind in LIKE_RLOCK + ["rw"]:
+            with self.subTest(kind):
+                self.full(False)
+                self.flush()
+                self.begins()
+                self.full()
+                self.assertEqual(self.run_one(kind, "acquire", epoch=self.word)[0], FULL)
+                self.assertEqual(self.run_one(kind, "acquire")[0], GRACE)
+
+
+if __name__ == "__main__":
+    harness.main()
