@@ -23,6 +23,7 @@
 #include "daemon/base/memory.h"
 
 #define WAKE_MAX_US (500 * 1000) /* tests move the clock, and timers of the loop do not know */
+#define ROUNDS_US (1000 * 1000)  /* in which the nodes are looked at, until a healthy one is admitted */
 
 static struct quorum *
 self(struct backend *b)
@@ -83,6 +84,9 @@ on_due(evutil_socket_t fd, short what, void *ctx)
     }
     if (qu->look_us <= now_us) {
         quorum_look_at_nodes(qu);
+    }
+    if (qu->settled_us != 0 && qu->settled_us <= now_us) {
+        quorum_voting_changed(qu);
     }
     for (unsigned i = 0; i < qu->n; i++) {
         shard_flush(qu->node[i].shard);
@@ -235,6 +239,7 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
     qu->env.epoch = NULL; /* one number says nothing of several nodes: their records do */
     qu->random = env->nonce;
     qu->look_us = CORE_FOREVER;
+    qu->settled_us = clock_now_us() + conf->connect_us + 2 * conf->timeout_us + ROUNDS_US;
     list_init(&qu->begun);
     list_init(&qu->over);
     heap_init(&qu->timers);

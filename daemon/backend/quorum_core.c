@@ -4,6 +4,7 @@
 #include <event2/event.h>
 
 #include "daemon/backend/quorum_private.h"
+#include "daemon/base/clock.h"
 
 void
 quorum_post(const struct quorum *qu, const struct core_event *ev)
@@ -54,13 +55,16 @@ quorum_up(const struct quorum *qu)
     return n;
 }
 
-void
-quorum_voting_changed(struct quorum *qu)
+/* At a start nodes are admitted one by one, which is no cause for a warning. */
+static void
+log_voting(struct quorum *qu, unsigned voting)
 {
-    unsigned voting = quorum_voting(qu);
-    bool granting = voting >= qu->q;
+    bool first = qu->settled_us != 0;
 
-    if (voting != qu->voting_n && (voting <= qu->q || qu->voting_n <= qu->q)) {
+    if (first && voting <= qu->q && clock_now_us() < qu->settled_us) {
+        return;
+    }
+    if (first || (voting != qu->voting_n && (voting <= qu->q || qu->voting_n <= qu->q))) {
         log_event(qu->env.log, voting > qu->q ? LOG_INFO : LOG_WARN, "redis",
                   voting > qu->q    ? "spare nodes vote"
                   : voting == qu->q ? "no spare node votes"
@@ -68,6 +72,16 @@ quorum_voting_changed(struct quorum *qu)
                   "voting", LOG_N(voting), "of", LOG_N(qu->n), NULL);
     }
     qu->voting_n = voting;
+    qu->settled_us = 0;
+}
+
+void
+quorum_voting_changed(struct quorum *qu)
+{
+    unsigned voting = quorum_voting(qu);
+    bool granting = voting >= qu->q;
+
+    log_voting(qu, voting);
     if (granting && !qu->granting) {
         quorum_post(qu, &(struct core_event){.type = CORE_GRACE_OVER});
     }

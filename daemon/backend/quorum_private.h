@@ -135,6 +135,7 @@ struct quorum {
     uint64_t epoch;      /* told to the core with RECLAIM; 0 = none */
     bool up, granting, shared; /* as was told to the core */
     unsigned voting_n;   /* as the log knows */
+    int64_t settled_us;  /* until then a healthy node may still be on its way to its vote; 0 = a spare one has voted */
     unsigned looking_n;  /* answers of this round to come */
     int64_t look_us;     /* when the nodes are looked at again; CORE_FOREVER = when something happens */
     uint64_t heard[HEARD_MAX]; /* digests of broadcasts that were heard lately */
@@ -166,7 +167,7 @@ unsigned quorum_up(const struct quorum *qu);
 void quorum_up_changed(struct quorum_node *node, bool up);
 void quorum_shared_changed(struct quorum_node *node, bool is_shared);
 
-/* Something has changed about which nodes vote: tells the core. */
+/* Something has changed about which nodes vote, or settled_us is over: tells the core, and the log. */
 void quorum_voting_changed(struct quorum *qu);
 
 /* What is known of their data has changed. */

@@ -33,4 +33,9 @@ MUTANTS = [
            [QUORUM + "Clocks.test_what_shows_the_jump_is_asked_again_at_once"]),
     Mutant("R890", "what was said before a clock was set counts beside what is asked again", BACKEND + "votes.c",
            "vote_again", "BALLOT_AWAITED};", "BALLOT_OK};", ["unit:test_votes"]),
+    Mutant("R891", "the log warns of nodes that are being admitted", BACKEND + "quorum_core.c", "log_voting",
+           "clock_now_us() < qu->settled_us", "false", [QUORUM + "Starts.test_a_healthy_start_warns_of_nothing"]),
+    Mutant("R892", "the log does not warn of nodes that were away from the start", BACKEND + "quorum_core.c",
+           "log_voting", "clock_now_us() < qu->settled_us", "true",
+           [QUORUM + "Starts.test_nodes_that_are_missed_are_told"]),
 ]

@@ -88,6 +88,34 @@ class Plain(Quorum):
         self.assertEqual(state["n"], 240)
 
 
+class Starts(Quorum):
+    """What the log says of nodes that vote."""
+
+    WARNED = ("no majority votes", "no spare node votes")
+
+    def warned(self, r):
+        return [text for text in self.WARNED if text in r.log()]
+
+    def test_a_healthy_start_warns_of_nothing(self):
+        patient = CONF.replace("timeout: 500ms", "timeout: 5s")
+        for name in ("first", "second"):  # the quorum is new; it has been used before
+            r = self.start(conf=patient) if name == "first" else self.daemon(conf=patient, name=name)
+            until(lambda: "spare nodes vote" in r.log())
+            self.assertEqual(self.warned(r), [])
+        self.m.nodes[0].kill()
+        until(lambda: self.warned(r) == ["no spare node votes"])
+        self.m.nodes[1].kill()
+        until(lambda: self.warned(r) == list(self.WARNED))
+
+    def test_nodes_that_are_missed_are_told(self):
+        self.m = Masters(self, self.n)
+        self.m.nodes[0].kill()
+        r = self.rlockd(redis=self.m.url(), conf=CONF)
+        until(lambda: self.warned(r) == ["no spare node votes"] or self.warned(r) == ["no majority votes"])
+        self.m.nodes[1].kill()
+        until(lambda: "no majority votes" in self.warned(r))
+
+
 class Failures(Quorum):
     """Nodes fail, one or two of three."""
 
