@@ -1,10 +1,10 @@
 /*
- * backend.h -- Redis, as the core sees it: operations in, events out (DONE, HINT, SUBSCRIBED, PROBED and others).
+ * backend.h -- Redis, as the engine uses it: operations in, events out (DONE, HINT, SUBSCRIBED and others).
  *
- * A backend is a topology (standalone, sentinel; later cluster, quorum): it finds the shard of a key and hands the verb
- * to it. It never calls back from inside a verb: events are posted in a later turn of the loop. Every operation
- * ends in exactly one DONE, whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN
- * if it may have run, DOWN if it has not and will not.
+ * A backend is a topology: it finds the shard of a key and hands the operation to it. It never calls back from inside
+ * one of these functions: events are posted in a later turn of the loop. Every operation ends in exactly one DONE,
+ * whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN if it may have run, DOWN
+ * if it has not and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H
@@ -12,42 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/backend/backend_env.h"
-#include "daemon/backend/backend_status.h"
+#include "daemon/backend/backend_ops.h"
 
-/* The functions of a topology. The verbs below have the same names; what each does is said there. */
-struct backend_ops {
-    const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
-    uint32_t domains;    /* sets of data that are lost, and asserted anew, by themselves (core_conf); 0 = one */
-    struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
-    void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
-    void (*look)(struct backend *b, uint64_t id, struct slice key);
-    void (*say)(struct backend *b, struct slice what);
-    void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
-    void (*configure)(struct backend *b, int64_t grace_us);
-    bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
-    void (*reclaimed)(struct backend *b, uint16_t domain, uint64_t epoch);
-    void (*leave)(struct backend *b);
-    void (*flush)(struct backend *b);
-    bool (*idle)(const struct backend *b);
-    void (*status)(const struct backend *b, struct backend_status *out);
-    size_t (*nodes)(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
-    void (*close)(struct backend *b);
-    /* NULL, where there is one domain, and nothing that is said of a key by itself. */
-    uint16_t (*domain)(const struct backend *b, struct slice key);
-    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
-    void (*refusal)(const struct backend *b, struct slice key, char why[160]);
-};
-
-/* The head of every topology's own record. */
-struct backend {
-    const struct backend_ops *ops;
-};
-
-/*
- * Opens the backend that the URL names and starts connecting; NULL with a
- * message in `error` for a bad URL. Being down is no error: it keeps trying.
- */
+/* Opens the topology of the URL, and connects as long as it takes; NULL with a message in `error`: a bad URL. */
 struct backend *backend_open(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
 
 /* Takes ACQUIRE EXTEND RELEASE BREAK_KEY WATCH UNWATCH. The op is copied. */
@@ -64,20 +31,14 @@ backend_look(struct backend *b, uint64_t id, struct slice key)
     b->ops->look(b, id, key);
 }
 
-/*
- * Broadcasts to every daemon on this database of this Redis, this one too: each core gets it as RECEIVED. Not sent
- * while Redis is away, nor if it is longer than 16 KiB; may get lost. Copied.
- */
+/* Broadcasts to all daemons on this database: RECEIVED, here too. 16 KiB at most; may get lost. Copied. */
 static inline void
 backend_say(struct backend *b, struct slice what)
 {
     b->ops->say(b, what);
 }
 
-/*
- * Asks Redis how many listen on the channels of these names; ends in one PROBED, or in nothing: while Redis is away, or
- * refuses it, or another one is in flight. Copied.
- */
+/* The subscribers of these names; one PROBED, or nothing: Redis is away or refuses, or a poll is in flight. Copied. */
 static inline void
 backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {

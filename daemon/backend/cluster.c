@@ -17,6 +17,7 @@
 
 #include "daemon/backend/address.h"
 #include "daemon/backend/cluster_private.h"
+#include "daemon/backend/cluster_seeds.h"
 #include "daemon/backend/inspect.h"
 #include "daemon/backend/single.h"
 #include "daemon/base/clock.h"

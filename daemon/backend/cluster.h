@@ -4,7 +4,7 @@
 #ifndef RLOCKD_BACKEND_CLUSTER_H
 #define RLOCKD_BACKEND_CLUSTER_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 
 extern const struct backend_ops cluster_ops;
 

@@ -4,7 +4,7 @@
 #ifndef RLOCKD_BACKEND_CLUSTER_PRIVATE_H
 #define RLOCKD_BACKEND_CLUSTER_PRIVATE_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/cluster_map.h"
 #include "daemon/backend/cluster_rules.h"
@@ -133,20 +133,5 @@ void cluster_watches_forget(struct cluster *c);
 /* ---- cluster_poll.c ---- */
 
 void cluster_poll(struct cluster *c, const struct core_waiter_poll *p);
-
-/* ---- cluster_seeds.c: who is asked for the map ---- */
-
-struct cluster_seeds_events {
-    void (*map)(struct cluster *c, struct slice text, const char *host);
-    void (*version)(struct cluster *c, const char *version);
-};
-
-struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events);
-void cluster_seeds_close(struct cluster_seeds **s);
-
-/* Asks, by its own link, and a master of those that are up; or moves on to the next node, where its link is down. */
-void cluster_seeds_ask(struct cluster_seeds *s);
-void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
-const char *cluster_seeds_error(const struct cluster_seeds *s);
 
 #endif

@@ -4,6 +4,8 @@
  * Who is asked changes with each question, so that a node that is cut off is not the only one that is heard; what it
  * says of slots that others have taken since is known by its config epochs (cluster_map.h).
  */
+#include "daemon/backend/cluster_seeds.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,6 +5,8 @@
  * are asked for its bit; who finds it clear at two of them creates the record, all others take it to be there. Where a
  * call says otherwise it is read, once more a little later if it is not there, and then it was lost: I4.
  */
+#include "daemon/backend/generation_slots.h"
+
 #include <string.h>
 
 #include "daemon/backend/generations_private.h"

@@ -9,38 +9,12 @@
 #ifndef RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 #define RLOCKD_BACKEND_GENERATIONS_PRIVATE_H
 
+#include "daemon/backend/generation_slots.h"
 #include "daemon/backend/generations.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 
-enum { SLOTS_N = 16384, NOBODY = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
 #define GENERATION_BEAT_US (GENERATION_BEAT_MS * US_PER_MS)
-
-/* What is known of a slot's record in its generation. */
-enum record_is {
-    RECORD_UNKNOWN,  /* it is not needed yet */
-    RECORD_NEEDS_BIT, /* in the queue `bits` */
-    RECORD_IN_BATCH, /* the anchors are asked for its bit */
-    RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
-    RECORD_SENT,
-    RECORD_LATER,    /* in the queue `later`: whoever creates it may not have come to it */
-    RECORD_RECLAIMS, /* as far as we know */
-    RECORD_GRANTS,
-};
-
-struct gslot {
-    uint64_t open_us;    /* by its node's clock: it was open then; 0 = never */
-    uint16_t entry, node; /* NOBODY: none */
-    uint8_t record;      /* enum record_is */
-    uint8_t mode;        /* enum record_mode */
-    bool used : 1;       /* here: the core has heard of its generation */
-    bool reclaimed : 1;  /* in its generation */
-    bool open : 1;
-    bool spoiled : 1;    /* its record was lost in this generation */
-    bool reread : 1;     /* it was not there, once */
-    bool queued : 1;     /* in `bits` or `records` or `later` */
-    bool proposed : 1;   /* a generation that is to begin has it */
-};
 
 struct gentry {
     uint64_t number, origin, since_us;
@@ -89,21 +63,6 @@ struct ganchor {
     bool has_list;
 };
 
-struct ring {
-    uint16_t slot[SLOTS_N];
-    unsigned first, n;
-};
-
-struct batch {
-    uint16_t slot[BITS_MAX];
-    uint64_t number[BITS_MAX];
-    uint8_t clear[BITS_MAX], set[BITS_MAX];
-    size_t n;
-    uint64_t serial;
-    unsigned asks, asked; /* anchors that are to be asked, and have answered; a bit each */
-    int64_t began_us;
-};
-
 struct generations {
     struct anchor_identity who;
     uint64_t random;
@@ -137,26 +96,6 @@ struct generations {
     size_t ranges_room;
 };
 
-static inline bool
-ring_push(struct ring *r, uint16_t slot)
-{
-    if (r->n == SLOTS_N) {
-        return false;
-    }
-    r->slot[(r->first + r->n++) % SLOTS_N] = slot;
-    return true;
-}
-
-static inline uint16_t
-ring_pop(struct ring *r)
-{
-    uint16_t slot = r->slot[r->first];
-
-    r->first = (r->first + 1) % SLOTS_N;
-    r->n--;
-    return slot;
-}
-
 /* Slots may need a generation. */
 static inline void
 begin_due(struct generations *g)
@@ -183,18 +122,6 @@ uint64_t table_back(const struct generations *g, unsigned anchor); /* what is re
 void table_further(struct generations *g, unsigned anchor);
 void message_add(struct generations *g, const struct generation_entry *e, uint64_t expected);
 bool table_lacks(const struct generations *g, unsigned anchor);
-
-/* generation_slots.c */
-bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its generation is that of its data */
-void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
-void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
-void slot_reclaimed(struct generations *g, struct gslot *s);
-void slots_over(struct generations *g, uint16_t entry);
-void slots_tick(struct generations *g, int64_t now_us);
-void batch_begin(struct generations *g, int64_t now_us);
-void batch_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
-void batch_tick(struct generations *g, int64_t now_us);
-bool slot_next_record(struct generations *g, struct generation_send *out);
 
 /* generation_begin.c */
 bool begin_may(const struct generations *g);

@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/backend/quorum_holds.h"
 #include "daemon/backend/quorum_private.h"
+#include "daemon/backend/quorum_watch.h"
 #include "daemon/backend/single.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"

@@ -4,7 +4,7 @@
 #ifndef RLOCKD_BACKEND_QUORUM_H
 #define RLOCKD_BACKEND_QUORUM_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 
 extern const struct backend_ops quorum_ops;
 

@@ -7,6 +7,7 @@
  * A3  An established node keeps what it has for a reclaim, and never takes the name anew for one: somebody may have had
  *     it meanwhile. A node without a vote takes it: nobody else can have it there.
  */
+#include "daemon/backend/quorum_holds.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 

@@ -9,6 +9,8 @@
  * H3  What was given up of a release may yet run, until its guard: until then the node is not asked for a new hold of
  *     that owner, which such a release would end.
  */
+#include "daemon/backend/quorum_holds.h"
+
 #include <stdlib.h>
 
 #include "daemon/backend/quorum_private.h"

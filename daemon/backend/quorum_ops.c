@@ -13,6 +13,7 @@
  */
 #include <stdlib.h>
 
+#include "daemon/backend/quorum_holds.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"

@@ -6,6 +6,8 @@
  *     release under way at the others, and splits the votes.
  * W3  A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
  */
+#include "daemon/backend/quorum_watch.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

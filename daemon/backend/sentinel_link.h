@@ -8,7 +8,7 @@
 #ifndef RLOCKD_BACKEND_SENTINEL_LINK_H
 #define RLOCKD_BACKEND_SENTINEL_LINK_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 #include "daemon/backend/link.h"
 #include "daemon/backend/sentinel_votes.h"
 

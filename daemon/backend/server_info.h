@@ -4,7 +4,7 @@
 #ifndef RLOCKD_BACKEND_SERVER_INFO_H
 #define RLOCKD_BACKEND_SERVER_INFO_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 #include "daemon/backend/call.h"
 #include "daemon/backend/link.h"
 #include "daemon/backend/script_forms.h"

@@ -6,7 +6,7 @@
 #ifndef RLOCKD_BACKEND_SHARD_H
 #define RLOCKD_BACKEND_SHARD_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 #include "daemon/backend/link.h"
 
 struct continuity;

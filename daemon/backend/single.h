@@ -4,7 +4,7 @@
 #ifndef RLOCKD_BACKEND_SINGLE_H
 #define RLOCKD_BACKEND_SINGLE_H
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_ops.h"
 #include "daemon/backend/shard.h"
 #include "daemon/base/freelist.h"
 

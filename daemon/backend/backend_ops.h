@@ -1,0 +1,43 @@
+/*
+ * backend_ops.h -- what a topology offers to the engine; backend.h says what each function does.
+ */
+#ifndef RLOCKD_BACKEND_BACKEND_OPS_H
+#define RLOCKD_BACKEND_BACKEND_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/backend/backend_env.h"
+#include "daemon/backend/backend_status.h"
+
+/* The functions of a topology. The verbs of backend.h have the same names; what each does is said there. */
+struct backend_ops {
+    const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
+    uint32_t domains;    /* sets of data that are lost, and asserted anew, by themselves (core_conf); 0 = one */
+    struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
+    void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
+    void (*look)(struct backend *b, uint64_t id, struct slice key);
+    void (*say)(struct backend *b, struct slice what);
+    void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
+    void (*configure)(struct backend *b, int64_t grace_us);
+    bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);
+    void (*reclaimed)(struct backend *b, uint16_t domain, uint64_t epoch);
+    void (*leave)(struct backend *b);
+    void (*flush)(struct backend *b);
+    bool (*idle)(const struct backend *b);
+    void (*status)(const struct backend *b, struct backend_status *out);
+    size_t (*nodes)(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]);
+    void (*close)(struct backend *b);
+    /* NULL, where there is one domain, and nothing that is said of a key by itself. */
+    uint16_t (*domain)(const struct backend *b, struct slice key);
+    bool (*takes)(const struct backend *b, enum kind kind, struct slice key, char why[160]);
+    void (*refusal)(const struct backend *b, struct slice key, char why[160]);
+};
+
+/* The head of every topology's own record. */
+struct backend {
+    const struct backend_ops *ops;
+};
+
+#endif

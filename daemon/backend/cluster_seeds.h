@@ -1,0 +1,26 @@
+/*
+ * cluster_seeds.h -- the nodes that are asked for the map of a cluster; for cluster.c.
+ */
+#ifndef RLOCKD_BACKEND_CLUSTER_SEEDS_H
+#define RLOCKD_BACKEND_CLUSTER_SEEDS_H
+
+#include "daemon/backend/backend_env.h"
+#include "daemon/base/slice.h"
+
+struct cluster;
+struct cluster_seeds;
+
+struct cluster_seeds_events {
+    void (*map)(struct cluster *c, struct slice text, const char *host);
+    void (*version)(struct cluster *c, const char *version);
+};
+
+struct cluster_seeds *cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events);
+void cluster_seeds_close(struct cluster_seeds **s);
+
+/* Asks, by its own link, and a master of those that are up; or moves on to the next node, where its link is down. */
+void cluster_seeds_ask(struct cluster_seeds *s);
+void cluster_seeds_login(struct cluster_seeds *s, const struct backend_conf *conf);
+const char *cluster_seeds_error(const struct cluster_seeds *s);
+
+#endif

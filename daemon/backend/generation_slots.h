@@ -1,0 +1,90 @@
+/*
+ * generation_slots.h -- the slots of a cluster in the generations: their records, the bits that anchors keep of them,
+ * and what is still to be asked; for the files of generations_private.h.
+ */
+#ifndef RLOCKD_BACKEND_GENERATION_SLOTS_H
+#define RLOCKD_BACKEND_GENERATION_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/backend/generations.h"
+
+struct generations;
+
+enum { SLOTS_N = 16384, NOBODY = 0xffff, BITS_MAX = 512, LATER_US = 100 * 1000 };
+
+/* What is known of a slot's record in its generation. */
+enum record_is {
+    RECORD_UNKNOWN,  /* it is not needed yet */
+    RECORD_NEEDS_BIT, /* in the queue `bits` */
+    RECORD_IN_BATCH, /* the anchors are asked for its bit */
+    RECORD_TO_SEND,  /* in the queue `records`, with slot.mode */
+    RECORD_SENT,
+    RECORD_LATER,    /* in the queue `later`: whoever creates it may not have come to it */
+    RECORD_RECLAIMS, /* as far as we know */
+    RECORD_GRANTS,
+};
+
+struct gslot {
+    uint64_t open_us;    /* by its node's clock: it was open then; 0 = never */
+    uint16_t entry, node; /* NOBODY: none */
+    uint8_t record;      /* enum record_is */
+    uint8_t mode;        /* enum record_mode */
+    bool used : 1;       /* here: the core has heard of its generation */
+    bool reclaimed : 1;  /* in its generation */
+    bool open : 1;
+    bool spoiled : 1;    /* its record was lost in this generation */
+    bool reread : 1;     /* it was not there, once */
+    bool queued : 1;     /* in `bits` or `records` or `later` */
+    bool proposed : 1;   /* a generation that is to begin has it */
+};
+
+struct ring {
+    uint16_t slot[SLOTS_N];
+    unsigned first, n;
+};
+
+struct batch {
+    uint16_t slot[BITS_MAX];
+    uint64_t number[BITS_MAX];
+    uint8_t clear[BITS_MAX], set[BITS_MAX];
+    size_t n;
+    uint64_t serial;
+    unsigned asks, asked; /* anchors that are to be asked, and have answered; a bit each */
+    int64_t began_us;
+};
+
+static inline bool
+ring_push(struct ring *r, uint16_t slot)
+{
+    if (r->n == SLOTS_N) {
+        return false;
+    }
+    r->slot[(r->first + r->n++) % SLOTS_N] = slot;
+    return true;
+}
+
+static inline uint16_t
+ring_pop(struct ring *r)
+{
+    uint16_t slot = r->slot[r->first];
+
+    r->first = (r->first + 1) % SLOTS_N;
+    r->n--;
+    return slot;
+}
+
+bool slot_is_sound(const struct generations *g, const struct gslot *s); /* its generation is that of its data */
+void slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
+void slot_enters(struct generations *g, uint16_t slot, uint16_t entry); /* another generation */
+void slot_reclaimed(struct generations *g, struct gslot *s);
+void slots_over(struct generations *g, uint16_t entry);
+void slots_tick(struct generations *g, int64_t now_us);
+void batch_begin(struct generations *g, int64_t now_us);
+void batch_answered(struct generations *g, unsigned anchor, const struct anchor_answer *a);
+void batch_tick(struct generations *g, int64_t now_us);
+bool slot_next_record(struct generations *g, struct generation_send *out);
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * quorum_holds.h -- a name's owner on all nodes of a quorum, the operations of the core about it, and their errands to
+ * single nodes; for quorum.c and quorum_*.c.
+ */
+#ifndef RLOCKD_BACKEND_QUORUM_HOLDS_H
+#define RLOCKD_BACKEND_QUORUM_HOLDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend/backend_ops.h"
+#include "daemon/backend/votes.h"
+#include "daemon/base/list.h"
+#include "daemon/base/map.h"
+#include "daemon/base/timer.h"
+
+struct quorum;
+struct quorum_node;
+
+/* What one node has of a name's owner. Times by our clock. */
+struct part {
+    struct list queue;   /* of errands, in their order: the first one is on its way if `flying` */
+    bool flying;
+    bool clean;          /* nothing of ours is there, nor can come there */
+    int64_t sent_us;     /* of what set the expiry last */
+    int64_t deadline_us; /* our key is there until then at least; 0 = perhaps it is not there */
+    uint64_t epoch;      /* of the node then */
+    int64_t hole_us;     /* since when it is known that our key is not there; 0 = it is, or nobody has looked */
+    int64_t acquire_until_us; /* an attempt that was given up may run until then */
+    int64_t release_until_us; /* ... a release */
+};
+
+/* One owner's entry for a name, on all nodes; the key stands behind the parts. */
+struct hold {
+    struct map_node by_name; /* hash of key and owner */
+    struct timer timer;
+    struct core_op op;       /* the last one of the core: its key is ours */
+    uint64_t generation;     /* one more with each attempt, and when it is given back */
+    bool wanted;             /* it is asked for, or held: a key of ours may stay */
+    bool known;              /* it was granted or confirmed by this process: deadlines count */
+    unsigned ops_n;          /* under way */
+    int64_t until_us;        /* no key of ours can be there any more */
+    struct part part[];      /* one for each node */
+};
+
+enum quorum_sort {
+    SORT_ATTEMPT, /* a vote */
+    SORT_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
+    SORT_RELEASE,
+    SORT_SWEEP,   /* a RELEASE that nobody waits for */
+    SORT_REPAIR,  /* one that has our key not: another attempt, that nobody waits for */
+    SORT_BREAK,
+};
+
+/* One operation on all nodes. */
+struct quorum_op {
+    struct list node;    /* in quorum.begun, until the verb is over */
+    struct hold *hold;
+    struct timer timer;
+    struct core_op op; /* what the core wants; its key is the hold's */
+    enum core_action_type verb;
+    enum quorum_sort sort;
+    uint64_t generation; /* the hold's */
+    uint64_t token;      /* proposed */
+    uint64_t least;      /* BREAK: the smallest token of those that nodes have answered; 0 = none has */
+    uint32_t reserve;
+    bool told;           /* the core knows its outcome */
+    bool begun;          /* all nodes are asked */
+    uint32_t again;      /* a bit for each node: it was asked once more, because a clock was set */
+    unsigned errands_n;
+    int64_t guard_us;    /* the latest */
+    int64_t expiry_ms, remote_subscribers;
+    struct vote vote;
+};
+
+/* One operation on one node. */
+struct errand {
+    struct list node;
+    struct map_node by_serial; /* core_op.op of the shard's operation */
+    struct quorum_op *op;
+    struct quorum_node *to;
+    enum core_action_type verb;
+    bool raises;               /* a write-back */
+    uint64_t number;           /* the token proposed, the ceiling; 0 = none */
+    bool was_clean;
+};
+
+/* ---- quorum_ask.c ---- */
+
+void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb);
+
+/* ---- quorum_ops.c ---- */
+
+struct quorum_op *quorum_op_new(struct quorum *qu, struct hold *h, const struct core_op *op, enum core_action_type verb,
+                                enum quorum_sort sort);
+void quorum_sweep(struct quorum *qu, struct hold *h); /* takes our key back from the nodes that may have it */
+
+void quorum_answered(struct quorum *qu, struct errand *e, const struct core_done *done);
+void quorum_errands_over(struct quorum *qu); /* what was not asked is told */
+void quorum_hold_due(struct quorum *qu, struct hold *h); /* its timer */
+void quorum_op_due(struct quorum *qu, struct quorum_op *o); /* its timer */
+void quorum_op_begun(struct quorum *qu, struct quorum_op *o); /* the verb is over */
+void quorum_ops_free(struct quorum *qu);
+
+/* ---- quorum_holds.c ---- */
+
+struct hold *hold_of(struct quorum *qu, const struct core_op *op);
+void hold_settle(struct quorum *qu, struct hold *h); /* an operation has ended: arms, or frees it */
+int64_t hold_deadline_us(const struct quorum *qu, const struct hold *h);
+
+/*
+ * Nodes may have dropped it, since their clocks were set: what has been answered until now neither confirms it nor ends
+ * it. The core has been told (SUSPECT), and asks again.
+ */
+bool hold_suspect(const struct quorum *qu, const struct hold *h, int64_t now_us);
+
+/* Until then our key is on the node, or the node gives no vote. */
+int64_t part_deadline_us(const struct part *p, const struct quorum_node *node);
+
+/* The node has said that it is there; then a clock was set. */
+bool part_suspect(const struct part *p, const struct quorum_node *node, int64_t now_us);
+
+void holds_jumped(struct quorum *qu); /* a clock was set: tells the core if that matters */
+void holds_free(struct quorum *qu);
+
+/* Sends the errand to its node behind those before it, or ends it in quorum.over; number: see struct errand. */
+void part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum core_action_type verb, uint64_t number);
+
+/* It is answered, and taken off its queue; then the next one leaves. */
+void part_done(struct quorum *qu, struct errand *e, const struct core_done *done);
+void part_launch(struct quorum *qu, struct part *p);
+
+#endif

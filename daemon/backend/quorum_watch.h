@@ -1,0 +1,34 @@
+/*
+ * quorum_watch.h -- what a quorum hears from its nodes: subscriptions, hints, broadcasts, waiter polls, LOCKINFO; for
+ * quorum.c and quorum_watch.c.
+ */
+#ifndef RLOCKD_BACKEND_QUORUM_WATCH_H
+#define RLOCKD_BACKEND_QUORUM_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend/backend_ops.h"
+#include "daemon/base/map.h"
+#include "daemon/base/timer.h"
+
+struct quorum;
+
+struct quorum_watch {
+    struct map_node by_lock;
+    struct timer timer;
+    uint64_t lock;
+    uint32_t subscribed, hinted; /* a bit for each node */
+    bool told;                   /* the core knows that a majority is subscribed */
+};
+
+void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
+void quorum_heard(void *ctx, const struct core_event *ev);
+void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
+void quorum_say(struct backend *b, struct slice what);
+void quorum_poll(struct backend *b, const struct core_waiter_poll *p);
+void quorum_look(struct backend *b, uint64_t id, struct slice key);
+void quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen);
+void quorum_watches_free(struct quorum *qu);
+
+#endif
