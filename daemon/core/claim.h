@@ -9,15 +9,16 @@
 #include "daemon/base/map.h"
 #include "daemon/core/core.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain_record.h"
 
 enum claim_state {
     CLAIM_IDLE,    /* lock.rest:    nothing in Redis, no place; freed when no request refers to it */
     CLAIM_QUEUED,  /* queue.claims: waits for its turn; without requests its place is kept for a while */
     CLAIM_TRYING,  /* queue.claims: its acquire is in flight */
     CLAIM_HELD,    /* lock.holders: granted, now < deadline */
-    CLAIM_CACHED, /* lock.rest:  given back, but Redis keeps it for whoever asks here next, until linger_until */
-    CLAIM_RELEASING, /* lock.rest:    its release is in flight, or to be tried again */
-    CLAIM_QUARANTINE,   /* lock.rest:    released, but an old attempt may still run until unsure.until_us */
+    CLAIM_CACHED,  /* lock.rest:    given back, but Redis keeps it for the next request here, until linger_until_us */
+    CLAIM_RELEASING,  /* lock.rest: its release is in flight, or to be tried again */
+    CLAIM_QUARANTINE, /* lock.rest: released, but an old attempt may still run until unsure.until_us */
     CLAIM_LOST,    /* lock.rest:    was held, was lost, its owner does not know yet */
     CLAIM_STATES
 };
@@ -27,16 +28,6 @@ enum claim_state {
 /* On its way out, or waiting for somebody who comes soon: Redis may have something of it. */
 #define CLAIM_LEAVING (CLAIM_IN(CACHED) | CLAIM_IN(RELEASING) | CLAIM_IN(QUARANTINE))
 
-/* Answers of Redis that are due before a claim that is HELD is said to be held again; uncertain.verify. */
-enum {
-    VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
-    VERIFY_SHARED = 2,  /* ... the shared ones */
-    VERIFY_EXISTS = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
-    VERIFY_AGAIN = 8,    /* ... and the renewal in flight may have found it there before that */
-    VERIFY_LOST = VERIFY_HOLDS | VERIFY_SHARED,
-    VERIFY_BITS = 4,
-};
-
 enum {
     ROOM_BITS = 11,  /* see claim.room ... */
     FAILED_BITS = 3, /* ... and claim.failed_n */
@@ -44,29 +35,36 @@ enum {
     REPLICA_BITS = 4, /* CORE_REPLICAS_MAX */
 };
 
-/* Operations without an answer that may still run, until uncertain.until_us; see claim_add_straggler(). */
-enum {
-    STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
-    STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
-    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
-    STRAGGLER_ANY = 7,
-    STRAGGLER_BITS = 3,
-    SHRINK_BITS = 48, /* four years: no lease lasts longer than one */
+/* The renewal in flight, beside the operation. */
+struct claim_renewal {
+    uint64_t op;
+    int64_t lease_us; /* that it asks for */
 };
 
 /*
- * The doubts about a claim: operations that may still run, or have run without an answer. They limit what may be said
- * or done about the claim: claim_may() in uncertain.h answers that.
+ * What only some states have. RELEASING reads kept_until_us, wherever it comes from: claim_move() clears it when a
+ * claim was HELD.
  */
-struct uncertain {
-    int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */
-    int64_t until_us;        /* stragglers may run until then; by our clock stragglers_end_us() */
-    int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
-    unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
-    unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
-    bool acquire : 1;        /* one went unanswered: Redis may name us as the owner */
-    bool release : 1;        /* one went unanswered: "not yours" then means "done" */
-    bool broken : 1;         /* ACQUIRE: the name was broken since it was sent, so its OK is no news */
+struct claim_place {
+    uint64_t ticket;         /* number in the queue; kept while kept_until_us lies ahead */
+    uint64_t record_order;   /* ranked: its place as it was kept, among those of its record_rank */
+    int64_t tried_us;        /* TRYING: since when */
+    int64_t kept_until_us;   /* so long it has a place without requests; 0 = no */
+    uint32_t ticket_life_us; /* after so long without a renewal Redis passes over its place; TICKET_MAX_US at most */
+};
+
+struct claim_hold {
+    int64_t deadline_us;     /* we say "held" only before it */
+    uint64_t session;        /* that was granted it; until its end is published */
+    int64_t unrenewed_us;    /* the deadline if the RENEW in flight turns out not to have run */
+    int64_t jeopardy_us;     /* with watchdog: two thirds of the lease are over */
+    int64_t op_lease_us;     /* that the operation in flight asks for; of an attempt it is lease_us */
+};
+
+struct claim_cached {
+    int64_t deadline_us;     /* Redis keeps it for us until then */
+    uint64_t session;
+    int64_t linger_until_us;
 };
 
 struct claim {
@@ -109,44 +107,17 @@ struct claim {
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {
-        int64_t op_lease_us;    /* HELD: that it asks for; of an attempt it is lease_us */
-        uint32_t ticket_life_us; /* QUEUED, TRYING: Redis passes over its place when it was not renewed for so long,
-                                   TICKET_MAX_US at most */
-    };
-    union {
         struct heap_node window_node; /* RENEWAL_WAITS: window.waiting; window_node.what: of which window_sort */
-        struct list lost_node; /* LOST: owner.lost */
-        struct {
-            uint64_t renew_op;      /* RENEWAL_SENT: the operation */
-            int64_t renew_lease_us; /* ... to so much */
-        };
+        struct claim_renewal renew;   /* RENEWAL_SENT */
+        struct list lost_node;        /* LOST: owner.lost */
     };
-
     uint64_t kept;          /* checksum of what was kept of it last; 0 = nothing */
     uint64_t token;
     int64_t since_us;       /* QUEUED, TRYING: it waits; HELD: it was granted */
-    /*
-     * The record of its state. RELEASING and QUARANTINE keep that of the state before: a ticket of a kind with places,
-     * or the session that was granted it. claim_move() ends a jeopardy, which would lie where a kept place has its end.
-     */
     union {
-        struct {
-            uint64_t ticket;       /* number in the queue; kept while kept_until_us lies ahead */
-            uint64_t record_order; /* ranked: its place as it was kept, among those of its record_rank */
-            int64_t tried_us;      /* TRYING: since when */
-            int64_t kept_until_us; /* so long it has a place without requests; 0 = no */
-        } place;                   /* never HELD */
-        struct {
-            int64_t deadline_us;   /* we say "held" only before it */
-            uint64_t session;      /* that was granted it; until its end is published */
-            int64_t unrenewed_us;  /* the deadline if the RENEW in flight turns out not to have run */
-            int64_t jeopardy_us;   /* with watchdog: two thirds of the lease are over */
-        } hold;                    /* HELD; what was granted may be told of later */
-        struct {
-            int64_t deadline_us;   /* Redis keeps it for us until then */
-            uint64_t session;
-            int64_t linger_until_us;
-        } cached;                  /* CACHED; begins as the hold it was */
+        struct claim_place place;   /* QUEUED, TRYING; RELEASING and QUARANTINE, when they come from there */
+        struct claim_hold hold;     /* HELD; RELEASING, QUARANTINE and LOST, when they come from there */
+        struct claim_cached cached; /* CACHED; begins as the hold that it was */
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a place: next renewal */

@@ -363,7 +363,7 @@ void
 claim_enqueue(struct core *c, struct claim *cl, const struct request *r)
 {
     cl->place.ticket = policy(cl->lock)->places ? ++c->serial : r->serial;
-    cl->ticket_life_us = 0;
+    cl->place.ticket_life_us = 0;
     cl->place.kept_until_us = 0;
     cl->since_us = c->now_us;
     cl->news_lost = false;

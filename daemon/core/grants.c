@@ -34,9 +34,12 @@ unhurry(struct claim *cl)
     }
 }
 
-/* The claim is held; its deadline counts from since_us. The first request is answered, with those that joined it. */
+/*
+ * The claim is held, as its attempt of tried_us asked; its deadline counts from sent_us. The first request is answered,
+ * with those that joined it.
+ */
 void
-claim_grant(struct core *c, struct claim *cl, int64_t since_us)
+claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
 {
     struct lock *l = cl->lock;
     struct request *first = container_of(cl->requests.next, struct request, claim_node);
@@ -45,12 +48,12 @@ claim_grant(struct core *c, struct claim *cl, int64_t since_us)
     cl->shared = first->shared;
     cl->hold.session = first->session->id;
     cl->fresh = first->fresh;
-    c->metrics->grants_waited += cl->place.tried_us > cl->since_us;
+    c->metrics->grants_waited += tried_us > cl->since_us;
     cl->since_us = c->now_us;
     first->tended = first->multilock != NULL && first->lease_us != 0;
     cl->watchdog = first->lease_us == 0 || first->tended;
     cl->lease_us = first->lease_us == 0 ? first->spec_lease_us : cl->lease_us;
-    claim_plan(c, cl, since_us);
+    claim_plan(c, cl, sent_us);
     cl->failed_n = 0;
     l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
     l->cohort_passes++;

@@ -271,7 +271,6 @@ exchange(struct core *c, struct claim *held, struct claim *next)
     }
     next->redis_owner = leaves->redis_owner;
     held->since_us = next->since_us;
-    held->place.tried_us = c->now_us;
     claim_move(c, next, CLAIM_IDLE);
     claim_arm(c, next);
     owner_wake(c, leaves);
@@ -298,7 +297,7 @@ pass_on(struct core *c, struct claim *cl)
     if (first->lease_us != 0) {
         cl->hold.deadline_us = core_deadline_us(c->now_us, cl->lease_us);
     }
-    claim_grant(c, cl, c->now_us);
+    claim_grant(c, cl, c->now_us, c->now_us);
 }
 
 /*
@@ -359,7 +358,7 @@ claim_take_up(struct core *c, struct claim *cl, struct request *r)
 {
     if (in_run(c, cl) && !r->shared && !c->draining && lasts_for(c, cl, r)) {
         list_push_back(&cl->requests, &r->claim_node);
-        cl->since_us = cl->place.tried_us = c->now_us;
+        cl->since_us = c->now_us;
         held_again(c, cl);
         pass_on(c, cl);
         return true;

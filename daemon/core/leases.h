@@ -57,7 +57,7 @@ void claim_leaves_queue(struct core *c, struct claim *cl);
 
 /* grants.c */
 /* HELD now: the first of its requests is answered; claim_serve() goes on with the others */
-void claim_grant(struct core *c, struct claim *cl, int64_t since_us);
+void claim_grant(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us);
 void claim_plan(const struct core *c, struct claim *cl, int64_t sent_us);
 
 #endif

@@ -101,7 +101,7 @@ send_op(struct core *c, struct claim *cl, uint32_t holds, int64_t lease_us, cons
         cl->room = a.op.room;
         cl->lock->set_aside |= cl->room > 0;
     } else if (cl->state == CLAIM_HELD) {
-        cl->op_lease_us = lease_us;
+        cl->hold.op_lease_us = lease_us;
         if (cl->op_reclaim && cl->room > a.op.room) { /* what Redis had set aside is lost, too */
             cl->room = a.op.room;
         }
@@ -153,13 +153,13 @@ claim_renew(struct core *c, struct claim *cl)
     claim_waits_not(c, cl);
     cl->renewal = RENEWAL_SENT;
     c->window[WINDOW_RENEW].n++;
-    cl->renew_op = ++c->serial;
+    cl->renew.op = ++c->serial;
     cl->unsure.verify &= ~(unsigned)VERIFY_AGAIN;
-    a.op = op_of(c, cl, cl->renew_op);
+    a.op = op_of(c, cl, cl->renew.op);
     a.op.holds = cl->holds;
     a.op.ticket = cl->state == CLAIM_QUEUED;
     a.op.reentry = !a.op.ticket;
-    a.op.lease_us = cl->renew_lease_us = a.op.ticket ? cl->ticket_life_us : claim_left_us(c, cl);
+    a.op.lease_us = cl->renew.lease_us = a.op.ticket ? cl->place.ticket_life_us : claim_left_us(c, cl);
     core_act(c, &a);
 }
 
@@ -181,7 +181,7 @@ claim_try(struct core *c, struct claim *cl)
     c->metrics->attempts++;
     cl->place.tried_us = c->now_us;
     cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
-    cl->ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
+    cl->place.ticket_life_us = short_us(r->spec_lease_us, TICKET_MAX_US);
     claim_move(c, cl, CLAIM_TRYING);
     claim_op(c, cl, CORE_ACQUIRE, 1, r->shared, cl->lease_us, NULL);
 }
@@ -198,10 +198,10 @@ claim_forget_op(struct core *c, struct claim *cl)
 
     assert(cl->op == 0 || cl->state == CLAIM_HELD);
     if (cl->op != 0) {
-        claim_lasts(cl, stragglers_until_us(c), cl->op_lease_us);
+        claim_lasts(cl, stragglers_until_us(c), cl->hold.op_lease_us);
     }
     if (cl->renewal == RENEWAL_SENT) { /* what it brings is no news any more, but a lease it does */
-        claim_lasts(cl, stragglers_until_us(c), cl->renew_lease_us);
+        claim_lasts(cl, stragglers_until_us(c), cl->renew.lease_us);
     }
     if (cl->op != 0 && cl->op_reclaim) { /* it may run behind what gives it back */
         claim_add_straggler(c, cl, STRAGGLER_ACQUIRE, stragglers_until_us(c));

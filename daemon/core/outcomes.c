@@ -60,6 +60,7 @@ static void
 grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadline_us)
 {
     struct lock *l = cl->lock;
+    int64_t tried_us = cl->place.tried_us;
 
     lose_others(c, l);
     claim_move(c, cl, CLAIM_HELD);
@@ -73,7 +74,7 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     l->queue->taken_until_us = 0;
     l->queue->failed_n = 0;
     lock_attempt_succeeded(l);
-    claim_grant(c, cl, d->sent_us);
+    claim_grant(c, cl, tried_us, d->sent_us);
     claim_serve(c, cl); /* the repetitions that waited with it */
 }
 
@@ -135,7 +136,8 @@ note_place(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->has_ticket && !cl->has_ticket) {
         claim_put_by_ticket(c, cl);
         claim_renew_over(c, cl); /* of the place before, if at all: what it finds is no news of this one */
-        cl->renew_us = d->sent_us + earlier(cl->ticket_life_us, cl->lease_us) / 3; /* taken for this lease at most */
+        /* taken for this lease at most */
+        cl->renew_us = d->sent_us + earlier(cl->place.ticket_life_us, cl->lease_us) / 3;
     }
     cl->has_ticket = d->has_ticket;
     cl->unsure.acquire = cl->unsure.acquire || cl->has_ticket;
@@ -217,14 +219,14 @@ extended(struct core *c, struct claim *cl, const struct core_done *d, int64_t le
 static void
 perhaps_shortened(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    int64_t deadline_us = core_deadline_us(d->sent_us, cl->op_lease_us);
-    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->unsure.shrink_lease_us < cl->op_lease_us;
+    int64_t deadline_us = core_deadline_us(d->sent_us, cl->hold.op_lease_us);
+    bool pending = claim_has_stragglers(c, cl, STRAGGLER_RENEW) && cl->unsure.shrink_lease_us < cl->hold.op_lease_us;
 
     cl->hold.deadline_us = deadline_us < cl->hold.deadline_us ? deadline_us : cl->hold.deadline_us;
     deadline_us = d->sent_us + (cl->hold.deadline_us - d->sent_us) / 3; /* the watchdog must not come too late now */
     cl->renew_us = earlier(cl->renew_us, deadline_us);
     cl->hold.jeopardy_us = earlier(cl->hold.jeopardy_us, d->sent_us + 2 * (deadline_us - d->sent_us));
-    cl->unsure.shrink_lease_us = pending ? cl->unsure.shrink_lease_us : cl->op_lease_us;
+    cl->unsure.shrink_lease_us = pending ? cl->unsure.shrink_lease_us : cl->hold.op_lease_us;
     claim_add_straggler(c, cl, STRAGGLER_RENEW, d->guard_us);
 }
 
@@ -247,7 +249,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
 {
     switch (cl->op_verb) {
     case CORE_ACQUIRE:
-        extended(c, cl, d, cl->op_lease_us, false);
+        extended(c, cl, d, cl->hold.op_lease_us, false);
         if (cl->op_reclaim) {
             c->metrics->reclaims++;
             cl->replicas = 0; /* those of this Redis were not asked */
@@ -264,7 +266,7 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         }
         break;
     case CORE_RELEASE:
-        extended(c, cl, d, cl->op_lease_us, false);
+        extended(c, cl, d, cl->hold.op_lease_us, false);
         count_hold(cl);
         if (r != NULL) {
             request_finish(c, r, CORE_LEFT, claim_holds(cl));
@@ -272,8 +274,8 @@ served(struct core *c, struct claim *cl, struct request *r, const struct core_do
         lock_wake(c, cl->lock); /* a writer that only reads now lets other readers in */
         break;
     default: /* EXTEND */
-        cl->lease_us = cl->watchdog ? cl->lease_us : cl->op_lease_us;
-        extended(c, cl, d, cl->op_lease_us, true);
+        cl->lease_us = cl->watchdog ? cl->lease_us : cl->hold.op_lease_us;
+        extended(c, cl, d, cl->hold.op_lease_us, true);
         if (r != NULL) {
             request_finish(c, r, CORE_LEFT, later(0, cl->hold.deadline_us - c->now_us) / US_PER_MS);
         }
@@ -311,7 +313,7 @@ held_done(struct core *c, struct claim *cl, const struct core_done *d)
             /* it may run at any later time, and must not meet a hold of the other sort then */
             cl->unsure.release = true;
         }
-        claim_lasts(cl, later(c->now_us, d->guard_us), cl->op_lease_us);
+        claim_lasts(cl, later(c->now_us, d->guard_us), cl->hold.op_lease_us);
         claim_put_off(c, cl);
         if (cl->op_verb == CORE_RELEASE) {
             claim_add_straggler(c, cl, STRAGGLER_RELEASE, d->guard_us);
@@ -379,7 +381,7 @@ static void
 ticket_renewed(struct core *c, struct claim *cl, const struct core_done *d)
 {
     if (d->outcome == CORE_OK) {
-        cl->renew_us = later(c->now_us, d->sent_us + cl->ticket_life_us / 3);
+        cl->renew_us = later(c->now_us, d->sent_us + cl->place.ticket_life_us / 3);
     } else if (d->outcome == CORE_UNKNOWN || d->outcome == CORE_DOWN || d->outcome == CORE_FULL ||
                d->outcome == CORE_GRACE || d->outcome == CORE_DENIED) {
         cl->renew_us = after_us(c->now_us, US_PER_S);
@@ -409,7 +411,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
     }
     if (d->outcome == CORE_OK) {
         c->metrics->renewals++;
-        extended(c, cl, d, cl->renew_lease_us, false);
+        extended(c, cl, d, cl->renew.lease_us, false);
         claim_verify(c, cl, cl->unsure.verify & VERIFY_AGAIN ? cl->unsure.verify : cl->unsure.verify & VERIFY_LOST);
     } else {
         int64_t pause_us = cl->lease_us / 30;
@@ -421,7 +423,7 @@ renew_done(struct core *c, struct claim *cl, const struct core_done *d)
         }
         if (d->outcome == CORE_UNKNOWN) {
             c->metrics->unknowns++;
-            claim_lasts(cl, later(c->now_us, d->guard_us), cl->renew_lease_us);
+            claim_lasts(cl, later(c->now_us, d->guard_us), cl->renew.lease_us);
         }
         pause_us = later(pause_us, 50 * US_PER_MS);
         cl->renew_us = after_us(c->now_us, pause_us < US_PER_S ? pause_us : US_PER_S);
@@ -460,7 +462,7 @@ cap(struct core *c, struct claim *cl, const struct core_done *d)
 void
 claim_done(struct core *c, struct claim *cl, const struct core_done *d)
 {
-    bool renewed = cl->renewal == RENEWAL_SENT && d->op == cl->renew_op;
+    bool renewed = cl->renewal == RENEWAL_SENT && d->op == cl->renew.op;
 
     if (d->op == 0 || !(renewed || d->op == cl->op)) {
         return;

@@ -54,7 +54,7 @@ static int64_t
 shrinks_to(const struct claim *cl)
 {
     int64_t pending_us = cl->unsure.stragglers & STRAGGLER_RENEW ? cl->unsure.shrink_lease_us : 0;
-    int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->op_lease_us : 0;
+    int64_t asked_us = cl->op != 0 && cl->op_verb == CORE_EXTEND ? cl->hold.op_lease_us : 0;
 
     return pending_us == 0 || asked_us == 0 ? pending_us + asked_us : earlier(pending_us, asked_us);
 }
@@ -83,7 +83,7 @@ describe(const struct claim *cl, enum core_record_state state, struct core_recor
     if (queued) {
         p->order = cl->place.record_order;
         p->has_ticket = cl->has_ticket;
-        p->ticket_life_us = cl->ticket_life_us;
+        p->ticket_life_us = cl->place.ticket_life_us;
         return;
     }
     p->token = cl->news_lost && !cl->lost ? 0 : cl->token; /* its end is known, and no news for the next process */

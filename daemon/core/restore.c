@@ -99,7 +99,7 @@ claim_of(struct core *c, const struct core_record *k)
     cl->redis_owner = p->number;
     claim_set_token(c, cl, p->token);
     cl->lease_us = p->lease_us;
-    cl->ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
+    cl->place.ticket_life_us = short_us(p->ticket_life_us, TICKET_MAX_US);
     cl->expiry_ms = p->expiry_ms;
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     claim_lasts(cl, later(c->now_us, p->deadline_us), p->lease_us);

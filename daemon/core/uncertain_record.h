@@ -1,0 +1,45 @@
+/*
+ * uncertain_record.h -- what a claim has to remember of commands that went unanswered; private to daemon/core.
+ */
+#ifndef RLOCKD_CORE_UNCERTAIN_RECORD_H
+#define RLOCKD_CORE_UNCERTAIN_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Answers of Redis that are due before a claim that is HELD is said to be held again; uncertain.verify. */
+enum {
+    VERIFY_HOLDS = 1,   /* Redis may have lost the exclusive holds: they are asserted anew */
+    VERIFY_SHARED = 2,  /* ... the shared ones */
+    VERIFY_EXISTS = 4, /* a clock has jumped, or it was broken elsewhere: is it still there? */
+    VERIFY_AGAIN = 8,    /* ... and the renewal in flight may have found it there before that */
+    VERIFY_LOST = VERIFY_HOLDS | VERIFY_SHARED,
+    VERIFY_BITS = 4,
+};
+
+/* Operations without an answer that may still run, until uncertain.until_us; see claim_add_straggler(). */
+enum {
+    STRAGGLER_ACQUIRE = 1, /* Redis may yet name us as the owner */
+    STRAGGLER_RENEW = 2,   /* the expiry may yet be set to shrink_lease_us, also of a later hold with this number */
+    STRAGGLER_RELEASE = 4, /* HELD: a hold may yet be taken away; request.late of the UNLOCK that asked for it */
+    STRAGGLER_ANY = 7,
+    STRAGGLER_BITS = 3,
+    SHRINK_BITS = 48, /* four years: no lease lasts longer than one */
+};
+
+/*
+ * The doubts about a claim: operations that may still run, or have run without an answer. They limit what may be said
+ * or done about the claim: claim_may() in uncertain.h answers that.
+ */
+struct uncertain {
+    int64_t redis_until_us;  /* after it Redis cannot have us as the owner any more */
+    int64_t until_us;        /* stragglers may run until then; by our clock stragglers_end_us() */
+    int64_t shrink_lease_us : SHRINK_BITS; /* STRAGGLER_RENEW: to so little */
+    unsigned stragglers : STRAGGLER_BITS;  /* STRAGGLER_* */
+    unsigned verify : VERIFY_BITS;         /* HELD: VERIFY_*; nothing else is served before it is 0 */
+    bool acquire : 1;        /* one went unanswered: Redis may name us as the owner */
+    bool release : 1;        /* one went unanswered: "not yours" then means "done" */
+    bool broken : 1;         /* ACQUIRE: the name was broken since it was sent, so its OK is no news */
+};
+
+#endif
