@@ -27,7 +27,7 @@ struct asking {
 };
 
 static void
-on_hello(void *ctx, struct redis_link *l)
+on_greet(void *ctx, struct redis_link *l)
 {
     rights_ask(&((struct asking *)ctx)->rights, l);
 }
@@ -51,7 +51,7 @@ forget(link_reply_fn *fn, void *arg)
 static void
 ask(struct asking *a)
 {
-    struct link_owner owner = {.hello = on_hello, .state = on_state, .ctx = a};
+    struct link_owner owner = {.greet = on_greet, .state = on_state, .ctx = a};
     struct timeval second = {.tv_sec = 1};
 
     a->names = a->address->path == NULL ? names_new(a->env.base) : NULL;

@@ -33,12 +33,12 @@ backend_look(struct backend *b, uint64_t id, struct slice key)
 
 /* Broadcasts to all daemons on this database: RECEIVED, here too. 16 KiB at most; may get lost. Copied. */
 static inline void
-backend_say(struct backend *b, struct slice what)
+backend_broadcast(struct backend *b, struct slice what)
 {
-    b->ops->say(b, what);
+    b->ops->broadcast(b, what);
 }
 
-/* The subscribers of these names; one PROBED, or nothing: Redis is away or refuses, or a poll is in flight. Copied. */
+/* Polls waiters. Ends in one WAITERS_POLLED; in nothing if Redis is away or refuses, or a poll is in flight. Copied. */
 static inline void
 backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {

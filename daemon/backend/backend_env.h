@@ -73,7 +73,7 @@ struct backend_env {
     /* The answer to a LOCKINFO; `id` is the caller's. ok false = Redis did not answer. */
     void (*seen)(void *ctx, uint64_t id, const struct backend_seen *seen);
     /* There are other daemons on this Redis, or not any more; for the process after this. NULL: not wanted. */
-    void (*met)(void *ctx, bool others);
+    void (*others_changed)(void *ctx, bool others);
     /* The state of the connection as a whole has changed. */
     void (*state)(void *ctx, bool up);
     void *ctx;

@@ -18,7 +18,7 @@ struct backend_ops {
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*perform)(struct backend *b, const struct core_op *op, enum core_action_type verb);
     void (*look)(struct backend *b, uint64_t id, struct slice key);
-    void (*say)(struct backend *b, struct slice what);
+    void (*broadcast)(struct backend *b, struct slice what);
     void (*waiter_poll)(struct backend *b, const struct core_waiter_poll *p);
     void (*configure)(struct backend *b, int64_t grace_us);
     bool (*login)(struct backend *b, const struct backend_conf *conf, char error[160]);

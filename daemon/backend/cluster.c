@@ -183,12 +183,12 @@ cluster_look(struct backend *b, uint64_t id, struct slice key)
 }
 
 static void
-cluster_say(struct backend *b, struct slice what)
+cluster_broadcast(struct backend *b, struct slice what)
 {
     struct cluster_master *m = self(b)->of[CLUSTER_TAG_SLOT];
 
     if (m != NULL) {
-        shard_say(m->shard, what);
+        shard_broadcast(m->shard, what);
     }
 }
 
@@ -462,7 +462,7 @@ const struct backend_ops cluster_ops = {
     .open = cluster_open,
     .perform = cluster_perform,
     .look = cluster_look,
-    .say = cluster_say,
+    .broadcast = cluster_broadcast,
     .waiter_poll = cluster_waiter_poll,
     .configure = cluster_configure,
     .login = cluster_login,

@@ -72,13 +72,6 @@ keys_of(struct continuity *c, uint16_t slot)
 }
 
 static void
-on_hello(struct continuity *c, struct redis_link *l)
-{
-    (void)c;
-    (void)l;
-}
-
-static void
 on_lost(struct continuity *c, const struct redis_link *l)
 {
     (void)l;
@@ -137,7 +130,6 @@ static const struct continuity_ops by_slot = {
     .epoch = epoch_of,
     .word = word_of,
     .keys = keys_of,
-    .hello = on_hello,
     .lost = on_lost,
     .ask = on_differs,
     .token = on_token,

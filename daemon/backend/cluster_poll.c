@@ -15,7 +15,7 @@ finish_part(struct cluster *c, bool ok)
         return;
     }
     if (!c->poll.failed) {
-        cluster_post(c, &(struct core_event){.type = CORE_PROBED,
+        cluster_post(c, &(struct core_event){.type = CORE_WAITERS_POLLED,
                                              .polled = {c->poll.op, c->poll.subscribers, c->poll.n}});
     }
     c->poll.op = 0;

@@ -89,7 +89,7 @@ ask_map(struct cluster_seeds *s)
 }
 
 static void
-on_hello(void *ctx, struct redis_link *l)
+on_greet(void *ctx, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("INFO"), SLICE_LIT("server")};
 
@@ -177,7 +177,7 @@ struct cluster_seeds *
 cluster_seeds_open(struct cluster *c, struct cluster_seeds_events events)
 {
     struct cluster_seeds *s = mem_zalloc(sizeof(*s));
-    struct link_owner owner = {.hello = on_hello, .state = on_state, .ctx = s};
+    struct link_owner owner = {.greet = on_greet, .state = on_state, .ctx = s};
 
     s->cluster = c;
     s->events = events;

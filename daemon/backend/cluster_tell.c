@@ -33,8 +33,8 @@ void
 cluster_state(const struct cluster *c, bool up)
 {
     c->env.state(c->env.ctx, up);
-    if (c->env.met != NULL) {
-        c->env.met(c->env.ctx, true);
+    if (c->env.others_changed != NULL) {
+        c->env.others_changed(c->env.ctx, true);
     }
 }
 

@@ -25,7 +25,7 @@ struct continuity_ops {
     uint64_t (*epoch)(const struct continuity *c, uint16_t domain);
     struct slice (*word)(const struct continuity *c, uint16_t domain, bool reclaim);
     struct continuity_keys (*keys)(struct continuity *c, uint16_t domain);
-    void (*hello)(struct continuity *c, struct redis_link *l);
+    void (*greet)(struct continuity *c, struct redis_link *l);
     void (*lost)(struct continuity *c, const struct redis_link *l);
     void (*ask)(struct continuity *c, uint16_t domain, struct redis_link *l);
     void (*token)(struct continuity *c, uint16_t domain, uint64_t token);
@@ -68,9 +68,11 @@ continuity_keys(struct continuity *c, uint16_t domain)
 
 /* A link of locks or renewals is greeting: what must be answered before it is up is sent now. */
 static inline void
-continuity_hello(struct continuity *c, struct redis_link *l)
+continuity_greet(struct continuity *c, struct redis_link *l)
 {
-    c->ops->hello(c, l);
+    if (c->ops->greet != NULL) {
+        c->ops->greet(c, l);
+    }
 }
 
 /* Such a link has gone down. */

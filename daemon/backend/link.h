@@ -44,7 +44,7 @@ enum link_result {
 typedef void link_reply_fn(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us);
 
 struct link_owner {
-    void (*hello)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
+    void (*greet)(void *ctx, struct redis_link *l); /* connected: send what must be answered before the link is up */
     void (*state)(void *ctx, struct redis_link *l, bool up); /* false also when it could not be made */
     /*
      * Subscriber links: a message on a channel. `what` is no text when Redis itself is the sender (tracking); an

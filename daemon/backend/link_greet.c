@@ -52,7 +52,7 @@ on_let_in(void *arg, enum link_result result, const struct reply *reply, int64_t
         return;
     }
     (void)link_send(l, 3, word, NULL, NULL); /* a name for people: a refusal is no reason to stay out */
-    l->owner.hello(l->owner.ctx, l);
+    l->owner.greet(l->owner.ctx, l);
     word[0] = SLICE_LIT("PING");
     (void)link_send(l, 1, word, on_greeted, l);
 }

@@ -121,23 +121,23 @@ refused(struct membership_line *line, const char *what, const char *reason)
 {
     struct membership *p = line->of;
 
-    if (!p->told) {
+    if (!p->refusal_logged) {
         enum log_level level = text_error_passes(slice_of(reason)) ? LOG_WARN : LOG_ERROR;
 
         log_event(p->env->log, level, "redis", what, "address", LOG_S(p->address->shown), "reason", LOG_S(reason),
                   "uuid", LOG_S(p->epoch.uuid), NULL);
     }
-    p->told = true;
+    p->refusal_logged = true;
     link_fail(line->link, reason);
     ask_all(p);
 }
 
 static void
-cannot_say_hello(struct membership_line *line, const struct reply *r)
+cannot_register(struct membership_line *line, const struct reply *r)
 {
     char text[TEXT_ERROR_ROOM];
 
-    refused(line, "cannot say hello",
+    refused(line, "cannot register",
             r->type != REPLY_ERROR ? "an answer of an unexpected shape"
                                    : text_error(text, r->text, line->of->address->user));
 }
@@ -190,9 +190,9 @@ has_others(const struct membership *p)
 static void
 tell_met(struct membership *p)
 {
-    if (p->met != has_others(p)) {
-        p->met = !p->met;
-        tell(p, p->met ? SHARD_SHARED : SHARD_ALONE);
+    if (p->others_reported != has_others(p)) {
+        p->others_reported = !p->others_reported;
+        tell(p, p->others_reported ? SHARD_SHARED : SHARD_ALONE);
     }
 }
 
@@ -223,7 +223,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
         tell(p, SHARD_GRANTING);
         break;
     case EPOCH_SAME:
-        p->told = false;
+        p->refusal_logged = false;
         break;
     case EPOCH_OLD:
         is_behind(line);
@@ -234,7 +234,7 @@ heard(struct membership_line *line, const struct reply *r, int64_t sent_us)
     case EPOCH_BROKEN:
         p->again = is_of_the_moment(line, r);
         if (!p->again) {
-            cannot_say_hello(line, r);
+            cannot_register(line, r);
         }
         break;
     }
@@ -366,7 +366,7 @@ line_of(struct membership *p, const struct redis_link *l)
 }
 
 void
-membership_hello(struct membership *p, struct redis_link *l)
+membership_greet(struct membership *p, struct redis_link *l)
 {
     (void)say(line_of(p, l), false, true);
 }
@@ -501,7 +501,7 @@ membership_init(struct membership *p, const struct backend_conf *conf, const str
     p->epoch.nonce = env->nonce;
     memcpy(p->epoch.former, env->former_nonce, sizeof(p->epoch.former));
     p->epoch.number = env->epoch != NULL ? env->epoch(env->ctx, 0) : 0;
-    p->epoch.members_unknown = p->met = p->epoch.number != 0 && env->others;
+    p->epoch.members_unknown = p->others_reported = p->epoch.number != 0 && env->others;
     p->epoch.grace_us = conf->grace_us;
     p->epoch.strict = conf->strict;
     snprintf(p->epoch.channel, sizeof(p->epoch.channel), "%s", channel);

@@ -42,10 +42,10 @@ struct membership {
     uint64_t token_floor; /* no token is given below it */
     struct membership_line line[MEMBERSHIP_LINES];
     unsigned lines_n;
-    bool met;  /* other members, as was told last */
+    bool others_reported; /* there are other members, as was told last */
     int64_t begun_us; /* when the last epoch began here ... */
     bool flapping;      /* ... right after the one before: a Redis that drops even the last registration */
-    bool told; /* the log knows that it is refused */
+    bool refusal_logged;
     bool again; /* the members have to be asked for once more, by a registration that has not left yet */
     bool report; /* that all is reclaimed has to be said, by one that has not left yet */
     int64_t fresh_until_us; /* by our clock: see membership_fresh() */
@@ -66,7 +66,7 @@ void membership_fini(struct membership *p);
 void membership_add(struct membership *p, struct redis_link *l);
 
 /* A link is greeting: it is not up before Redis has answered in which epoch it is. */
-void membership_hello(struct membership *p, struct redis_link *l);
+void membership_greet(struct membership *p, struct redis_link *l);
 
 /*
  * The link has gone down. Where this process stood still until then, a daemon may have started meanwhile that it never

@@ -50,9 +50,9 @@ one_pair_of_keys(struct continuity *c, uint16_t domain)
 }
 
 static void
-one_hello(struct continuity *c, struct redis_link *l)
+one_greet(struct continuity *c, struct redis_link *l)
 {
-    membership_hello(self(c), l);
+    membership_greet(self(c), l);
 }
 
 static void
@@ -94,7 +94,7 @@ const struct continuity_ops membership_one_domain = {
     .epoch = one_epoch,
     .word = one_word,
     .keys = one_pair_of_keys,
-    .hello = one_hello,
+    .greet = one_greet,
     .lost = one_lost,
     .ask = one_ask,
     .token = one_token,

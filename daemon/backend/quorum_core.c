@@ -146,8 +146,8 @@ quorum_shared_changed(struct quorum_node *node, bool is_shared)
     for (unsigned i = 0; i < qu->n; i++) {
         any = any || qu->node[i].shared;
     }
-    if (any != qu->shared && qu->env.met != NULL) {
-        qu->env.met(qu->env.ctx, any);
+    if (any != qu->shared && qu->env.others_changed != NULL) {
+        qu->env.others_changed(qu->env.ctx, any);
     }
     qu->shared = any;
 }

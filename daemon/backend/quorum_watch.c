@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "daemon/backend/quorum_private.h"
-#include "daemon/backend/say.h"
+#include "daemon/backend/broadcasts.h"
 #include "daemon/base/buf.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
@@ -134,7 +134,7 @@ quorum_watches_free(struct quorum *qu)
 /* ---- broadcasts ---- */
 
 void
-quorum_say(struct backend *b, struct slice what)
+quorum_broadcast(struct backend *b, struct slice what)
 {
     struct quorum *qu = (struct quorum *)(void *)b;
     struct buf text;
@@ -143,7 +143,7 @@ quorum_say(struct backend *b, struct slice what)
     buf_printf(&text, "%s %" PRIu64 " ", qu->env.uuid, ++qu->said);
     buf_add_slice(&text, what);
     for (unsigned i = 0; i < qu->n; i++) {
-        shard_say(qu->node[i].shard, (struct slice){text.p, text.n});
+        shard_broadcast(qu->node[i].shard, (struct slice){text.p, text.n});
     }
     buf_fini(&text);
 }
@@ -187,7 +187,7 @@ quorum_poll(struct backend *b, const struct core_waiter_poll *p)
 static void
 polled(struct quorum *qu, const struct core_waiters_polled *of_node)
 {
-    struct core_event ev = {.type = CORE_PROBED};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED};
 
     if (of_node->op != qu->polled.op || of_node->n != qu->polled.n) {
         return;
@@ -213,12 +213,12 @@ quorum_heard(void *ctx, const struct core_event *ev)
 
     switch (ev->type) {
     case CORE_RECEIVED:
-        up.heard = once(qu, ev->heard);
-        if (up.heard.n > 0) {
+        up.received = once(qu, ev->received);
+        if (up.received.n > 0) {
             quorum_post(qu, &up);
         }
         break;
-    case CORE_PROBED:
+    case CORE_WAITERS_POLLED:
         polled(qu, &ev->polled);
         break;
     case CORE_HINT:

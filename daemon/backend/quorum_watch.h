@@ -25,7 +25,7 @@ struct quorum_watch {
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
 void quorum_heard(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
-void quorum_say(struct backend *b, struct slice what);
+void quorum_broadcast(struct backend *b, struct slice what);
 void quorum_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_look(struct backend *b, uint64_t id, struct slice key);
 void quorum_seen(void *ctx, uint64_t id, const struct backend_seen *seen);

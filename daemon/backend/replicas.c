@@ -74,7 +74,7 @@ replicas_fini(struct replicas *r)
  * On a new connection, a WAIT that does not wait: a missing right to it, or a replica in place of a master, shows now.
  */
 static void
-on_hello(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
+on_greeted(void *arg, enum link_result result, const struct reply *reply, int64_t sent_us)
 {
     struct replicas *r = arg;
     char text[TEXT_ERROR_ROOM];
@@ -86,11 +86,11 @@ on_hello(void *arg, enum link_result result, const struct reply *reply, int64_t 
 }
 
 void
-replicas_hello(struct replicas *r)
+replicas_greet(struct replicas *r)
 {
     const struct slice word[] = {SLICE_LIT("WAIT"), SLICE_LIT("0"), SLICE_LIT("1")};
 
-    (void)link_send(r->link, 3, word, on_hello, r);
+    (void)link_send(r->link, 3, word, on_greeted, r);
 }
 
 void

@@ -33,7 +33,7 @@ void replicas_init(struct replicas *r, const struct backend_conf *conf, const st
 void replicas_fini(struct replicas *r);
 
 /* The link is greeting. */
-void replicas_hello(struct replicas *r);
+void replicas_greet(struct replicas *r);
 
 /* Redis has just granted the operation in the epoch of domain 0; done (copied): as it answered. From the loop. */
 void replicas_take(struct replicas *r, const struct core_op *op, const struct core_done *done);

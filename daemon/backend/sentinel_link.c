@@ -179,7 +179,7 @@ sentinel_ask(struct sentinel *s, bool again)
 
 /* The named master comes last: by then it is known which sentinel answers, and how many others there are. */
 static void
-on_asks_hello(void *ctx, struct redis_link *l)
+on_asks_greet(void *ctx, struct redis_link *l)
 {
     struct sentinel *s = ctx;
     struct slice word[2] = {SLICE_LIT("SENTINEL"), SLICE_LIT("MYID")};
@@ -222,7 +222,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 }
 
 static void
-on_hears_hello(void *ctx, struct redis_link *l)
+on_hears_greet(void *ctx, struct redis_link *l)
 {
     struct slice word[2] = {SLICE_LIT("SUBSCRIBE"), SLICE_LIT("+switch-master")};
 
@@ -253,8 +253,8 @@ sentinel_open(struct link_address *address, const char *master, const struct bac
               const struct backend_env *env, struct names *names, struct sentinel_events events)
 {
     struct sentinel *s = mem_zalloc(sizeof(*s));
-    struct link_owner asks = {.hello = on_asks_hello, .state = on_asks_state, .ctx = s};
-    struct link_owner hears = {.hello = on_hears_hello, .state = on_hears_state, .message = on_message, .ctx = s};
+    struct link_owner asks = {.greet = on_asks_greet, .state = on_asks_state, .ctx = s};
+    struct link_owner hears = {.greet = on_hears_greet, .state = on_hears_state, .message = on_message, .ctx = s};
 
     s->address = address;
     s->master = master;

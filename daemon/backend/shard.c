@@ -46,9 +46,9 @@ any_link(const struct shard *sh)
 }
 
 void
-shard_say(struct shard *sh, struct slice what)
+shard_broadcast(struct shard *sh, struct slice what)
 {
-    say_send(&sh->say, any_link(sh), what);
+    broadcasts_send(&sh->broadcasts, any_link(sh), what);
 }
 
 void
@@ -129,7 +129,7 @@ on_time(void *arg, enum link_result result, const struct reply *r, int64_t sent_
 }
 
 static void
-on_hello(void *ctx, struct redis_link *l)
+on_greet(void *ctx, struct redis_link *l)
 {
     struct shard *sh = ctx;
     struct slice word = SLICE_LIT("TIME");
@@ -138,16 +138,16 @@ on_hello(void *ctx, struct redis_link *l)
         sh->events.greet(sh->events.ctx, l);
     }
     if (l == sub_link(sh)) {
-        watches_hello(sh->watches);
+        watches_greet(sh->watches);
         return;
     }
     if (l == sh->replicas.link) {
-        replicas_hello(&sh->replicas);
+        replicas_greet(&sh->replicas);
         return;
     }
     (void)link_send(l, 1, &word, on_time, sh);
-    continuity_hello(sh->data, l);
-    server_info_ask(&sh->hello, l);
+    continuity_greet(sh->data, l);
+    server_info_ask(&sh->server, l);
     rights_ask(&sh->rights, l);
     sh->waiter_poll.refused = sh->waiter_poll.refused && l != sh->link[0]; /* its rights may have changed */
 }
@@ -238,7 +238,7 @@ hear_broadcasts(struct shard *sh)
 {
     if (sh->talks && !sh->listens && link_up(sub_link(sh))) {
         sh->listens = true;
-        say_listen(&sh->say, sub_link(sh), on_listening, sh);
+        broadcasts_listen(&sh->broadcasts, sub_link(sh), on_listening, sh);
     }
 }
 
@@ -294,9 +294,9 @@ on_message(void *ctx, struct slice channel, const struct reply *what)
 {
     struct shard *sh = ctx;
 
-    if (what->type == REPLY_INT && slice_eq(channel, slice_of(sh->say.channel))) {
+    if (what->type == REPLY_INT && slice_eq(channel, slice_of(sh->broadcasts.channel))) {
         sh->listens = false; /* the slot of broadcasts has left; the topology says where they are to be heard */
-    } else if (!say_heard(&sh->say, channel, what)) {
+    } else if (!broadcasts_received(&sh->broadcasts, channel, what)) {
         watches_heard(sh->watches, channel, what);
     } else if (what->type == REPLY_TEXT && registers(sh)) {
         if (what->text.n == 0) {
@@ -326,7 +326,7 @@ shard_retarget(struct shard *sh, const char *host, int port)
 static struct redis_link *
 open_link(struct shard *sh, bool subscriber)
 {
-    struct link_owner owner = {on_hello, on_state, on_message, sh};
+    struct link_owner owner = {on_greet, on_state, on_message, sh};
     struct redis_link *l = link_open(sh->address, sh->conf, sh->env, sh->names, subscriber, owner);
 
     sh->link[sh->links_n++] = l;
@@ -358,10 +358,10 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     sh->grant_until_us = CORE_FOREVER;
     list_init(&sh->waiting);
     shard_route_init(sh);
-    sh->hello.env = env;
-    sh->hello.shown = address->shown;
-    sh->hello.forms = events.forms;
-    say_init(&sh->say, env, &sh->events, address, sharded);
+    sh->server.env = env;
+    sh->server.shown = address->shown;
+    sh->server.forms = events.forms;
+    broadcasts_init(&sh->broadcasts, env, &sh->events, address, sharded);
     waiter_poll_init(&sh->waiter_poll, env, &sh->events, address);
     buf_init(&sh->text, 0);
     for (unsigned i = 0; i < LINKS_MAX + 2; i++) {
@@ -374,7 +374,7 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     deferred_init(&sh->down, env, &sh->events);
     sh->data = events.data;
     if (sh->data == NULL) {
-        membership_init(&sh->membership, conf, env, &sh->events, address, sh->say.channel);
+        membership_init(&sh->membership, conf, env, &sh->events, address, sh->broadcasts.channel);
         sh->data = &sh->membership.head;
     }
     replicas_init(&sh->replicas, conf, env, &sh->events, sh->data, address);
@@ -447,7 +447,7 @@ shard_status(const struct shard *sh, struct backend_status *out)
     *out = (struct backend_status){
         .up = sh->up, .links = sh->links_n, .queued = sh->batched, .watched = watches_count(sh->watches)};
     snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
-    server_info_status(&sh->hello, out);
+    server_info_status(&sh->server, out);
     tls_status(sh, out);
     out->offset_us = offset_guess(&sh->offset);
     out->rtt_us = link_rtt_us(sh->link[0]);
@@ -487,7 +487,7 @@ void
 shard_node(const struct shard *sh, struct backend_node *out)
 {
     *out = (struct backend_node){.rtt_us = link_rtt_us(sh->link[0]), .epoch = sh->membership.epoch.number};
-    snprintf(out->role, sizeof(out->role), "%s", sh->hello.role);
+    snprintf(out->role, sizeof(out->role), "%s", sh->server.role);
     snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
     snprintf(out->state, sizeof(out->state), "%s", sh->up ? "up" : "down");
 }

@@ -78,7 +78,7 @@ void shard_perform(struct shard *sh, const struct core_op *op, enum core_action_
 void shard_take(struct shard *sh, struct item *it);
 
 void shard_look(struct shard *sh, uint64_t id, struct slice key);
-void shard_say(struct shard *sh, struct slice what);
+void shard_broadcast(struct shard *sh, struct slice what);
 
 /* Of a topology with a continuity of its own: whether broadcasts are heard here, from now on. */
 void shard_talks(struct shard *sh, bool talks);

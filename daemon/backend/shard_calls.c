@@ -124,7 +124,7 @@ shard_call_send(struct shard *sh, struct call *c)
 {
     int64_t now_us = clock_now_us();
     struct slice word[LINK_WORDS_MAX];
-    struct call_sender sender = {.sha = c->one_key ? "" : sh->hello.sha[c->verb][c->kind],
+    struct call_sender sender = {.sha = c->one_key ? "" : sh->server.sha[c->verb][c->kind],
                                  .uuid = sh->env->uuid,
                                  .secret = &sh->env->secret,
                                  .offset_us = offset_guess(&sh->offset),
@@ -270,7 +270,7 @@ on_call(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     if (call_is_noscript(r) && !c->whole) { /* has not run; with its text it will, if that is still wanted */
         c->whole = true;
         if (c->reclaim) { /* a later release may have freed its locks; next time it leaves with its text */
-            sh->hello.sha[c->verb][c->kind][0] = '\0';
+            sh->server.sha[c->verb][c->kind][0] = '\0';
             finish_all(sh, c, CORE_DOWN, sent_us);
         } else if (c->epoch != continuity_epoch(sh->data, c->domain) || !shard_call_send(sh, c)) {
             finish_all(sh, c, CORE_DOWN, sent_us);
@@ -312,7 +312,7 @@ static bool
 may_perform(struct shard *sh, struct redis_link *l, const struct item *it)
 {
     return it->verb != VERB_ACQUIRE || (sh->grant_until_us != 0 &&
-                                        (!sh->conf->strict || server_info_may_grant(&sh->hello, l)) &&
+                                        (!sh->conf->strict || server_info_may_grant(&sh->server, l)) &&
                                         (it->op.replicas == 0 || shard_asks_replicas(sh)));
 }
 

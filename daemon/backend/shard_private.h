@@ -15,7 +15,7 @@
 #include "daemon/backend/waiter_poll.h"
 #include "daemon/backend/replicas.h"
 #include "daemon/backend/rights.h"
-#include "daemon/backend/say.h"
+#include "daemon/backend/broadcasts.h"
 #include "daemon/backend/watch.h"
 #include "daemon/base/buf.h"
 
@@ -40,13 +40,13 @@ struct shard {
     size_t batched, flying;
     size_t gathered[LINKS_MAX + 2]; /* of `batched`, on each link */
     unsigned renewed;               /* the kind behind the one whose renewals left last */
-    struct server_info hello;
+    struct server_info server;
     struct rights rights;
     struct certificates certificates;
     struct continuity *data;      /* what is asked about the data: the membership, or the topology's own; borrowed */
     struct membership membership; /* unused where the topology has its own */
     struct replicas replicas;
-    struct say say;
+    struct broadcasts broadcasts;
     struct waiter_poller waiter_poll;
     bool talks, listens; /* broadcasts are to be heard here; they are */
     struct buf text; /* scratch of call_words() */

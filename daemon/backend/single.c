@@ -45,8 +45,8 @@ single_life(void *ctx, enum shard_life what, uint64_t n)
         return;
     case SHARD_SHARED:
     case SHARD_ALONE:
-        if (s->env.met != NULL) {
-            s->env.met(s->env.ctx, what == SHARD_SHARED);
+        if (s->env.others_changed != NULL) {
+            s->env.others_changed(s->env.ctx, what == SHARD_SHARED);
         }
         return;
     case SHARD_ASTRAY:
@@ -140,9 +140,9 @@ single_look(struct backend *b, uint64_t id, struct slice key)
 }
 
 void
-single_say(struct backend *b, struct slice what)
+single_broadcast(struct backend *b, struct slice what)
 {
-    shard_say(self(b)->shard, what);
+    shard_broadcast(self(b)->shard, what);
 }
 
 void

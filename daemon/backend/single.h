@@ -35,7 +35,7 @@ bool single_secure(struct link_address *a, const struct tls_files *files, const 
 
 void single_perform(struct backend *b, const struct core_op *op, enum core_action_type verb);
 void single_look(struct backend *b, uint64_t id, struct slice key);
-void single_say(struct backend *b, struct slice what);
+void single_broadcast(struct backend *b, struct slice what);
 void single_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void single_configure(struct backend *b, int64_t grace_us);
 void single_reclaimed(struct backend *b, uint16_t domain, uint64_t epoch);
@@ -47,7 +47,8 @@ size_t single_nodes(const struct backend *b, struct backend_node out[BACKEND_NOD
 
 /* The rows of backend_ops that are the same for all of them; `flush` is most of theirs. */
 #define SINGLE_VERBS                                                                                                   \
-    .perform = single_perform, .look = single_look, .say = single_say, .waiter_poll = single_waiter_poll,              \
+    .perform = single_perform, .look = single_look, .broadcast = single_broadcast,                                     \
+    .waiter_poll = single_waiter_poll,                                                                                 \
     .configure = single_configure, .reclaimed = single_reclaimed, .leave = single_leave, .idle = single_idle
 
 #endif

@@ -165,7 +165,7 @@ on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us
 }
 
 void
-track_hello(struct track *t)
+track_greet(struct track *t)
 {
     struct slice word[2] = {SLICE_LIT("CLIENT"), SLICE_LIT("ID")};
 

@@ -34,7 +34,7 @@ struct track *track_new(const struct backend_env *env, const struct link_address
 void track_free(struct track **t);
 
 /* The subscriber link is greeting: its id is asked for, which cannot be done once it listens. */
-void track_hello(struct track *t);
+void track_greet(struct track *t);
 
 /* A key is to be tracked: goes on towards ready() or refused() as far as the links allow; harmless at any time. */
 void track_begin(struct track *t);

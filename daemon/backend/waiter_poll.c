@@ -57,7 +57,7 @@ on_answer(void *arg, enum link_result result, const struct reply *r, int64_t sen
 {
     struct waiter_poller *p = arg;
     int64_t subscribers[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .polled = {p->op, subscribers, p->n}};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED, .polled = {p->op, subscribers, p->n}};
 
     (void)sent_us;
     p->op = 0;

@@ -24,7 +24,7 @@ void waiter_poll_init(struct waiter_poller *p, const struct backend_env *env, co
                       const struct link_address *address);
 void waiter_poll_fini(struct waiter_poller *p);
 
-/* Ends in one PROBED, if Redis answers; nothing happens when it cannot be sent. */
+/* Ends in one WAITERS_POLLED, if Redis answers; nothing happens when it cannot be sent. */
 void waiter_poll_send(struct waiter_poller *p, struct redis_link *l, const struct core_waiter_poll *what);
 
 /* The answer about n names: for each its channel, and a number. False: it is none. */

@@ -281,9 +281,9 @@ watches_remove(struct watches *w, uint64_t lock)
 /* ---- links ---- */
 
 void
-watches_hello(struct watches *w)
+watches_greet(struct watches *w)
 {
-    track_hello(w->track);
+    track_greet(w->track);
 }
 
 static void

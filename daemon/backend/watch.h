@@ -24,7 +24,7 @@ void watches_add(struct watches *w, const struct core_op *op);
 void watches_remove(struct watches *w, uint64_t lock);
 
 /* The subscriber link is greeting. */
-void watches_hello(struct watches *w);
+void watches_greet(struct watches *w);
 
 /* Link l has come up (then everything is asked for again), or is down. */
 void watches_link(struct watches *w, const struct redis_link *l, bool up);

@@ -21,14 +21,14 @@ enum core_action_type {
     CORE_WATCH, /* no DONE: SUBSCRIBED when it is confirmed, UNSUBSCRIBED when it is not any more, and HINTs, until
                    UNWATCH */
     CORE_UNWATCH,
-    CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: PROBED when it is known */
+    CORE_WAITER_POLL, /* how many listen on the channels of these? No DONE: WAITERS_POLLED when it is known */
     CORE_REPLY,
     CORE_PUBLISH,
     CORE_KEEP, /* remember this of a claim, in place of what was known: before an acquire leaves, and when it changes */
     CORE_FORGET, /* Redis has nothing of this claim any more, and nobody will come for it */
     CORE_KEEP_OWNER, /* remember this of a named owner: no session uses it any more, and it has claims */
     CORE_FORGET_OWNER, /* a session uses it again, or it has ended */
-    CORE_SAY, /* to all daemons on this Redis (this one too); each hears it as RECEIVED. May get lost */
+    CORE_BROADCAST, /* to all daemons on this Redis, this one too; each gets it as RECEIVED. May get lost */
     CORE_RECLAIMED, /* what is held in the domain is in this epoch, or is lost: this daemon needs no grace there */
 };
 
@@ -82,7 +82,7 @@ struct core_action {
         struct core_waiter_poll waiter_poll; /* WAITER_POLL */
         struct core_reply reply;
         struct core_publish publish;
-        struct slice say;     /* SAY */
+        struct slice broadcast; /* BROADCAST */
         struct core_record keep; /* KEEP */
         struct core_owner_record keep_owner; /* KEEP_OWNER */
         uint64_t forget;      /* FORGET: id of the claim; FORGET_OWNER: of the record */

@@ -26,15 +26,15 @@ broadcast_self(const struct core *c)
 void
 broadcast_begin(struct core *c, enum broadcast_type what)
 {
-    c->tell.text[0] = (char)what;
-    c->tell.n = 1;
-    c->tell.fits = true;
+    c->broadcast.text[0] = (char)what;
+    c->broadcast.n = 1;
+    c->broadcast.fits = true;
 }
 
 void
 broadcast_word(struct core *c, struct slice word)
 {
-    struct tell *t = &c->tell;
+    struct broadcast *t = &c->broadcast;
     int head;
 
     if (!t->fits) {
@@ -62,10 +62,10 @@ broadcast_number(struct core *c, uint64_t number)
 void
 broadcast_send(struct core *c)
 {
-    struct core_action a = {.type = CORE_SAY};
+    struct core_action a = {.type = CORE_BROADCAST};
 
-    if (c->tell.fits) {
-        a.say = (struct slice){c->tell.text, c->tell.n};
+    if (c->broadcast.fits) {
+        a.broadcast = (struct slice){c->broadcast.text, c->broadcast.n};
         core_act(c, &a);
     }
 }

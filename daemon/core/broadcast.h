@@ -15,7 +15,7 @@ struct core;
 struct lock;
 
 /* A message to all daemons; broadcast.c. */
-struct tell {
+struct broadcast {
     size_t n;
     bool fits;
     char text[BROADCAST_BYTES];

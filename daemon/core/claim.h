@@ -103,7 +103,7 @@ struct claim {
     bool lost : 1;          /* RELEASING, QUARANTINE: its owner is still to be told LOST */
     bool news_lost : 1;     /* RELEASING, QUARANTINE: its end was published, so its release is no news, told or not */
     bool jeopardy : 1;      /* HELD: it was published that its lease is running out */
-    bool looked : 1;        /* QUEUED, TRYING: a core_walk may go on with it: see looks_pass() */
+    bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {

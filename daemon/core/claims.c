@@ -231,7 +231,7 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
         return;
     }
     leave_rounds(c, cl);
-    looks_pass(c, cl);
+    cursors_pass(c, cl);
     list_remove(&cl->node);
     pos = is_free(cl) ? home->next : home;
     if (to == CLAIM_QUEUED) {
@@ -253,7 +253,7 @@ claim_put_last(struct core *c, struct claim *cl)
     assert(cl->state == CLAIM_QUEUED && policy(l)->places);
     cl->place.ticket = ++c->serial;
     leave_rounds(c, cl);
-    looks_pass(c, cl);
+    cursors_pass(c, cl);
     list_remove(&cl->node);
     list_push_back(&l->queue->claims, &cl->node);
     l->queue->ticketless = true;

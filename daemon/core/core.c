@@ -93,7 +93,7 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->sink = sink;
     heap_init(&c->timers);
     queue_init(&c->empty_queue);
-    list_init(&c->looks);
+    list_init(&c->cursors);
     for (int i = 0; i < WINDOWS; i++) {
         heap_init(&c->window[i].waiting);
     }
@@ -163,7 +163,7 @@ core_free(struct core **cp)
     map_fini(&c->owners);
     map_fini(&c->users);
     map_fini(&c->session_owners);
-    map_fini(&c->told_waits);
+    map_fini(&c->trail_waits);
     map_fini(&c->claims);
     map_fini(&c->tokens);
     map_fini(&c->shares);
@@ -348,11 +348,11 @@ dispatch(struct core *c, const struct core_event *ev)
     case CORE_MRENEW:
         multilock_arrive(c, ev);
         break;
-    case CORE_PROBED:
+    case CORE_WAITERS_POLLED:
         waiter_poll_done(c, &ev->polled);
         break;
     case CORE_RECEIVED:
-        broadcast_received(c, ev->heard);
+        broadcast_received(c, ev->received);
         break;
     case CORE_RESTORE:
         restore(c, ev->restore);

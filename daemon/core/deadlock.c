@@ -70,7 +70,7 @@ answer(struct core *c, const struct graph *g, struct request *r)
  * its only claim is the one it asks for. What takes more steps is left to the job.
  */
 static bool
-look(struct core *c, struct request *r, uint64_t most)
+find_cycle(struct core *c, struct request *r, uint64_t most)
 {
     struct graph *g = &c->graph[GRAPH_EVENT];
 
@@ -95,7 +95,7 @@ look(struct core *c, struct request *r, uint64_t most)
 bool
 deadlock_begins(struct core *c, struct request *r)
 {
-    return look(c, r, SEARCH_STEPS);
+    return find_cycle(c, r, SEARCH_STEPS);
 }
 
 /* ---- the job ---- */
@@ -272,7 +272,7 @@ holds_something(const struct owner *o)
 static void
 ask(struct core *c, struct request *r)
 {
-    if (holds_something(r->owner) && deadlock_wait_of(r->owner) == r && !look(c, r, ASK_STEPS)) {
+    if (holds_something(r->owner) && deadlock_wait_of(r->owner) == r && !find_cycle(c, r, ASK_STEPS)) {
         trail_begin(c, r);
     }
 }

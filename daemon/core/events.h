@@ -37,8 +37,8 @@ enum core_event_type {
     CORE_HINT,     /* something moved on a watched name */
     CORE_SUBSCRIBED, /* the watch of a name is confirmed (again): try now */
     CORE_UNSUBSCRIBED, /* until SUBSCRIBED comes (again), Redis does not count us among those who listen to the name */
-    CORE_PROBED,   /* how many listen, see core_waiters_polled */
-    CORE_RECEIVED,    /* another daemon (or we) said something, see broadcast.c */
+    CORE_WAITERS_POLLED, /* the answer to a WAITER_POLL */
+    CORE_RECEIVED, /* a broadcast of another daemon, or of this one: broadcast.c */
     CORE_RECLAIM,  /* Redis may have lost the domain: whatever is held there is asserted anew; ends in one RECLAIMED */
     CORE_GRACE_OVER, /* Redis grants again there: waiters try now */
     CORE_SUSPECT,  /* a clock has jumped: whatever is held there is confirmed by Redis before it is said again */
@@ -121,7 +121,7 @@ struct core_event {
             const struct core_request *request; /* of one session, id and owner; each name once */
             size_t n;                /* 1 .. CORE_MANY_MAX */
         } many;
-        struct slice heard;          /* RECEIVED: what a SAY of some daemon said */
+        struct slice received;       /* RECEIVED: the text of a BROADCAST of some daemon */
         uint64_t session;            /* EOF GONE */
         struct {
             uint64_t session, id;    /* CROWDED: its oldest request without an answer */
@@ -131,7 +131,7 @@ struct core_event {
         int64_t back_us;             /* CLOCK_BACK: by so much, seen from our clock */
         struct core_grant grant;     /* TOLD_LOST UNTOLD */
         struct core_done done;       /* DONE */
-        struct core_waiters_polled polled;   /* PROBED */
+        struct core_waiters_polled polled;   /* WAITERS_POLLED */
         struct core_restored *restore; /* RESTORE */
     };
 };

@@ -48,7 +48,7 @@
 #include "daemon/core/uncertain.h"
 #include "daemon/core/waiter_polls.h"
 
-enum { WALK_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
+enum { SCAN_MAX = 64 }; /* requests of an owner that are looked through: behind more of them Redis is asked */
 
 /* Requests in their owner's order that are about the claim; -1: too many to look. */
 static int
@@ -59,7 +59,7 @@ count_in_order(const struct claim *cl)
 
     list_for_each_safe(pos, nxt, &cl->owner->fifo)
     {
-        if (++looked > WALK_MAX) {
+        if (++looked > SCAN_MAX) {
             return -1;
         }
         n += container_of(pos, struct request, fifo_node)->claim == cl;

@@ -105,7 +105,7 @@ domain_with_locks(const struct core *c, uint32_t from)
 }
 
 void
-look_at_domain(const struct core *c, struct core_walk *w, uint32_t from)
+cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from)
 {
     uint32_t i = domain_with_locks(c, from);
 
@@ -118,12 +118,12 @@ look_at_domain(const struct core *c, struct core_walk *w, uint32_t from)
     w->last = c->domain[i].locks.prev;
 }
 
-/* The same for those who only look, see view.h. */
+/* The same for a cursor, see view.h. */
 static void
-look_leave(const struct core *c, struct core_walk *w, const struct lock *l)
+cursor_leave(const struct core *c, struct core_cursor *w, const struct lock *l)
 {
     if (w->at == &l->all && w->last == &l->all) {
-        look_at_domain(c, w, l->domain + 1u);
+        cursor_at_domain(c, w, l->domain + 1u);
     } else if (w->at == &l->all) {
         w->at = l->all.next;
         w->waiter = w->position = 0;
@@ -133,35 +133,35 @@ look_leave(const struct core *c, struct core_walk *w, const struct lock *l)
 }
 
 void
-looks_leave(struct core *c, const struct lock *l)
+cursors_leave(struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
 
-    list_for_each_safe(pos, nxt, &c->looks)
+    list_for_each_safe(pos, nxt, &c->cursors)
     {
-        look_leave(c, container_of(pos, struct core_walk, node), l);
+        cursor_leave(c, container_of(pos, struct core_cursor, node), l);
     }
 }
 
 void
-looks_pass(struct core *c, struct claim *cl)
+cursors_pass(struct core *c, struct claim *cl)
 {
     struct list *next = cl->node.next, *pos, *nxt;
     struct claim *behind;
 
-    if (!cl->looked) {
+    if (!cl->has_cursor) {
         return;
     }
-    cl->looked = false;
+    cl->has_cursor = false;
     behind = next == &cl->lock->queue->claims ? NULL : container_of(next, struct claim, node);
-    list_for_each_safe(pos, nxt, &c->looks)
+    list_for_each_safe(pos, nxt, &c->cursors)
     {
-        struct core_walk *w = container_of(pos, struct core_walk, node);
+        struct core_cursor *w = container_of(pos, struct core_cursor, node);
 
         if (w->waiter == claim_id(cl)) {
-            w->waiter = behind != NULL ? claim_id(behind) : CORE_WALK_OVER;
+            w->waiter = behind != NULL ? claim_id(behind) : CORE_CURSOR_OVER;
             if (behind != NULL) {
-                behind->looked = true;
+                behind->has_cursor = true;
             }
         }
     }

@@ -15,7 +15,7 @@
 #include "daemon/base/list.h"
 
 struct core;
-struct core_walk;
+struct core_cursor;
 struct domain;
 struct lock;
 struct claim;
@@ -71,14 +71,14 @@ void walk_init(struct walk *w, enum walk_kind kind);
 void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);
 void walk_end(struct core *c, struct domain *d, struct walk *w); /* it has been at the last lock, or that has gone */
 void walks_leave(struct core *c, const struct lock *l); /* it is about to be freed ... */
-void looks_leave(struct core *c, const struct lock *l); /* ... which those who look at all locks hear, too */
+void cursors_leave(struct core *c, const struct lock *l); /* ... so cursors there move on, too */
 
 uint32_t domain_with_locks(const struct core *c, uint32_t from); /* the first such, `from` or above; or domains_n */
 
-/* On to the locks of the first domain, `from` or above, that has any; ends the look if none has. */
-void look_at_domain(const struct core *c, struct core_walk *w, uint32_t from);
+/* To the locks of the first domain, `from` or above, that has any; ends the cursor if none has. */
+void cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from);
 
-/* The claim is about to leave its place in the queue: who would look at it next goes on with the one behind it. */
-void looks_pass(struct core *c, struct claim *cl);
+/* The claim is about to leave its position in the queue: cursors at it move to the one behind it. */
+void cursors_pass(struct core *c, struct claim *cl);
 
 #endif

@@ -50,7 +50,7 @@ lock_free(struct core *c, struct lock *l)
     }
     rounds_end(c, l);
     walks_leave(c, l);
-    looks_leave(c, l);
+    cursors_leave(c, l);
     queue_close(c, l);
     lock_delete(c, l);
 }

@@ -46,9 +46,9 @@ struct request {
     uint64_t token;
     uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its place in the queue */
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
-    uint64_t walk;          /* number of the last search for it over several daemons */
-    struct map_node by_wait; /* core.told_waits; its number is the serial */
-    bool told;              /* ... it is there: a trail names this wait */
+    uint64_t search;        /* number of the last search over several daemons that began here */
+    struct map_node by_wait; /* core.trail_waits; its number is the serial */
+    bool in_trail;          /* ... it is there: a trail names this wait */
     int64_t arrived_us, due_us, lease_us, spec_lease_us;
     int64_t ask_us;         /* next search for a deadlock over several daemons */
     struct multilock *multilock;  /* one of several with one answer; NULL = by itself */

@@ -46,7 +46,7 @@ struct core {
     struct map users;    /* by key */
     struct map owners;   /* by a keyed hash of the name */
     struct map session_owners;
-    struct map told_waits;
+    struct map trail_waits;
     struct map claims;
     struct map tokens;      /* claim_token_node() */
     struct map shares;      /* share.by_pair */
@@ -55,7 +55,7 @@ struct core {
     struct map queues;      /* of those that have one */
     struct domain *domain;  /* by number */
     uint32_t domains_n;
-    struct list looks;      /* core_walk.node: looks at all of them that are under way */
+    struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
     struct queue empty_queue;    /* of all locks that nobody waits for: never written */
     struct {
         struct lock *first, **end;
@@ -73,7 +73,7 @@ struct core {
     uint64_t searches;    /* graph.round */
     struct graph graph[GRAPHS];
     struct search search;
-    struct tell tell;
+    struct broadcast broadcast; /* the message that is being made */
     uint32_t lost_n;        /* of all losers */
     uint32_t waiting_n;     /* LOCK requests not answered */
     uint32_t blocked_n;     /* ... and that want to wait */

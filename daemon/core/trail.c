@@ -1,17 +1,12 @@
 /*
- * trail.c -- deadlocks over several daemons: found a little later than those of one (deadlock.c).
+ * trail.c -- deadlocks over several daemons, found by edge chasing (Chandy, Misra and Haas 1983).
  *
- * Nobody sees the whole graph, so the cycle is walked (edge chasing, Chandy, Misra and Haas 1983): a wait that is older
- * than deadlock_us, of an owner that holds something, leads through our own owners to a name that is held elsewhere;
- * the way so far, the trail, is said to all daemons, and the one where that name is held goes on with it. When the
- * trail comes back to its start, there was a cycle, unless a wait ended behind its back: so the start walks it once
- * more, and only the same waits seen twice are believed; each of them then lasted from the first walk to the second, so
- * all of them existed at once. Walks have numbers, and only the newest one counts: an echo of the first is no second
- * one. Several starts may find the same cycle; all of them name the same victim, whose daemon answers it if that very
- * wait still lasts. So it is reported once, to one.
- *
- * A trail is told (broadcast.c) as the number of the walk, then for each owner six words: daemon, owner, wait, shared,
- * name, key.
+ * A wait older than deadlock_us, of an owner that holds something, starts a search. Its path, the trail, is extended on
+ * this daemon up to names that are held elsewhere, then broadcast; the daemon of a holder extends it further. A trail
+ * that comes back to its start is a cycle, unless one of its waits has ended meanwhile: so the start searches again,
+ * and believes only the same waits seen twice, which all lasted from one search to the next. Searches have numbers;
+ * only the newest one of a wait counts. Several starts may find the same cycle: all name the same victim, whose daemon
+ * answers it, if that very wait still lasts.
  */
 #include "daemon/core/bounds.h"
 #include "daemon/core/broadcast.h"
@@ -27,7 +22,7 @@
 #include "daemon/core/state.h"
 #include "daemon/core/waits.h"
 
-enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one walk */
+enum { STEPS_MAX = 64 }; /* owners on one daemon's part of one search */
 
 /* One owner on the way: it waits for `name`. Slices point into records of this step, or into what was heard. */
 struct stop {
@@ -38,18 +33,18 @@ struct stop {
 };
 
 struct trail {
-    uint64_t walk; /* which of the start's walks this is */
+    uint64_t search; /* number of the search; request.search of the first wait */
     struct stop stop[HOPS_MAX];
     size_t n;
 };
 
-/* ---- a trail, told ---- */
+/* ---- a trail as a broadcast: the number of the search, then six words for each owner ---- */
 
 static void
-say(struct core *c, const struct trail *t, enum broadcast_type what)
+broadcast_trail(struct core *c, const struct trail *t, enum broadcast_type what)
 {
     broadcast_begin(c, what);
-    broadcast_number(c, t->walk);
+    broadcast_number(c, t->search);
     for (size_t i = 0; i < t->n; i++) {
         const struct stop *s = &t->stop[i];
 
@@ -60,7 +55,7 @@ say(struct core *c, const struct trail *t, enum broadcast_type what)
         broadcast_word(c, s->name);
         broadcast_word(c, s->key);
     }
-    broadcast_send(c); /* names too long to be told: their waits have to time out */
+    broadcast_send(c); /* not sent if the names are too long: those waits have to time out */
 }
 
 /* False: it is no trail. */
@@ -68,7 +63,7 @@ static bool
 read_trail(struct slice text, struct trail *t)
 {
     t->n = 0;
-    if (!received_number(&text, &t->walk)) {
+    if (!received_number(&text, &t->search)) {
         return false;
     }
     while (text.n > 0) {
@@ -107,16 +102,16 @@ was_at(const struct core *c, const struct trail *t, const struct owner *o)
 static void
 note(struct core *c, struct request *r)
 {
-    if (!r->told && r->owner->name != NULL) {
-        map_add(&c->told_waits, &r->by_wait, r->serial);
-        r->told = true;
+    if (!r->in_trail && r->owner->name != NULL) {
+        map_add(&c->trail_waits, &r->by_wait, r->serial);
+        r->in_trail = true;
     }
 }
 
 static struct request *
 told_wait(struct core *c, const struct stop *s)
 {
-    struct map_node *n = map_find(&c->told_waits, s->wait);
+    struct map_node *n = map_find(&c->trail_waits, s->wait);
     const struct core_session *p;
 
     if (n != NULL) {
@@ -187,7 +182,7 @@ sentence(struct core *c, const struct trail *t)
     request_deadlock(c, r, hop, t->n);
 }
 
-static void walk(struct core *c, struct trail t, const struct owner *o, int *steps);
+static void follow(struct core *c, struct trail t, const struct owner *o, int *steps);
 
 /* Of several permits only a daemon that has all of them could say whether all are stuck. */
 static bool
@@ -203,7 +198,7 @@ say_way(struct core *c, const struct trail *t, const struct lock *l)
     bool taken = l->queue->taken_until_us != 0;
 
     if (policy(l)->any_makes_room ? taken && l->queue->elsewhere_n <= 1 : taken || l->held_n > 0) {
-        say(c, t, BROADCAST_TRAIL);
+        broadcast_trail(c, t, BROADCAST_TRAIL);
     }
 }
 
@@ -214,7 +209,7 @@ close_cycle(struct core *c, const struct trail *t)
     struct request *r = still_waits(c, &t->stop[0]);
     uint64_t sum = 0;
 
-    if (r == NULL || r->walk != t->walk) {
+    if (r == NULL || r->search != t->search) {
         return;
     }
     for (size_t i = 0; i < t->n; i++) {
@@ -229,7 +224,7 @@ close_cycle(struct core *c, const struct trail *t)
     } else if (slice_eq(t->stop[victim_of(t)].daemon, broadcast_self(c))) {
         sentence(c, t);
     } else {
-        say(c, t, BROADCAST_VERDICT);
+        broadcast_trail(c, t, BROADCAST_VERDICT);
     }
 }
 
@@ -252,18 +247,18 @@ branch(struct core *c, const struct trail *t, const struct lock *l, int *steps)
         }
         if (is_at(c, &t->stop[0], o)) {
             close_cycle(c, t);
-            *steps = 0; /* the answer may give back holds, also the next ones on the lists of this walk */
+            *steps = 0; /* the answer may give back holds, also the next ones on the lists of this search */
             return;
         }
         if (!was_at(c, t, o)) {
-            walk(c, *t, o, steps);
+            follow(c, *t, o, steps);
         }
     }
 }
 
 /* Goes on from an owner of ours to the name it waits for: held here by others, or elsewhere. */
 static void
-walk(struct core *c, struct trail t, const struct owner *o, int *steps)
+follow(struct core *c, struct trail t, const struct owner *o, int *steps)
 {
     struct request *r = deadlock_wait_of(o);
     const struct lock *l;
@@ -285,11 +280,11 @@ walk(struct core *c, struct trail t, const struct owner *o, int *steps)
 void
 trail_begin(struct core *c, struct request *r)
 {
-    struct trail t = {.walk = ++c->serial};
+    struct trail t = {.search = ++c->serial};
     int steps = STEPS_MAX;
 
-    r->walk = t.walk;
-    walk(c, t, r->owner, &steps);
+    r->search = t.search;
+    follow(c, t, r->owner, &steps);
 }
 
 void

@@ -1,5 +1,5 @@
 /*
- * view.c -- looking at the core: locks, waiters, counts. Changes nothing but where a walk stands.
+ * view.c -- looking at the core: locks, waiters, counts. Changes nothing but cursors.
  */
 #include "daemon/core/view.h"
 
@@ -261,26 +261,26 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
 /* ---- walks in pieces ---- */
 
 void
-core_walk_begin(struct core *c, struct core_walk *w)
+core_cursor_begin(struct core *c, struct core_cursor *w)
 {
-    *w = (struct core_walk){.at = NULL};
+    *w = (struct core_cursor){.at = NULL};
     list_init(&w->node);
-    list_push_back(&c->looks, &w->node);
-    look_at_domain(c, w, 0);
+    list_push_back(&c->cursors, &w->node);
+    cursor_at_domain(c, w, 0);
 }
 
 void
-core_walk_end(struct core_walk *w)
+core_cursor_end(struct core_cursor *w)
 {
     list_remove(&w->node);
 }
 
 /* On to the next name, or to the end. */
 static void
-walk_next(const struct core *c, struct core_walk *w)
+cursor_next(const struct core *c, struct core_cursor *w)
 {
     if (w->at == w->last) {
-        look_at_domain(c, w, container_of(w->at, struct lock, all)->domain + 1u);
+        cursor_at_domain(c, w, container_of(w->at, struct lock, all)->domain + 1u);
         return;
     }
     w->at = w->at->next;
@@ -288,8 +288,8 @@ walk_next(const struct core *c, struct core_walk *w)
 }
 
 bool
-core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n, core_lock_fn *fn,
-                void *ctx)
+core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
+                  core_lock_fn *fn, void *ctx)
 {
     for (; n > 0 && list_linked(&w->node); n--) {
         const struct lock *l = container_of(w->at, struct lock, all);
@@ -299,14 +299,14 @@ core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slic
             lock_view(l, now_us, &v);
             fn(ctx, &v);
         }
-        walk_next(c, w);
+        cursor_next(c, w);
     }
     return list_linked(&w->node);
 }
 
-/* The one to go on with: nobody leaves the queue without looks_pass(). NULL: the queue is over. */
+/* The one to go on with: nobody leaves the queue without cursors_pass(). NULL: the queue is over. */
 static struct claim *
-next_waiter(const struct core *c, const struct lock *l, const struct core_walk *w)
+next_waiter(const struct core *c, const struct lock *l, const struct core_cursor *w)
 {
     struct map_node *found;
     struct claim *cl;
@@ -314,14 +314,14 @@ next_waiter(const struct core *c, const struct lock *l, const struct core_walk *
     if (w->waiter == 0) {
         return container_of(l->queue->claims.next, struct claim, node);
     }
-    found = w->waiter != CORE_WALK_OVER ? map_find(&c->claims, w->waiter) : NULL;
+    found = w->waiter != CORE_CURSOR_OVER ? map_find(&c->claims, w->waiter) : NULL;
     cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
     return cl != NULL && cl->lock == l && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) ? cl : NULL;
 }
 
 bool
-core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
-                  core_waiter_fn *fn, void *ctx)
+core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
+                    core_waiter_fn *fn, void *ctx)
 {
     while (n > 0 && list_linked(&w->node)) {
         const struct lock *l = container_of(w->at, struct lock, all);
@@ -337,11 +337,11 @@ core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct sl
         }
         if (cl != NULL) {
             w->waiter = claim_id(cl);
-            cl->looked = true;
+            cl->has_cursor = true;
             return true;
         }
         n -= n > 0;
-        walk_next(c, w);
+        cursor_next(c, w);
     }
     return list_linked(&w->node);
 }

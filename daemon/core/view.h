@@ -74,26 +74,26 @@ typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 void core_each_lock(const struct core *c, int64_t now_us, struct slice glob, core_lock_fn *fn, void *ctx);
 void core_each_waiter(const struct core *c, int64_t now_us, struct slice glob, core_waiter_fn *fn, void *ctx);
 
-#define CORE_WALK_OVER UINT64_MAX
+#define CORE_CURSOR_OVER UINT64_MAX
 
 /*
- * The same in pieces: every name that there is when it begins, unless it goes meanwhile; others come and go. The walk
- * is in its owner's memory, which stays where it is until the walk is over.
+ * The same in pieces: every name that there is when it begins, unless it goes meanwhile; others come and go. The
+ * cursor is in its owner's memory, which stays where it is until the cursor is at the end.
  */
-struct core_walk {
-    struct list node;      /* core.looks; linked = there is more */
+struct core_cursor {
+    struct list node;      /* core.cursors; linked = there is more */
     struct list *at, *last; /* lock.all of the next one, and of the last one of its domain */
-    uint64_t waiter;       /* core_walk_waiters(): the next one in the queue of `at`; 0 = the first; CORE_WALK_OVER */
+    uint64_t waiter;       /* core_cursor_waiters(): the next one in the queue of `at`; 0 = the first; else _OVER */
     uint32_t position;     /* of the one before it */
 };
-void core_walk_begin(struct core *c, struct core_walk *w);
-void core_walk_end(struct core_walk *w); /* harmless if it is over */
+void core_cursor_begin(struct core *c, struct core_cursor *w);
+void core_cursor_end(struct core_cursor *w); /* harmless if it has ended */
 
 /* The next `n` names (or waiters), matching or not. False: it is over. glob n == 0: all. */
-bool core_walk_locks(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
-                     core_lock_fn *fn, void *ctx);
-bool core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
-                       core_waiter_fn *fn, void *ctx);
+bool core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
+                       core_lock_fn *fn, void *ctx);
+bool core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
+                         core_waiter_fn *fn, void *ctx);
 
 /* The first `most` who wait for the name, in the order of the queue. */
 void core_waiters_of(const struct core *c, int64_t now_us, struct slice name, size_t most, core_waiter_fn *fn,

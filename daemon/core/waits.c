@@ -53,8 +53,8 @@ deadlock_hop(const struct owner *o, const struct lock *waits_for)
 void
 trail_forget(struct core *c, struct request *r)
 {
-    if (r->told) {
-        map_remove(&c->told_waits, &r->by_wait);
-        r->told = false;
+    if (r->in_trail) {
+        map_remove(&c->trail_waits, &r->by_wait);
+        r->in_trail = false;
     }
 }

@@ -83,14 +83,14 @@ print_locks(struct naming *n)
     struct core *core = n->engine->core;
     struct core_totals t = core_totals(core);
     uint64_t all = t.held + t.freeing;
-    struct core_walk walk = {.position = 0};
+    struct core_cursor cursor = {.position = 0};
 
     if (!n->engine->draining || all == 0) {
         return;
     }
-    core_walk_begin(core, &walk);
-    (void)core_walk_locks(core, &walk, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, n);
-    core_walk_end(&walk);
+    core_cursor_begin(core, &cursor);
+    (void)core_cursor_locks(core, &cursor, clock_now_us(), (struct slice){NULL, 0}, NAMES_LOOKED_AT, add_lock, n);
+    core_cursor_end(&cursor);
     if (all > n->told) {
         buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->told);
     }

@@ -122,8 +122,8 @@ sink(void *ctx, const struct core_action *a)
     case CORE_PUBLISH:
         note_news(e, &a->publish);
         break;
-    case CORE_SAY:
-        backend_say(e->backend, a->say);
+    case CORE_BROADCAST:
+        backend_broadcast(e->backend, a->broadcast);
         break;
     case CORE_KEEP:
         state_store_keep(e, &a->keep);
@@ -149,7 +149,7 @@ sink(void *ctx, const struct core_action *a)
 static void
 on_post(void *ctx, const struct core_event *ev)
 {
-    if (ev->type != CORE_RECEIVED || !keymap_heard(ctx, ev->heard)) {
+    if (ev->type != CORE_RECEIVED || !keymap_heard(ctx, ev->received)) {
         engine_step(ctx, ev);
     }
 }
@@ -161,13 +161,13 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 }
 
 static void
-on_met(void *ctx, bool others)
+on_others_changed(void *ctx, bool others)
 {
     struct engine *e = ctx;
 
-    state_store_met(&e->state_store, others);
+    state_store_others_changed(&e->state_store, others);
     if (others && e->redis_up) {
-        keymap_say(e);
+        keymap_broadcast(e);
     }
 }
 
@@ -179,7 +179,7 @@ on_state(void *ctx, bool up)
     e->redis_up = up;
     if (up) {
         state_store_reached(e);
-        keymap_say(e);
+        keymap_broadcast(e);
     }
 }
 
@@ -308,7 +308,7 @@ open_backend(struct engine *e, char error[160])
         .metrics = &e->metrics,
         .post = on_post,
         .seen = on_seen,
-        .met = on_met,
+        .others_changed = on_others_changed,
         .state = on_state,
         .epoch = epoch_before,
         .ctx = e,

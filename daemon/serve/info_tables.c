@@ -37,7 +37,7 @@ struct table_work {
     struct engine *engine;    /* borrowed */
     int64_t now_us;           /* of the step */
     size_t bytes_max;         /* of the answer */
-    struct core_walk walk;
+    struct core_cursor cursor;
     uint64_t session, newest; /* the last one that was looked at; the last one to be */
     struct table table;
     struct outbox aside;      /* owned; the grants that its rows rely on */
@@ -92,7 +92,7 @@ step_locks(struct table_work *w)
 {
     unsigned n = look_step_records(glob_of(w));
 
-    return core_walk_locks(w->engine->core, &w->walk, w->now_us, glob_of(w), n, lock_row, w);
+    return core_cursor_locks(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, lock_row, w);
 }
 
 static bool
@@ -100,7 +100,7 @@ step_waiters(struct table_work *w)
 {
     unsigned n = look_step_records(glob_of(w));
 
-    return core_walk_waiters(w->engine->core, &w->walk, w->now_us, glob_of(w), n, waiter_row, w);
+    return core_cursor_waiters(w->engine->core, &w->cursor, w->now_us, glob_of(w), n, waiter_row, w);
 }
 
 static bool
@@ -167,7 +167,7 @@ drop(struct listing_work *lw, struct engine *e)
     struct table_work *w = container_of(lw, struct table_work, work);
 
     (void)e;
-    core_walk_end(&w->walk);
+    core_cursor_end(&w->cursor);
     table_fini(&w->table);
     outbox_fini(&w->aside);
     if (w->tree != NULL) {
@@ -208,9 +208,9 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
     outbox_init(&w->aside);
     table_init(&w->table, rows_max);
-    list_init(&w->walk.node);
+    list_init(&w->cursor.node);
     if (w->kind->empty != NULL) {
-        core_walk_begin(e->core, &w->walk);
+        core_cursor_begin(e->core, &w->cursor);
         return listing_run(c, &w->work);
     }
     w->tree = tree_new(e, glob, rows_max);

@@ -17,18 +17,18 @@
 enum { LETTER = 'K', UUID_N = 36, PRINT_N = 16, SAID_N = 1 + UUID_N + 1 + PRINT_N };
 
 static void
-say(const struct engine *e, const char *asks)
+broadcast(const struct engine *e, const char *asks)
 {
     char text[SAID_N + 2];
 
     snprintf(text, sizeof(text), "%c%s %016" PRIx64 "%s", LETTER, e->uuid, conf_keys_print(e->conf), asks);
-    backend_say(e->backend, slice_of(text));
+    backend_broadcast(e->backend, slice_of(text));
 }
 
 void
-keymap_say(struct engine *e)
+keymap_broadcast(struct engine *e)
 {
-    say(e, "?");
+    broadcast(e, "?");
 }
 
 bool
@@ -52,7 +52,7 @@ keymap_heard(struct engine *e, struct slice what)
               LOG_B(uuid), "remedy",
               LOG_S("the same key, prefix and order of rules everywhere: stop all, then start them"), NULL);
     if (what.n > SAID_N) {
-        say(e, "");
+        broadcast(e, "");
     }
     return true;
 }

@@ -11,7 +11,7 @@
 struct engine;
 
 /* Redis was reached, or another daemon has joined: broadcasts our fingerprint as a query. */
-void keymap_say(struct engine *e);
+void keymap_broadcast(struct engine *e);
 
 /* A broadcast of any daemon, also of this one. False: it is no message of keymap.c. */
 bool keymap_heard(struct engine *e, struct slice what);

@@ -21,7 +21,7 @@ struct list_work {
     enum what what;
     const struct engine *engine; /* borrowed */
     int64_t now_us;              /* of the step */
-    struct core_walk walk;
+    struct core_cursor cursor;
     uint64_t session, newest;    /* the last one that was looked at; the last one to be */
     int proto;
     struct pieces rows;          /* owned */
@@ -111,9 +111,9 @@ step(struct listing_work *w, struct engine *e)
     }
     switch (l->what) {
     case LOCKS_LISTED:
-        return core_walk_locks(e->core, &l->walk, l->now_us, glob, n, send_lock, l);
+        return core_cursor_locks(e->core, &l->cursor, l->now_us, glob, n, send_lock, l);
     case WAITERS_LISTED:
-        return core_walk_waiters(e->core, &l->walk, l->now_us, glob, n, send_waiter, l);
+        return core_cursor_waiters(e->core, &l->cursor, l->now_us, glob, n, send_waiter, l);
     case SESSIONS_LISTED:
         break;
     }
@@ -144,7 +144,7 @@ drop(struct listing_work *w, struct engine *e)
     struct list_work *l = container_of(w, struct list_work, work);
 
     (void)e;
-    core_walk_end(&l->walk);
+    core_cursor_end(&l->cursor);
     pieces_fini(&l->rows);
     free(l);
 }
@@ -160,7 +160,7 @@ list_all(struct cmd *c, enum what what)
     memcpy(l->glob, glob.p, glob.n);
     pieces_init(&l->rows, command_answer_bytes_max(c));
     l->work.more = &l->rows;
-    core_walk_begin(c->session->engine->core, &l->walk);
+    core_cursor_begin(c->session->engine->core, &l->cursor);
     return listing_run(c, &l->work);
 }
 

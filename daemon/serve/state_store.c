@@ -147,7 +147,7 @@ state_store_others(const struct state_store *k)
 }
 
 void
-state_store_met(struct state_store *k, bool others)
+state_store_others_changed(struct state_store *k, bool others)
 {
     if (k->held != NULL) {
         state_file_set_others(k->held, others);

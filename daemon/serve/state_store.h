@@ -38,7 +38,7 @@ void state_store_reclaimed(struct state_store *k, uint16_t domain, uint64_t epoc
 
 /* Whether there were, or are, other daemons on that Redis. */
 bool state_store_others(const struct state_store *k);
-void state_store_met(struct state_store *k, bool others);
+void state_store_others_changed(struct state_store *k, bool others);
 
 /* Redis is up: does what was postponed until then. */
 void state_store_reached(struct engine *e);

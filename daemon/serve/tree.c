@@ -209,14 +209,14 @@ tree_new(struct engine *e, struct slice glob, size_t rows_max)
     t->glob_n = glob.n;
     memcpy(t->glob, glob.n > 0 ? glob.p : "", glob.n);
     buf_init(&t->bytes, 0);
-    list_init(&t->walk.node);
+    list_init(&t->cursor.node);
     return t;
 }
 
 void
 tree_free(struct tree *t)
 {
-    core_walk_end(&t->walk);
+    core_cursor_end(&t->cursor);
     buf_fini(&t->bytes);
     free(t->names.p);
     free(t->waits.p);
@@ -231,10 +231,10 @@ tree_step(struct tree *t, int64_t now_us)
 {
     t->now_us = now_us;
     if (!t->begun) {
-        core_walk_begin(t->engine->core, &t->walk);
+        core_cursor_begin(t->engine->core, &t->cursor);
         t->begun = true;
     }
-    if (core_walk_waiters(t->engine->core, &t->walk, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
+    if (core_cursor_waiters(t->engine->core, &t->cursor, now_us, SLICE_LIT(""), STEP_RECORDS, note_wait, t)) {
         return true;
     }
     if (t->noted < t->names.n) {

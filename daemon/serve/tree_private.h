@@ -55,7 +55,7 @@ struct records {
 struct tree {
     struct engine *engine;
     int64_t now_us;           /* of the step; at last of when it is printed */
-    struct core_walk walk;    /* over waiters */
+    struct core_cursor cursor;    /* over waiters */
     size_t noted, compared;   /* names whose holders are noted; that were compared with the glob */
     bool begun;
     struct buf *out;          /* while it is printed */

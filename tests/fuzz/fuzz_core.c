@@ -129,10 +129,10 @@ act(void *ctx, const struct core_action *a)
     case CORE_PUBLISH:
         CHECK(a->publish.name.n > 0);
         break;
-    case CORE_SAY:
-        CHECK(a->say.n > 0 && a->say.n <= sizeof(w->said[0].p));
-        memcpy(w->said[w->said_n % SAID_MAX].p, a->say.p, a->say.n);
-        w->said[w->said_n++ % SAID_MAX].n = a->say.n;
+    case CORE_BROADCAST:
+        CHECK(a->broadcast.n > 0 && a->broadcast.n <= sizeof(w->said[0].p));
+        memcpy(w->said[w->said_n % SAID_MAX].p, a->broadcast.p, a->broadcast.n);
+        w->said[w->said_n++ % SAID_MAX].n = a->broadcast.n;
         break;
     case CORE_WAITER_POLL:
         CHECK(a->waiter_poll.op > w->waiter_poll.op);
@@ -306,7 +306,7 @@ static void
 polled(struct world *w, unsigned how)
 {
     int64_t subscribers[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_PROBED,
+    struct core_event ev = {.type = CORE_WAITERS_POLLED,
                             .polled = {w->waiter_poll.op - (how >> 6 == 3), subscribers, w->waiter_poll.n}};
 
     for (size_t i = 0; i < w->waiter_poll.n; i++) {
@@ -336,7 +336,7 @@ hear(struct world *w, struct choices *c)
         s = take_bytes(c, 200);
     }
     s.p = exact_copy(s, false);
-    step(w, &(struct core_event){.type = CORE_RECEIVED, .heard = s});
+    step(w, &(struct core_event){.type = CORE_RECEIVED, .received = s});
     free((char *)(uintptr_t)s.p);
 }
 

@@ -277,9 +277,9 @@ talk_post(enum core_event_type type, struct choices *c)
 
     if (type == CORE_RECEIVED) {
         heard = take_bytes(c, 100);
-        ev.heard = (struct slice){exact_copy(heard, false), heard.n};
+        ev.received = (struct slice){exact_copy(heard, false), heard.n};
         redis->env.post(redis->env.ctx, &ev);
-        free((char *)(uintptr_t)ev.heard.p);
+        free((char *)(uintptr_t)ev.received.p);
         return;
     }
     ev.lock = take_below(c, 16);

@@ -25,7 +25,7 @@ MUTANTS = [
            '"READONLY ", CORE_DOWN, true', '"READONLY ", CORE_DOWN, false', ["unit:test_backend"]),
     Mutant("R23", "who was blind takes the first answer for a whole list", BACKEND + "epoch.c", "take_members",
            "e->complete = false; if", "e->complete = e->members_unknown = false; if", ["unit:test_epoch"]),
-    Mutant("R36", "who came before we listened is unknown to us", BACKEND + "say.c", "on_subscribed",
+    Mutant("R36", "who came before we listened is unknown to us", BACKEND + "broadcasts.c", "on_subscribed",
            "s->heeds(s->ctx)", "", ["unit:test_backend_membership"]),
     Mutant("R37", "who comes behind our question is unknown to us", BACKEND + "membership.c", "answered",
            "!p->flapping", "false", ["unit:test_membership"]),

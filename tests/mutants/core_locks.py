@@ -197,7 +197,7 @@ MUTANTS = [
     Mutant("S9", "who was answered LOST is told so once more", CORE + "ends.c", "claim_told_over",
            "claim_told_lost(c, cl);", "", ["unit:test_late"]),
     Mutant("R154", "a look at all names goes on at one that has gone", CORE + "locks.c", "lock_free",
-           "looks_leave(c, l);", "", ["unit:test_core_walk"]),
+           "cursors_leave(c, l);", "", ["unit:test_core_cursor"]),
     Mutant("R212", "all who wait for a key that is no lock are told in one step", CORE + "outcomes.c", "acquire_done",
            "CORE_FORBIDDEN, REFUSED_MAX", "CORE_FORBIDDEN, UINT32_MAX", ["unit:test_core_crowd"]),
     Mutant("R407", "a watch goes on as it began when a reload changes tracking", CORE + "locks.c", "watch_set",

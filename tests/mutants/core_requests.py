@@ -96,7 +96,7 @@ MUTANTS = [
            "r->started && (r->claim->lock == l || (r->started && r->multilock != NULL && "
            "multilock_asks_for(r->multilock, l)))", ["unit:test_core_cancel", "sim:--seed 1 --seeds 100"]),
     Mutant("R275", "who looks at a lock looks at all whose leases have run out", CORE + "view.c", "first_held",
-           "int i = 0; i < NEAR && pos != last; i++,", "; pos != last;", ["unit:test_core_walk"]),
+           "int i = 0; i < NEAR && pos != last; i++,", "; pos != last;", ["unit:test_core_cursor"]),
     Mutant("R403", "each start gives a vanished owner its whole grace", CORE + "restore.c", "begin_grace",
            "o->until_us != 0 ? earlier(o->until_us, until_us) :", "",
            ["unit:test_core_owner_grace", "redis:test_restart.py Named.test_a_vanished_owner_ends_in_a_crash_loop"]),

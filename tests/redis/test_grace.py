@@ -269,7 +269,7 @@ class WritableReplica(Case):
         c = self.conn(d)
         until(lambda: "redis_last_error:READONLY " in c.cmd("INFO", "redis"))
         self.assertRegex(c.cmd("LOCK", "a", "NOWAIT"), "^UNAVAILABLE ")
-        self.assertRegex(d.log(), 'warn redis cannot say hello .*reason="READONLY not a master')
+        self.assertRegex(d.log(), 'warn redis cannot register .*reason="READONLY not a master')
         self.assertEqual(r.cmd("KEYS", "*rlock*"), [])
         c.ask("LOCK", "a", "WAIT", "1m")
         self.assertEqual(r.cmd("REPLICAOF", "NO", "ONE"), "OK")

@@ -76,8 +76,8 @@ sink(void *ctx, const struct core_action *a)
         note(d->world, a->publish.token, (uint64_t)a->publish.news);
         check_news(d, &a->publish);
         break;
-    case CORE_SAY:
-        backend_say(d->backend, a->say);
+    case CORE_BROADCAST:
+        backend_broadcast(d->backend, a->broadcast);
         break;
     case CORE_KEEP:
         state_keep(d, &a->keep);
@@ -204,7 +204,7 @@ on_state(void *ctx, bool up)
 }
 
 static void
-on_met(void *ctx, bool others)
+on_others_changed(void *ctx, bool others)
 {
     struct daemon *d = ctx;
 
@@ -231,7 +231,7 @@ open_backend(struct daemon *d, const char uuid[37])
                               .metrics = &d->metrics,
                               .post = on_post,
                               .seen = on_seen,
-                              .met = on_met,
+                              .others_changed = on_others_changed,
                               .state = on_state,
                               .nonce = d->state.nonce[0],
                               .secret = {d->state.self * 4 + (uint64_t)d->index, 77},

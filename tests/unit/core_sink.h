@@ -93,7 +93,7 @@ struct world {
     struct flight *watch;              /* the WATCH of each key that is watched, in any order */
     size_t watches_n, watches_room;
     struct polled waiter_poll;               /* the last one */
-    unsigned probes_n;                 /* how many there were */
+    unsigned polls_n;                 /* how many there were */
     uint64_t reclaimed;                /* epoch of the last RECLAIMED */
     uint16_t reclaimed_domain;         /* ... and its domain */
     unsigned reclaimed_n;              /* how many there were */
@@ -270,12 +270,12 @@ world_sink(void *ctx, const struct core_action *a)
         world_text(r->other, a->reply.other);
         world_details(r);
         break;
-    case CORE_SAY:
+    case CORE_BROADCAST:
         w->said = world_room(w->said, w->said_n, &w->said_room, sizeof(*w->said));
         s = &w->said[w->said_n++];
-        *s = (struct said){malloc(a->say.n), a->say.n};
+        *s = (struct said){malloc(a->broadcast.n), a->broadcast.n};
         ck_assert_ptr_nonnull(s->p);
-        memcpy(s->p, a->say.p, a->say.n);
+        memcpy(s->p, a->broadcast.p, a->broadcast.n);
         break;
     case CORE_WAITER_POLL:
         ck_assert_uint_ge(a->waiter_poll.n, 1);
@@ -284,7 +284,7 @@ world_sink(void *ctx, const struct core_action *a)
         for (size_t i = 0; i < a->waiter_poll.n; i++) {
             world_text(w->waiter_poll.key[i], a->waiter_poll.name[i].key);
         }
-        w->probes_n++;
+        w->polls_n++;
         break;
     case CORE_RECLAIMED:
         w->reclaimed = a->epoch;

@@ -557,7 +557,7 @@ hears(struct world *w, const char *p, size_t n)
 
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, p, n);
-    world_step(w, &(struct core_event){.type = CORE_RECEIVED, .heard = {copy, n}});
+    world_step(w, &(struct core_event){.type = CORE_RECEIVED, .received = {copy, n}});
     free(copy);
 }
 

@@ -150,7 +150,7 @@ fake_close(struct backend *b)
 static const struct backend_ops fake_ops = {
     .perform = fake_perform,
     .look = fake_look,
-    .say = fake_say,
+    .broadcast = fake_say,
     .waiter_poll = fake_waiter_poll,
     .configure = fake_configure,
     .reclaimed = fake_reclaimed,

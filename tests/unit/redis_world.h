@@ -44,13 +44,13 @@ static struct {
     int slow;               /* RLOCKD_SLOW: deadlines times this */
     bool inside;            /* a backend_ call is running */
     bool tired;             /* patience is over */
-    bool up, met;
+    bool up, others;
     unsigned ups, downs;    /* how often env.state said so */
     uint64_t reclaim;       /* an epoch in which everything has to be asserted; 0 = it has been */
     bool keeps_quiet;       /* that it has been is not said */
     struct core_event event[EVENTS_MAX];
     size_t events_n;
-    void (*polled)(const struct core_event *ev); /* a PROBED was posted */
+    void (*polled)(const struct core_event *ev); /* a WAITERS_POLLED was posted */
     unsigned heard_n;       /* HEARDs posted */
     char heard[20000];      /* what the last one said, NUL behind */
     size_t heard_bytes;
@@ -80,10 +80,10 @@ on_post(void *ctx, const struct core_event *ev)
     (void)ctx;
     ck_assert(!w.inside);
     if (ev->type == CORE_RECEIVED) {
-        keep_heard(ev->heard);
+        keep_heard(ev->received);
         return;
     }
-    if (ev->type == CORE_PROBED) {
+    if (ev->type == CORE_WAITERS_POLLED) {
         w.polled(ev);
         return;
     }
@@ -103,10 +103,10 @@ on_seen(void *ctx, uint64_t id, const struct backend_seen *seen)
 }
 
 static inline void
-on_met(void *ctx, bool others)
+on_others_changed(void *ctx, bool others)
 {
     (void)ctx;
-    w.met = others;
+    w.others = others;
 }
 
 static inline void
@@ -365,7 +365,7 @@ open_another(void (*post)(void *ctx, const struct core_event *ev), void (*state)
                               .secret = {0x0123456789abcdef, 0xfedcba9876543210},
                               .post = post,
                               .seen = on_seen,
-                              .met = on_met,
+                              .others_changed = on_others_changed,
                               .state = state};
     char error[160];
     struct backend *b = backend_open(&w.conf, &env, error);

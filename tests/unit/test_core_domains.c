@@ -398,10 +398,10 @@ see_lock(void *ctx, const struct core_lock_view *v)
 }
 
 static bool
-see(struct world *w, struct core_walk *walk, unsigned n, struct seen *s)
+see(struct world *w, struct core_cursor *walk, unsigned n, struct seen *s)
 {
     s->text[0] = '\0';
-    return core_walk_locks(w->core, walk, w->now_us, (struct slice){NULL, 0}, n, see_lock, s);
+    return core_cursor_locks(w->core, walk, w->now_us, (struct slice){NULL, 0}, n, see_lock, s);
 }
 
 /* Whoever looks at all locks sees those of every domain, whichever go meanwhile. */
@@ -409,7 +409,7 @@ START_TEST(all_can_be_looked_at)
 {
     static const char *const names[] = {"a0", "a3", "b3", "a5", "b0"};
     static const uint16_t domains[] = {0, 3, 3, 5, 0};
-    struct core_walk look;
+    struct core_cursor look;
     struct seen seen = {""};
     struct world w;
     uint64_t s;
@@ -421,14 +421,14 @@ START_TEST(all_can_be_looked_at)
     }
     core_each_lock(w.core, w.now_us, (struct slice){NULL, 0}, see_lock, &seen);
     ck_assert_str_eq(seen.text, "a0 b0 a3 b3 a5 ");
-    core_walk_begin(w.core, &look);
+    core_cursor_begin(w.core, &look);
     ck_assert(see(&w, &look, 3, &seen));
     ck_assert_str_eq(seen.text, "a0 b0 a3 ");
     give(&w, s, "b3"); /* the last one of its domain: on to the next domain */
     ck_assert(see(&w, &look, 0, &seen));
     ck_assert(!see(&w, &look, 9, &seen));
     ck_assert_str_eq(seen.text, "a5 ");
-    core_walk_begin(w.core, &look);
+    core_cursor_begin(w.core, &look);
     ck_assert(see(&w, &look, 3, &seen));
     give(&w, s, "a5");
     ck_assert(!see(&w, &look, 9, &seen));

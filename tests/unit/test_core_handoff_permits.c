@@ -445,7 +445,7 @@ START_TEST(run_is_asked_about)
         pass(&w, MS(8));
         ck_assert_uint_eq(w.waiter_poll.n, 1);
         ck_assert_str_eq(w.waiter_poll.key[0], "a");
-        happens(&w, &(struct core_event){.type = CORE_PROBED, .polled = {w.waiter_poll.op, listeners, 1}});
+        happens(&w, &(struct core_event){.type = CORE_WAITERS_POLLED, .polled = {w.waiter_poll.op, listeners, 1}});
         pass(&w, MS(3)); /* handoff.time is over since it began */
         unlock(&w, h.newest, "a");
         ck_assert_uint_eq(w.metrics.handoffs, others ? 1 : 2);
@@ -467,9 +467,9 @@ START_TEST(not_asked_about_without_a_run)
     unlock(&w, h.newest, "a");
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     expect_reply(&w, w.request, CORE_LEFT);
-    before = w.probes_n;
+    before = w.polls_n;
     pass(&w, MS(30));
-    ck_assert_uint_eq(w.probes_n, before);
+    ck_assert_uint_eq(w.polls_n, before);
     hall_close(&w);
 }
 END_TEST

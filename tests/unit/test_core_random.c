@@ -42,7 +42,7 @@ enum fault {
 static const char *const fault_names[FAULTS] = {"link lost", "ran late",     "never ran", "reply lost",
                                                 "hint lost", "stall",        "gone holding", "was down",
                                                 "say lost",  "said twice",   "one called", "crashed",
-                                                "crashed inside a step", "data lost",    "probe lost",
+                                                "crashed inside a step", "data lost",    "poll lost",
                                                 "too few replicas"};
 
 /* Situations that must have come about. */
@@ -50,14 +50,14 @@ enum sight {
     READERS, DOWNGRADED, PERMITS_OUT, PLACE_BESIDE_A_HOLD, PLACE_RENEWED, PLACES_TAKEN, PLACES_LOST, PLACES_BACK,
     STALE_HEADS, BUNDLE, BUNDLE_FAILED, BUNDLE_LOST, PARTS_NOT_HELD, BROKE_SEVERAL, DEADLOCK, DEADLOCK_OF_MANY,
     DEADLOCK_ELSEWHERE, ADOPTED_HELD, ADOPTED_PLACES, ADOPTED_FREED, ADOPTED_LOST, RECLAIMED, REFUSED, GRACE_TIMED_OUT,
-    PROBED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, DOMAIN_LOST, GRANTED_BESIDE_A_GRACE, HELD_BESIDE_A_LOSS, SIGHTS
+    POLLED_OTHERS, ASKED_TOGETHER, ASKED_BEHIND, DOMAIN_LOST, GRANTED_BESIDE_A_GRACE, HELD_BESIDE_A_LOSS, SIGHTS
 };
 static const char *const sight_names[SIGHTS] = {
     "readers", "downgraded", "permits out", "place beside a hold", "place renewed", "places taken", "places lost",
     "places given back", "stale heads", "bundle", "bundle failed", "bundle lost", "parts not held", "broke several",
     "deadlock", "deadlock of many", "deadlock elsewhere", "adopted held", "adopted places", "adopted to be freed",
     "adopted lost", "reclaimed", "refused in a grace", "a grace that lasted to its end",
-    "others found by a probe", "asked together", "asked behind a release",
+    "others found by a poll", "asked together", "asked behind a release",
     "one domain of several lost", "granted beside a grace of another domain", "held beside a loss of another domain"};
 
 static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEND] = "extend",
@@ -66,7 +66,7 @@ static const char *const verb_names[] = {[CORE_ACQUIRE] = "acquire", [CORE_EXTEN
 struct world;
 
 enum happening {
-    OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, PROBED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS,
+    OP_RUNS, OP_ANSWERED, HINTED, WATCHED, SAID, POLLED, LOSS_HEARD, ALL_ASSERTED, GRACE_ENDS,
     SUSPECTED, CAN_REACH
 };
 
@@ -723,7 +723,7 @@ static void
 waiter_poll(struct node *n, const struct core_waiter_poll *p)
 {
     struct world *w = n->world;
-    struct flight f = {.what = PROBED, .daemon = (int)(n - w->node), .link = n->link};
+    struct flight f = {.what = POLLED, .daemon = (int)(n - w->node), .link = n->link};
 
     f.said = malloc(p->n);
     f.said_n = p->n;
@@ -743,14 +743,14 @@ static void
 polled(struct world *w, const struct flight *f)
 {
     int64_t subscribers[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .polled = {f->op.op, subscribers, f->said_n}};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED, .polled = {f->op.op, subscribers, f->said_n}};
 
     if (f->link != w->node[f->daemon].link) {
         return;
     }
     for (size_t i = 0; i < f->said_n; i++) {
         subscribers[i] = (int64_t)listeners(w, f->said[i]);
-        w->sights[PROBED_OTHERS] += subscribers[i] > 0;
+        w->sights[POLLED_OTHERS] += subscribers[i] > 0;
     }
     step(w, f->daemon, &ev);
 }
@@ -913,8 +913,8 @@ sink(void *ctx, const struct core_action *a)
     case CORE_PUBLISH:
         hear_news(n->world, d, &a->publish);
         break;
-    case CORE_SAY:
-        hear_say(n->world, d, a->say);
+    case CORE_BROADCAST:
+        hear_say(n->world, d, a->broadcast);
         break;
     case CORE_RECLAIMED: /* sometimes it does not get through before the grace is over */
         ck_assert(a->domain < n->world->domains_n && a->epoch == n->epoch[a->domain]);
@@ -1031,12 +1031,12 @@ flight_lands(struct world *w, struct flight *f)
         ev.type = f->what == HINTED ? CORE_HINT : CORE_SUBSCRIBED;
         ev.lock = f->lock;
         break;
-    case PROBED:
+    case POLLED:
         polled(w, f);
         return;
     case SAID:
         ev.type = CORE_RECEIVED;
-        ev.heard = (struct slice){f->said, f->said_n};
+        ev.received = (struct slice){f->said, f->said_n};
         break;
     }
     step(w, f->daemon, &ev);

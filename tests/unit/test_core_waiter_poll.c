@@ -19,12 +19,12 @@ open_probing(struct world *w)
 
 /* ---- what Redis says ---- */
 
-/* So many listen to each; of the probe with this number. */
+/* So many listen to each; of the poll with this number. */
 static void
 answered(struct world *w, uint64_t op, size_t n, int64_t subscribers)
 {
     int64_t each[CORE_WAITER_POLL_MAX];
-    struct core_event ev = {.type = CORE_PROBED, .polled = {op, each, n}};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED, .polled = {op, each, n}};
 
     for (size_t i = 0; i < n; i++) {
         each[i] = subscribers;
@@ -41,14 +41,14 @@ listen(struct world *w, int64_t subscribers)
 
 /* Nothing is asked before so much time has passed, and then about these names. */
 static void
-probed_after(struct world *w, int64_t us, size_t n, const char *first)
+polled_after(struct world *w, int64_t us, size_t n, const char *first)
 {
-    unsigned before = w->probes_n;
+    unsigned before = w->polls_n;
 
     pass(w, us - 1);
-    ck_assert_uint_eq(w->probes_n, before);
+    ck_assert_uint_eq(w->polls_n, before);
     pass(w, 1);
-    ck_assert_uint_eq(w->probes_n, before + 1);
+    ck_assert_uint_eq(w->polls_n, before + 1);
     ck_assert_uint_eq(w->waiter_poll.n, n);
     ck_assert_str_eq(w->waiter_poll.key[0], first);
 }
@@ -112,17 +112,17 @@ START_TEST(asked_while_it_lingers)
     ck_assert_int_gt(core_next_us(w.core), w.now_us + SEC(1));
     world_close(&w);
     cached(&w, (struct ask){.linger_us = MS(30)});
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     listen(&w, 0);
     for (int i = 0; i < 3; i++) {
-        probed_after(&w, LAZY_US, 1, "a");
+        polled_after(&w, LAZY_US, 1, "a");
         listen(&w, 0);
     }
-    ck_assert_uint_eq(w.probes_n, 4);
+    ck_assert_uint_eq(w.polls_n, 4);
     pass(&w, MS(29) - 3 * LAZY_US);
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     pass(&w, SEC(60));
-    ck_assert_uint_eq(w.probes_n, 4);
+    ck_assert_uint_eq(w.polls_n, 4);
     ck_assert_int_eq(core_next_us(w.core), CORE_FOREVER);
     world_close(&w);
 }
@@ -135,7 +135,7 @@ START_TEST(ended_for_who_waits_elsewhere)
     struct flight op;
     uint64_t s = CACHED(&w), id;
 
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     listen(&w, 1);
     op = expect_op(&w, CORE_RELEASE, "a");
     ck_assert_uint_eq(w.metrics.linger_yields, 1);
@@ -178,10 +178,10 @@ START_TEST(held_when_that_is_heard)
         uint64_t s = CACHED(&w), id;
 
         expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
-        probed_after(&w, GAP_US, 1, "a");
+        polled_after(&w, GAP_US, 1, "a");
         listen(&w, 1);
         if (gone) {
-            probed_after(&w, LAZY_US, 1, "a");
+            polled_after(&w, LAZY_US, 1, "a");
             listen(&w, 0);
             expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
             expect_state(&w, "a", "lingering");
@@ -205,7 +205,7 @@ START_TEST(time_begins_anew)
         struct world w;
         uint64_t s = CACHED(&w), id;
 
-        probed_after(&w, GAP_US, 1, "a");
+        polled_after(&w, GAP_US, 1, "a");
         pass(&w, MS(6));
         listen(&w, 0);
         w.now_us += MS(4) - 1 + late;
@@ -227,7 +227,7 @@ START_TEST(a_later_run_has_its_own_time)
     struct world w;
     uint64_t s = CACHED(&w);
 
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     breaks(&w, s);
     ck_assert(!known(&w, "a"));
     listen(&w, 1); /* of a record that has gone */
@@ -235,7 +235,7 @@ START_TEST(a_later_run_has_its_own_time)
     takes(&w, s, (struct ask){LINGER});
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     pass(&w, GAP_US);
-    ck_assert_uint_eq(w.probes_n, 2);
+    ck_assert_uint_eq(w.polls_n, 2);
     world_close(&w);
 }
 END_TEST
@@ -246,7 +246,7 @@ START_TEST(not_where_others_poll)
     struct world w;
     uint64_t s = CACHED(&w, .tracking = true), id;
 
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     listen(&w, 0);
     pass(&w, MS(9) - 1);
     quiet(&w);
@@ -266,19 +266,19 @@ START_TEST(more_often_when_there_is_much_to_do)
     struct world w;
     uint64_t s = CACHED(&w);
 
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     listen(&w, 0);
     for (int i = 0; i < 31; i++) {
         goes_round(&w, s, "a");
     }
     pass(&w, GAP_US);
-    ck_assert_uint_eq(w.probes_n, 1);
-    probed_after(&w, LAZY_US - GAP_US, 1, "a");
+    ck_assert_uint_eq(w.polls_n, 1);
+    polled_after(&w, LAZY_US - GAP_US, 1, "a");
     listen(&w, 0);
     for (int i = 0; i < 32; i++) {
         goes_round(&w, s, "a");
     }
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     world_close(&w);
 }
 END_TEST
@@ -304,7 +304,7 @@ START_TEST(going_round)
         expect_reply(&w, unlock(&w, s, name), CORE_LEFT);
     }
     for (int i = 0; i < 3; i++) {
-        probed_after(&w, GAP_US, CORE_WAITER_POLL_MAX, (const char *[]){"n0", "n128", "n256"}[i]);
+        polled_after(&w, GAP_US, CORE_WAITER_POLL_MAX, (const char *[]){"n0", "n128", "n256"}[i]);
         for (size_t k = 0; k < w.waiter_poll.n; k++) {
             asked[atoi(w.waiter_poll.key[k] + 1)]++;
         }
@@ -314,7 +314,7 @@ START_TEST(going_round)
         /* Who comes first fills the last one up. */
         ck_assert_int_eq(asked[i], 1 + (i < 3 * CORE_WAITER_POLL_MAX - NAMES));
     }
-    probed_after(&w, LAZY_US, CORE_WAITER_POLL_MAX, "n84");
+    polled_after(&w, LAZY_US, CORE_WAITER_POLL_MAX, "n84");
     skip_all(&w);
     world_close(&w);
 }
@@ -327,14 +327,14 @@ START_TEST(one_at_a_time)
     uint64_t s = CACHED(&w);
     uint64_t id;
 
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     id = lock(&w, s, "b", LINGER);
     redis_grants(&w, "b", id);
     expect_reply(&w, unlock(&w, s, "b"), CORE_LEFT);
     pass(&w, MS(3));
-    ck_assert_uint_eq(w.probes_n, 1);
+    ck_assert_uint_eq(w.polls_n, 1);
     listen(&w, 0); /* it is time long since */
-    ck_assert_uint_eq(w.probes_n, 2);
+    ck_assert_uint_eq(w.polls_n, 2);
     ck_assert_uint_eq(w.waiter_poll.n, 2);
     world_close(&w);
 }
@@ -354,9 +354,9 @@ START_TEST(unanswered)
     takes(&w, s, (struct ask){.linger_us = SEC(5)});
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     answered(&w, 0, 0, 0); /* none was asked */
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     op = w.waiter_poll.op;
-    probed_after(&w, SEC(1), 1, "a");
+    polled_after(&w, SEC(1), 1, "a");
     answered(&w, op, 1, 1);
     quiet(&w);
     expect_state(&w, "a", "lingering");
@@ -380,8 +380,8 @@ START_TEST(hasty)
     s = session(&w);
     takes(&w, s, (struct ask){LINGER});
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
-    probed_after(&w, GAP_US, 1, "a");
-    probed_after(&w, LAZY_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
+    polled_after(&w, LAZY_US, 1, "a");
     world_close(&w);
 }
 END_TEST
@@ -433,9 +433,9 @@ START_TEST(run_of_hand_overs)
         hands(&w, s[0], id[1]);
         pass(&w, MS(5) - 1);
         hands(&w, s[1], id[2]);
-        ck_assert_uint_eq(w.probes_n, 0);
+        ck_assert_uint_eq(w.polls_n, 0);
         pass(&w, 2 * GAP_US);
-        ck_assert_uint_eq(w.probes_n, 1);
+        ck_assert_uint_eq(w.polls_n, 1);
         listen(&w, 1 + others);
         pass(&w, MS(3));
         hands(&w, s[2], id[3]);
@@ -492,10 +492,10 @@ START_TEST(many_runs)
         expect_reply(&w, id[2], CORE_GRANTED);
     }
     pass(&w, MS(5) - 1);
-    ck_assert_uint_eq(w.probes_n, 0);
+    ck_assert_uint_eq(w.polls_n, 0);
     for (unsigned i = 0; i < 5; i++) {
         pass(&w, MS(1));
-        ck_assert_uint_eq(w.probes_n, i + 1);
+        ck_assert_uint_eq(w.polls_n, i + 1);
         /* Those before have time. */
         ck_assert_uint_eq(w.waiter_poll.n, i < 4 ? CORE_WAITER_POLL_MAX : NAMES - 4 * CORE_WAITER_POLL_MAX);
         for (size_t k = 0; k < w.waiter_poll.n; k++) {
@@ -522,7 +522,7 @@ START_TEST(nobody_behind_when_others_wait)
         t = session(&w);
         expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
         pass(&w, GAP_US);
-        ck_assert_uint_eq(w.probes_n, 1);
+        ck_assert_uint_eq(w.polls_n, 1);
         next[0] = lock(&w, t, "a", LINGER, .lease_us = SEC(60));
         next[1] = lock(&w, session(&w), "a", LINGER, .lease_us = SEC(90));
         if (late) {
@@ -559,12 +559,12 @@ START_TEST(not_for_long_holders)
     uint64_t s = CACHED(&w);
 
     expect_reply(&w, lock(&w, s, "a", LINGER), CORE_GRANTED);
-    probed_after(&w, GAP_US, 1, "a");
+    polled_after(&w, GAP_US, 1, "a");
     listen(&w, 0);
-    probed_after(&w, LAZY_US, 1, "a");
+    polled_after(&w, LAZY_US, 1, "a");
     listen(&w, 0);
     pass(&w, SEC(5));
-    ck_assert_uint_eq(w.probes_n, 2);
+    ck_assert_uint_eq(w.polls_n, 2);
     ck_assert_int_gt(core_next_us(w.core), w.now_us + SEC(1));
     give(&w, s, "a");
     world_close(&w);
@@ -580,7 +580,7 @@ START_TEST(not_without_a_run)
     redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
     redis_grants(&w, "a", id);
     pass(&w, SEC(1));
-    ck_assert_uint_eq(w.probes_n, 0);
+    ck_assert_uint_eq(w.polls_n, 0);
     give(&w, s, "a");
     world_close(&w);
 }
@@ -615,7 +615,7 @@ START_TEST(our_own_ear)
         redis_grants(&w, "a", id[0]);
         hands(&w, s[0], id[1]);
         pass(&w, GAP_US);
-        ck_assert_uint_eq(w.probes_n, 1);
+        ck_assert_uint_eq(w.polls_n, 1);
         if (ear == COMES) {
             watching(&w, op.op.lock);
         } else if (ear == GOES) {
@@ -646,7 +646,7 @@ START_TEST(wanted_behind_a_probe)
     struct world w;
     struct core_conf conf = world_conf;
     int64_t none[1] = {0};
-    struct core_event ev = {.type = CORE_PROBED};
+    struct core_event ev = {.type = CORE_WAITERS_POLLED};
     uint64_t s, id;
 
     conf.handoff_max = 100;
@@ -657,7 +657,7 @@ START_TEST(wanted_behind_a_probe)
     expect_reply(&w, unlock(&w, s, "a"), CORE_LEFT);
     expect_state(&w, "a", "lingering");
     pass(&w, MS(1));
-    ck_assert_uint_eq(w.probes_n, 1); /* sent */
+    ck_assert_uint_eq(w.polls_n, 1); /* sent */
     id = lock(&w, s, "a", .linger_us = MS(500));
     expect_reply(&w, id, CORE_GRANTED);
     hears(&w, "N5:other,1:a,1:a,", 17); /* was refused after that */

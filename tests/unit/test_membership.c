@@ -134,7 +134,7 @@ setup(void)
                                  .uuid = "0f9b8a76-1c2d-4e3f-8a9b-726c6f636b64", .nonce = 1};
     membership_init(&t.p, &t.conf, &t.env, &t.events, &t.address, "ch");
     membership_add(&t.p, &t.link);
-    membership_hello(&t.p, &t.link);
+    membership_greet(&t.p, &t.link);
     answer();
     t.link.up = true;
 }
@@ -199,7 +199,7 @@ START_TEST(a_link_that_has_gone_greets)
     t.link.up = false;
     t.asked[0].fn(t.asked[0].arg, LINK_UNKNOWN, NULL, 0);
     t.asked_n = 0;
-    membership_hello(&t.p, &t.link);
+    membership_greet(&t.p, &t.link);
     answer();
     t.link.up = true;
     ck_assert_uint_eq(t.asked_n, 0);
@@ -253,7 +253,7 @@ START_TEST(errors_of_the_moment)
     membership_beat(&t.p);
     answer_error("READONLY not a master");
     ck_assert_uint_eq(t.failed, 1);
-    membership_hello(&t.p, &t.link);
+    membership_greet(&t.p, &t.link);
     answer_error("BUSY Redis is busy running a script.");
     ck_assert_uint_eq(t.failed, 2);
     t.link.up = true;

@@ -42,22 +42,22 @@ owner_of(const struct rec *r)
 }
 
 void
-core_walk_begin(struct core *c, struct core_walk *w)
+core_cursor_begin(struct core *c, struct core_cursor *w)
 {
     (void)c;
     (void)w;
 }
 
 void
-core_walk_end(struct core_walk *w)
+core_cursor_end(struct core_cursor *w)
 {
     (void)w;
 }
 
 /* All at once. */
 bool
-core_walk_waiters(struct core *c, struct core_walk *w, int64_t now_us, struct slice glob, unsigned n,
-                  core_waiter_fn *fn, void *ctx)
+core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
+                    core_waiter_fn *fn, void *ctx)
 {
     uint32_t position = 0;
 

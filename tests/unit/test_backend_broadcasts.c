@@ -1,7 +1,7 @@
 /*
- * test_backend_say.c -- what one daemon says about deadlocks, all daemons on that Redis hear.
+ * test_backend_broadcasts.c -- what one daemon says about deadlocks, all daemons on that Redis hear.
  */
-#include "daemon/backend/say.h"
+#include "daemon/backend/broadcasts.h"
 #include "watch_world.h"
 
 /* ---- a second daemon ---- */
@@ -20,7 +20,7 @@ other_post(void *ctx, const struct core_event *ev)
         return;
     }
     ck_assert_int_eq(ev->type, CORE_RECEIVED);
-    snprintf(other.heard, sizeof(other.heard), "%.*s", (int)ev->heard.n, ev->heard.p);
+    snprintf(other.heard, sizeof(other.heard), "%.*s", (int)ev->received.n, ev->received.p);
     other.heard_n++;
 }
 
@@ -58,7 +58,7 @@ say(struct backend *b, const void *p, size_t n)
 
     memcpy(spoiled, p, n);
     w.inside = true;
-    backend_say(b, (struct slice){spoiled, n});
+    backend_broadcast(b, (struct slice){spoiled, n});
     backend_flush(b);
     w.inside = false;
     memset(spoiled, '#', n); /* it was to be copied */
@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(bytes_up_to_a_limit)
 {
-    static char big[SAY_BYTES_MAX + 1];
+    static char big[BROADCAST_TEXT_MAX + 1];
 
     for (size_t i = 0; i < sizeof(big); i++) {
         big[i] = (char)(i * 7);
@@ -138,8 +138,8 @@ START_TEST(bytes_up_to_a_limit)
     say(w.b, big, sizeof(big) - 1);
     must_hear(1);
     ck_assert_int_eq(redis_calls("publish"), 2);
-    ck_assert_uint_eq(w.heard_bytes, SAY_BYTES_MAX);
-    ck_assert_mem_eq(w.heard, big, SAY_BYTES_MAX);
+    ck_assert_uint_eq(w.heard_bytes, BROADCAST_TEXT_MAX);
+    ck_assert_mem_eq(w.heard, big, BROADCAST_TEXT_MAX);
     redis("PUBLISH rlock:deadlock:0 %b", big, sizeof(big)); /* not heard */
     redis("PUBLISH rlock:deadlock:0 end");
     turn_until(last_was, "end");
@@ -219,7 +219,7 @@ static bool
 is_refused(const void *unused)
 {
     (void)unused;
-    return log_count("cannot say hello") > 0;
+    return log_count("cannot register") > 0;
 }
 
 /* Of the locks of such a daemon nobody would know when Redis loses them: it grants none. */
@@ -272,5 +272,5 @@ main(void)
     tcase_add_checked_fixture(tc[1], world_with_redis, world_end);
     tcase_add_test(tc[1], who_may_not_speak_stays_outside);
     tcase_add_test(tc[1], who_may_hear_no_holder_still_locks);
-    return world_run("backend_say", tc, 2);
+    return world_run("backend_broadcast", tc, 2);
 }

@@ -1,5 +1,5 @@
 /*
- * test_core_walk.c -- looking at all names, or at all who wait, some at a time, while they come and go.
+ * test_core_cursor.c -- looking at all names, or at all who wait, some at a time, while they come and go.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,26 +70,26 @@ give_back(struct world *w, uint64_t s, const char *name)
 }
 
 static bool
-walk(struct world *w, struct core_walk *walk, const char *glob, unsigned n, struct seen *s)
+walk(struct world *w, struct core_cursor *walk, const char *glob, unsigned n, struct seen *s)
 {
     s->text[0] = '\0';
-    return core_walk_locks(w->core, walk, w->now_us, slice_of(glob), n, see_lock, s);
+    return core_cursor_locks(w->core, walk, w->now_us, slice_of(glob), n, see_lock, s);
 }
 
 START_TEST(all_that_there_are_when_it_begins)
 {
-    struct core_walk look;
+    struct core_cursor look;
     struct world w;
     struct seen seen;
     uint64_t s;
 
     world_open(&w);
     s = session(&w);
-    core_walk_begin(w.core, &look); /* there is none */
+    core_cursor_begin(w.core, &look); /* there is none */
     ck_assert(!walk(&w, &look, "", 4, &seen));
     ck_assert_str_eq(seen.text, "");
     take_names(&w, s, 0, NAMES);
-    core_walk_begin(w.core, &look);
+    core_cursor_begin(w.core, &look);
     ck_assert(walk(&w, &look, "", 4, &seen));
     ck_assert_str_eq(seen.text, "n0 n1 n2 n3 ");
     take_names(&w, s, NAMES, NAMES + 2); /* come too late */
@@ -105,7 +105,7 @@ END_TEST
 /* The next one goes, the last one, those before, those behind, all. */
 START_TEST(names_go_meanwhile)
 {
-    struct core_walk look, other;
+    struct core_cursor look, other;
     struct world w;
     struct seen seen;
     uint64_t s;
@@ -113,8 +113,8 @@ START_TEST(names_go_meanwhile)
     world_open(&w);
     s = session(&w);
     take_names(&w, s, 0, NAMES);
-    core_walk_begin(w.core, &look);
-    core_walk_begin(w.core, &other);
+    core_cursor_begin(w.core, &look);
+    core_cursor_begin(w.core, &other);
     ck_assert(walk(&w, &look, "", 3, &seen));
     give_back(&w, s, "n3");
     give_back(&w, s, "n9");
@@ -129,10 +129,10 @@ START_TEST(names_go_meanwhile)
     give_back(&w, s, "n8");
     ck_assert(!walk(&w, &look, "", 9, &seen));
     ck_assert_str_eq(seen.text, "");
-    core_walk_end(&other);
-    core_walk_begin(w.core, &other);
-    core_walk_end(&other); /* and once more is harmless */
-    core_walk_end(&other);
+    core_cursor_end(&other);
+    core_cursor_begin(w.core, &other);
+    core_cursor_end(&other); /* and once more is harmless */
+    core_cursor_end(&other);
     world_close(&w);
 }
 END_TEST
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(waiters_come_and_go_meanwhile)
 {
     char owner[8];
-    struct core_walk look;
+    struct core_cursor look;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, ids[6];
@@ -155,8 +155,8 @@ START_TEST(waiters_come_and_go_meanwhile)
         ids[i] = lock(&w, s, "hot", .owner = owner, .wait_us = SEC(1 + (i == 2 || i == 3 ? 0 : 60)));
     }
     lock(&w, s, "late", .owner = "o9");
-    core_walk_begin(w.core, &look);
-#define WALK(n) core_walk_waiters(w.core, &look, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
+    core_cursor_begin(w.core, &look);
+#define WALK(n) core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), n, see_waiter, &seen)
     ck_assert(WALK(3));
     ck_assert_str_eq(seen.text, "hot:o0:1 hot:o1:2 ");
     pass(&w, SEC(2)); /* o2, who was next, gives up, and o3 */
@@ -205,7 +205,7 @@ END_TEST
 START_TEST(a_walk_does_not_look_for_its_place)
 {
     enum { FRONT = 30000, GO = 300 };
-    struct core_walk look;
+    struct core_cursor look;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, id[2 * GO];
@@ -226,8 +226,8 @@ START_TEST(a_walk_does_not_look_for_its_place)
                      .wait_us = i % 2 == 0 ? SEC(1) + i * 1000 : SEC(1000));
     }
     pass(&w, SEC(1) - 1);
-    core_walk_begin(w.core, &look);
-    ck_assert(core_walk_waiters(w.core, &look, w.now_us, SLICE_LIT(""), FRONT, see_nobody, &seen));
+    core_cursor_begin(w.core, &look);
+    ck_assert(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), FRONT, see_nobody, &seen));
     for (int i = 0; i < GO; i++) {
         clock_t began;
 
@@ -235,7 +235,7 @@ START_TEST(a_walk_does_not_look_for_its_place)
         expect_reply(&w, id[2 * i], CORE_NOT_GRANTED);
         seen.text[0] = '\0';
         began = clock();
-        ck_assert_int_eq(core_walk_waiters(w.core, &look, w.now_us, SLICE_LIT(""), 1, see_waiter, &seen), i < GO - 1);
+        ck_assert_int_eq(core_cursor_waiters(w.core, &look, w.now_us, SLICE_LIT(""), 1, see_waiter, &seen), i < GO - 1);
         spent += clock() - began;
         snprintf(want, sizeof(want), "hot:g%d:%d ", 2 * i + 1, FRONT + i + 1);
         ck_assert_str_eq(seen.text, want);
@@ -249,7 +249,7 @@ END_TEST
 /* The last one goes while a walk stands at it: its queue is over, and who comes then is not of this walk. */
 START_TEST(a_queue_ends_under_a_walk)
 {
-    struct core_walk look;
+    struct core_cursor look;
     struct world w;
     struct seen seen = {.text = ""};
     uint64_t s, id;
@@ -261,7 +261,7 @@ START_TEST(a_queue_ends_under_a_walk)
     lock(&w, s, "hot", .owner = "o1", .no_queue_grace = true);
     id = lock(&w, s, "hot", .owner = "o2", .wait_us = SEC(1), .no_queue_grace = true);
     lock(&w, s, "late", .owner = "o3");
-    core_walk_begin(w.core, &look);
+    core_cursor_begin(w.core, &look);
     ck_assert(WALK(1));
     ck_assert_str_eq(seen.text, "hot:o1:1 ");
     pass(&w, SEC(2));

@@ -1,17 +1,17 @@
 /*
- * say.c -- PUBLISH and SUBSCRIBE of one channel.
+ * broadcasts.c -- PUBLISH and SUBSCRIBE of one channel.
  */
-#include "daemon/backend/say.h"
+#include "daemon/backend/broadcasts.h"
 
 #include <stdio.h>
 
 #include "daemon/backend/text.h"
 
 void
-say_init(struct say *s, const struct backend_env *env, const struct shard_events *events,
-         const struct link_address *address, bool sharded)
+broadcasts_init(struct broadcasts *s, const struct backend_env *env, const struct shard_events *events,
+                const struct link_address *address, bool sharded)
 {
-    *s = (struct say){.env = env, .events = events, .address = address, .sharded = sharded};
+    *s = (struct broadcasts){.env = env, .events = events, .address = address, .sharded = sharded};
     if (events->channel != NULL) {
         snprintf(s->channel, sizeof(s->channel), "%s", events->channel);
     } else {
@@ -26,7 +26,7 @@ say_init(struct say *s, const struct backend_env *env, const struct shard_events
 static void
 on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {
-    struct say *s = arg;
+    struct broadcasts *s = arg;
     char text[TEXT_ERROR_ROOM];
 
     (void)sent_us;
@@ -46,7 +46,7 @@ on_subscribed(void *arg, enum link_result result, const struct reply *r, int64_t
 }
 
 void
-say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx)
+broadcasts_listen(struct broadcasts *s, struct redis_link *sub, void (*heeds)(void *ctx), void *ctx)
 {
     struct slice word[2] = {s->sharded ? SLICE_LIT("SSUBSCRIBE") : SLICE_LIT("SUBSCRIBE"), slice_of(s->channel)};
 
@@ -57,25 +57,25 @@ say_listen(struct say *s, struct redis_link *sub, void (*heeds)(void *ctx), void
 }
 
 void
-say_send(const struct say *s, struct redis_link *l, struct slice what)
+broadcasts_send(const struct broadcasts *s, struct redis_link *l, struct slice what)
 {
     struct slice word[3] = {s->sharded ? SLICE_LIT("SPUBLISH") : SLICE_LIT("PUBLISH"), slice_of(s->channel), what};
 
-    if (link_up(l) && what.n <= SAY_BYTES_MAX) {
+    if (link_up(l) && what.n <= BROADCAST_TEXT_MAX) {
         (void)link_send(l, 3, word, NULL, NULL);
     }
 }
 
 bool
-say_heard(const struct say *s, struct slice channel, const struct reply *what)
+broadcasts_received(const struct broadcasts *s, struct slice channel, const struct reply *what)
 {
     struct core_event ev = {.type = CORE_RECEIVED};
 
     if (!slice_eq(channel, slice_of(s->channel))) {
         return false;
     }
-    if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= SAY_BYTES_MAX && what->text.p[0] != '+') {
-        ev.heard = what->text;
+    if (what->type == REPLY_TEXT && what->text.n > 0 && what->text.n <= BROADCAST_TEXT_MAX && what->text.p[0] != '+') {
+        ev.received = what->text;
         s->events->heard(s->events->ctx, &ev);
     }
     return true;
