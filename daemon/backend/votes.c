@@ -5,6 +5,8 @@
  * V2  The token is an answer of a node: the smallest one that q nodes cover. Where none is, the q-th smallest answer
  *     is written back: only to nodes that voted, and they take it only if our key is there.
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
+ * V4  Whether a name is taken decides what is done next, so a refusal that may yet be one of a taken name stays open
+ *     while nodes have not answered: as with a node away, where the first answer is enough for a refusal.
  */
 #include "daemon/backend/votes.h"
 
@@ -315,6 +317,16 @@ refused(const struct vote *v)
     return r;
 }
 
+/* V4 */
+static bool
+may_be_taken(const struct vote *v)
+{
+    unsigned awaited = count(v, BALLOT_AWAITED), yes = count(v, BALLOT_OK);
+
+    return awaited > 0 &&
+           yes + count_failed(v, CORE_TAKEN) + count_failed(v, CORE_FOREIGN) + awaited >= v->q;
+}
+
 struct vote_result
 vote_result(const struct vote *v, int64_t now_us)
 {
@@ -329,7 +341,10 @@ vote_result(const struct vote *v, int64_t now_us)
         }
     }
     if (count(v, BALLOT_FAILED) > v->n - v->q) {
-        return refused(v);
+        struct vote_result r = refused(v);
+
+        r.step = (r.outcome == CORE_DOWN || r.outcome == CORE_GRACE) && may_be_taken(v) ? VOTE_OPEN : VOTE_REFUSED;
+        return r;
     }
     if (token != 0) { /* it has taken too long; late answers only take longer */
         return (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};

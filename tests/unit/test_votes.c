@@ -139,6 +139,26 @@ START_TEST(nodes_without_a_vote_are_told_from_nodes_that_are_away)
 }
 END_TEST
 
+START_TEST(a_taken_name_is_told_from_a_node_that_is_away)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct vote v = vote_of(3);
+
+        vote_failed(&v, 2, i == 0 ? CORE_DOWN : CORE_GRACE, i == 0 ? -1 : 9000);
+        vote_failed(&v, 0, CORE_TAKEN, 400);
+        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_OPEN);
+        vote_failed(&v, 1, CORE_TAKEN, 500);
+        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
+        ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_TAKEN);
+        ck_assert_int_eq(vote_result(&v, 0).pttl_us, 500); /* both are needed */
+        v = vote_of(3);
+        vote_failed(&v, 2, CORE_DOWN, -1);
+        vote_failed(&v, 0, CORE_DOWN, -1);
+        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED); /* whatever the third one says */
+    }
+}
+END_TEST
+
 START_TEST(what_is_held_needs_a_majority_each_time)
 {
     struct vote v = vote_of(3);
@@ -636,7 +656,7 @@ main(void)
         a_reserve_saves_the_write_back, voters_below_are_raised_and_nobody_else,
         a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
         nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
-        what_is_asked_again_counts_by_its_last_answer, a_proposal_is_the_time_or_one_more,
+        a_taken_name_is_told_from_a_node_that_is_away, what_is_asked_again_counts_by_its_last_answer, a_proposal_is_the_time_or_one_more,
         of_guesses_the_middle_one_counts, a_write_back_does_not_go_to_any_majority,
         an_emptied_node_votes_with_what_others_know,
     };
