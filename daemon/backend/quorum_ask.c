@@ -45,6 +45,7 @@ attempt(struct quorum *qu, struct quorum_op *o)
     o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
     o->reserve += o->reserve != 0 ? o->op.room : 0;
     o->vote.validity_us = lease_us / 20;
+    o->asked_us = now_us;
     timer_set(&qu->timers, &o->timer, now_us + wait_us);
     for (unsigned i = 0; i < qu->n; i++) {
         const struct quorum_node *node = &qu->node[i];

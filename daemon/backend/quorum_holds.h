@@ -68,6 +68,7 @@ struct quorum_op {
     bool begun;          /* all nodes are asked */
     uint32_t again;      /* a bit for each node: it was asked once more, because a clock was set */
     unsigned errands_n;
+    int64_t asked_us;
     int64_t guard_us;    /* the latest */
     int64_t expiry_ms, remote_subscribers;
     struct vote vote;

@@ -15,6 +15,7 @@
 
 #include "daemon/backend/quorum_holds.h"
 #include "daemon/backend/quorum_private.h"
+#include "daemon/backend/quorum_watch.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
 
@@ -169,6 +170,7 @@ refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
         give_up(qu, o);
     }
     tell(qu, o, &done);
+    quorum_watch_refused(qu, o);
 }
 
 static void

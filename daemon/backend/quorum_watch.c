@@ -4,7 +4,9 @@
  * W1  A watch is confirmed when q nodes have it: any release by a majority meets one of these.
  * W2  A hint goes up when q nodes have brought it, or a moment after the first: whoever asks at the first finds the
  *     release under way at the others, and splits the votes.
- * W3  A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
+ * W3  ... but not while so many nodes are known to be taken that no majority can be had: what is given back there is a
+ *     minority of somebody who waits as well, and who asks then has to give a minority back, which wakes the next one.
+ * W4  A broadcast leaves by all nodes, with its daemon and a serial in front, and is heard once.
  */
 #include "daemon/backend/quorum_watch.h"
 
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/backend/quorum_holds.h"
 #include "daemon/backend/quorum_private.h"
 #include "daemon/backend/broadcasts.h"
 #include "daemon/base/buf.h"
@@ -47,7 +50,7 @@ quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on)
         watch_free(qu, w);
     }
     if (on) {
-        w = mem_zalloc(sizeof(*w));
+        w = mem_zalloc(sizeof(*w) + qu->n * sizeof(w->hint_us[0]));
         w->lock = op->lock;
         timer_init(&w->timer, TIMER_WATCH);
         map_add(&qu->watches, &w->by_lock, op->lock);
@@ -79,6 +82,7 @@ subscribed(struct quorum *qu, struct quorum_watch *w, unsigned node, bool is)
 {
     bool majority;
 
+    w->closed &= ~(1u << node); /* it may have given something back unheard */
     w->subscribed = is ? w->subscribed | (1u << node) : w->subscribed & ~(1u << node);
     majority = bits(w->subscribed) >= qu->q;
     if (majority != w->told) {
@@ -91,8 +95,17 @@ void
 quorum_watch_due(struct quorum *qu, struct quorum_watch *w)
 {
     timer_set(&qu->timers, &w->timer, INT64_MAX);
-    w->hinted = 0;
-    tell(qu, w, CORE_HINT);
+    if (qu->n - bits(w->closed) >= qu->q) { /* W3 */
+        w->hinted = 0;
+        tell(qu, w, CORE_HINT);
+    }
+}
+
+static void
+hint_soon(struct quorum *qu, struct quorum_watch *w)
+{
+    timer_set(&qu->timers, &w->timer, clock_now_us() + HINT_US + quorum_random(qu, HINT_SPREAD_US));
+    quorum_wake(qu);
 }
 
 static void
@@ -105,11 +118,42 @@ hinted(struct quorum *qu, struct quorum_watch *w, unsigned node)
         first = true;
     }
     w->hinted |= 1u << node;
+    w->closed &= ~(1u << node);
+    w->hint_us[node] = clock_now_us();
     if (bits(w->hinted) >= qu->q) {
         quorum_watch_due(qu, w);
     } else if (first) {
-        timer_set(&qu->timers, &w->timer, clock_now_us() + HINT_US + quorum_random(qu, HINT_SPREAD_US));
-        quorum_wake(qu);
+        hint_soon(qu, w);
+    }
+}
+
+/* It may have been asked before a hint, and refuse behind it. Of a node that is silent nothing is known. */
+void
+quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
+{
+    struct quorum_watch *w = watch_of(qu, o->op.lock);
+    bool outdated = false;
+
+    if (w == NULL) {
+        return;
+    }
+    w->closed = 0;
+    for (unsigned i = 0; i < qu->n; i++) {
+        const struct ballot *b = &o->vote.node[i];
+        bool is_heard = (w->subscribed & (1u << i)) != 0;
+        bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
+
+        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN || (is_taken && !is_heard)) {
+            continue;
+        }
+        if (w->hint_us[i] >= o->asked_us) {
+            outdated = true;
+        } else {
+            w->closed |= 1u << i;
+        }
+    }
+    if (outdated) {
+        hint_soon(qu, w);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * quorum_watch.h -- what a quorum hears from its nodes: subscriptions, hints, broadcasts, waiter polls, LOCKINFO; for
- * quorum.c and quorum_watch.c.
+ * quorum.c, quorum_ops.c and quorum_watch.c.
  */
 #ifndef RLOCKD_BACKEND_QUORUM_WATCH_H
 #define RLOCKD_BACKEND_QUORUM_WATCH_H
@@ -13,18 +13,22 @@
 #include "daemon/base/timer.h"
 
 struct quorum;
+struct quorum_op;
 
 struct quorum_watch {
     struct map_node by_lock;
     struct timer timer;
     uint64_t lock;
     uint32_t subscribed, hinted; /* a bit for each node */
+    uint32_t closed;             /* nodes that refused the last attempt, and have hinted at nothing since */
     bool told;                   /* the core knows that a majority is subscribed */
+    int64_t hint_us[];           /* of each node the last one; 0 = none */
 };
 
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
 void quorum_heard(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
+void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
 void quorum_broadcast(struct backend *b, struct slice what);
 void quorum_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_look(struct backend *b, uint64_t id, struct slice key);

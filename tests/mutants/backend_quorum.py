@@ -38,4 +38,11 @@ MUTANTS = [
     Mutant("R892", "the log does not warn of nodes that were away from the start", BACKEND + "quorum_core.c",
            "log_voting", "clock_now_us() < qu->settled_us", "true",
            [QUORUM + "Starts.test_nodes_that_are_missed_are_told"]),
+    Mutant("R893", "a minority that is given back wakes who waits", BACKEND + "quorum_watch.c", "quorum_watch_due",
+           "qu->n - bits(w->closed) >= qu->q", "true",
+           [QUORUM + "Strangers.test_who_waits_for_a_majority_asks_seldom"]),
+    Mutant("R894", "a hint does not open the node that it came from", BACKEND + "quorum_watch.c", "hinted",
+           "w->closed &= ~(1u << node);", "", [QUORUM + "Hints.test_who_waits_is_woken_while_a_node_is_away"]),
+    Mutant("R895", "a taken name is taken for nodes that are away, where the first answer is enough", BACKEND +
+           "votes.c", "vote_result", "&& may_be_taken(v)", "&& false", ["unit:test_votes"]),
 ]

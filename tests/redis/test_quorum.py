@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A quorum of three independent masters: what locks feel when some of them are killed, paused or emptied."""
+import re
 import secrets
 import threading
 import time
@@ -86,6 +87,40 @@ class Plain(Quorum):
         for t in threads:
             t.join()
         self.assertEqual(state["n"], 240)
+
+
+class Hints(Quorum):
+    """Nobody asks for minutes but for a hint."""
+
+    CONF = "max_poll: 1h\n" + CONF.replace("lease: 3s", "lease: 10m")
+
+    def test_who_waits_is_woken_while_a_node_is_away(self):
+        r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
+        a, b = self.conn(r), self.conn(other)
+        self.m.nodes[2].kill()
+        t = a.cmd("LOCK", "a")
+        b.ask("LOCK", "a", "WAIT", "5m")
+        channel = "redisson_lock__channel:{a}"
+        until(lambda: self.m.cmd("PUBSUB", "NUMSUB", channel)[:2] == [[channel, 1]] * 2)
+        self.assertEqual(a.cmd("UNLOCK", "a"), 0)
+        self.assertGreater(b.read(), t)
+
+    def test_none_is_lost(self):
+        r, other = self.start(conf=self.CONF), self.daemon(name="other", conf=self.CONF)
+        answers = []
+
+        def work(daemon):
+            with daemon.conn() as c:
+                c.sock.settimeout(60 * harness.SLOW)
+                for _ in range(100):
+                    answers.append(c.cmd("LOCK", "a", "WAIT", "5m"))
+                    answers.append(c.cmd("UNLOCK", "a"))
+        threads = [threading.Thread(target=work, args=(d,)) for d in (r, other, r, other)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(sum(isinstance(x, int) for x in answers), 800)
 
 
 class Starts(Quorum):
@@ -309,6 +344,30 @@ class Strangers(Quorum):
             self.assertEqual(c.cmd("UNLOCK", name), 0)
             value = until(lambda: other.lock(name))
             other.free(name, value)
+
+    def scripts(self):
+        """How many of them the nodes have run."""
+        rows = [re.search(r"^cmdstat_evalsha:calls=(\d+)", node.cmd("INFO", "commandstats"), re.M)
+                for node in self.m.nodes]
+        return sum(int(row.group(1)) for row in rows if row is not None)
+
+    def test_who_waits_for_a_majority_asks_seldom(self):
+        """What one takes back of its minority wakes nobody else, who would have a minority as well."""
+        conf = CONF.replace("lease: 3s", "lease: 3s, kind: simple")
+        waiting = [self.conn(r) for r in (self.start(conf=conf), self.daemon(name="other", conf=conf))]
+        for node in self.m.nodes[:2]:
+            self.assertEqual(node.cmd("SET", "s", secrets.token_hex(16), "NX", "PX", 600000), "OK")
+        for c in waiting:
+            c.ask("LOCK", "s", "WAIT", "60s")
+        channel = "redisson_lock__channel:{s}"
+        until(lambda: self.m.cmd("PUBSUB", "NUMSUB", channel) == [[channel, 2]] * 3)
+        began, at = time.monotonic(), self.scripts()
+        time.sleep(3)  # it is the rate that is looked at
+        rate = (self.scripts() - at) / (time.monotonic() - began)
+        self.assertLess(rate, 30)
+        for node in self.m.nodes[:2]:
+            self.assertEqual(node.cmd("DEL", "s"), 1)
+        until(lambda: self.where("s") == [True] * 3, 30)
 
     def test_both_count(self):
         r = self.start(conf=CONF.replace("lease: 3s", "lease: 3s, kind: simple"))
