@@ -656,9 +656,9 @@ main(void)
         a_reserve_saves_the_write_back, voters_below_are_raised_and_nobody_else,
         a_raised_node_that_has_lost_our_key_covers_nothing, refusals_say_when_to_ask_again,
         nodes_without_a_vote_are_told_from_nodes_that_are_away, what_is_held_needs_a_majority_each_time,
-        a_taken_name_is_told_from_a_node_that_is_away, what_is_asked_again_counts_by_its_last_answer, a_proposal_is_the_time_or_one_more,
-        of_guesses_the_middle_one_counts, a_write_back_does_not_go_to_any_majority,
-        an_emptied_node_votes_with_what_others_know,
+        a_taken_name_is_told_from_a_node_that_is_away, what_is_asked_again_counts_by_its_last_answer,
+        a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
+        a_write_back_does_not_go_to_any_majority, an_emptied_node_votes_with_what_others_know,
     };
     Suite *s = suite_create("votes");
     TCase *t = tcase_create("all");
