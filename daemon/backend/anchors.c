@@ -310,6 +310,13 @@ anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l)
 }
 
 void
+anchors_reached(struct anchors *a)
+{
+    generations_reached(a->generations);
+    anchors_wake(a);
+}
+
+void
 anchors_closed(struct anchors *a, uint16_t node)
 {
     for (unsigned i = 0; i < ANCHORS; i++) {

@@ -38,6 +38,9 @@ void anchors_wake(struct anchors *a);
  */
 void anchors_greet(struct anchors *a, uint16_t node, struct redis_link *l);
 
+/* A node can be asked now: by which anchors may be reached that were not. */
+void anchors_reached(struct anchors *a);
+
 /* All links to the node were closed: what was in flight there has no answer. */
 void anchors_closed(struct anchors *a, uint16_t node);
 

@@ -189,6 +189,7 @@ set_up(struct cluster_master *m, bool up)
         cluster_state(c, any);
     }
     if (up) {
+        anchors_reached(c->rules.anchors);
         cluster_post_slots(c, m, CORE_REACHED, false);
     }
     c->astray = c->astray || !up;

@@ -243,7 +243,7 @@ batch_begin(struct generations *g, int64_t now_us)
         b->serial++;
         b->asks = 1u << first_anchor(g);
         b->began_us = now_us;
-        ask_anchors(g);
+        ask_anchor(g, first_anchor(g));
     }
 }
 
@@ -290,7 +290,11 @@ static void
 ask_others(struct generations *g)
 {
     g->batch.asks |= ((1u << ANCHORS) - 1) & ~g->batch.asked;
-    ask_anchors(g);
+    for (unsigned i = 0; i < ANCHORS; i++) {
+        if ((g->batch.asks & 1u << i) != 0) {
+            ask_anchor(g, i);
+        }
+    }
 }
 
 void
@@ -472,7 +476,7 @@ generations_reclaimed(struct generations *g, uint16_t slot, uint64_t number)
     }
     slot_reclaimed(g, s);
     if (g->entry[s->entry].unreclaimed_n == 0) {
-        g->anchor[0].due_us = g->anchor[1].due_us = g->anchor[2].due_us = 0;
+        ask_anchors(g);
     }
 }
 

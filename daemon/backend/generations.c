@@ -77,6 +77,12 @@ generations_leave(struct generations *g)
     ask_anchors(g);
 }
 
+void
+generations_reached(struct generations *g)
+{
+    ask_anchors(g);
+}
+
 int64_t
 generations_bound_us(const struct generations *g)
 {
@@ -384,7 +390,7 @@ keep_list(struct generations *g, unsigned i, const struct anchor_answer *a)
     buf_clear(&an->list, SIZE_MAX);
     buf_add_slice(&an->list, a->list);
     an->has_list = true;
-    g->anchor[g->wanted].due_us = 0;
+    ask_anchor(g, (unsigned)g->wanted);
 }
 
 static void
@@ -484,7 +490,8 @@ generations_anchor_answered(struct generations *g, unsigned i, const struct anch
     bool counts = a != NULL && a->status != ANCHOR_DUPLICATE_UUID && now_us - sent_us < GENERATION_BEAT_US;
 
     an->asked = false;
-    an->due_us = now_us + (a == NULL ? GENERATION_BEAT_US / 8 : pause_us(g, an));
+    an->due_us = now_us + (a == NULL ? GENERATION_BEAT_US / 8 : an->again ? 0 : pause_us(g, an));
+    an->again = false;
     if (counts) {
         take_answer(g, i, a, sent_us, now_us);
     }

@@ -76,6 +76,7 @@ void generations_free(struct generations **g);
 /* The longest lease; only gets longer. Deadlines may use it when two anchors have heard of it. */
 void generations_lease(struct generations *g, int64_t lease_us);
 void generations_leave(struct generations *g); /* the next registrations leave */
+void generations_reached(struct generations *g); /* a node can be asked now that could not before */
 
 /* ---- slots ---- */
 

@@ -51,7 +51,8 @@ struct ganchor {
     uint64_t birth, version, done;
     enum anchor_status status;
     bool heard, is_new;
-    bool asked;          /* a registration is in flight */
+    bool asked;          /* a registration is in flight ... */
+    bool again;          /* ... which does not say all that there is to say */
     int64_t due_us, asked_us;
     int64_t sent_lease_us;
     unsigned waits;      /* answers since the last new generation, while some are not over */
@@ -103,12 +104,19 @@ begin_due(struct generations *g)
     g->begin_due = true;
 }
 
-/* At once. */
+/* At once; where a registration is in flight, as soon as that is answered. */
+static inline void
+ask_anchor(struct generations *g, unsigned i)
+{
+    g->anchor[i].due_us = 0;
+    g->anchor[i].again = g->anchor[i].asked;
+}
+
 static inline void
 ask_anchors(struct generations *g)
 {
     for (unsigned i = 0; i < ANCHORS; i++) {
-        g->anchor[i].due_us = 0;
+        ask_anchor(g, i);
     }
 }
 

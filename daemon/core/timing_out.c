@@ -87,12 +87,13 @@ is_busy_for(const struct core *c, const struct request *r)
 
 /*
  * Redis may take so long for one operation before a LOCK that must not wait is told that it is unavailable; and for one
- * that replicas have to acknowledge: those have their time (backend/replicas.h), perhaps behind others of theirs.
+ * that replicas have to acknowledge: those have their time (backend/replicas.h), perhaps behind others of theirs. Of
+ * many domains this one may not have been used before: what it needs is made then, by some round trips.
  */
 static int64_t
 patience_us(const struct core *c, const struct lock *l)
 {
-    return l->replicas > 0 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
+    return l->replicas > 0 || c->domains_n > 1 ? c->conf.op_timeout_us : c->conf.op_timeout_us / 4;
 }
 
 /* Another outcome is on its way to it, which is its own. */

@@ -23,4 +23,7 @@ MUTANTS = [
            ["redis:test_scripts_anchor.py Anchor"]),
     Mutant("R948", "a record is opened into being", "scripts/record.lua", "",
            "mode == 'open' and is == number and now == 0", "mode == 'open'", ["redis:test_scripts_anchor.py Record"]),
+    Mutant("R949", "what came up while a registration was in flight waits for the next beat",
+           BACKEND + "generations_private.h", "ask_anchor", "g->anchor[i].again = g->anchor[i].asked;",
+           "g->anchor[i].again = false;", ["unit:test_generations"]),
 ]

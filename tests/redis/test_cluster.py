@@ -91,6 +91,24 @@ class Slots(Case):
             self.assertGreater(c.cmd("LOCK", kind, "KIND", kind), first)
 
 
+class First(Case):
+    """The first use of a slot waits until its record is there, also where the LOCK does not wait."""
+
+    def test_of_many_slots(self):
+        c = self.conn(self.daemon(conf="redis: { timeout: 8s }\n"))
+        for i in range(60):
+            self.assertIsInstance(c.cmd("LOCK", "name%d" % i, "NOWAIT"), int)
+
+    def test_by_two_daemons_at_once(self):
+        """One of them creates the record, and the other may be there before it."""
+        conns = [self.conn(self.daemon(name, conf="redis: { timeout: 8s }\n")) for name in "ab"]
+        for i in range(60):
+            for k, c in enumerate(conns):
+                c.ask("LOCK", "{%d}%d" % (i, k), "NOWAIT")
+            for c in conns:
+                self.assertIsInstance(c.read(), int)
+
+
 class Waiters(Case):
     def test_a_waiter_at_another_daemon_is_woken(self):
         a, b = self.daemon("a"), self.daemon("b")
