@@ -1,31 +1,10 @@
 -- anchor.lua -- one of three places where the daemons of a cluster register, and which keep the generations of its
--- slots; two of them decide (cluster.md R1, R2, R4..R7).
+-- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
---   KEYS   rlock:{tag}:seen, :who, :gen, :back, :used
---   ARGV   1 uuid, 2 nonce, 3 former nonces, 4 lease in ms, 5 strict, 6 leaving, 7 holds: may hold locks, 8 lists: asks
---          for them, 9 birth known (0 = none), 10 version known, 11 back: reclaimed up to that version, 12 suspect: in
---          us of this node, when its slot was last seen open, 13 longest lease known, in ms,
---          14 generations, a line each: "<number> <origin> <since> <expected> <ranges>", 15 bits "<slot> <number> ...",
---          16 birth for which lists are brought, 17 1 = both others are new too, 18, 19 the lists of both others,
---          20 floor: the highest token that the daemon knows of
---   reply  { TIME in us, status, 1 = new, birth, version, done, longest, floor, list, bits, then "<number> <origin>
---          <since> <version> <ranges>" of each generation that is later than the version known }
+-- An anchor whose data may not be what it was has a new birth and abstains: it takes part in nothing but knows who
+-- registers, until all members that both others know have registered here or have run out.
 --
--- :seen   uuid -> ms in which it has run out if it says nothing more; # -> never; ?uuid -> awaited: see below
--- :who    uuid -> "<nonce> <lease>"; # -> the highest token that a member knew of: what is lost with a slot's clock
--- :back   uuid -> up to which version it has reclaimed its locks; # -> all. The least of them is `done`: what is not
---         later is over, as far as this anchor can tell. Who runs out or leaves is gone from all three
--- :gen    number -> "<origin> <since> <version> <ranges>": generations, which share no slot, as the highest number has
---         it. Versions count what this anchor has taken in. # -> the head:
---         "<birth> <origin> <version> <state> <began> <longest> <awaited> <asked> <new>"
--- :used   a bit for each slot: its record was created in its generation
---
--- An anchor whose data may not be what it was (another origin, a key missing, its slot was open) has a new birth and
--- abstains: it takes part in nothing but knows who registers. It votes when all members that both others know have
--- registered here, or have run out (their lists say who they are); or when it has abstained for the longest lease.
--- It asks one daemon at a time to bring the lists, a beat behind its birth: what had registered here and was on its way
--- to another is in its list by then. Three anchors that never had data vote at once: that is a cluster without daemons.
--- A daemon that knows of another birth is told its own; and by it a new anchor knows that it is none.
+-- Words, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, TWIN = 1, 2, 3, 4
 local BEAT, ASK, FAR = 2000, 500, 86400000 -- ms
 local HEAD, ALL = 10, 1000 -- elements of the reply before the generations; generations in it

@@ -1,50 +1,10 @@
 -- common.lua -- what surrounds every verb of every kind: the time, the guard, the token, the loop over the names.
 --
--- scripts/embed puts a script together: of this file down to its mark and of the kind's own what one of its verbs
--- needs, and the rest of this file. One call is one verb of one kind over N names:
---
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
---   ARGV   guard, floor, epoch, room, then for each key the function's parameters behind `key`: its terms first (lease,
---          holds, ...; those that are not the owner's or the name's), then the others, both in their order. Where all
---          keys have the same terms these stand there once, in front: a word costs Redis 4 % of what a name does
---   reply  { TIME in us, then for the keys in their order: outcome, a, b, how many in a row had that }, and behind that
---          1 if there was no room
+--   ARGV   guard, floor, epoch, room, then the terms and the words of each key
+--   reply  { TIME in us, then rows: outcome, a, b, how many names in a row had that }, and 1 if there was no room
 --
--- In a row: with the same outcome, a and b; where a is a token, it is one more each time. So of names that all went
--- well, which is the usual case, one answer goes back. Only integers do (an error reply apart). Outcomes, with a and b:
---   OK       acquire: token (0 = a re-entry, the old one holds), expiry   renew: 0, expiry
---            release: subscribers woken, expiry if holds are left         clear: token, subscribers woken
---   TAKEN    how long to wait if no wake-up comes, in ms, -1 = not known: the PTTL of the holder (fair, the lock free:
---            until the ticket of the head runs out; semaphore: until the nearest permit does);
---            rw, semaphore: the number of holders, fair: 1 if this owner has a ticket, others: 0
---   FOREIGN  PTTL; the key is not one of this kind's: of another type, or not of its shape. Nothing was written
---   GONE     this owner does not hold it; clear: it was free, token, subscribers woken
---   FULL     Redis is out of memory; nothing was written for this name
---   STALE    the guard has passed; nothing was done
---   GRACE    the data is not what the daemon knows: acquire: nothing was done; for how long yet, in ms, 0 = not known
---            others: this owner does not have it, and that may be for the data was lost; a and b as with GONE
---
--- guard: a time by Redis's clock in us, 0 = none. Redis runs what a paused socket holds even if we have long
--- given it up; past the guard it does nothing.
--- floor: the highest token that the daemon has seen. On a quorum, where nodes have clocks of their own, it begins with
--- a = instead: acquire, clear: the token that is proposed, in place of the time; renew: a ceiling, and the clock is
--- raised if our key is there.
--- room: so many tokens behind each that is given now are given to no other owner of that name: for hand-offs inside the
--- daemon. None, while the clock is ahead of time: else many such calls would carry it ahead for as long as they go on,
--- and tokens would fall when everything is lost that knows of them. By more than 10 s: then it was time that went back.
--- epoch: what rlock:epoch has to be, see presence.lua. An attempt names it as it is while Redis grants; so none
--- is granted in data that has lost locks until their holders could reclaim them. A reclaim names it as it is in the
--- grace period.
--- Expiry: in ms of Redis's clock. On a key that is ours it is only ever moved later (except by an exact renew),
--- so that a command which runs late takes nothing away.
--- A full Redis refuses the first write of a script and checks no later one. So what allocates comes first where a
--- lock is taken (nothing is written at all then, the clock key included), and last where one is given back (which
--- must go through). Plain EVAL without a shebang: with one, a full Redis would refuse the script as a whole.
--- Keys beside a lock's own (a queue, the end of permits, another counter) bear names that are made from its name; each
--- kind says what it does where a key of that name is something else.
--- Applications have keys in the same Redis, and clients choose names. So a script writes to a key that exists only if
--- its type and its shape prove that a lock has written it: a field, value or member of this owner (no other has its
--- uuid, value or permit), or what each kind says of others' in is_lock(). Losers write nothing.
+-- Words, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
 local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV

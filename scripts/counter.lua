@@ -1,17 +1,7 @@
 -- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
--- Redis shows only a counter with an expiry; a rate limit looks the same. So only a name that the rules declare is ever
--- taken from others.
---
--- The value names no owner, so the proof of ownership is the expiry (column `stamp`) as the winner set it, to the
--- millisecond: no other owner sets it. An acquire whose reply was lost does not know it, and finds the lock taken until
--- it expires. A release that runs twice must not find the next holder under the same expiry: so a holder releases at
--- the earliest 5 ms after the expiry was set; and a release without an answer is not repeated before that expiry is
--- over (core/operations.c), because a LEASE of another length may end with it.
---
--- One case is left, and lies in the kind: Redis loses a lock, another owner is granted it with a LEASE of another
--- length, and that ends, by chance, in the same milliseconds. Then the reclaim of the lost lock finds its expiry. With
--- leases of one length it cannot: a later grant ends later.
+-- The value names no owner: the expiry (column `stamp`), to the millisecond, proves ownership. What follows from that,
+-- and the one case that is left: proto/SCRIPTS.md.
 
 local function is_lock(key, pttl, _, declared)
     local count = pttl ~= -1 and declared == '1' and sound(pcall('GETRANGE', key, 0, 15))

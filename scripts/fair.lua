@@ -1,32 +1,10 @@
 -- fair.lua -- Redisson's FairLock: the hash of its RLock, and a queue before it, first come, first served.
 --
 -- The queue is a list of owners, and a sorted set with the expiry (ms) of each one's ticket; both names are made from
--- the lock's. The head may take a free lock, others may not. Any caller drops an expired head. Daemons use Redis's
--- clock; Redisson's clients write their own.
+-- the lock's. The head may take a free lock, others may not. Any caller drops an expired head, but never its own entry.
+-- A head without a score has no ticket, and is dropped.
 --
--- * The life of a ticket: `lease` ms (four minutes at most), extended by renewals, and WAIT more for every stranger in
---   front. A stranger is an owner without MARK, in which the uuids of daemons end. A Redisson client that is granted
---   the lock subtracts its wait (300000 by default) from every score behind it; daemons subtract nothing. So our
---   tickets never expire because strangers were served, and those of a dead daemon expire together. The head has no
---   stranger in front, so no ticket of a head lives longer than its lease.
--- * The scores give the number of strangers in front, because WAIT is longer than the life of any ticket: no script
---   walks the queue.
--- * The wait of a stranger is its score minus the score before it (the expiry of the lock, if it was first): Redisson
---   adds to the score of the last one, so to our allowance as well. Dead strangers must not stand for that. So when a
---   ticket of ours moves, the strangers right behind it, up to the next ticket of a daemon, move along (renewal), or
---   close up (release); and a holder that releases subtracts the rest of its lease. So a dead stranger at the head of a
---   free lock stands for its own wait, and for CALLED at least: one that is alive has been called.
--- * A head without a score has no ticket, and is dropped: Redisson's clients, too, know by the sorted set alone whether
---   they wait, and enqueue anew if it lacks them. But they never drop such a head, and would wait for ever.
--- * A caller is alive: its own entry is never dropped by its own request.
--- * The order of waiters at one daemon is that daemon's: if another ticket of the same daemon is the head (a promoted
---   replica may restore a released one), the caller's turn has come, and the two tickets change places. Each keeps its
---   expiry: an abandoned ticket must expire, however often others pass it.
--- * Both keys live a day longer than the ticket that was taken or renewed last: if all waiters die, and the lock is
---   never asked for again, the keys expire, later than any client relies on them. The last one to leave deletes them.
--- * If the list or the sorted set is of another type, or contains something else than owners (first and last are
---   checked), there is no queue: nothing is written there, and no ticket is given. The lock works without an order;
---   Redisson's clients cannot use it at all then.
+-- The life of tickets, and strangers (owners that are not daemons): proto/SCRIPTS.md.
 -- @like reentrant
 local plain_acquire = acquire
 local plain_renew = renew

@@ -1,4 +1,4 @@
--- node.lua -- what data this node of a cluster serves: asked first on every connection, and every beat (cluster.md R3).
+-- node.lua -- what data this node of a cluster serves: asked first on every connection, and every beat (R3).
 --
 -- KEYS none: it runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, "<first>-<last>
 -- <slot> ..." that are its by its own word, "<slot> ..." that it gives away or gets }

@@ -1,58 +1,10 @@
 -- presence.lua -- registers a daemon among the members, and tells it whether this Redis still has its data.
 --
--- Run on every new connection, and every few seconds. Redis may lose what it has acknowledged: it restarts empty or
--- from an old snapshot, is flushed, or a replica that lacks the last writes becomes master. Then a new epoch begins,
--- with a grace period: nothing is granted (see common.lua) until all members that may hold a lock have reclaimed
--- theirs, or have lost what they could not reclaim. That takes at most the longest lease that one of them renews: each
--- registers its own (`grace`, in ms), is told those of the others, and brings their names to a Redis that has lost
--- them. What a run costs does not depend on the number of members, but where an epoch begins.
+-- Run on every new connection and at every beat. Data that may not be what it was begins a new epoch, with a grace
+-- period: nothing is granted until all members that may hold a lock have reclaimed theirs, or have lost what they could
+-- not reclaim. Where no epoch begins, the cost of a run does not depend on the number of members.
 --
---   KEYS   rlock:clock, rlock:epoch, rlock:members, rlock:until, rlock:changes, rlock:left, rlock:awaited
---   ARGV   1 uuid, nonce, former nonces, 4 epoch known, epoch reclaimed (0 = none), grace, beat (ms), strict (0, 1),
---          9 floor, leaving (0, 1), stranded (0, 1), 12 a channel that every daemon listens to once it knows an epoch
---          13 the version since which the daemon knows all changes (0: it knows none), the one up to which it has heard
---          them, and how many changes the reply may have at most
---          16 the epoch of the list of other members that may hold locks, the version up to which it has all of them
---          (0: it may not), the highest version of a member in it, how many are in it, 1: there are members that it
---          does not know, the longest grace of the daemon and of those in the list, how long the grace period of the
---          epoch known was to last if it was not over when last heard, else ""
---          23 part of the list: 0 none, 1 more follows, 2 the last; then the uuids of that part
---   reply  { TIME in us, status, epoch, end of its grace period in ms (0 = none), what rlock:epoch is outside of the
---          grace period, version of the members, version up to which changes are told (0 = none were asked for, or it
---          is a grace period),
---          1: what is told begins anew, the list: 0 = it is not needed, 1 = ask again soon, 2 = bring it; then changes:
---          "<uuid> <grace> <version>" of a member, "<uuid> - <version>" of one that left or was forgotten }
---   message on the channel: empty: an epoch or the end of its grace period; "+<uuid> <grace> <version>": a newcomer
---
--- rlock:epoch    "<number> <origin>", in a grace period "<number> <origin> <until>". The number is the time in us at
---                which the epoch began, so it rises. The origin stands for the process and the line of replication that
---                the data belongs to: one of them changes whenever the data may not be what it was. (The line also
---                changes when the first replica joins: then the grace period ends when all members have registered.)
--- rlock:members  uuid -> "<nonce> <grace>". The nonce is the process's own. Of two with one uuid the later one is
---                refused, unless it names the other as its predecessor.
--- rlock:until    uuid -> until when (ms) it may hold locks: see window(). Then it is forgotten, and never before.
--- rlock:changes  uuid -> version of its last change; > -> version of the last change of all, < -> the one before which
---                changes are not known any more. Versions are times in us, so they rise though the key was lost.
--- rlock:left     uuid -> version at which it left or was forgotten, of the last LEFT_MOST ones
--- rlock:awaited  in a grace period: uuid -> one of the numbers below. # -> minus how many have to be back, as so many
---                listened when the epoch began; ? -> AWAITED: a restarted daemon knows that there were members, but not
---                which, KNOWN: a daemon that does know has come; strict -> AWAITED. When nothing is awaited any more,
---                the grace period is over. ^ -> minus the epoch before, whose grace period goes on in this one, because
---                the data still lists whom it awaited. If it does not, the awaited are unknown (?), and the grace
---                period lasts at least as long as that one. =<epoch> -> up to which version lists of that epoch
---                were brought that had all members; ! -> when the next daemon is asked for its list, in ms.
---
--- Lists: a daemon from another epoch holds the grace period until its list has been heard, in parts, or is covered:
--- one of the same epoch was heard that had all members up to the last one in it, but those that had left or could not
--- hold anything any more. Of 1,000 daemons that return one brings its list, while the others are asked to come again.
---
--- Stranded: the epoch that the daemon knows is later than that of the data, and it cannot reach any Redis in that
--- epoch: a failover back to an older master. All that was granted in the later epoch is lost here, so a new one begins.
--- A daemon that is not stranded is told the older number, and stays with its Redis.
---
--- Strict: a Redis without an epoch is not trusted, even by daemons that know of no epoch: locks may have been held in
--- the data it had before. Their leases are over when Redis has been up for one grace period and was not flushed since.
--- Data with an epoch is another case: the uptime of a promoted replica says nothing about its data.
+-- Words, reply and keys: proto/SCRIPTS.md.
 local OK, TWIN = 1, 2
 local FAR = 2 ^ 52 -- us: the year 2112
 local DAY, MOST, LEFT_MOST, FORGET_MOST, ASKED_MS = 86400000, 10000, 1000, 16, 20

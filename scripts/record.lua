@@ -1,4 +1,4 @@
--- record.lua -- the record of a slot: in which generation its data is, and whether it grants (cluster.md R6).
+-- record.lua -- the record of a slot: in which generation its data is, and whether it grants (R6 of proto/SCRIPTS.md).
 --
 -- Every verb of a lock names what the record has to be (common.lua). It is "<number> 0" where the slot grants,
 -- "<number> 0 0" while holders reclaim, and "<number> 0 1", which nobody names, once the slot was open: keys may have

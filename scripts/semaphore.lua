@@ -1,20 +1,7 @@
 -- semaphore.lua -- Redisson's PermitExpirableSemaphore: the number of free permits, and a sorted set of the taken ones:
 -- 16 bytes that only their owner knows -> expiry in ms.
 --
--- How many permits there are in all:
--- * The number has no expiry: Redisson's trySetPermits has made it, and it counts. But rlockd never exceeds `limit`.
--- * It has one: rlockd has made it. Then there are `limit`, and a caller with another limit corrects it. Number and set
---   live as long as the longest lease, are renewed with the permits, and go with the last of them; but not while there
---   is a subscriber that may need the number (Redisson's clients do, ours make it).
--- Any caller that asks for a permit takes back the expired ones. Their owner may still renew one that is not taken
--- again; a released one is gone. The number of free permits is published, if there are any, as Redisson does: its
--- clients wake as many. No number, or a set of another type or with other members than permits: foreign.
---
--- A number alone may be anything, such as a stock of goods; Redisson's before the first permit looks the same. It is a
--- semaphore's if
--- * a permit is taken: the set proves it. So number and set, where they have an expiry, have the same one; or
--- * the operator's rules declare it (`declared`); KIND of a client is no proof; or
--- * rlockd has left it: then there is a mark, {name}:rlockd, which expires with it.
+-- How many permits there are, and what proves that a number is a semaphore: proto/SCRIPTS.md.
 local NEVER = 922337203685477 -- what Redisson writes for a permit without a lease
 local MOST = 256              -- permits taken back at a time
 
